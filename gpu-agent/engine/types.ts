@@ -1,0 +1,103 @@
+/**
+ * The engine's vocabulary. An engine is a scheduler (pure: decides what a step computes, and accounts for it), a backend
+ * (computes it) and a driver (supplies time). The scheduler never reads a clock: every method that needs the time takes it.
+ * All times are integer microseconds of one monotonic clock.
+ *
+ * There is no prefill phase and no decode phase (vLLM V1's idea): a call has tokens (prompt, then what it generated) and a
+ * number of them whose KV is computed; a step advances that number, and when it has caught up the step samples one more.
+ */
+
+/** A call as the scheduler sees it. Everything about programs and tenants comes from the ticket. */
+export interface EngineCall {
+  lease: string
+  tenant: string
+  tenant_weight: number
+  /** Unique over tenants. */
+  program: string
+  thread: string
+  attained_service_us: number
+  critical_path_us: number
+  /** Summed wait of the program before this call. */
+  program_wait_us: number
+  /** Prefix-cache isolation: KV is reused only between calls of equal salt. */
+  cache_salt: string
+  prompt: readonly number[]
+  max_output_tokens: number
+  sampling: Sampling
+}
+
+/** temperature 0 is greedy. `seed` makes sampling reproducible: the backend uses seed + position, never a running RNG. */
+export interface Sampling {
+  temperature: number
+  top_p: number
+  seed: number
+}
+
+/** What one call does in one step: computes KV of tokens [from, to) in `slot`; samples when `to` reaches its last token. */
+export interface StepWork {
+  lease: string
+  slot: number
+  from: number
+  to: number
+  samples: boolean
+}
+
+/** A change of a slot's contents that must happen before the step's work. */
+export type SlotOperation =
+  /** Keep the first `tokens` tokens of the slot's KV and drop the rest; 0 clears it. */
+  | { op: 'truncate'; slot: number; tokens: number }
+
+export interface StepPlan {
+  step: number
+  operations: readonly SlotOperation[]
+  /** Ascending by slot (llama.cpp splits a batch at every break in ascending ids). Empty: nothing to do. */
+  work: readonly StepWork[]
+}
+
+/** Tokens sampled, by lease; `end` when the token ends generation (and is not part of the text). */
+export interface StepOutcome {
+  sampled: ReadonlyMap<string, { token: number; end: boolean }>
+}
+
+/** Computes steps. One step at a time; a rejected step means that the backend's state is lost and the engine needs a new epoch. */
+export interface Backend {
+  readonly slots: number
+  /** Tokens that one slot can hold. */
+  readonly slot_tokens_max: number
+  /** Called once per call before its first step, with what `execute` needs beyond the plan. */
+  admit(call: EngineCall): void
+  execute(plan: StepPlan): Promise<StepOutcome>
+  /** The call will not appear in a plan again (its slot may still be reused for its prefix). */
+  release(lease: string): void
+  /** Tokens whose KV the backend itself has computed since start: the check on `cached_tokens`. */
+  evaluatedTokens(): number
+  dispose(): Promise<void>
+}
+
+/** One row of the engine's ledger: what a step charged a call. */
+export interface LedgerRow {
+  epoch: string
+  step: number
+  lease: string
+  /** Duration of the step. */
+  wall_us: number
+  /** The call's own share of GPU work in it (src/core/service.ts). */
+  modelled_us: number
+  computed_tokens: number
+  sampled_tokens: number
+}
+
+export type EndReason = 'stop' | 'length' | 'cancelled' | 'failed'
+
+/** What the scheduler measured for one call, given once when it leaves. */
+export interface Measurement {
+  prompt_tokens: number
+  cached_tokens: number
+  output_tokens: number
+  service_wall_us: number
+  service_modelled_us: number
+  wait_us: number
+  preemptions: number
+  first_token_us: number | null
+  duration_us: number
+}

@@ -1,0 +1,158 @@
+/**
+ * What the relay and the API may ask of the actors, as types. The actors implement these as Durable Object RPC methods
+ * on their stubs; the relay depends on nothing else of them. Everything here is structured-cloneable.
+ */
+import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
+import type { LeaseReason, Pin, PoolSnapshot } from '../core/balancer.ts'
+import type { CallRecord, Outcome } from '../protocol/index.ts'
+
+/** Opens a call in the process table. Sent once per call, before any lease. */
+export interface AdmitRequest {
+  tenant: string
+  program: string
+  call: string
+  /** Null: the actor infers it (Autellix: a call that arrives while another of its program is open starts a thread). */
+  thread: string | null
+  /** Ids of calls of the same program that this one depends on; unknown ones are ignored. Null: inferred from the thread. */
+  parents: readonly string[] | null
+  model: string
+  app: string | null
+  class: string
+  metadata: Readonly<Record<string, string>> | null
+  now_ms: number
+}
+
+export type AdmitReply =
+  | {
+      status: 'admitted'
+      run: string
+      thread: string
+      /** The program's class as fixed by its first call. */
+      class: string
+      /** Ordering keys at this moment, in the ordering reading, open leases counted by elapsed time. */
+      attained_service_us: number
+      critical_path_us: number
+      wait_us: number
+      /** Where the program's KV cache for this model lives, if anywhere. */
+      pin: Pin | null
+    }
+  | { status: 'refused'; code: 'program_calls_exceeded' | 'program_open_calls_exceeded'; message: string; retry_after_s: number }
+
+/** Tells which engine serves the call. Not awaited by the call path. `pin`: whether the program is pinned to it. */
+export interface LeaseOpened {
+  run: string
+  call: string
+  lease: string
+  agent: string
+  engine: string
+  epoch: string
+  region: string
+  model: string
+  reason: LeaseReason
+  speed_factor: number
+  pin: boolean
+  now_ms: number
+}
+
+/** RPC methods of ProgramActor; one object per tenant and program, named by `programActorName`. */
+export interface ProgramRpc {
+  admit(request: AdmitRequest): Promise<AdmitReply>
+  leaseOpened(lease: LeaseOpened): Promise<void>
+  /** The lease ended without the agent having accepted it or with the agent gone; a record may still come and wins. */
+  leaseLost(lost: { run: string; call: string; lease: string; error_code: string; now_ms: number }): Promise<void>
+  /** The Worker has answered the client. Closes the call if no record has; a record that comes later wins. */
+  callEnded(ended: { run: string; call: string; outcome: Outcome; error_code: string | null; now_ms: number }): Promise<void>
+  /** Applies each record exactly once; returns the leases whose records storage has confirmed (duplicates included). */
+  settle(records: readonly CallRecord[]): Promise<string[]>
+  /** Starts a program explicitly. `exists` if one of this id is running. */
+  start(request: {
+    tenant: string
+    program: string
+    app: string | null
+    metadata: Readonly<Record<string, string>> | null
+    now_ms: number
+  }): Promise<{ status: 'started' | 'exists'; summary: ProgramSummary }>
+  /** The running program, or null (then the archive in D1 may have it). */
+  describe(now_ms: number): Promise<ProgramSummary | null>
+  calls(page: { after: string | null; limit: number }): Promise<{ calls: CallEntry[]; next: string | null } | null>
+  /** Ends the running program; open leases are returned so that the caller has their engines cancel them. */
+  end(now_ms: number): Promise<{
+    status: 'ended' | 'absent'
+    summary: ProgramSummary | null
+    open_leases: { lease: string; region: string; model: string; agent: string; engine: string }[]
+  }>
+}
+
+export interface LeaseRequest {
+  call: string
+  lease: string
+  tenant: string
+  program: string
+  prompt_tokens_estimate: number
+  /** Null when unknown (admit was not awaited or failed), or when the program has none. */
+  pin: Pin | null
+  /** Engines that failed for this call already. */
+  excluded_engines: readonly string[]
+  /** Grant only if the least-used engine's load is at most this many calls per seat queued; null: grant anyway. */
+  max_load: number | null
+  /** Version of the snapshot that the isolate holds, so that it is sent only when it changed; null: none. */
+  snapshot_version: number | null
+  now_ms: number
+}
+
+export type LeaseReply = (
+  | {
+      status: 'leased'
+      agent: string
+      engine: string
+      epoch: string
+      /** Base URL of the agent's data plane. */
+      url: string
+      reason: LeaseReason
+      /** True: the program is now pinned to this engine. */
+      pin: boolean
+      speed_factor: number
+      load: number
+    }
+  | { status: 'busy'; load: number }
+  | { status: 'none'; retry_after_s: number }
+) & { snapshot: PoolSnapshot | null }
+
+/** RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. */
+export interface PoolRpc {
+  lease(request: LeaseRequest): Promise<LeaseReply>
+  /** Takes a lease back that never reached its engine. */
+  release(lease: string): Promise<void>
+  /** Asks the agents that hold these leases to cancel them. */
+  cancel(leases: readonly { lease: string; agent: string }[]): Promise<void>
+  describe(now_ms: number): Promise<PoolSnapshot>
+}
+
+export interface ProgramListed {
+  program: string
+  run: string
+  app: string | null
+  started_at_ms: number
+  last_arrival_ms: number
+  open_calls: number
+  calls: number
+  service_us: number
+}
+
+/** RPC methods of TenantActor; one object per tenant. Told of programs in a ProgramActor's flush, never on the call path. */
+export interface TenantRpc {
+  programFlushed(program: ProgramListed): Promise<void>
+  programEnded(program: string, run: string): Promise<void>
+  /** Running programs, newest first. `cursor` is opaque. */
+  running(page: { cursor: string | null; limit: number }): Promise<{ programs: ProgramListed[]; next: string | null }>
+  /** Median attained service over running programs: the key of a call that could not be admitted in time. */
+  medianService(): Promise<{ attained_service_us: number }>
+}
+
+export function programActorName(tenant: string, program: string): string {
+  return JSON.stringify([tenant, program])
+}
+
+export function poolActorName(region: string, model: string, shard: number): string {
+  return JSON.stringify([region, model, shard])
+}

@@ -1,0 +1,2 @@
+/** Two readings of service ... */
+export type ServiceReading = 'wall' | 'modelled'

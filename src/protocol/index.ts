@@ -1,0 +1,5 @@
+export * from './ids.ts'
+export * from './link.ts'
+export * from './record.ts'
+export * from './stream.ts'
+export * from './ticket.ts'

@@ -1,0 +1,103 @@
+/**
+ * The link: one outbound WebSocket per pool, opened by the agent at GET /agents/v1/link?model=…&region=… with its token
+ * as bearer. JSON text frames. The agent says `hello` first and the pool answers `welcome` or closes with a code below.
+ */
+import { z } from 'zod'
+import { Count, Id } from './ids.ts'
+
+export const PROTOCOL_VERSION_MIN = 1
+export const PROTOCOL_VERSION = 1
+/** A status goes out on change and at least this often. */
+export const STATUS_INTERVAL_MS = 1000
+/** An engine whose pool has heard nothing for this many intervals takes no further leases. */
+export const STATUS_MISSED_MAX = 3
+/** On change, but not more often than this. */
+export const STATUS_INTERVAL_MIN_MS = 50
+export const ENGINES_PER_AGENT_MAX = 64
+export const LEASES_SEEN_MAX = 4096
+export const FRAME_BYTES_MAX = 512 * 1024
+
+export const CLOSE = {
+  protocol_version: 4001,
+  malformed: 4002,
+  replaced: 4003,
+  unauthorised: 4004,
+} as const
+
+export const EngineKind = z.enum(['embedded', 'emulated', 'vllm'])
+export type EngineKind = z.infer<typeof EngineKind>
+
+export const EngineDescription = z.object({
+  id: Id,
+  epoch: Id,
+  kind: EngineKind,
+  model: Id,
+  /** Calls that can be in one step. */
+  seats: Count,
+  kv_capacity_tokens: Count,
+  context_tokens_max: Count,
+  /** Prefill speed, for the balancer's cost of leaving a pin; null if not known. */
+  prefill_tokens_per_s: z.number().positive().nullable(),
+  /** Multiplies this engine's service so that sums over unlike engines mean something. */
+  speed_factor: z.number().positive().max(1000),
+})
+export type EngineDescription = z.infer<typeof EngineDescription>
+
+export const EngineStatus = z.object({
+  id: Id,
+  epoch: Id,
+  state: z.enum(['ready', 'draining', 'down']),
+  waiting: Count,
+  running: Count,
+  /** Prompt tokens still to be prefilled for waiting and running calls. */
+  queued_tokens: Count,
+  kv_used_tokens: Count,
+  /** Leases that have reached the engine since the previous status: the pool no longer adds them to its load. */
+  leases_seen: z.array(Id).max(LEASES_SEEN_MAX),
+  /** Measured bytes per prompt token of this model, for the Worker's estimate; null before the first call. */
+  bytes_per_token: z.number().positive().nullable(),
+})
+export type EngineStatus = z.infer<typeof EngineStatus>
+
+export const Hello = z.object({
+  type: z.literal('hello'),
+  protocol: z.object({ min: Count, max: Count }),
+  agent: Id,
+  region: Id,
+  model: Id,
+  /** Base URL of the data plane as Workers reach it. */
+  url: z.url({ protocol: /^https?$/ }),
+  engines: z.array(EngineDescription).min(1).max(ENGINES_PER_AGENT_MAX),
+  /** The agent's wall clock when it wrote this, so that the pool can tell it the offset. */
+  now_ms: Count,
+})
+export type Hello = z.infer<typeof Hello>
+
+export const Status = z.object({
+  type: z.literal('status'),
+  /** Grows by one per status on a link; a repeated or older one is dropped. */
+  seq: Count,
+  engines: z.array(EngineStatus).min(1).max(ENGINES_PER_AGENT_MAX),
+})
+export type Status = z.infer<typeof Status>
+
+export const UpMessage = z.discriminatedUnion('type', [Hello, Status])
+export type UpMessage = z.infer<typeof UpMessage>
+
+export const Welcome = z.object({
+  type: z.literal('welcome'),
+  protocol: Count,
+  /** Keys with which this agent's tickets are signed (base64url of 32 bytes), newest first. */
+  ticket_keys: z.array(z.object({ kid: Id, key: z.string().max(64) })).min(1).max(8),
+  /** Control plane's wall clock minus the agent's, in milliseconds. */
+  clock_offset_ms: z.number().int(),
+})
+export type Welcome = z.infer<typeof Welcome>
+
+/** Stop taking calls on these engines (all of the agent's if empty); finish those under way. */
+export const Drain = z.object({ type: z.literal('drain'), engines: z.array(Id).max(ENGINES_PER_AGENT_MAX) })
+/** Cancel these leases: their program was ended. */
+export const Cancel = z.object({ type: z.literal('cancel'), leases: z.array(Id).min(1).max(LEASES_SEEN_MAX) })
+
+export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Cancel])
+export type DownMessage = z.infer<typeof DownMessage>

@@ -1,0 +1,64 @@
+/**
+ * The record: what one lease cost, measured by the agent alone. One per lease; it is on the agent's disk before the
+ * client sees the end, goes out in batches, and is sent again until acknowledged. `lease` makes it idempotent.
+ */
+import { z } from 'zod'
+import { Count, Id, Microseconds } from './ids.ts'
+
+export const RECORD_VERSION = 1
+export const RECORDS_PER_BATCH_MAX = 200
+
+export const Outcome = z.enum(['completed', 'cancelled', 'failed'])
+export type Outcome = z.infer<typeof Outcome>
+
+export const FinishReason = z.enum(['stop', 'length', 'tool_calls'])
+export type FinishReason = z.infer<typeof FinishReason>
+
+export const CallRecord = z.object({
+  v: z.literal(RECORD_VERSION),
+  lease: Id,
+  call: Id,
+  tenant: Id,
+  program: Id,
+  run: Id,
+  thread: Id,
+  class: Id,
+  agent: Id,
+  engine: Id,
+  epoch: Id,
+  region: Id,
+  model: Id,
+  outcome: Outcome,
+  finish_reason: FinishReason.nullable(),
+  /** Code of the error that ended the lease, null when it completed. */
+  error_code: z.string().max(64).nullable(),
+  prompt_tokens: Count,
+  /** Prompt tokens whose prefill was skipped because their KV was resident. */
+  cached_tokens: Count,
+  output_tokens: Count,
+  /** Summed duration of the engine steps in which the call was scheduled (the papers' model execution time). */
+  service_wall_us: Microseconds,
+  /** The call's own share of GPU work, by core/service.ts. */
+  service_modelled_us: Microseconds,
+  /** Time on the engine in which the call was not scheduled. */
+  wait_us: Microseconds,
+  preemptions: Count,
+  /** From arrival on the engine to the first generated token; null if there was none. */
+  first_token_us: Microseconds.nullable(),
+  /** From arrival on the engine to the end. One monotonic clock. */
+  duration_us: Microseconds,
+  /** The agent's wall clock at the end, for people to read; no duration is computed from it. */
+  ended_at_ms: Count,
+})
+export type CallRecord = z.infer<typeof CallRecord>
+
+/** Body of POST /agents/v1/records. */
+export const RecordBatch = z.object({
+  agent: Id,
+  records: z.array(CallRecord).min(1).max(RECORDS_PER_BATCH_MAX),
+})
+export type RecordBatch = z.infer<typeof RecordBatch>
+
+/** Its answer: leases whose records storage has confirmed. Whatever is missing is sent again. */
+export const RecordAck = z.object({ acknowledged: z.array(Id).max(RECORDS_PER_BATCH_MAX) })
+export type RecordAck = z.infer<typeof RecordAck>

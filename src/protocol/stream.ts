@@ -1,0 +1,46 @@
+/**
+ * What an agent's data plane answers to POST /v1/chat/completions and /v1/completions (bearer: a ticket).
+ *
+ * A call that is accepted is answered 200 text/event-stream at once: the comment `: accepted` when the body was found
+ * valid and queued, `: queued` every 2 s while it waits or is preempted, then OpenAI chunks as data events, then
+ * `data: [DONE]`. What goes wrong after the headers is one `event: error` whose data is a StreamError, and the end.
+ * Before the headers it is a plain HTTP status with the same JSON body.
+ */
+import { z } from 'zod'
+
+export const KEEPALIVE_INTERVAL_MS = 2000
+export const COMMENT_ACCEPTED = 'accepted'
+export const COMMENT_QUEUED = 'queued'
+export const DONE = '[DONE]'
+export const EVENT_ERROR = 'error'
+
+export const ErrorBody = z.object({
+  message: z.string(),
+  type: z.string(),
+  param: z.string().nullable(),
+  code: z.string().nullable(),
+})
+export type ErrorBody = z.infer<typeof ErrorBody>
+
+export const StreamError = z.object({
+  error: ErrorBody,
+  /** HTTP status that a client gets if nothing was sent yet. */
+  status: z.number().int().min(400).max(599),
+  /** Whether another engine may be tried: false for the client's own mistakes. */
+  retryable: z.boolean(),
+})
+export type StreamError = z.infer<typeof StreamError>
+
+/** `usage.switchyard` of the final usage chunk. */
+export const UsageExtension = z.object({
+  service_s: z.number().nonnegative(),
+  service_wall_s: z.number().nonnegative(),
+  service_modelled_s: z.number().nonnegative(),
+  wait_s: z.number().nonnegative(),
+  preemptions: z.number().int().nonnegative(),
+  engine: z.string(),
+  region: z.string(),
+  /** True when tokens came from a latency model and not from a language model. */
+  emulated: z.boolean(),
+})
+export type UsageExtension = z.infer<typeof UsageExtension>

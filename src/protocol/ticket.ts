@@ -1,0 +1,121 @@
+/**
+ * The ticket: a short-lived HMAC JWT (HS256) that authorises one call on one engine of one agent.
+ * An agent serves nobody without one. The control plane signs with a key that it derives per agent; the agent
+ * receives its keys in `welcome` (link.ts). Everything that the engine's scheduler reads stands in here, so nothing
+ * that a client sends reaches it.
+ */
+import { errors, jwtVerify, SignJWT } from 'jose'
+import { z } from 'zod'
+import { Count, Id, Microseconds } from './ids.ts'
+
+export const TICKET_VERSION = 1
+/** A ticket must reach its engine within this time; the call itself may run longer. */
+export const TICKET_LIFETIME_S = 60
+/** Clocks of Worker and agent may differ by this much. The agent also corrects by the offset measured in `welcome`. */
+export const TICKET_CLOCK_TOLERANCE_S = 30
+export const TICKET_CHARS_MAX = 4096
+
+export const TicketClaims = z.object({
+  v: z.literal(TICKET_VERSION),
+  tenant: Id,
+  /** The client's program id, or the call id of a call that names no program. */
+  program: Id,
+  /** Which run of that program id; a call under an ended id opens a new run. */
+  run: Id,
+  thread: Id,
+  call: Id,
+  lease: Id,
+  agent: Id,
+  engine: Id,
+  epoch: Id,
+  region: Id,
+  model: Id,
+  /** Class of the program: tenant + app label, else a fingerprint of system prompt and tools, else the tenant. */
+  class: Id,
+  /** Weight of the tenant's share of seats, set by the operator. */
+  tenant_weight: z.number().positive().max(1000),
+  /** Attained service of the program at admission (PLAS, Autellix eq. 1), in the pool's ordering reading. */
+  attained_service_us: Microseconds,
+  /** Longest observed critical path of the program at admission (ATLAS, Autellix eq. 2 as the scalar). */
+  critical_path_us: Microseconds,
+  /** Summed wait of the program at admission, for anti-starvation. */
+  wait_us: Microseconds,
+  /** Isolates the prefix cache: equal for calls of one tenant, unguessable from outside. */
+  cache_salt: Id,
+  iat: Count,
+  exp: Count,
+})
+export type TicketClaims = z.infer<typeof TicketClaims>
+
+export type TicketRefusal = 'malformed' | 'bad_signature' | 'expired' | 'unknown_key'
+export type TicketVerdict = { ok: true; claims: TicketClaims } | { ok: false; reason: TicketRefusal }
+
+/** Signs `claims`; `iat` and `exp` come from `now_s` (seconds since the epoch). */
+export async function signTicket(
+  claims: Omit<TicketClaims, 'iat' | 'exp' | 'v'>,
+  key: CryptoKey,
+  kid: string,
+  now_s: number,
+): Promise<string> {
+  const iat = Math.floor(now_s)
+  return new SignJWT({ ...claims, v: TICKET_VERSION, iat, exp: iat + TICKET_LIFETIME_S })
+    .setProtectedHeader({ alg: 'HS256', kid })
+    .sign(key)
+}
+
+/** Verifies signature, lifetime and shape. The caller still checks agent, engine, epoch and that the lease is unused. */
+export async function verifyTicket(
+  token: string,
+  keys: ReadonlyMap<string, CryptoKey>,
+  now_s: number,
+): Promise<TicketVerdict> {
+  if (token.length > TICKET_CHARS_MAX) return { ok: false, reason: 'malformed' }
+  let unknownKey = false
+  try {
+    const { payload } = await jwtVerify(
+      token,
+      async ({ kid }) => {
+        const key = keys.get(kid ?? '')
+        if (key === undefined) {
+          unknownKey = true
+          throw new errors.JWSSignatureVerificationFailed('no such key')
+        }
+        return key
+      },
+      {
+        algorithms: ['HS256'],
+        currentDate: new Date(now_s * 1000),
+        clockTolerance: TICKET_CLOCK_TOLERANCE_S,
+      },
+    )
+    const claims = TicketClaims.safeParse(payload)
+    return claims.success ? { ok: true, claims: claims.data } : { ok: false, reason: 'malformed' }
+  } catch (error) {
+    if (unknownKey) return { ok: false, reason: 'unknown_key' }
+    if (error instanceof errors.JWTExpired) return { ok: false, reason: 'expired' }
+    if (error instanceof errors.JWSSignatureVerificationFailed) return { ok: false, reason: 'bad_signature' }
+    if (error instanceof errors.JOSEError) return { ok: false, reason: 'malformed' }
+    throw error
+  }
+}
+
+/** The ticket key of one agent under one master secret: HMAC-SHA256(master, "ticket:" + kid + ":" + agent). 32 bytes. */
+export async function deriveTicketKey(masterSecret: string, kid: string, agent: string): Promise<Uint8Array> {
+  const encoder = new TextEncoder()
+  const master = await crypto.subtle.importKey(
+    'raw',
+    encoder.encode(masterSecret),
+    { name: 'HMAC', hash: 'SHA-256' },
+    false,
+    ['sign'],
+  )
+  return new Uint8Array(await crypto.subtle.sign('HMAC', master, encoder.encode(`ticket:${kid}:${agent}`)))
+}
+
+/** Imports the 32 bytes of `deriveTicketKey` for `signTicket` and `verifyTicket`. */
+export function importTicketKey(bytes: Uint8Array): Promise<CryptoKey> {
+  return crypto.subtle.importKey('raw', bytes as BufferSource, { name: 'HMAC', hash: 'SHA-256' }, false, [
+    'sign',
+    'verify',
+  ])
+}

@@ -1,0 +1,51 @@
+/**
+ * Three projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
+ * and `system`, which starts everything as a user would. `npm run test:fast` runs the first two.
+ */
+import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
+import { defineConfig } from 'vitest/config'
+
+const migrations = await readD1Migrations('migrations')
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['src/core/**/*.test.ts', 'src/protocol/**/*.test.ts', 'gpu-agent/**/*.test.ts', 'scripts/**/*.test.ts'],
+          exclude: ['**/node_modules/**'],
+        },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: './wrangler.toml' },
+            miniflare: {
+              bindings: {
+                D1_MIGRATIONS: migrations,
+                KEY_PEPPER: 'test-pepper',
+                TICKET_SECRET: 'test-ticket-secret',
+                ADMIN_KEY: 'test-admin-key',
+              },
+            },
+          }),
+        ],
+        test: {
+          name: 'workerd',
+          include: ['src/{api,relay,actors,store}/**/*.test.ts', 'test/workerd/**/*.test.ts'],
+          setupFiles: ['./test/workerd/setup.ts'],
+        },
+      },
+      {
+        test: {
+          name: 'system',
+          include: ['test/system/**/*.test.ts'],
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
+        },
+      },
+    ],
+  },
+})
