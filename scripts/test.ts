@@ -1,0 +1,54 @@
+/**
+ * `npm test`: check, then unit and workerd tests, then the whole system on the real model. `--fast` leaves the system out.
+ * The model is fetched first and required: a test that needs it fails without it and never skips.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+import { findOrFetchModel } from './model/find-or-fetch.ts'
+
+const { values: flags } = parseArgs({ options: { fast: { type: 'boolean', default: false } } })
+const reports = mkdtempSync(path.join(tmpdir(), 'switchyard-test-'))
+const totals = { passed: 0, failed: 0, skipped: 0 }
+
+async function run(title: string, command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<boolean> {
+  console.log(`\n── ${title}`)
+  const started = performance.now()
+  const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, ...env } })
+  const code = await new Promise<number>((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (exit) => resolve(exit ?? 1))
+  })
+  console.log(`── ${title}: ${code === 0 ? 'ok' : 'FAILED'} in ${((performance.now() - started) / 1000).toFixed(0)} s`)
+  return code === 0
+}
+
+async function vitest(project: string, env: NodeJS.ProcessEnv): Promise<boolean> {
+  const report = path.join(reports, `${project}.json`)
+  const ok = await run(
+    `${project} tests`,
+    'vitest',
+    ['run', '--project', project, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
+    env,
+  )
+  const counts = JSON.parse(readFileSync(report, 'utf8')) as Record<string, number>
+  totals.passed += counts.numPassedTests ?? 0
+  totals.failed += counts.numFailedTests ?? 0
+  totals.skipped += (counts.numPendingTests ?? 0) + (counts.numTodoTests ?? 0)
+  return ok && (counts.numPassedTests ?? 0) > 0
+}
+
+const results: boolean[] = []
+try {
+  results.push(await run('check', process.execPath, ['scripts/check.ts']))
+  const model = await findOrFetchModel({})
+  const env = { SWITCHYARD_MODEL: model.path, SWITCHYARD_REQUIRE_MODEL: '1' }
+  const projects = flags.fast ? ['unit', 'workerd'] : ['unit', 'workerd', 'system']
+  for (const project of projects) results.push(await vitest(project, env))
+} finally {
+  rmSync(reports, { recursive: true, force: true })
+}
+console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`)
+if (!results.every(Boolean)) process.exit(1)
