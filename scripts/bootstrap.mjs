@@ -19,7 +19,8 @@ const stamp = path.join(modules, '.switchyard-installed')
 const [script, ...args] = process.argv.slice(2)
 if (script === undefined) fail('usage: node scripts/bootstrap.mjs SCRIPT [ARGUMENT…]')
 const major = Number(process.versions.node.split('.')[0])
-if (major < NODE_MAJOR_MIN) fail(`Switchyard needs Node ${NODE_MAJOR_MIN} or later to start; this is ${process.version}.`)
+if (major < NODE_MAJOR_MIN)
+  fail(`Switchyard needs Node ${NODE_MAJOR_MIN} or later to start; this is ${process.version}.`)
 
 if (!isInstalled()) await install()
 if (!existsSync(projectNode)) {
@@ -51,10 +52,9 @@ async function install() {
   process.stderr.write(`${note} …${process.stderr.isTTY ? '' : '\n'}`)
   const npm = process.env.npm_execpath
   const command = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
-  const code =
-    npm !== undefined && npm.endsWith('.js')
-      ? await run(process.execPath, [npm, ...command], 'captured')
-      : await run('npm', command, 'captured')
+  const code = npm?.endsWith('.js')
+    ? await run(process.execPath, [npm, ...command], 'captured')
+    : await run('npm', command, 'captured')
   clearInterval(tick)
   if (code !== 0) fail(`\nnpm ci failed (exit ${code}). Its output stands above; mend that and run the command again.`)
   writeFileSync(stamp, `${lockHash()}\n`)

@@ -88,7 +88,10 @@ export const Welcome = z.object({
   type: z.literal('welcome'),
   protocol: Count,
   /** Keys with which this agent's tickets are signed (base64url of 32 bytes), newest first. */
-  ticket_keys: z.array(z.object({ kid: Id, key: z.string().max(64) })).min(1).max(8),
+  ticket_keys: z
+    .array(z.object({ kid: Id, key: z.string().max(64) }))
+    .min(1)
+    .max(8),
   /** Control plane's wall clock minus the agent's, in milliseconds. */
   clock_offset_ms: z.number().int(),
 })

@@ -1,0 +1,85 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import {
+  deriveTicketKey,
+  importTicketKey,
+  signTicket,
+  TICKET_CHARS_MAX,
+  TICKET_CLOCK_TOLERANCE_S,
+  TICKET_LIFETIME_S,
+  type TicketClaims,
+  verifyTicket,
+} from './ticket.ts'
+
+const claims: Omit<TicketClaims, 'iat' | 'exp' | 'v'> = {
+  tenant: 'acme',
+  program: 'p1',
+  run: 'r1',
+  thread: 't0',
+  call: 'c1',
+  lease: 'l1',
+  agent: 'us-1',
+  engine: 'us-1-e0',
+  epoch: 'e1',
+  region: 'us-east',
+  model: 'm',
+  class: 'tenant',
+  tenant_weight: 1,
+  attained_service_us: 12,
+  critical_path_us: 7,
+  wait_us: 3,
+  cache_salt: 'salt',
+}
+const now_s = 1_800_000_000
+let key: CryptoKey
+let keys: Map<string, CryptoKey>
+
+beforeAll(async () => {
+  key = await importTicketKey(await deriveTicketKey('master', '1', 'us-1'))
+  keys = new Map([['1', key]])
+})
+
+describe('ticket', () => {
+  it('carries its claims to the agent whose key signed it', async () => {
+    const token = await signTicket(claims, key, '1', now_s)
+    const verdict = await verifyTicket(token, keys, now_s + 1)
+    expect(verdict).toEqual({ ok: true, claims: { ...claims, v: 1, iat: now_s, exp: now_s + TICKET_LIFETIME_S } })
+    expect(token.length).toBeLessThan(TICKET_CHARS_MAX)
+  })
+
+  it('is valid until its lifetime and the clock tolerance are over, and not a second longer', async () => {
+    const token = await signTicket(claims, key, '1', now_s)
+    const last_s = now_s + TICKET_LIFETIME_S + TICKET_CLOCK_TOLERANCE_S - 1
+    expect((await verifyTicket(token, keys, last_s)).ok).toBe(true)
+    expect(await verifyTicket(token, keys, last_s + 1)).toEqual({ ok: false, reason: 'expired' })
+  })
+
+  it('is refused when any claim was altered', async () => {
+    const token = await signTicket(claims, key, '1', now_s)
+    const [header, payload, signature] = token.split('.') as [string, string, string]
+    const altered = { ...JSON.parse(atob(payload.replaceAll('-', '+').replaceAll('_', '/'))), attained_service_us: 0 }
+    const forged = [header, btoa(JSON.stringify(altered)).replaceAll('=', ''), signature].join('.')
+    expect(await verifyTicket(forged, keys, now_s)).toEqual({ ok: false, reason: 'bad_signature' })
+  })
+
+  it('is refused when another agent’s key signed it, and when its key id is unknown', async () => {
+    const other = await importTicketKey(await deriveTicketKey('master', '1', 'eu-1'))
+    expect(await verifyTicket(await signTicket(claims, other, '1', now_s), keys, now_s)).toEqual({
+      ok: false,
+      reason: 'bad_signature',
+    })
+    expect(await verifyTicket(await signTicket(claims, key, '2', now_s), keys, now_s)).toEqual({
+      ok: false,
+      reason: 'unknown_key',
+    })
+  })
+
+  it('is refused without a signature algorithm, when it is no token, too long, or lacks a claim', async () => {
+    const none = `${btoa('{"alg":"none"}').replaceAll('=', '')}.${btoa(JSON.stringify(claims)).replaceAll('=', '')}.`
+    for (const bad of [none, 'nonsense', '', 'x'.repeat(TICKET_CHARS_MAX + 1)]) {
+      expect(await verifyTicket(bad, keys, now_s)).toEqual({ ok: false, reason: 'malformed' })
+    }
+    const { engine: _, ...incomplete } = claims
+    const token = await signTicket(incomplete as typeof claims, key, '1', now_s)
+    expect(await verifyTicket(token, keys, now_s)).toEqual({ ok: false, reason: 'malformed' })
+  })
+})
