@@ -2,8 +2,9 @@
  * What the relay and the API may ask of the actors, as types. The actors implement these as Durable Object RPC methods
  * on their stubs; the relay depends on nothing else of them. Everything here is structured-cloneable.
  */
-import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
+
 import type { LeaseReason, Pin, PoolSnapshot } from '../core/balancer.ts'
+import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
 import type { CallRecord, Outcome } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
@@ -36,7 +37,12 @@ export type AdmitReply =
       /** Where the program's KV cache for this model lives, if anywhere. */
       pin: Pin | null
     }
-  | { status: 'refused'; code: 'program_calls_exceeded' | 'program_open_calls_exceeded'; message: string; retry_after_s: number }
+  | {
+      status: 'refused'
+      code: 'program_calls_exceeded' | 'program_open_calls_exceeded'
+      message: string
+      retry_after_s: number
+    }
 
 /** Tells which engine serves the call. Not awaited by the call path. `pin`: whether the program is pinned to it. */
 export interface LeaseOpened {
@@ -61,7 +67,13 @@ export interface ProgramRpc {
   /** The lease ended without the agent having accepted it or with the agent gone; a record may still come and wins. */
   leaseLost(lost: { run: string; call: string; lease: string; error_code: string; now_ms: number }): Promise<void>
   /** The Worker has answered the client. Closes the call if no record has; a record that comes later wins. */
-  callEnded(ended: { run: string; call: string; outcome: Outcome; error_code: string | null; now_ms: number }): Promise<void>
+  callEnded(ended: {
+    run: string
+    call: string
+    outcome: Outcome
+    error_code: string | null
+    now_ms: number
+  }): Promise<void>
   /** Applies each record exactly once; returns the leases whose records storage has confirmed (duplicates included). */
   settle(records: readonly CallRecord[]): Promise<string[]>
   /** Starts a program explicitly. `exists` if one of this id is running. */

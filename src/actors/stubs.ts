@@ -1,0 +1,28 @@
+/**
+ * The actors as the relay and the API see them. workerd's own stub types wrap results in disposables and lose
+ * discriminated unions; every method here takes and returns plain structured-cloneable values, so the contracts hold.
+ */
+import type { Env } from '../env.ts'
+import { type PoolRpc, type ProgramRpc, poolActorName, programActorName, type TenantRpc } from './contracts.ts'
+
+/** Shards of a pool; more than one is a later decision of the operator's, and the name carries it already. */
+export const POOL_SHARD = 0
+
+export function programActor(env: Env, tenant: string, program: string): ProgramRpc {
+  return env.PROGRAM.getByName(programActorName(tenant, program)) as unknown as ProgramRpc
+}
+
+/** The pool's stub, for RPC and for an agent's link. The hint counts only when the object is first created: objects never move. */
+export function poolStub(env: Env, region: { id: string; location_hint: string | null }, model: string) {
+  const name = poolActorName(region.id, model, POOL_SHARD)
+  if (region.location_hint === null) return env.POOL.getByName(name)
+  return env.POOL.getByName(name, { locationHint: region.location_hint as DurableObjectLocationHint })
+}
+
+export function poolActor(env: Env, region: { id: string; location_hint: string | null }, model: string): PoolRpc {
+  return poolStub(env, region, model) as unknown as PoolRpc
+}
+
+export function tenantActor(env: Env, tenant: string): TenantRpc {
+  return env.TENANT.getByName(tenant) as unknown as TenantRpc
+}

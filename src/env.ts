@@ -1,0 +1,20 @@
+/** Bindings of the Worker, as wrangler.toml declares them, plus the secrets. Actors are reached through src/actors/stubs.ts. */
+import type { PoolActor } from './actors/pool.ts'
+import type { ProgramActor } from './actors/program.ts'
+import type { TenantActor } from './actors/tenant.ts'
+
+export interface Env {
+  DB: D1Database
+  PROGRAM: DurableObjectNamespace<ProgramActor>
+  POOL: DurableObjectNamespace<PoolActor>
+  TENANT: DurableObjectNamespace<TenantActor>
+  /** Seconds, as text: variables of wrangler.toml are strings. */
+  PROGRAM_STALE_AFTER_S: string
+  /** Milliseconds of delay that the relay adds towards any region but the nearest. */
+  SIMULATED_REGION_RTT_MS: string
+  /** Keys the hash under which API keys and agent tokens are stored. */
+  KEY_PEPPER: string
+  /** Master secret of tickets and cache salts. */
+  TICKET_SECRET: string
+  ADMIN_KEY: string
+}

@@ -1,0 +1,88 @@
+/**
+ * What an operator declares (tenants with their keys, regions, models, agents), as statements for D1. Pure, so that the
+ * same rows come from `npm run up`, deployment and tests. Applying it again changes nothing but what was declared
+ * differently: a key that was revoked stays revoked, and nothing is deleted.
+ */
+import { drizzle } from 'drizzle-orm/sqlite-proxy'
+import { agents, apiKeys, models, regions, tenants } from './schema.ts'
+import { hashSecret } from './secrets.ts'
+
+export interface Provision {
+  created_at_ms: number
+  tenants: readonly { id: string; name: string; weight: number }[]
+  /** Plain keys; only their hashes reach the statements. */
+  keys: readonly { key: string; tenant: string; name: string }[]
+  /** Nearest first where a client's place is unknown. */
+  regions: readonly {
+    id: string
+    location_hint: string | null
+    latitude: number | null
+    longitude: number | null
+  }[]
+  models: readonly {
+    id: string
+    ordering_service: 'modelled' | 'wall'
+    context_tokens_max: number
+    bytes_per_token: number
+  }[]
+  /** Plain tokens; only their hashes reach the statements. */
+  agents: readonly { id: string; region: string; token: string }[]
+}
+
+export interface Statement {
+  sql: string
+  params: unknown[]
+}
+
+/** For `d1.batch(statements.map(({ sql, params }) => d1.prepare(sql).bind(...params)))`, in this order (foreign keys). */
+export async function provisionStatements(pepper: string, provision: Provision): Promise<Statement[]> {
+  const { created_at_ms } = provision
+  const statements = [...provision.tenants.map((tenant) => upsertTenant({ ...tenant, created_at_ms }))]
+  for (const { key, ...rest } of provision.keys) {
+    statements.push(insertKey({ ...rest, hash: await hashSecret(pepper, key), created_at_ms, revoked_at_ms: null }))
+  }
+  provision.regions.forEach((region, position) => {
+    statements.push(upsertRegion({ ...region, position }))
+  })
+  statements.push(...provision.models.map((model) => upsertModel({ ...model, created_at_ms })))
+  for (const { token, ...rest } of provision.agents) {
+    const token_hash = await hashSecret(pepper, token)
+    statements.push(upsertAgent({ ...rest, token_hash, created_at_ms, state: 'active' }))
+  }
+  return statements
+}
+
+/** Writes SQL and never runs it. */
+const builder = drizzle(async () => ({ rows: [] }))
+
+function upsertTenant(tenant: typeof tenants.$inferInsert): Statement {
+  const { name, weight } = tenant
+  return builder
+    .insert(tenants)
+    .values(tenant)
+    .onConflictDoUpdate({ target: tenants.id, set: { name, weight } })
+    .toSQL()
+}
+
+function insertKey(key: typeof apiKeys.$inferInsert): Statement {
+  return builder.insert(apiKeys).values(key).onConflictDoNothing().toSQL()
+}
+
+function upsertRegion(region: typeof regions.$inferInsert): Statement {
+  const { id: _, ...set } = region
+  return builder.insert(regions).values(region).onConflictDoUpdate({ target: regions.id, set }).toSQL()
+}
+
+function upsertModel(model: typeof models.$inferInsert): Statement {
+  const { id: _, created_at_ms: __, ...set } = model
+  return builder.insert(models).values(model).onConflictDoUpdate({ target: models.id, set }).toSQL()
+}
+
+function upsertAgent(agent: typeof agents.$inferInsert): Statement {
+  const { region, token_hash } = agent
+  return builder
+    .insert(agents)
+    .values(agent)
+    .onConflictDoUpdate({ target: agents.id, set: { region, token_hash } })
+    .toSQL()
+}

@@ -1,0 +1,155 @@
+/**
+ * D1: what outlives every actor. Secrets are stored only as peppered hashes (store/secrets.ts). Ended programs are kept
+ * as their leases; every sum of an ended program is recomputed from them, so a late or repeated record changes nothing twice.
+ */
+import { index, integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+
+export const tenants = sqliteTable('tenants', {
+  id: text('id').primaryKey(),
+  name: text('name').notNull(),
+  /** Share of seats relative to other tenants. */
+  weight: real('weight').notNull(),
+  created_at_ms: integer('created_at_ms').notNull(),
+})
+
+export const apiKeys = sqliteTable(
+  'api_keys',
+  {
+    /** Hex HMAC-SHA256(KEY_PEPPER, key). */
+    hash: text('hash').primaryKey(),
+    tenant: text('tenant')
+      .notNull()
+      .references(() => tenants.id),
+    name: text('name').notNull(),
+    created_at_ms: integer('created_at_ms').notNull(),
+    revoked_at_ms: integer('revoked_at_ms'),
+  },
+  (table) => [index('api_keys_by_tenant').on(table.tenant)],
+)
+
+export const regions = sqliteTable('regions', {
+  id: text('id').primaryKey(),
+  /** Order of preference where a client's place is unknown. */
+  position: integer('position').notNull(),
+  /** Location hint with which the region's pools are created; null: wherever the first request comes from. */
+  location_hint: text('location_hint'),
+  latitude: real('latitude'),
+  longitude: real('longitude'),
+})
+
+export const models = sqliteTable('models', {
+  id: text('id').primaryKey(),
+  /** Which reading of service orders programs on this model: `modelled` or `wall`. */
+  ordering_service: text('ordering_service', { enum: ['modelled', 'wall'] }).notNull(),
+  context_tokens_max: integer('context_tokens_max').notNull(),
+  /** First estimate of bytes per prompt token, until engines have measured it. */
+  bytes_per_token: real('bytes_per_token').notNull(),
+  created_at_ms: integer('created_at_ms').notNull(),
+})
+
+export const agents = sqliteTable(
+  'agents',
+  {
+    id: text('id').primaryKey(),
+    region: text('region')
+      .notNull()
+      .references(() => regions.id),
+    /** Hex HMAC-SHA256(KEY_PEPPER, token). */
+    token_hash: text('token_hash').notNull().unique(),
+    created_at_ms: integer('created_at_ms').notNull(),
+    state: text('state', { enum: ['active', 'revoked'] }).notNull(),
+  },
+  (table) => [index('agents_by_region').on(table.region)],
+)
+
+export const endedPrograms = sqliteTable(
+  'ended_programs',
+  {
+    tenant: text('tenant').notNull(),
+    program: text('program').notNull(),
+    run: text('run').notNull(),
+    app: text('app'),
+    class: text('class').notNull(),
+    /** JSON object of strings. */
+    metadata: text('metadata').notNull(),
+    started_at_ms: integer('started_at_ms').notNull(),
+    ended_at_ms: integer('ended_at_ms').notNull(),
+    end_reason: text('end_reason', { enum: ['explicit', 'stale'] }).notNull(),
+    service_us: integer('service_us').notNull(),
+    service_wall_us: integer('service_wall_us').notNull(),
+    service_modelled_us: integer('service_modelled_us').notNull(),
+    critical_path_us: integer('critical_path_us').notNull(),
+    wait_us: integer('wait_us').notNull(),
+    /** JSON array of {engine, region, model, epoch}, most recent first. */
+    engines: text('engines').notNull(),
+    last_arrival_ms: integer('last_arrival_ms'),
+    last_completion_ms: integer('last_completion_ms'),
+    calls: integer('calls').notNull(),
+    prompt_tokens: integer('prompt_tokens').notNull(),
+    cached_tokens: integer('cached_tokens').notNull(),
+    output_tokens: integer('output_tokens').notNull(),
+    preemptions: integer('preemptions').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.tenant, table.program, table.run] }),
+    index('ended_programs_by_end').on(table.tenant, table.ended_at_ms),
+  ],
+)
+
+export const endedCalls = sqliteTable(
+  'ended_calls',
+  {
+    tenant: text('tenant').notNull(),
+    program: text('program').notNull(),
+    run: text('run').notNull(),
+    call: text('call').notNull(),
+    /** Order of arrival within the run, from 0. */
+    position: integer('position').notNull(),
+    thread: text('thread').notNull(),
+    /** JSON array of call ids. */
+    parents: text('parents').notNull(),
+    model: text('model').notNull(),
+    opened_at_ms: integer('opened_at_ms').notNull(),
+    ended_at_ms: integer('ended_at_ms'),
+    state: text('state', { enum: ['open', 'ended'] }).notNull(),
+    outcome: text('outcome', { enum: ['completed', 'cancelled', 'failed'] }),
+    finish_reason: text('finish_reason'),
+    error_code: text('error_code'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.tenant, table.program, table.run, table.call] }),
+    index('ended_calls_by_position').on(table.tenant, table.program, table.run, table.position),
+  ],
+)
+
+export const endedLeases = sqliteTable(
+  'ended_leases',
+  {
+    lease: text('lease').primaryKey(),
+    tenant: text('tenant').notNull(),
+    program: text('program').notNull(),
+    run: text('run').notNull(),
+    call: text('call').notNull(),
+    agent: text('agent').notNull(),
+    engine: text('engine').notNull(),
+    epoch: text('epoch').notNull(),
+    region: text('region').notNull(),
+    model: text('model').notNull(),
+    /** Why this engine was chosen; null where only its record is known. */
+    reason: text('reason'),
+    speed_factor: real('speed_factor').notNull(),
+    opened_at_ms: integer('opened_at_ms').notNull(),
+    state: text('state', { enum: ['open', 'lost', 'settled'] }).notNull(),
+    outcome: text('outcome', { enum: ['completed', 'cancelled', 'failed'] }),
+    error_code: text('error_code'),
+    prompt_tokens: integer('prompt_tokens').notNull(),
+    cached_tokens: integer('cached_tokens').notNull(),
+    output_tokens: integer('output_tokens').notNull(),
+    service_wall_us: integer('service_wall_us').notNull(),
+    service_modelled_us: integer('service_modelled_us').notNull(),
+    wait_us: integer('wait_us').notNull(),
+    preemptions: integer('preemptions').notNull(),
+    first_token_us: integer('first_token_us'),
+  },
+  (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
+)

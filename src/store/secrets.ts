@@ -1,0 +1,51 @@
+/**
+ * Secrets at rest: API keys and agent tokens are stored as hex HMAC-SHA256 under a pepper that D1 never sees, so a copy
+ * of the database opens nothing. They carry 40 base62 characters (238 bits), so no slow hash is needed against guessing.
+ */
+
+export const API_KEY_PREFIX = 'sk-sy-'
+export const AGENT_TOKEN_PREFIX = 'sya-'
+export const SECRET_CHARS = 40
+/** Longer credentials are refused before they are hashed. */
+export const CREDENTIAL_CHARS_MAX = 256
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+/** Bytes from here on are drawn again: 248 is the largest multiple of 62 in a byte, so that all characters are equally likely. */
+const UNBIASED_BELOW = 248
+
+/** `prefix` and SECRET_CHARS random base62 characters. */
+export function newSecret(prefix: string): string {
+  let secret = ''
+  while (secret.length < SECRET_CHARS) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(SECRET_CHARS))) {
+      if (byte < UNBIASED_BELOW && secret.length < SECRET_CHARS) secret += BASE62[byte % BASE62.length]
+    }
+  }
+  return prefix + secret
+}
+
+/** Hex HMAC-SHA256(pepper, secret). */
+export async function hashSecret(pepper: string, secret: string): Promise<string> {
+  const encoder = new TextEncoder()
+  const key = await crypto.subtle.importKey('raw', encoder.encode(pepper), { name: 'HMAC', hash: 'SHA-256' }, false, [
+    'sign',
+  ])
+  const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(secret)))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/** Compares two secrets in time that depends on neither: their hashes under one key are compared without early exit. */
+export async function secretsEqual(a: string, b: string): Promise<boolean> {
+  const nonce = crypto.randomUUID()
+  const [hashA, hashB] = await Promise.all([hashSecret(nonce, a), hashSecret(nonce, b)])
+  let difference = 0
+  for (let i = 0; i < hashA.length; i++) difference |= hashA.charCodeAt(i) ^ hashB.charCodeAt(i)
+  return difference === 0
+}
+
+/** The credential of `Authorization: Bearer …`, or null where there is none or it is longer than any of ours. */
+export function bearer(headers: Headers): string | null {
+  const match = /^bearer +([\x21-\x7e]+)$/i.exec(headers.get('authorization') ?? '')
+  const credential = match?.[1]
+  return credential === undefined || credential.length > CREDENTIAL_CHARS_MAX ? null : credential
+}
