@@ -1,0 +1,63 @@
+/**
+ * A GGUF's own chat template (Jinja), rendered so that a client's text can neither become control tokens nor change how
+ * the template's text is tokenised. Each message's content is replaced by a marker before rendering, and the result is cut
+ * at the markers: template pieces are tokenised with control tokens, contents without.
+ *
+ * Cutting there also keeps prefixes: a turn's prompt is a prefix of the next turn's, token by token, since no token can
+ * span the border between template and content.
+ */
+import { Template } from '@huggingface/jinja'
+import type { ChatMessage } from '../../src/front/text-model.ts'
+
+/** What a model without a template of its own gets: ChatML. */
+const CHATML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
+/** Private-use characters around an index. Only the template's text surrounds it; clients' text is never rendered. */
+const MARKER = /\ue000(\d+)\ue001/g
+const marker = (index: number): string => `\ue000${index}\ue001`
+
+export type PromptPiece = { kind: 'template'; text: string } | { kind: 'content'; message: number; text: string }
+export type Rendering = { ok: true; pieces: PromptPiece[] } | { ok: false; message: string }
+
+export class ChatTemplate {
+  readonly #template: Template
+  readonly #constants: Record<string, string>
+
+  constructor(source: string | undefined, tokens: { bos: string | null; eos: string | null }) {
+    this.#template = new Template(source ?? CHATML)
+    this.#constants = { bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '' }
+  }
+
+  /** Pieces of the prompt up to where the assistant speaks. Not ok when the template refuses or drops a message. */
+  render(messages: readonly ChatMessage[]): Rendering {
+    const marked = messages.map(({ role }, index) => ({ role, content: marker(index) }))
+    let text: string
+    try {
+      text = this.#template.render({ ...this.#constants, messages: marked, add_generation_prompt: true })
+    } catch (error) {
+      // Templates refuse histories that their model was not trained on with raise_exception().
+      return { ok: false, message: error instanceof Error ? error.message : String(error) }
+    }
+    return cut(text, messages)
+  }
+}
+
+function cut(text: string, messages: readonly ChatMessage[]): Rendering {
+  const pieces: PromptPiece[] = []
+  let position = 0
+  let next = 0
+  for (const match of text.matchAll(MARKER)) {
+    const index = Number(match[1])
+    const message = messages[index]
+    if (message === undefined || index !== next) break
+    if (match.index > position) pieces.push({ kind: 'template', text: text.slice(position, match.index) })
+    if (message.content !== '') pieces.push({ kind: 'content', message: index, text: message.content })
+    position = match.index + match[0].length
+    next += 1
+  }
+  if (next !== messages.length) {
+    return { ok: false, message: `the model's chat template does not render messages[${next}]` }
+  }
+  if (position < text.length) pieces.push({ kind: 'template', text: text.slice(position) })
+  return { ok: true, pieces }
+}

@@ -1,0 +1,79 @@
+/**
+ * Text of a GGUF model: its chat template, its tokenizer, its detokenizer. Clients' text is tokenised with control tokens
+ * off, so `<|im_end|>` in a message is seven ordinary tokens.
+ */
+import type { LlamaModel, Token } from 'node-llama-cpp'
+import type { ChatMessage, Encoding, Recall, TextModel, TokenDecoder } from '../../src/front/text-model.ts'
+import { ChatTemplate } from './chat-template.ts'
+import { IncrementalTokenDecoder } from './token-decoder.ts'
+
+export class LlamaTextModel implements TextModel {
+  readonly context_tokens_max: number
+  readonly vocabulary_tokens: number
+  readonly #model: LlamaModel
+  readonly #template: ChatTemplate
+  readonly #longest_token_bytes: number
+
+  constructor(model: LlamaModel, context_tokens_max: number) {
+    const { tokenizer } = model.fileInfo.metadata
+    this.#model = model
+    this.context_tokens_max = context_tokens_max
+    this.vocabulary_tokens = tokenizer.ggml.tokens.length
+    this.#template = new ChatTemplate(tokenizer.chat_template, {
+      bos: model.tokens.bosString,
+      eos: model.tokens.eosString,
+    })
+    this.#longest_token_bytes = longestTokenBytes(model)
+  }
+
+  encodeChat(messages: readonly ChatMessage[], recall: Recall): Encoding {
+    let bytes = 0
+    for (const { content } of messages) bytes += Buffer.byteLength(content)
+    const overlong = this.#overlong(Math.max(messages.length, Math.ceil(bytes / this.#longest_token_bytes)))
+    if (overlong !== null) return overlong
+    const rendering = this.#template.render(messages)
+    if (!rendering.ok) return { ok: false, reason: 'unrenderable', message: rendering.message }
+    const tokens: number[] = []
+    for (const piece of rendering.pieces) {
+      const own = piece.kind === 'content' && messages[piece.message]?.role === 'assistant'
+      const recalled = own ? recall(piece.text) : undefined
+      append(tokens, recalled ?? this.#model.tokenize(piece.text, piece.kind === 'template'))
+    }
+    return { ok: true, tokens: this.#withBeginning(tokens) }
+  }
+
+  encodeText(text: string): Encoding {
+    const overlong = this.#overlong(Math.ceil(Buffer.byteLength(text) / this.#longest_token_bytes))
+    if (overlong !== null) return overlong
+    return { ok: true, tokens: this.#withBeginning(this.#model.tokenize(text, false)) }
+  }
+
+  decoder(): TokenDecoder {
+    return new IncrementalTokenDecoder((tokens, preceding) =>
+      this.#model.detokenize(tokens as readonly Token[], false, preceding as readonly Token[]),
+    )
+  }
+
+  /** Tokenising is synchronous; a text that cannot fit however it is cut is refused without it. */
+  #overlong(tokens_min: number): Encoding | null {
+    return tokens_min > this.context_tokens_max ? { ok: false, reason: 'too_long', tokens_min } : null
+  }
+
+  #withBeginning(tokens: number[]): number[] {
+    const { bos, shouldPrependBosToken } = this.#model.tokens
+    return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens
+  }
+}
+
+/** `push(...many)` overflows the stack on long prompts. */
+function append(tokens: number[], more: readonly number[]): void {
+  for (const token of more) tokens.push(token)
+}
+
+function longestTokenBytes(model: LlamaModel): number {
+  let longest = 1
+  for (const token of model.iterateAllTokens()) {
+    longest = Math.max(longest, Buffer.byteLength(model.detokenize([token], true)))
+  }
+  return longest
+}

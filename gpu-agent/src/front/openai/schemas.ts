@@ -1,0 +1,98 @@
+/**
+ * OpenAI's request bodies: POST /v1/chat/completions and /v1/completions. Shapes and types of every field that OpenAI
+ * documents; whether an engine can honour a field is capabilities.ts. `null` means absent, as with OpenAI. Unknown fields
+ * are refused: a misspelled `max_token` that is ignored costs more than an error.
+ */
+import { z } from 'zod'
+
+export const MESSAGES_MAX = 4096
+export const CONTENT_PARTS_MAX = 1024
+export const STOPS_MAX = 4
+export const STOP_CHARS_MAX = 256
+export const METADATA_KEYS_MAX = 16
+export const METADATA_KEY_CHARS_MAX = 64
+export const METADATA_VALUE_CHARS_MAX = 512
+const USER_CHARS_MAX = 512
+
+const Stop = z
+  .string()
+  .min(1, 'a stop string must not be empty')
+  .max(STOP_CHARS_MAX)
+  .refine((stop) => stop.isWellFormed(), 'a stop string must be well-formed Unicode')
+
+const Metadata = z
+  .record(z.string().max(METADATA_KEY_CHARS_MAX), z.string().max(METADATA_VALUE_CHARS_MAX))
+  .refine((metadata) => Object.keys(metadata).length <= METADATA_KEYS_MAX, `at most ${METADATA_KEYS_MAX} keys`)
+
+/** Shared by both bodies. `z.unknown()`: of interest to capabilities.ts alone. */
+const common = {
+  model: z.string().nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  seed: z.number().int().nullish(),
+  stop: z.union([Stop, z.array(Stop).min(1).max(STOPS_MAX)]).nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z
+    .strictObject({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() })
+    .nullish(),
+  max_tokens: z.number().int().min(1).nullish(),
+  n: z.number().int().min(1).max(128).nullish(),
+  user: z.string().max(USER_CHARS_MAX).nullish(),
+  metadata: Metadata.nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  logit_bias: z.record(z.string(), z.number()).nullish(),
+}
+
+const ContentPart = z.looseObject({ type: z.string() })
+
+const Message = z.strictObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
+  content: z.union([z.string(), z.array(ContentPart).min(1).max(CONTENT_PARTS_MAX)]).nullish(),
+  name: z.unknown(),
+  refusal: z.unknown(),
+  audio: z.unknown(),
+  annotations: z.unknown(),
+  tool_calls: z.unknown(),
+  function_call: z.unknown(),
+  tool_call_id: z.string().nullish(),
+})
+export type Message = z.infer<typeof Message>
+
+export const ChatBody = z.strictObject({
+  ...common,
+  messages: z.array(Message).min(1).max(MESSAGES_MAX),
+  max_completion_tokens: z.number().int().min(1).nullish(),
+  logprobs: z.boolean().nullish(),
+  top_logprobs: z.number().int().min(0).max(20).nullish(),
+  store: z.boolean().nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  prompt_cache_key: z.string().nullish(),
+  safety_identifier: z.string().nullish(),
+  tools: z.unknown(),
+  tool_choice: z.unknown(),
+  functions: z.unknown(),
+  function_call: z.unknown(),
+  response_format: z.unknown(),
+  modalities: z.unknown(),
+  audio: z.unknown(),
+  prediction: z.unknown(),
+  reasoning_effort: z.unknown(),
+  verbosity: z.unknown(),
+  service_tier: z.unknown(),
+  web_search_options: z.unknown(),
+  prompt_cache_retention: z.unknown(),
+})
+export type ChatBody = z.infer<typeof ChatBody>
+
+const TokenIds = z.array(z.number().int().nonnegative())
+
+export const CompletionBody = z.strictObject({
+  ...common,
+  prompt: z.union([z.string(), TokenIds.min(1), z.array(z.string()).min(1), z.array(TokenIds.min(1)).min(1)]),
+  best_of: z.number().int().min(1).max(20).nullish(),
+  echo: z.boolean().nullish(),
+  logprobs: z.number().int().min(0).max(5).nullish(),
+  suffix: z.string().nullish(),
+})
+export type CompletionBody = z.infer<typeof CompletionBody>

@@ -1,0 +1,121 @@
+/**
+ * A client's body → what an engine needs: messages or a prompt, sampling, limits, stop strings. Everything that cannot be
+ * honoured is refused by name here, before a call costs anything.
+ */
+import type { StreamError } from '../../../../src/protocol/index.ts'
+import type { Dialect } from '../../engine-front.ts'
+import type { ChatMessage } from '../text-model.ts'
+import { bodyError, pathOf } from './body-error.ts'
+import { BODY_RULES, type Capabilities, findUnsupported, MESSAGE_RULES, unsupported } from './capabilities.ts'
+import { badRequest } from './errors.ts'
+import { ChatBody, CompletionBody, type Message } from './schemas.ts'
+
+/** Output of a chat call that names no limit: as much as the context leaves, at most this. */
+export const CHAT_OUTPUT_TOKENS_DEFAULT = 1024
+/** OpenAI's own default for completions. */
+export const COMPLETION_OUTPUT_TOKENS_DEFAULT = 16
+
+export type Prompt =
+  | { kind: 'chat'; messages: readonly ChatMessage[] }
+  | { kind: 'text'; text: string }
+  | { kind: 'tokens'; tokens: readonly number[] }
+
+export interface Translation {
+  prompt: Prompt
+  /** Asked for by the client; null: the dialect's default. */
+  max_output_tokens: number | null
+  temperature: number
+  top_p: number
+  /** Null: the client leaves it to us. */
+  seed: number | null
+  stops: readonly string[]
+  include_usage: boolean
+}
+
+export type TranslationResult = { ok: true; translation: Translation } | { ok: false; error: StreamError }
+
+export function translate(dialect: Dialect, body: unknown, capabilities: Capabilities): TranslationResult {
+  return dialect === 'chat' ? translateChat(body, capabilities) : translateCompletion(body, capabilities)
+}
+
+function translateChat(input: unknown, capabilities: Capabilities): TranslationResult {
+  const parsed = ChatBody.safeParse(input)
+  if (!parsed.success) return { ok: false, error: bodyError(parsed.error) }
+  const body = parsed.data
+  const error = findUnsupported(body, BODY_RULES, capabilities)
+  if (error !== null) return { ok: false, error }
+  const messages: ChatMessage[] = []
+  for (const [index, message] of body.messages.entries()) {
+    const translated = translateMessage(message, index, capabilities)
+    if (!translated.ok) return translated
+    messages.push(translated.message)
+  }
+  const { max_tokens, max_completion_tokens } = body
+  if (max_tokens != null && max_completion_tokens != null && max_tokens !== max_completion_tokens) {
+    return invalid('max_tokens', "'max_tokens' and 'max_completion_tokens' contradict each other")
+  }
+  const max_output_tokens = max_completion_tokens ?? max_tokens ?? null
+  return { ok: true, translation: { ...sampling(body), prompt: { kind: 'chat', messages }, max_output_tokens } }
+}
+
+function translateCompletion(input: unknown, capabilities: Capabilities): TranslationResult {
+  const parsed = CompletionBody.safeParse(input)
+  if (!parsed.success) return { ok: false, error: bodyError(parsed.error) }
+  const body = parsed.data
+  const error = findUnsupported(body, BODY_RULES, capabilities)
+  if (error !== null) return { ok: false, error }
+  const prompt = onePrompt(body.prompt)
+  if (prompt === null) return { ok: false, error: unsupported('prompt[1]') }
+  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens: body.max_tokens ?? null } }
+}
+
+/** Null: several prompts in one body, which is several choices. */
+function onePrompt(prompt: CompletionBody['prompt']): Prompt | null {
+  if (typeof prompt === 'string') return { kind: 'text', text: prompt }
+  if (isNumbers(prompt)) return { kind: 'tokens', tokens: prompt }
+  const [only, ...others] = prompt
+  if (only === undefined || others.length > 0) return null
+  return typeof only === 'string' ? { kind: 'text', text: only } : { kind: 'tokens', tokens: only }
+}
+
+function isNumbers(prompt: readonly (string | number | number[])[]): prompt is number[] {
+  return typeof prompt[0] === 'number'
+}
+
+function sampling(body: ChatBody | CompletionBody): Omit<Translation, 'prompt' | 'max_output_tokens'> {
+  const stop = body.stop ?? []
+  return {
+    temperature: body.temperature ?? 1,
+    top_p: body.top_p ?? 1,
+    seed: body.seed ?? null,
+    stops: typeof stop === 'string' ? [stop] : stop,
+    include_usage: body.stream_options?.include_usage === true,
+  }
+}
+
+type MessageResult = { ok: true; message: ChatMessage } | { ok: false; error: StreamError }
+
+function translateMessage(message: Message, index: number, capabilities: Capabilities): MessageResult {
+  const path = pathOf(['messages', index])
+  const error = findUnsupported(message, MESSAGE_RULES, capabilities, `${path}.`)
+  if (error !== null) return { ok: false, error }
+  // Models whose template knows no `developer` role call it `system`.
+  const role = message.role === 'developer' ? 'system' : message.role
+  const { content } = message
+  if (content == null) return invalid(`${path}.content`, 'text is required')
+  if (typeof content === 'string') return { ok: true, message: { role, content } }
+  let text = ''
+  for (const [part, { type, ...fields }] of content.entries()) {
+    if (MEDIA_PARTS.has(type)) return { ok: false, error: unsupported(`${path}.content`) }
+    if (type !== 'text') return invalid(`${path}.content[${part}].type`, `there is no content part '${type}'`)
+    if (typeof fields.text !== 'string') return invalid(`${path}.content[${part}].text`, 'expected a string')
+    text += fields.text
+  }
+  return { ok: true, message: { role, content: text } }
+}
+
+const MEDIA_PARTS: ReadonlySet<string> = new Set(['image_url', 'input_audio', 'file', 'refusal'])
+
+function invalid(param: string, reason: string): { ok: false; error: StreamError } {
+  return { ok: false, error: badRequest('invalid_value', `Invalid value for '${param}': ${reason}.`, param) }
+}
