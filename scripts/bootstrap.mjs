@@ -25,8 +25,8 @@ if (major < NODE_MAJOR_MIN)
 if (!isInstalled()) await install()
 if (!existsSync(projectNode)) {
   fail(
-    'The project\'s own Node (npm package "node") did not install. If npm is set to ignore install scripts, run\n' +
-      '  npm ci --ignore-scripts=false\nand try again.',
+    'The project\'s own Node (npm package "node") did not install. Run\n' +
+      '  npm rebuild node --ignore-scripts=false\nand try again.',
   )
 }
 process.exitCode = await run(projectNode, [path.join(root, script), ...args], 'inherit')
@@ -45,20 +45,24 @@ function isInstalled() {
 async function install() {
   const started = Date.now()
   const elapsed_s = () => Math.round((Date.now() - started) / 1000)
-  const note = 'Installing dependencies with npm ci (about 450 MB, once)'
+  const note = 'Installing dependencies with npm ci (about 900 MB on disk, once)'
   const tick = process.stderr.isTTY
     ? setInterval(() => process.stderr.write(`\r${note} … ${elapsed_s()} s `), 1000)
     : setInterval(() => process.stderr.write(`${note} … ${elapsed_s()} s\n`), 15_000)
   process.stderr.write(`${note} …${process.stderr.isTTY ? '' : '\n'}`)
-  const npm = process.env.npm_execpath
-  const command = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
-  const code = npm?.endsWith('.js')
-    ? await run(process.execPath, [npm, ...command], 'captured')
-    : await run('npm', command, 'captured')
+  // Scripts stay off: better-sqlite3 ships its binaries, yet npm 10 would start a compiler for it. Only `node` needs its own.
+  let code = await npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'])
+  if (code === 0) code = await npm(['rebuild', 'node', '--ignore-scripts=false', '--loglevel=error'])
   clearInterval(tick)
   if (code !== 0) fail(`\nnpm ci failed (exit ${code}). Its output stands above; mend that and run the command again.`)
   writeFileSync(stamp, `${lockHash()}\n`)
   process.stderr.write(`\r${note}: done in ${elapsed_s()} s.   \n`)
+}
+
+/** Runs the npm that started this script, else the one on the path. */
+function npm(argv) {
+  const cli = process.env.npm_execpath
+  return cli?.endsWith('.js') ? run(process.execPath, [cli, ...argv], 'captured') : run('npm', argv, 'captured')
 }
 
 /** Resolves with the exit code; signals reach the child too, and its death by a signal is reported as 128 + n. */
