@@ -4,14 +4,54 @@ const rule = (name, from, to, comment) => ({ name, severity: 'error', comment, f
 module.exports = {
   forbidden: [
     rule('no-circular', {}, { circular: true }, 'a cycle means that two files are one idea'),
-    rule('core-is-pure', { path: '^src/core/', pathNot: '\\.test\\.ts$' }, { pathNot: '^src/(core|protocol)/' }, 'core imports nothing of the platform'),
-    rule('protocol-is-leaf', { path: '^src/protocol/' }, { path: '^(src/(?!protocol/)|gpu-agent/)' }, 'protocol imports nothing of ours'),
-    rule('store-below-actors', { path: '^src/store/' }, { path: '^src/(actors|relay|api)/' }, 'store is below the actors'),
-    rule('actors-below-relay', { path: '^src/actors/' }, { path: '^src/(relay|api)/' }, 'actors do not know who calls them'),
-    rule('relay-below-api', { path: '^src/relay/', pathNot: '\\.test\\.ts$' }, { path: '^src/api/(?!errors\\.ts)' }, 'the relay does not know routes'),
-    rule('agent-is-alone', { path: '^gpu-agent/' }, { path: '^src/(?!core/|protocol/)' }, 'a GPU host has no control plane'),
-    rule('engine-below-daemon', { path: '^gpu-agent/engine/' }, { path: '^gpu-agent/src/' }, 'the engine does not know the daemon'),
-    rule('product-not-on-scripts', { path: '^(src|gpu-agent)/' }, { path: '^(scripts|test)/' }, 'scripts and tests use the product'),
+    rule(
+      'core-is-pure',
+      { path: '^src/core/', pathNot: '\\.test\\.ts$' },
+      { pathNot: '^src/(core|protocol)/' },
+      'core imports nothing of the platform',
+    ),
+    rule(
+      'protocol-is-leaf',
+      { path: '^src/protocol/' },
+      { path: '^(src/(?!protocol/)|gpu-agent/)' },
+      'protocol imports nothing of ours',
+    ),
+    rule(
+      'store-below-actors',
+      { path: '^src/store/' },
+      { path: '^src/(actors|relay|api)/' },
+      'store is below the actors',
+    ),
+    rule(
+      'actors-below-relay',
+      { path: '^src/actors/' },
+      { path: '^src/(relay|api)/' },
+      'actors do not know who calls them',
+    ),
+    rule(
+      'relay-below-api',
+      { path: '^src/relay/', pathNot: '\\.test\\.ts$' },
+      { path: '^src/api/(?!errors\\.ts)' },
+      'the relay does not know routes',
+    ),
+    rule(
+      'agent-is-alone',
+      { path: '^gpu-agent/' },
+      { path: '^src/(?!core/|protocol/)' },
+      'a GPU host has no control plane',
+    ),
+    rule(
+      'engine-below-daemon',
+      { path: '^gpu-agent/engine/' },
+      { path: '^gpu-agent/src/' },
+      'the engine does not know the daemon',
+    ),
+    rule(
+      'product-not-on-scripts',
+      { path: '^(src|gpu-agent)/' },
+      { path: '^(scripts|test)/' },
+      'scripts and tests use the product',
+    ),
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

@@ -15,7 +15,10 @@ const CHECKS: Check[] = [
   { name: 'types (worker)', command: ['tsc', '-p', 'tsconfig.worker.json'] },
   { name: 'format and lint', command: ['biome', 'check', '--error-on-warnings', '.'] },
   { name: 'dead code, dependencies', command: ['knip'] },
-  { name: 'import directions', command: ['depcruise', '--config', 'dependency-rules.cjs', 'src', 'gpu-agent', 'scripts', 'test'] },
+  {
+    name: 'import directions',
+    command: ['depcruise', '--config', 'dependency-rules.cjs', 'src', 'gpu-agent', 'scripts', 'test'],
+  },
   { name: 'migrations match schemas', command: ['node', 'scripts/db-generate.ts', '--check'] },
 ]
 
