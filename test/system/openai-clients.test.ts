@@ -1,0 +1,207 @@
+/**
+ * The openai package against the running system: two regions, the embedded engine, a real small model.
+ */
+import type OpenAI from 'openai'
+import { APIError } from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually, System } from './support/system.ts'
+
+let system: System
+let client: OpenAI
+let model: string
+
+beforeAll(async () => {
+  system = await System.start({ engine: 'embedded' })
+  client = system.client()
+  model = system.dev.model
+})
+afterAll(async () => {
+  await system.remove()
+})
+
+interface SwitchyardUsage {
+  service_s: number
+  service_wall_s: number
+  wait_s: number
+  preemptions: number
+  engine: string
+  region: string
+  emulated: boolean
+}
+const extension = (usage: unknown) => (usage as { switchyard: SwitchyardUsage }).switchyard
+
+describe('chat completions', () => {
+  it('answers a question that the model knows, with usage, service and wait', async () => {
+    const answer = await client.chat.completions.create({
+      model,
+      messages: [{ role: 'user', content: 'What is the capital of France?' }],
+      max_completion_tokens: 24,
+      temperature: 0,
+    })
+    expect(answer.object).toBe('chat.completion')
+    expect(answer.choices[0]?.message.role).toBe('assistant')
+    expect(answer.choices[0]?.message.content).toContain('Paris')
+    expect(['stop', 'length']).toContain(answer.choices[0]?.finish_reason)
+    const usage = answer.usage
+    expect(usage?.total_tokens).toBe((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0))
+    expect(usage?.completion_tokens).toBeGreaterThan(0)
+    expect(usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThanOrEqual(0)
+    expect(extension(usage).service_s).toBeGreaterThan(0)
+    expect(extension(usage).emulated).toBe(false)
+  })
+
+  it('streams the same text that it gives in one piece, chunk by chunk', async () => {
+    const request = {
+      model,
+      messages: [{ role: 'user' as const, content: 'Count from one to ten in words.' }],
+      max_tokens: 32,
+      temperature: 0,
+    }
+    const whole = await client.chat.completions.create(request)
+    const stream = await client.chat.completions.create({
+      ...request,
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    let text = ''
+    let chunks = 0
+    let finish: string | null = null
+    let usage: OpenAI.CompletionUsage | null = null
+    for await (const chunk of stream) {
+      chunks += 1
+      text += chunk.choices[0]?.delta.content ?? ''
+      finish = chunk.choices[0]?.finish_reason ?? finish
+      usage = chunk.usage ?? usage
+    }
+    expect(text).toBe(whole.choices[0]?.message.content)
+    expect(chunks).toBeGreaterThan(5)
+    expect(finish).toBe(whole.choices[0]?.finish_reason)
+    expect(usage?.completion_tokens).toBe(whole.usage?.completion_tokens)
+    expect(extension(usage).service_wall_s).toBeGreaterThan(0)
+  })
+
+  it('sends no usage chunk to a streaming client that did not ask for it', async () => {
+    const stream = await client.chat.completions.create({
+      model,
+      messages: [{ role: 'user', content: 'Hi' }],
+      max_tokens: 4,
+      stream: true,
+    })
+    for await (const chunk of stream) expect(chunk.usage ?? null).toBeNull()
+  })
+
+  it('stops at a stop string without giving it away', async () => {
+    const answer = await client.chat.completions.create({
+      model,
+      messages: [{ role: 'user', content: 'Repeat exactly: alpha beta gamma delta' }],
+      max_tokens: 40,
+      temperature: 0,
+      stop: ['gamma'],
+    })
+    expect(answer.choices[0]?.message.content).not.toContain('gamma')
+  })
+
+  it('samples reproducibly with a seed', async () => {
+    const sample = (seed: number) =>
+      client.chat.completions.create({
+        model,
+        messages: [{ role: 'user', content: 'Write a sentence about the sea.' }],
+        max_tokens: 24,
+        temperature: 1,
+        top_p: 0.9,
+        seed,
+      })
+    const [one, two, other] = [await sample(7), await sample(7), await sample(8)]
+    expect(two.choices[0]?.message.content).toBe(one.choices[0]?.message.content)
+    expect(other.choices[0]?.message.content).not.toBe(one.choices[0]?.message.content)
+  })
+
+  it('refuses a field that the engine cannot honour and names it', async () => {
+    const messages = [{ role: 'user' as const, content: 'Hi' }]
+    const bodies: [string, object][] = [
+      ['tools', { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }],
+      ['response_format', { response_format: { type: 'json_object' } }],
+      ['n', { n: 2 }],
+      ['logprobs', { logprobs: true }],
+      ['frequency_penalty', { frequency_penalty: 0.5 }],
+    ]
+    for (const [param, extra] of bodies) {
+      const error = await client.chat.completions.create({ model, messages, ...extra }).then(
+        () => null,
+        (thrown: unknown) => thrown,
+      )
+      expect(error, param).toBeInstanceOf(APIError)
+      expect((error as APIError).status, param).toBe(400)
+      expect((error as APIError).param, param).toBe(param)
+    }
+  })
+
+  it('refuses a prompt that cannot fit with context_length_exceeded', async () => {
+    const error = (await client.chat.completions
+      .create({ model, messages: [{ role: 'user', content: 'word '.repeat(20_000) }] })
+      .catch((thrown: unknown) => thrown)) as APIError
+    expect(error.status).toBe(400)
+    expect(error.code).toBe('context_length_exceeded')
+  })
+})
+
+describe('other routes', () => {
+  it('completions continue a text, streaming and not', async () => {
+    const request = { model, prompt: 'Once upon a time', max_tokens: 12, temperature: 0 }
+    const whole = await client.completions.create(request)
+    expect(whole.object).toBe('text_completion')
+    let text = ''
+    for await (const chunk of await client.completions.create({ ...request, stream: true })) {
+      text += chunk.choices[0]?.text ?? ''
+    }
+    expect(text).toBe(whole.choices[0]?.text)
+    expect(text.length).toBeGreaterThan(0)
+  })
+
+  it('models lists what is served', async () => {
+    const ids = []
+    for await (const entry of client.models.list()) ids.push(entry.id)
+    expect(ids).toContain(model)
+    expect((await client.models.retrieve(model)).id).toBe(model)
+  })
+})
+
+describe('programs', () => {
+  it('a second turn reuses the KV cache of the first, on the same program, and the table adds up', async () => {
+    const headers = { 'X-Program-Id': 'two-turns' }
+    const first = [{ role: 'user' as const, content: `Remember these: ${'apple pear plum '.repeat(20)}` }]
+    const one = await client.chat.completions
+      .create({ model, messages: first, max_tokens: 16, temperature: 0 }, { headers })
+      .withResponse()
+    for (const header of ['x-program-id', 'x-call-id', 'x-thread-id', 'x-engine-id', 'x-region', 'server-timing']) {
+      expect(one.response.headers.get(header), header).toBeTruthy()
+    }
+    expect(one.response.headers.get('x-program-id')).toBe('two-turns')
+    const region = one.response.headers.get('x-region')
+    const second = [
+      ...first,
+      { role: 'assistant' as const, content: one.data.choices[0]?.message.content ?? '' },
+      { role: 'user' as const, content: 'Which fruit came first?' },
+    ]
+    const two = await client.chat.completions
+      .create({ model, messages: second, max_tokens: 16, temperature: 0 }, { headers })
+      .withResponse()
+    if (two.response.headers.get('x-region') === region) {
+      expect(two.data.usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThan(
+        (one.data.usage?.prompt_tokens ?? 0) * 0.8,
+      )
+    }
+    const program = await eventually('both calls settle', async () => {
+      const summary = (await (await system.fetch('/v1/programs/two-turns')).json()) as Record<string, number>
+      return summary.calls === 2 && summary.open_calls === 0 && (summary.service_s ?? 0) > 0 ? summary : undefined
+    })
+    const listed = (await (await system.fetch('/v1/programs/two-turns/calls')).json()) as {
+      data: { parents: string[]; thread: string; leases: { service_s: number; reason: string; region: string }[] }[]
+    }
+    expect(listed.data).toHaveLength(2)
+    const sum = listed.data.flatMap((call) => call.leases).reduce((total, lease) => total + lease.service_s, 0)
+    expect(sum).toBeCloseTo(program.service_s ?? 0, 6)
+    expect(listed.data[1]?.thread).toBe(listed.data[0]?.thread)
+    expect(listed.data[1]?.parents).toHaveLength(1)
+  })
+})

@@ -1,0 +1,161 @@
+/**
+ * Starts the whole system the way a user does, `up --detach`, in a data directory of its own on a free port, and takes it
+ * down again. Everything runs in real processes: supervisor, control plane (workerd), one agent per region.
+ */
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import OpenAI from 'openai'
+
+const exec = promisify(execFile)
+const UP_TIMEOUT_MS = 170_000
+
+export interface DevFile {
+  url: string
+  apiKey: string
+  adminKey: string
+  pid: number
+  controlPlanePid: number
+  policy: string
+  model: string
+  engine: string
+  agents: { id: string; region: string; url: string; pid: number }[]
+}
+
+export interface SystemOptions {
+  engine: 'embedded' | 'emulated'
+  flags?: string[]
+  dataDir?: string
+  port?: number
+}
+
+export class System {
+  readonly dataDir: string
+  readonly port: number
+  readonly #engine: string
+  readonly #flags: string[]
+
+  constructor(dataDir: string, port: number, engine: string, flags: string[]) {
+    this.dataDir = dataDir
+    this.port = port
+    this.#engine = engine
+    this.#flags = flags
+  }
+
+  static async start(options: SystemOptions): Promise<System> {
+    const dataDir = options.dataDir ?? mkdtempSync(path.join(tmpdir(), 'switchyard-system-'))
+    const system = new System(dataDir, options.port ?? (await freePort()), options.engine, options.flags ?? [])
+    await system.up()
+    return system
+  }
+
+  /** Runs `up --detach` and waits until it says that it is ready. */
+  async up(): Promise<{ stdout: string; stderr: string }> {
+    const flags = ['--port', String(this.port), '--data-dir', this.dataDir, '--engine', this.#engine, '--detach']
+    return runScript('up.ts', [...flags, ...this.#flags])
+  }
+
+  async down(): Promise<void> {
+    await runScript('down.ts', ['--data-dir', this.dataDir])
+  }
+
+  /** Takes the system down and removes its state. */
+  async remove(): Promise<void> {
+    await this.down()
+    rmSync(this.dataDir, { recursive: true, force: true })
+  }
+
+  get dev(): DevFile {
+    return JSON.parse(readFileSync(path.join(this.dataDir, 'dev.json'), 'utf8')) as DevFile
+  }
+
+  client(options: { apiKey?: string; headers?: Record<string, string> } = {}): OpenAI {
+    const { url, apiKey } = this.dev
+    return new OpenAI({
+      baseURL: `${url}/v1`,
+      apiKey: options.apiKey ?? apiKey,
+      maxRetries: 0,
+      timeout: 120_000,
+      ...(options.headers === undefined ? {} : { defaultHeaders: options.headers }),
+    })
+  }
+
+  fetch(route: string, init: RequestInit & { apiKey?: string | null } = {}): Promise<Response> {
+    const { url, apiKey } = this.dev
+    const headers = new Headers(init.headers)
+    const key = init.apiKey === undefined ? apiKey : init.apiKey
+    if (key !== null && !headers.has('authorization')) headers.set('authorization', `Bearer ${key}`)
+    if (init.body !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json')
+    return fetch(`${url}${route}`, { ...init, headers })
+  }
+
+  /** A second tenant and a key for it, through the admin API. */
+  async createTenant(name: string): Promise<{ tenant: string; apiKey: string }> {
+    const admin = this.dev.adminKey
+    const created = await this.fetch('/admin/v1/tenants', {
+      method: 'POST',
+      apiKey: admin,
+      body: JSON.stringify({ name }),
+    })
+    const tenant = ((await created.json()) as { id: string }).id
+    const answer = await this.fetch(`/admin/v1/tenants/${tenant}/keys`, {
+      method: 'POST',
+      apiKey: admin,
+      body: JSON.stringify({ name: 'test' }),
+    })
+    return { tenant, apiKey: ((await answer.json()) as { key: string }).key }
+  }
+}
+
+/** Runs one of the scripts behind the npm commands. Rejects with its output when it exits other than 0. */
+export async function runScript(script: string, args: string[]): Promise<{ stdout: string; stderr: string }> {
+  return exec(process.execPath, [path.join('scripts', script), ...args], {
+    timeout: UP_TIMEOUT_MS,
+    maxBuffer: 16 * 1024 * 1024,
+  })
+}
+
+/** As `runScript`, for runs that are meant to fail. */
+export async function runScriptForCode(
+  script: string,
+  args: string[],
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [path.join('scripts', script), ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.on('data', (chunk) => {
+    stdout += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const code = await new Promise<number>((resolve) => child.on('close', (exit) => resolve(exit ?? 1)))
+  return { code, stdout, stderr }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+/** Polls until `probe` gives a value; rejects with what was awaited when it takes too long. */
+export async function eventually<T>(
+  what: string,
+  probe: () => Promise<T | undefined> | T | undefined,
+  timeout_ms = 30_000,
+): Promise<T> {
+  const deadline = performance.now() + timeout_ms
+  for (;;) {
+    const value = await probe()
+    if (value !== undefined) return value
+    if (performance.now() > deadline) throw new Error(`not within ${timeout_ms} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
