@@ -3,7 +3,14 @@
  * this process, vLLM over HTTP. A front takes one dispatched call in an OpenAI dialect and gives back OpenAI chunks; it
  * knows nothing of tickets' signatures, HTTP, records or the link.
  */
-import type { EngineDescription, EngineStatus, FinishReason, Outcome, StreamError, TicketClaims } from '../../src/protocol/index.ts'
+import type {
+  EngineDescription,
+  EngineStatus,
+  FinishReason,
+  Outcome,
+  StreamError,
+  TicketClaims,
+} from '../../src/protocol/index.ts'
 import type { LedgerRow, Measurement } from '../engine/types.ts'
 
 export type Dialect = 'chat' | 'completions'

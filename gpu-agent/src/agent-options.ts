@@ -1,0 +1,46 @@
+/** What an agent is started with, and the limits of its ending. `tuning` is for tests: the defaults are the product's. */
+import type { DataPlaneOptions } from './data-plane.ts'
+import type { EngineFront, EngineFrontEvents } from './engine-front.ts'
+import type { Report } from './events.ts'
+import type { LinkOptions } from './link.ts'
+import type { OutboxOptions } from './outbox.ts'
+import type { RecordSenderOptions } from './record-sender.ts'
+
+/** Calls under way may take this long to end in a drain before they are cancelled. */
+export const DRAIN_LIMIT_MS = 120_000
+/** After that, for engines to end the cancelled calls, and for the control plane to acknowledge the last records. */
+export const CANCEL_LIMIT_MS = 3000
+export const FLUSH_LIMIT_MS = 10_000
+/** Readers may take this long for the bytes of calls that have ended. */
+export const CLOSE_GRACE_MS = 2000
+export const PRUNE_INTERVAL_MS = 5000
+
+export interface EngineStart {
+  /** `<agent>-e0`, `<agent>-e1`, … */
+  id: string
+  create(events: EngineFrontEvents): Promise<EngineFront>
+}
+
+export interface AgentOptions {
+  id: string
+  region: string
+  /** Base URL of the control plane. */
+  control_url: string
+  token: string
+  listen: { host: string; port: number }
+  /** Base URL of the data plane as Workers reach it; null: the address that it listens on. */
+  public_url: string | null
+  data_dir: string
+  engines: readonly EngineStart[]
+  report: Report
+  /** The agent cannot go on and the process must end, so that the next start can recover. */
+  fatal: (message: string) => void
+  wall_ms?: () => number
+  random?: () => number
+  tuning?: {
+    outbox?: Pick<OutboxOptions, 'retention_ms' | 'acknowledged_records_max' | 'unacknowledged_records_max' | 'commit'>
+    data_plane?: Pick<DataPlaneOptions, 'body_bytes_max' | 'open_calls_max' | 'times'>
+    link?: LinkOptions['times']
+    sender?: Pick<RecordSenderOptions, 'coalesce_ms' | 'backoff' | 'refused_backoff'>
+  }
+}

@@ -1,0 +1,288 @@
+/**
+ * One agent: its engines' fronts, the outbox, the data plane, a link per pool (one per model served) and the sender.
+ * Composes them and holds no logic of its own but the order of starting and ending.
+ *
+ * Start: outbox (leases of a former process get their records), engines, listener, links, sender. Drain is the reverse:
+ * no further calls, the calls under way, the records, the rest. Nothing is lost by skipping any of it: kill -9 is as
+ * safe for the accounts as a drain, only less kind to clients.
+ */
+import {
+  type EngineDescription,
+  type Hello,
+  PROTOCOL_VERSION,
+  PROTOCOL_VERSION_MIN,
+  type Welcome,
+} from '../../src/protocol/index.ts'
+import {
+  type AgentOptions,
+  CANCEL_LIMIT_MS,
+  CLOSE_GRACE_MS,
+  DRAIN_LIMIT_MS,
+  FLUSH_LIMIT_MS,
+  PRUNE_INTERVAL_MS,
+} from './agent-options.ts'
+import { DataPlane } from './data-plane.ts'
+import { messageOf } from './events.ts'
+import { Link } from './link.ts'
+import { AgentMetrics } from './metrics.ts'
+import { type Outbox, openOutbox } from './outbox.ts'
+import { RecordSender } from './record-sender.ts'
+import { ServedEngine, takeStatuses } from './served-engine.ts'
+import { ERRORS } from './stream-errors.ts'
+import { TicketGate } from './ticket-gate.ts'
+
+const FLUSH_POLL_MS = 20
+
+export class AgentStartError extends Error {
+  readonly stage: 'outbox' | 'engine' | 'listen'
+
+  constructor(stage: 'outbox' | 'engine' | 'listen', message: string) {
+    super(message)
+    this.stage = stage
+  }
+}
+
+export class Agent {
+  readonly #options: AgentOptions
+  readonly #wall_ms: () => number
+  readonly #random: () => number
+  readonly #engines = new Map<string, ServedEngine>()
+  readonly #gate: TicketGate
+  readonly #metrics: AgentMetrics
+  #links: readonly Link[] = []
+  #outbox: Outbox | null = null
+  #data_plane: DataPlane | null = null
+  #sender: RecordSender | null = null
+  #prune: NodeJS.Timeout | null = null
+  #draining: Promise<void> | null = null
+  #stopping: Promise<void> | null = null
+  #url = ''
+
+  constructor(options: AgentOptions) {
+    this.#options = options
+    this.#wall_ms = options.wall_ms ?? Date.now
+    this.#random = options.random ?? Math.random
+    this.#gate = new TicketGate({
+      agent: options.id,
+      engines: this.#engines,
+      wall_ms: this.#wall_ms,
+      draining: () => this.#draining !== null,
+    })
+    this.#metrics = new AgentMetrics({
+      open_calls: () => this.openCalls,
+      outbox_depth: () => this.#outbox?.depth ?? 0,
+      links: () => this.#links,
+    })
+  }
+
+  /** Base URL of the data plane as Workers reach it. */
+  get url(): string {
+    return this.#url
+  }
+
+  get engines(): readonly EngineDescription[] {
+    return [...this.#engines.values()].map((engine) => engine.description)
+  }
+
+  get openCalls(): number {
+    return this.#data_plane?.openCalls ?? 0
+  }
+
+  /** Whether every pool has welcomed this agent. */
+  get linked(): boolean {
+    return this.#links.length > 0 && this.#links.every((link) => link.linked)
+  }
+
+  /** Resolves when calls can be served (a call also needs a link's keys). Throws AgentStartError; nothing is left behind. */
+  async start(): Promise<void> {
+    try {
+      this.#openOutbox()
+      await this.#startEngines()
+      await this.#listen()
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+    this.#startLinks()
+    this.#sender?.start()
+    this.#prune = setInterval(() => this.#outbox?.prune(), PRUNE_INTERVAL_MS)
+    const engines = this.engines.map(({ id, epoch, model }) => ({ id, epoch, model }))
+    const { id, region } = this.#options
+    this.#options.report({ event: 'ready', agent: id, region, url: this.#url, engines })
+  }
+
+  /** Takes no further calls, ends those under way (cancelling what is left after `limit_ms`), sends the records, stops. */
+  drain(limit_ms: number = DRAIN_LIMIT_MS): Promise<void> {
+    this.#draining ??= this.#drain(limit_ms)
+    return this.#draining
+  }
+
+  /** Ends at once; calls under way fail. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  #openOutbox(): void {
+    const { data_dir, report, fatal, tuning } = this.#options
+    const opening = openOutbox({ data_dir, report, fatal, wall_ms: this.#wall_ms, ...tuning?.outbox })
+    if (opening.status !== 'open') throw new AgentStartError('outbox', opening.message)
+    this.#outbox = opening.outbox
+    for (const record of opening.recovered) this.#metrics.settled(record)
+    if (opening.recovered.length > 0) report({ event: 'recovered', leases: opening.recovered.length })
+  }
+
+  async #startEngines(): Promise<void> {
+    for (const { id, create } of this.#options.engines) {
+      try {
+        const front = await create({
+          ledger: (rows) => this.#outbox?.ledger(rows),
+          status: () => this.#changed(id),
+          epoch: () => this.#epochChanged(id),
+        })
+        this.#engines.set(id, new ServedEngine(id, front))
+      } catch (error) {
+        throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
+      }
+    }
+  }
+
+  async #listen(): Promise<void> {
+    const { id, listen, public_url, tuning, report } = this.#options
+    const outbox = this.#outbox
+    if (outbox === null) throw new Error('the outbox is opened first')
+    this.#sender = new RecordSender({
+      ...this.#options,
+      agent: id,
+      outbox,
+      metrics: this.#metrics,
+      random: this.#random,
+      ...tuning?.sender,
+    })
+    const context = {
+      outbox,
+      metrics: this.#metrics,
+      report,
+      wall_ms: this.#wall_ms,
+      recorded: () => this.#sender?.notify(),
+    }
+    this.#data_plane = new DataPlane({ gate: this.#gate, context, health: () => this.#health(), ...tuning?.data_plane })
+    try {
+      const { address, family, port } = await this.#data_plane.listen(listen.host, listen.port)
+      this.#url = public_url ?? `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+    } catch (error) {
+      this.#data_plane = null
+      throw new AgentStartError('listen', `cannot listen on ${listen.host}:${listen.port}: ${messageOf(error)}`)
+    }
+  }
+
+  #startLinks(): void {
+    const models = new Set(this.engines.map(({ model }) => model))
+    this.#links = [...models].map((model) => {
+      const { control_url, region, token, report, tuning } = this.#options
+      const link: Link = new Link({
+        control_url,
+        region,
+        model,
+        token,
+        random: this.#random,
+        hello: () => this.#hello(model),
+        statuses: () => takeStatuses(this.#enginesOf(model)),
+        onWelcome: (welcome: Welcome) => this.#gate.welcome(model, welcome),
+        onDrain: (engines) => this.#drainEngines(engines),
+        onCancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
+        onIgnored: () => this.#metrics.messageIgnored(),
+        onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
+        onLost: (reason, retry_in_ms) => report({ event: 'link_lost', model, reason, retry_in_ms }),
+        ...(tuning?.link === undefined ? {} : { times: tuning.link }),
+      })
+      return link
+    })
+    for (const link of this.#links) link.start()
+  }
+
+  #hello(model: string): Hello {
+    return {
+      type: 'hello',
+      protocol: { min: PROTOCOL_VERSION_MIN, max: PROTOCOL_VERSION },
+      agent: this.#options.id,
+      region: this.#options.region,
+      model,
+      url: this.#url,
+      engines: this.#enginesOf(model).map((engine) => engine.description),
+      now_ms: this.#wall_ms(),
+    }
+  }
+
+  #enginesOf(model: string): ServedEngine[] {
+    return [...this.#engines.values()].filter((engine) => engine.description.model === model)
+  }
+
+  #linkOf(engine: string): Link | undefined {
+    const model = this.#engines.get(engine)?.description.model
+    return this.#links.find((link) => link.model === model)
+  }
+
+  #changed(engine: string): void {
+    this.#linkOf(engine)?.changed()
+  }
+
+  #epochChanged(id: string): void {
+    const engine = this.#engines.get(id)
+    if (engine === undefined) return
+    this.#options.report({ event: 'engine_epoch', engine: id, epoch: engine.epoch })
+    this.#linkOf(id)?.describeAgain()
+  }
+
+  /** An empty list means all engines. */
+  #drainEngines(ids: readonly string[]): void {
+    const engines = [...this.#engines.values()].filter((engine) => ids.length === 0 || ids.includes(engine.id))
+    if (engines.length === 0) return
+    for (const engine of engines) this.#drainEngine(engine)
+    this.#options.report({ event: 'draining', calls: this.openCalls, limit_ms: 0, reason: 'the pool asked' })
+  }
+
+  /** Whether its calls have ended is seen by the calls themselves. */
+  #drainEngine(engine: ServedEngine): void {
+    engine.drain().catch((error: unknown) => {
+      this.#options.report({ event: 'engine_drain_failed', engine: engine.id, message: messageOf(error) })
+    })
+    this.#changed(engine.id)
+  }
+
+  #health(): { ok: boolean; body: object } {
+    const engines = [...this.#engines.values()].map(({ id, epoch, state }) => ({ id, epoch, state }))
+    const ok = this.#draining === null && this.linked && engines.some(({ state }) => state === 'ready')
+    const status = this.#draining === null ? (ok ? 'ok' : 'unavailable') : 'draining'
+    return { ok, body: { status, agent: this.#options.id, linked: this.linked, engines } }
+  }
+
+  async #drain(limit_ms: number): Promise<void> {
+    const { report } = this.#options
+    report({ event: 'draining', calls: this.openCalls, limit_ms, reason: 'asked to stop' })
+    for (const engine of this.#engines.values()) this.#drainEngine(engine)
+    let calls_cancelled = 0
+    if ((await this.#data_plane?.idle(limit_ms)) === false) {
+      calls_cancelled = this.#data_plane?.cancelAll(ERRORS.agent_draining) ?? 0
+      await this.#data_plane?.idle(CANCEL_LIMIT_MS)
+    }
+    const give_up_ms = performance.now() + FLUSH_LIMIT_MS
+    const records_left = (): number => this.#outbox?.depth ?? 0
+    while (records_left() > 0 && performance.now() < give_up_ms && this.#stopping === null) {
+      await new Promise((resolve) => setTimeout(resolve, FLUSH_POLL_MS))
+    }
+    report({ event: 'drained', calls_cancelled, records_left: records_left() })
+    await this.stop()
+  }
+
+  async #stop(): Promise<void> {
+    if (this.#prune !== null) clearInterval(this.#prune)
+    this.#data_plane?.cancelAll(ERRORS.agent_draining)
+    await Promise.all([...this.#engines.values()].map((engine) => engine.front.stop()))
+    await Promise.all(this.#links.map((link) => link.stop()))
+    await this.#data_plane?.close(CLOSE_GRACE_MS)
+    await this.#sender?.stop()
+    this.#outbox?.close()
+    this.#options.report({ event: 'stopped' })
+  }
+}

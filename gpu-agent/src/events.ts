@@ -1,0 +1,37 @@
+/**
+ * What the daemon tells its operator: one event per fact, printed by main.ts as one JSON line each. Events carry ids,
+ * counts and messages, never a token, a ticket or a client's text.
+ */
+export type AgentEvent =
+  | {
+      event: 'ready'
+      agent: string
+      region: string
+      url: string
+      engines: readonly { id: string; epoch: string; model: string }[]
+    }
+  | { event: 'recovered'; leases: number }
+  | { event: 'engine_epoch'; engine: string; epoch: string }
+  | { event: 'engine_drain_failed'; engine: string; message: string }
+  | { event: 'linked'; model: string; clock_offset_ms: number }
+  | { event: 'link_lost'; model: string; reason: string; retry_in_ms: number }
+  | { event: 'records_refused'; status: number; message: string; retry_in_ms: number }
+  | { event: 'records_delayed'; reason: string; retry_in_ms: number }
+  | { event: 'record_rejected'; lease: string; status: number }
+  | { event: 'outbox_write_failed'; message: string; operations: number }
+  | { event: 'ledger_mismatch'; lease: string; what: string }
+  | { event: 'front_misbehaved'; lease: string; what: string }
+  | { event: 'call_crashed'; lease: string; message: string }
+  | { event: 'draining'; calls: number; limit_ms: number; reason: string }
+  | { event: 'drained'; calls_cancelled: number; records_left: number }
+  | { event: 'stopped' }
+  | { event: 'failed'; stage: string; message: string }
+
+export type Report = (event: AgentEvent) => void
+
+/** The message of whatever was thrown, for an event. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
+  return `${error.message}${cause}`
+}

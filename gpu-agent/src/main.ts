@@ -1,0 +1,74 @@
+/** The gpu-agent as a process: flags in, one JSON line per event out, signals to drain and exit codes. */
+import { writeSync } from 'node:fs'
+import { Agent, AgentStartError } from './agent.ts'
+import type { EngineFrontEvents } from './engine-front.ts'
+import { type AgentEvent, messageOf } from './events.ts'
+import { type CliOptions, HELP, parseCli } from './options.ts'
+
+const EXIT_FAILED = 1
+const EXIT_USAGE = 2
+const EXIT_SIGNAL = { SIGTERM: 143, SIGINT: 130 } as const
+
+/** Synchronous, so that the last line of a process that ends is not lost in a pipe. */
+function report(event: AgentEvent): void {
+  try {
+    writeSync(1, `${JSON.stringify({ ...event, at: new Date().toISOString() })}\n`)
+  } catch (error) {
+    // Whoever read the events is gone or takes none: serving goes on, and nothing but this line is lost.
+    if (!['EPIPE', 'EAGAIN'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}
+
+function fail(stage: string, error: unknown): never {
+  report({ event: 'failed', stage, message: messageOf(error) })
+  process.exit(EXIT_FAILED)
+}
+
+function agentOf(options: CliOptions): Agent {
+  const { engine, model_id, policy, front } = options
+  const create = (id: string) => async (events: EngineFrontEvents) => {
+    // Loaded here, so that --help and a wrong flag do not load an inference library.
+    const { createFront } = await import('./front/create-front.ts')
+    return createFront({ engine, id, model_id, policy, ...front }, events)
+  }
+  const ids = Array.from({ length: options.engines }, (_, index) => `${options.id}-e${index}`)
+  return new Agent({
+    ...options,
+    engines: ids.map((id) => ({ id, create: create(id) })),
+    report,
+    fatal: (message) => fail('outbox', message),
+  })
+}
+
+async function run(options: CliOptions): Promise<void> {
+  const agent = agentOf(options)
+  let asked = false
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (asked) process.exit(EXIT_SIGNAL[signal])
+      asked = true
+      started
+        .then(() => agent.drain(options.drain_limit_ms))
+        .then(
+          () => process.exit(0),
+          (error: unknown) => fail('drain', error),
+        )
+    })
+  }
+  const started = agent.start()
+  try {
+    await started
+  } catch (error) {
+    fail(error instanceof AgentStartError ? error.stage : 'start', error)
+  }
+}
+
+process.on('uncaughtException', (error) => fail('uncaught', error))
+process.on('unhandledRejection', (error) => fail('uncaught', error))
+
+const verdict = parseCli(process.argv.slice(2), process.env)
+if (verdict.status === 'help') process.stdout.write(HELP)
+else if (verdict.status === 'wrong') {
+  process.stderr.write(`gpu-agent: ${verdict.message}\nSee --help.\n`)
+  process.exitCode = EXIT_USAGE
+} else await run(verdict.options)

@@ -1,0 +1,64 @@
+/**
+ * One engine as the daemon sees it: its front, whether it may take calls, and the leases that have reached it since the
+ * last status. A lease counts as seen in the same turn in which its call enters the front's queue, so a status never
+ * shows a call both in `waiting` and as still on its way.
+ */
+import { type EngineDescription, type EngineStatus, LEASES_SEEN_MAX } from '../../src/protocol/index.ts'
+import type { EngineFront } from './engine-front.ts'
+
+/** Over all engines of one status: 64 engines with full lists would not fit a frame. */
+export const LEASES_SEEN_PER_STATUS_MAX = 2048
+
+export class ServedEngine {
+  readonly front: EngineFront
+  readonly id: string
+  #draining: Promise<void> | null = null
+  #leases_seen: string[] = []
+
+  constructor(id: string, front: EngineFront) {
+    const description = front.describe()
+    if (description.id !== id) throw new Error(`the front of engine ${id} describes itself as ${description.id}`)
+    this.id = id
+    this.front = front
+  }
+
+  get description(): EngineDescription {
+    return this.front.describe()
+  }
+
+  get epoch(): string {
+    return this.front.describe().epoch
+  }
+
+  get state(): EngineStatus['state'] {
+    const { state } = this.front.status()
+    return this.#draining !== null && state === 'ready' ? 'draining' : state
+  }
+
+  /** The pool adds what it does not hear of to this engine's load, and forgets it by itself: the oldest may be dropped. */
+  leaseSeen(lease: string): void {
+    this.#leases_seen.push(lease)
+    if (this.#leases_seen.length > LEASES_SEEN_MAX) this.#leases_seen.shift()
+  }
+
+  /** Takes at most `leases_max` of the seen leases out; the rest goes with the next status. */
+  takeStatus(leases_max: number): EngineStatus {
+    const leases_seen = this.#leases_seen.splice(0, leases_max)
+    return { ...this.front.status(), state: this.state, leases_seen }
+  }
+
+  drain(): Promise<void> {
+    this.#draining ??= this.front.drain()
+    return this.#draining
+  }
+}
+
+/** The statuses of `engines`, with no more seen leases in all than fit a frame. */
+export function takeStatuses(engines: readonly ServedEngine[]): EngineStatus[] {
+  let left = LEASES_SEEN_PER_STATUS_MAX
+  return engines.map((engine) => {
+    const status = engine.takeStatus(left)
+    left -= status.leases_seen.length
+    return status
+  })
+}
