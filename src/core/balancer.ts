@@ -1,52 +1,11 @@
 /**
- * Algorithm 2 of Autellix (§4.3) over pools and regions ...
+ * The balancer: Algorithm 2 of Autellix (§4.3), "long prompts go home, short ones go where it is empty", over several
+ * regions and with reports that are a little old.
+ *
+ * pool-table.ts keeps one pool (its engines, their last reports, the leases since), choose-engine.ts decides inside it,
+ * engine-load.ts says what full means, regions.ts walks from pool to pool. A pin lives in the process table and not
+ * here: a pool may restart, and a program may be pinned in another region.
  */
-
-/** Where a program's KV cache lives. Void once the engine has another epoch. One pin per model. */
-export interface Pin {
-  region: string
-  model: string
-  engine: string
-  epoch: string
-}
-
-/** Why an engine was chosen; kept with the lease. */
-export type LeaseReason =
-  | 'least_used'
-  | 'pin_created'
-  | 'pinned'
-  | 'pin_gone'
-  | 'pin_overloaded'
-  | 'spilled'
-  | 'replaced'
-  | 'snapshot'
-
-export interface EngineSnapshot {
-  engine: string
-  epoch: string
-  agent: string
-  url: string
-  kind: string
-  state: 'ready' | 'draining' | 'down' | 'silent'
-  seats: number
-  waiting: number
-  running: number
-  queued_tokens: number
-  kv_used_tokens: number
-  kv_capacity_tokens: number
-  context_tokens_max: number
-  leases_since_report: number
-  speed_factor: number
-  prefill_tokens_per_s: number | null
-  last_report_ms: number
-}
-
-/** A pool as a Worker may remember it for the time when the PoolActor cannot be reached. */
-export interface PoolSnapshot {
-  region: string
-  model: string
-  version: number
-  taken_at_ms: number
-  bytes_per_token: number | null
-  engines: EngineSnapshot[]
-}
+export * from './choose-engine.ts'
+export * from './pool-table.ts'
+export * from './pool-types.ts'

@@ -1,0 +1,93 @@
+/**
+ * The vocabulary of the balancer: pins, reasons, and a pool as seen from outside. Types and bounds only; Algorithm 2 is
+ * choose-engine.ts, the state of a pool is pool-table.ts.
+ */
+
+/** Prompts of at most this many tokens hit the KV cache on any engine (Autellix §4.3, Algorithm 2). */
+export const SHORT_PROMPT_TOKENS = 2048
+/** Queued calls per seat above which the next region is asked. */
+export const SPILL_LOAD = 1
+
+/** Where a program's KV cache lives. Void once the engine has another epoch. One pin per model. */
+export interface Pin {
+  region: string
+  model: string
+  engine: string
+  epoch: string
+}
+
+/** Why an engine was chosen; kept with the lease. */
+export type LeaseReason =
+  /** Short prompt (or none known): the engine with the least load. */
+  | 'least_used'
+  /** Long prompt of a program without a pin here. */
+  | 'pin_created'
+  | 'pinned'
+  /** The pinned engine is gone, draining, silent, or has another epoch. */
+  | 'pin_gone'
+  /** The wait at the pinned engine costs more than prefilling elsewhere. */
+  | 'pin_overloaded'
+  /** A nearer region, or the pin's, was too full. Said by the relay, which walks the regions. */
+  | 'spilled'
+  /** An engine failed for this call before. */
+  | 'replaced'
+  /** The pool could not be reached: chosen from the Worker's last snapshot. */
+  | 'snapshot'
+
+export interface EngineSnapshot {
+  engine: string
+  epoch: string
+  agent: string
+  url: string
+  kind: string
+  state: 'ready' | 'draining' | 'down' | 'silent'
+  seats: number
+  waiting: number
+  running: number
+  /** Prompt tokens still to be prefilled, those of leases since the report included. */
+  queued_tokens: number
+  kv_used_tokens: number
+  kv_capacity_tokens: number
+  context_tokens_max: number
+  leases_since_report: number
+  speed_factor: number
+  prefill_tokens_per_s: number | null
+  last_report_ms: number
+}
+
+/** A pool as a Worker may remember it for the time when the PoolActor cannot be reached. */
+export interface PoolSnapshot {
+  region: string
+  model: string
+  version: number
+  taken_at_ms: number
+  bytes_per_token: number | null
+  engines: EngineSnapshot[]
+}
+
+/** What the balancer reads of a LeaseRequest. */
+export interface EngineRequest {
+  lease: string
+  prompt_tokens_estimate: number
+  pin: Pin | null
+  excluded_engines: readonly string[]
+  max_load: number | null
+  now_ms: number
+}
+
+export type EngineChoice =
+  | {
+      status: 'leased'
+      agent: string
+      engine: string
+      epoch: string
+      url: string
+      reason: LeaseReason
+      /** True: the program is pinned to this engine from here on. */
+      pin: boolean
+      speed_factor: number
+      /** Queued calls per seat before this lease; negative while seats are free. */
+      load: number
+    }
+  | { status: 'busy'; load: number }
+  | { status: 'none'; retry_after_s: number }
