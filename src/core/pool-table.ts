@@ -16,7 +16,7 @@ import {
   STATUS_INTERVAL_MS,
   STATUS_MISSED_MAX,
   type Status,
-} from '../protocol/index.ts'
+} from '../protocol/link.ts'
 import { chooseEngine } from './choose-engine.ts'
 import type { EngineChoice, EngineRequest, EngineSnapshot, PoolSnapshot } from './pool-types.ts'
 
@@ -155,7 +155,14 @@ export class PoolTable {
   snapshot(now_ms: number): PoolSnapshot {
     const engines = this.#engines(now_ms)
     const { region, model } = this
-    return { region, model, version: this.#version, taken_at_ms: now_ms, bytes_per_token: this.#bytesPerToken(), engines }
+    return {
+      region,
+      model,
+      version: this.#version,
+      taken_at_ms: now_ms,
+      bytes_per_token: this.#bytesPerToken(),
+      engines,
+    }
   }
 
   #join(member: AgentMembership, now_ms: number): void {
@@ -207,7 +214,14 @@ export class PoolTable {
 
 /** An engine before its first report counts as idle: its hello says that it is there. */
 function unreported(description: EngineDescription, now_ms: number): EngineState {
-  const status = { state: 'ready', waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0, bytes_per_token: null } as const
+  const status = {
+    state: 'ready',
+    waiting: 0,
+    running: 0,
+    queued_tokens: 0,
+    kv_used_tokens: 0,
+    bytes_per_token: null,
+  } as const
   return { description: { ...description }, status, last_report_ms: now_ms, since: new Map() }
 }
 
