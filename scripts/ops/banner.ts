@@ -1,0 +1,49 @@
+/** What `npm run up` prints when it is ready: where to reach it, and three things to paste. */
+import { DATA_DIR_DEFAULT } from './data-dir.ts'
+import type { DevJson } from './dev-json.ts'
+
+export interface BannerContext {
+  detached: boolean
+  dataDir: string
+}
+
+export function banner(system: DevJson, took_s: number, { detached, dataDir }: BannerContext): string {
+  const { url, apiKey, model, engine, agents, policy } = system
+  const flag = dataDir === DATA_DIR_DEFAULT ? '' : ` -- --data-dir ${dataDir}`
+  return `
+Switchyard is ready after ${took_s.toFixed(1)} s.
+
+  Base URL  ${url}/v1
+  API key   ${apiKey}
+  Model     ${model} (${engine}${engine === 'emulated' ? ': a latency model, its text means nothing' : ''})
+  Regions   ${agents.map(({ region }) => region).join(', ')}, policy ${policy}
+
+Try, with curl:
+
+  curl ${url}/v1/chat/completions \\
+    -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -H 'X-Program-Id: my-first' \\
+    -d '{"model": "${model}", "messages": [{"role": "user", "content": "Name three rivers."}], "max_tokens": 60}'
+
+with Python (pip install openai):
+
+  from openai import OpenAI
+  client = OpenAI(base_url="${url}/v1", api_key="${apiKey}",
+                  default_headers={"X-Program-Id": "my-first"})
+  answer = client.chat.completions.create(model="${model}", max_tokens=60,
+      messages=[{"role": "user", "content": "Name three rivers."}])
+  print(answer.choices[0].message.content)
+
+with TypeScript (npm install openai):
+
+  import OpenAI from 'openai'
+  const client = new OpenAI({ baseURL: '${url}/v1', apiKey: '${apiKey}',
+    defaultHeaders: { 'X-Program-Id': 'my-first' } })
+  const answer = await client.chat.completions.create({ model: '${model}', max_tokens: 60,
+    messages: [{ role: 'user', content: 'Name three rivers.' }] })
+  console.log(answer.choices[0]?.message.content)
+
+What the program cost:  curl -H 'Authorization: Bearer ${apiKey}' ${url}/v1/programs/my-first
+Three programs at once: npm run demo${flag}
+Stop:                   ${detached ? `npm run down${flag}` : 'Ctrl-C'}
+`
+}

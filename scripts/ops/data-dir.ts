@@ -1,0 +1,33 @@
+/** Where a running system keeps what is its own: everything under the data directory, nothing elsewhere. */
+import path from 'node:path'
+
+export const DATA_DIR_DEFAULT = '.switchyard'
+
+export interface DataDir {
+  root: string
+  /** Describes the running system to people and scripts. */
+  devJson: string
+  /** Held by the one supervisor. */
+  lock: string
+  secrets: string
+  /** D1 and Durable Objects. */
+  state: string
+  /** pid files of all that the supervisor started. */
+  run: string
+  logs: string
+  agent: (id: string) => string
+}
+
+export function dataDir(directory: string, cwd: string = process.cwd()): DataDir {
+  const root = path.resolve(cwd, directory)
+  return {
+    root,
+    devJson: path.join(root, 'dev.json'),
+    lock: path.join(root, 'up.lock'),
+    secrets: path.join(root, 'secrets.json'),
+    state: path.join(root, 'state'),
+    run: path.join(root, 'run'),
+    logs: path.join(root, 'logs'),
+    agent: (id) => path.join(root, 'agents', id),
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * The supervisor: takes the data directory, starts the control plane and one agent per region, says `ready` when a real
+ * call has worked, keeps dev.json true, restarts what dies and stops everything in order: agents first, so that their
+ * last records find a control plane.
+ */
+import { once } from 'node:events'
+import { mkdir, rm } from 'node:fs/promises'
+import { availableParallelism, totalmem } from 'node:os'
+import path from 'node:path'
+import { agentIdOf } from '../control/provision-local.ts'
+import { findOrFetchModel, ModelUnavailable } from '../model/find-or-fetch.ts'
+import { agentCommand, type Command, controlPlaneCommand, DRAIN_LIMIT_S, type ServedModel } from './commands.ts'
+import { type DataDir, dataDir } from './data-dir.ts'
+import { type DevJson, writeDevJson } from './dev-json.ts'
+import { endOrphans, type Guard, startGuard } from './guard.ts'
+import type { ChildEvent } from './line-reader.ts'
+import { acquireLock, lockHolder } from './lock.ts'
+import { checkPort, HOST, waitForPort } from './port.ts'
+import { waitForRealCall } from './real-call.ts'
+import type { Reporter } from './reporter.ts'
+import { loadSecrets, type Secrets } from './secrets.ts'
+import { sizeEngine } from './sizing.ts'
+import { type ChildSpec, SupervisedChild } from './supervised-child.ts'
+import type { UpOptions } from './up-flags.ts'
+
+const CONTROL_PLANE = 'control-plane'
+const READY_TIMEOUT_MS = 120_000
+const REAL_CALL_TIMEOUT_MS = 60_000
+const LINK_TIMEOUT_MS = 60_000
+/** Drain, then the engine's own end, then the last records. */
+const AGENT_GRACE_MS = (DRAIN_LIMIT_S + 15) * 1000
+const CONTROL_PLANE_GRACE_MS = 5000
+const ORPHAN_GRACE_MS = 3000
+const GUARD_GRACE_S = 3
+const PORT_TIMEOUT_MS = 2000
+
+/** Something that the user can mend; its message stands alone. */
+export class UpRefused extends Error {}
+
+/** Sentences for a system that runs already and for a port that is taken; nothing is started or changed. */
+export async function refuseEarly(options: UpOptions): Promise<void> {
+  const place = dataDir(options.dataDir)
+  const holder = await lockHolder(place.lock)
+  if (holder !== null) throw new UpRefused(alreadyRunning(place, holder.pid))
+  const free = await checkPort(options.port)
+  if (!free.ok) throw new UpRefused(free.reason)
+}
+
+function alreadyRunning(place: DataDir, pid: number): string {
+  return `Switchyard is running already on ${place.root} (pid ${pid}). \`npm run status\` describes it, \`npm run down\` stops it; --data-dir starts another beside it`
+}
+
+export class Supervisor {
+  readonly #options: UpOptions
+  readonly #place: DataDir
+  readonly #reporter: Reporter
+  readonly #children = new Map<string, SupervisedChild>()
+  readonly #linked = new Map<string, PromiseWithResolvers<void>>()
+  readonly #stopped = new AbortController()
+  #system: DevJson | null = null
+  #described = false
+  #guard: Guard | null = null
+  #release: (() => Promise<void>) | null = null
+  #stopping: Promise<void> | null = null
+  #writes: Promise<void> = Promise.resolve()
+
+  constructor(options: UpOptions, reporter: Reporter) {
+    this.#options = options
+    this.#place = dataDir(options.dataDir)
+    this.#reporter = reporter
+  }
+
+  /**
+   * Resolves when a real call has worked. Throws UpRefused for what the user can mend, and whatever else if it is stopped
+   * meanwhile; then nothing is left running.
+   */
+  async start(): Promise<void> {
+    const started_ms = performance.now()
+    try {
+      await this.#take()
+      const model = await this.#model()
+      this.#stopped.signal.throwIfAborted()
+      const secrets = await loadSecrets(this.#place.secrets, this.#options.regions.map(agentIdOf))
+      this.#system = this.#describe(model, secrets)
+      await this.#startChildren(model, secrets)
+      this.#stopped.signal.throwIfAborted()
+      await this.#waitUntilServing(model, secrets)
+      this.#stopped.signal.throwIfAborted()
+      this.#described = true
+      await this.#writeDevJson()
+      this.#reporter.ready(this.#system, Math.round((performance.now() - started_ms) / 100) / 10)
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+  }
+
+  /** Ends all children in order and leaves the data directory to the next start. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  get stopping(): boolean {
+    return this.#stopping !== null
+  }
+
+  async #take(): Promise<void> {
+    const { port } = this.#options
+    await mkdir(this.#place.root, { recursive: true, mode: 0o700 })
+    const lock = await acquireLock(this.#place.lock)
+    if (!lock.ok) throw new UpRefused(alreadyRunning(this.#place, lock.holder.pid))
+    this.#release = lock.release
+    await rm(this.#place.devJson, { force: true })
+    const left = [
+      ...(await endOrphans(this.#place.run, ORPHAN_GRACE_MS)),
+      ...(await endOrphans(path.join(this.#place.run, CONTROL_PLANE), 0)),
+    ]
+    if (left.length > 0) this.#reporter.note(`Ended what an earlier start had left running: ${left.join(', ')}`)
+    const free = left.length > 0 ? await waitForPort(port, PORT_TIMEOUT_MS) : await checkPort(port)
+    if (!free.ok) throw new UpRefused(free.reason)
+    await mkdir(this.#place.run, { recursive: true })
+    this.#guard = startGuard(this.#place.run, GUARD_GRACE_S)
+  }
+
+  async #model(): Promise<ServedModel> {
+    if (this.#options.engine === 'emulated') return { id: this.#options.model ?? 'emulated', path: null }
+    try {
+      return await findOrFetchModel({ model: this.#options.model })
+    } catch (error) {
+      if (error instanceof ModelUnavailable) throw new UpRefused(error.message)
+      throw error
+    }
+  }
+
+  #describe(model: ServedModel, secrets: Secrets): DevJson {
+    const { port, policy, engine, regions } = this.#options
+    return {
+      url: `http://${HOST}:${port}`,
+      apiKey: secrets.apiKey,
+      adminKey: secrets.adminKey,
+      pid: process.pid,
+      controlPlanePid: 0,
+      policy,
+      model: model.id,
+      engine,
+      agents: regions.map((region) => ({ id: agentIdOf(region), region, url: '', pid: 0 })),
+    }
+  }
+
+  async #startChildren(model: ServedModel, secrets: Secrets): Promise<void> {
+    const { regions, enginesPerRegion } = this.#options
+    for (const region of regions) this.#linked.set(agentIdOf(region), Promise.withResolvers())
+    const size = sizeEngine(
+      { cores: availableParallelism(), memory_bytes: totalmem() },
+      regions.length * enginesPerRegion,
+    )
+    const starts = [
+      this.#startChild(CONTROL_PLANE, controlPlaneCommand(this.#options, this.#place, model)),
+      ...regions.map((region) =>
+        this.#startChild(agentIdOf(region), agentCommand(this.#options, this.#place, model, region, secrets, size)),
+      ),
+    ]
+    await this.#reporter.step('Starting the control plane and the agents', () => Promise.all(starts))
+  }
+
+  async #startChild(name: string, command: Command): Promise<void> {
+    const spec: ChildSpec = {
+      name,
+      ...command,
+      logFile: path.join(this.#place.logs, `${name}.log`),
+      runFolder: this.#place.run,
+      ready_timeout_ms: READY_TIMEOUT_MS,
+      onEvent: (event, pid) => this.#heard(name, event, pid),
+      onDeath: (what, restart_in_ms) =>
+        this.#reporter.note(`${name} ${what}; it starts again in ${restart_in_ms / 1000} s`),
+    }
+    const child = new SupervisedChild(spec)
+    this.#children.set(name, child)
+    try {
+      await child.start()
+    } catch (error) {
+      throw new UpRefused((error as Error).message)
+    }
+  }
+
+  #heard(name: string, event: ChildEvent, pid: number): void {
+    if (event.event === 'linked') this.#linked.get(name)?.resolve()
+    if (event.event !== 'ready' || this.#system === null) return
+    if (name === CONTROL_PLANE) this.#system.controlPlanePid = pid
+    const agent = this.#system.agents.find(({ id }) => id === name)
+    if (agent !== undefined) Object.assign(agent, { url: String(event.url), pid })
+    if (!this.#described || this.stopping) return
+    this.#reporter.note(`${name} runs again (pid ${pid})`)
+    this.#writeDevJson().catch((error: Error) => this.#reporter.note(`dev.json: ${error.message}`))
+  }
+
+  /** One write after the other, so that the last state is the one that stays. */
+  #writeDevJson(): Promise<void> {
+    this.#writes = this.#writes.then(async () => {
+      if (this.#system !== null && !this.stopping) await writeDevJson(this.#place.devJson, this.#system)
+    })
+    return this.#writes
+  }
+
+  async #waitUntilServing(model: ServedModel, secrets: Secrets): Promise<void> {
+    const system = this.#system
+    if (system === null) throw new Error('the system is described before it serves')
+    const outcome = await this.#reporter.step('Waiting for a first call to succeed', async () => {
+      await this.#waitForLinks()
+      return await waitForRealCall(system.url, secrets.apiKey, model.id, REAL_CALL_TIMEOUT_MS, this.#stopped.signal)
+    })
+    if (!outcome.ok)
+      throw new UpRefused(`No call succeeded: ${system.url} ${outcome.reason}. Logs: ${this.#place.logs}`)
+  }
+
+  /** Without this the first call would work while only one region does. */
+  async #waitForLinks(): Promise<void> {
+    const all = Promise.all([...this.#linked.values()].map(({ promise }) => promise)).then(() => true)
+    const signal = AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(LINK_TIMEOUT_MS)])
+    const aborted = once(signal, 'abort').then(() => false)
+    if (!(await Promise.race([all, aborted])))
+      throw new UpRefused(`Not every agent reached the control plane. Logs: ${this.#place.logs}`)
+  }
+
+  async #stop(): Promise<void> {
+    this.#stopped.abort()
+    const agents = [...this.#children].filter(([name]) => name !== CONTROL_PLANE)
+    await Promise.all(agents.map(([, child]) => child.stop(AGENT_GRACE_MS)))
+    await this.#children.get(CONTROL_PLANE)?.stop(CONTROL_PLANE_GRACE_MS)
+    this.#guard?.release()
+    await this.#writes.catch(() => undefined)
+    if (this.#release === null) return
+    await rm(this.#place.devJson, { force: true })
+    await this.#release()
+  }
+}

