@@ -45,7 +45,7 @@ export interface StepWork {
 /** A change of a slot's contents that must happen before the step's work. */
 export type SlotOperation =
   /** Keep the first `tokens` tokens of the slot's KV and drop the rest; 0 clears it. */
-  | { op: 'truncate'; slot: number; tokens: number }
+  { op: 'truncate'; slot: number; tokens: number }
 
 export interface StepPlan {
   step: number

@@ -1,0 +1,37 @@
+/**
+ * What one step charges one call. The sums over a call's rows are its Measurement, to the microsecond and the token
+ * (design.md, invariant 1); core/service.ts holds the formula of the modelled reading.
+ */
+import { modelledServiceUs, type ServiceRates } from '../../src/core/service.ts'
+import type { CallState } from './call-state.ts'
+import type { LedgerRow, StepWork } from './types.ts'
+
+/** Charges `call` for a step in which it computed `work` and gave `sampled_tokens` tokens of output, and writes the row. */
+export function chargeStep(
+  call: CallState,
+  work: StepWork,
+  sampled_tokens: 0 | 1,
+  step: { epoch: string; step: number; wall_us: number },
+  rates: ServiceRates,
+): LedgerRow {
+  const prompt_reached_tokens = Math.min(work.to, call.prompt.length)
+  const uncached_prompt_tokens = Math.max(0, prompt_reached_tokens - call.prompt_reached_tokens)
+  const cached_prompt_tokens = call.cached_charged ? 0 : (call.cached_tokens ?? 0)
+  const modelled_us = modelledServiceUs(
+    { uncached_prompt_tokens, cached_prompt_tokens, output_tokens: sampled_tokens },
+    rates,
+  )
+  call.prompt_reached_tokens += uncached_prompt_tokens
+  call.cached_charged = true
+  call.service_wall_us += step.wall_us
+  call.service_modelled_us += modelled_us
+  return {
+    epoch: step.epoch,
+    step: step.step,
+    lease: work.lease,
+    wall_us: step.wall_us,
+    modelled_us,
+    computed_tokens: work.to - work.from,
+    sampled_tokens,
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * Runs a scheduler over a backend in real time: plan, execute, commit, deliver. One step at a time, a macrotask between
+ * steps so that sockets are served, asleep while no call is open.
+ *
+ * Keeps true: a call's ledger rows are delivered before its end; each accepted call ends once; after `ended` nothing more
+ * is delivered for it. An exception in a step, in a listener or in the scheduler breaks the engine: every open call ends
+ * as failed and `onBroken` is called once; the owner makes another engine with another epoch.
+ */
+import type { EndedCall, Scheduler, SchedulerStatus, SubmitVerdict } from './scheduler.ts'
+import type { Backend, EndReason, EngineCall, LedgerRow, Measurement, StepPlan } from './types.ts'
+
+export interface CallListener {
+  token(token: number): void
+  /** Called once, and last. */
+  ended(reason: EndReason, measurement: Measurement): void
+}
+
+export type DriverVerdict =
+  | SubmitVerdict
+  /** `draining`: takes no further calls. `engine_down`: broken or stopped. Another engine may be tried in both cases. */
+  | { ok: false; code: 'draining' | 'engine_down'; message: string }
+
+export interface EngineDriverOptions {
+  epoch: string
+  scheduler: Scheduler
+  backend: Backend
+  /** Microseconds of one monotonic clock. */
+  clock: () => number
+  onLedger: (rows: readonly LedgerRow[]) => void
+  /** The number of waiting or running calls changed. */
+  onStatus: () => void
+  onBroken: (error: unknown) => void
+}
+
+interface OpenCall {
+  readonly call: EngineCall
+  readonly listener: CallListener
+  admitted: boolean
+}
+
+export class EngineDriver {
+  readonly epoch: string
+  readonly #options: EngineDriverOptions
+  readonly #open = new Map<string, OpenCall>()
+  #state: 'serving' | 'draining' | 'stopped' | 'broken' = 'serving'
+  /** The loop while it runs; null while the engine sleeps. */
+  #loop: Promise<void> | null = null
+  #last_status = ''
+  readonly #drained: (() => void)[] = []
+  #stopped: Promise<void> | null = null
+
+  constructor(options: EngineDriverOptions) {
+    if (options.scheduler.config.slots > options.backend.slots) throw new RangeError('the backend has too few slots')
+    if (options.scheduler.config.slot_tokens_max > options.backend.slot_tokens_max) {
+      throw new RangeError('the slots of the backend are too small')
+    }
+    this.epoch = options.epoch
+    this.#options = options
+  }
+
+  submit(call: EngineCall, listener: CallListener): DriverVerdict {
+    if (this.#state === 'draining') return { ok: false, code: 'draining', message: 'the engine is draining' }
+    if (this.#state !== 'serving') return { ok: false, code: 'engine_down', message: `the engine is ${this.#state}` }
+    const verdict = this.#options.scheduler.submit(call, this.#now())
+    if (!verdict.ok) return verdict
+    this.#open.set(call.lease, { call, listener, admitted: false })
+    this.#tellStatus()
+    this.#wake()
+    return verdict
+  }
+
+  /** Ends the call as cancelled, within one step. Unknown leases are ignored. */
+  cancel(lease: string): void {
+    if (this.#isLive()) this.#endEarly(this.#options.scheduler.cancel(lease, this.#now()))
+  }
+
+  /** Ends the call as `stop`, within one step: its listener wants no more. Unknown leases are ignored. */
+  finish(lease: string): void {
+    if (this.#isLive()) this.#endEarly(this.#options.scheduler.finish(lease, this.#now()))
+  }
+
+  status(): SchedulerStatus {
+    return this.#options.scheduler.status()
+  }
+
+  /** Takes no further calls; resolves when those under way have ended. */
+  drain(): Promise<void> {
+    if (this.#state === 'serving') this.#state = 'draining'
+    if (this.#open.size === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#drained.push(resolve))
+  }
+
+  /** Waits for the step under way, ends every open call as failed, and disposes of the backend. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    const live = this.#isLive()
+    if (live) this.#state = 'stopped'
+    await this.#loop
+    const errors = live ? this.#failAll() : []
+    await this.#options.backend.dispose()
+    if (errors.length > 0) throw new AggregateError(errors, 'listeners threw while the engine stopped')
+  }
+
+  #isLive(): boolean {
+    return this.#state === 'serving' || this.#state === 'draining'
+  }
+
+  #now(): number {
+    return Math.floor(this.#options.clock())
+  }
+
+  #wake(): void {
+    if (this.#loop !== null) return
+    this.#loop = this.#run().finally(() => {
+      this.#loop = null
+      // A call may have come after the loop saw none and before this.
+      if (this.#isLive() && this.#open.size > 0) this.#wake()
+    })
+  }
+
+  async #run(): Promise<void> {
+    try {
+      // Calls that arrive in the same turn of the event loop share the first step.
+      await macrotask()
+      while (this.#isLive() && this.#open.size > 0) {
+        await this.#runStep()
+        await macrotask()
+      }
+    } catch (error) {
+      this.#break(error)
+    }
+  }
+
+  async #runStep(): Promise<void> {
+    const { scheduler, backend, onLedger } = this.#options
+    const plan = scheduler.plan(this.#now())
+    this.#admit(plan)
+    this.#tellStatus()
+    const started_us = this.#now()
+    const outcome = await backend.execute(plan)
+    const { ended, tokens, ledger } = scheduler.commit(plan, outcome, started_us, this.#now())
+    onLedger(ledger)
+    for (const { lease, token } of tokens) this.#open.get(lease)?.listener.token(token)
+    for (const end of ended) this.#deliverEnd(end)
+    this.#tellStatus()
+  }
+
+  #admit(plan: StepPlan): void {
+    for (const { lease } of plan.work) {
+      const open = this.#open.get(lease)
+      if (open === undefined || open.admitted) continue
+      open.admitted = true
+      this.#options.backend.admit(open.call)
+    }
+  }
+
+  #endEarly(end: EndedCall | null): void {
+    if (end === null) return
+    this.#deliverEnd(end)
+    this.#tellStatus()
+  }
+
+  #deliverEnd({ lease, reason, measurement }: EndedCall): void {
+    const open = this.#open.get(lease)
+    if (open === undefined) return
+    this.#open.delete(lease)
+    if (open.admitted) this.#options.backend.release(lease)
+    open.listener.ended(reason, measurement)
+    if (this.#open.size > 0) return
+    for (const resolve of this.#drained.splice(0)) resolve()
+  }
+
+  /** One listener that throws must not keep the others from their end; what they threw comes back. */
+  #failAll(): unknown[] {
+    const errors: unknown[] = []
+    for (const end of this.#options.scheduler.fail(this.#now())) {
+      try {
+        this.#deliverEnd(end)
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    this.#tellStatus()
+    return errors
+  }
+
+  #break(error: unknown): void {
+    this.#state = 'broken'
+    let errors: unknown[] = []
+    try {
+      errors = this.#failAll()
+    } finally {
+      this.#options.onBroken(errors.length === 0 ? error : new AggregateError([error, ...errors], 'the engine broke'))
+    }
+  }
+
+  #tellStatus(): void {
+    const { waiting, running } = this.status()
+    const status = `${waiting} ${running}`
+    if (status === this.#last_status) return
+    this.#last_status = status
+    this.#options.onStatus()
+  }
+}
+
+/** Lets sockets and timers run between steps. */
+function macrotask(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+}

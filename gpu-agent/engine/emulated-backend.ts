@@ -1,0 +1,142 @@
+/**
+ * An engine without a model: steps last as long as a latency profile says and tokens are drawn by hash (emulated-tokens.ts). It is there
+ * for load tests and for the simulator, and never passes for a language model (every response of its front says so).
+ *
+ * EmulatedModel is pure: the simulator uses it with `stepDurationUs` on a virtual clock. EmulatedBackend adds sleeping.
+ * A token is a function of the call's content and its position, so a call that was preempted, evicted, resumed or replayed
+ * on another engine says the same.
+ */
+import { emulatedContentHash, emulatedToken } from './emulated-tokens.ts'
+import { invariant } from './invariant.ts'
+import type { LatencyProfile } from './profiles/index.ts'
+import type { Backend, EngineCall, StepOutcome, StepPlan } from './types.ts'
+
+/** Duration of a step by the profile. A call that computes one token and samples is a decode; all other tokens are prefill. */
+export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number {
+  let kv_tokens = 0
+  let prefill_tokens = 0
+  for (const { from, to, samples } of plan.work) {
+    kv_tokens += to
+    if (!samples || to - from > 1) prefill_tokens += to - from
+  }
+  const kv_us = Math.round((kv_tokens * profile.per_kv_token_ns) / 1000)
+  return (
+    profile.base_us + plan.work.length * profile.per_sequence_us + kv_us + prefill_tokens * profile.per_prefill_token_us
+  )
+}
+
+export interface EmulatedOptions {
+  /** Output tokens after which a call ends by itself; without it a call runs to its max_output_tokens. */
+  output_tokens?: (call: EngineCall) => number
+}
+
+interface Admitted {
+  content_hash: number
+  /** Position whose token ends generation. */
+  end_position: number
+}
+
+export class EmulatedModel {
+  readonly #options: EmulatedOptions
+  /** Calls admitted and not released; bounded by the scheduler's open calls. */
+  readonly #calls = new Map<string, Admitted>()
+  #evaluated_tokens = 0
+
+  constructor(options: EmulatedOptions = {}) {
+    this.#options = options
+  }
+
+  admit(call: EngineCall): void {
+    invariant(!this.#calls.has(call.lease), 'a call is admitted once')
+    const seed = call.sampling.temperature === 0 ? 0 : call.sampling.seed
+    const output_tokens = this.#options.output_tokens?.(call) ?? Number.POSITIVE_INFINITY
+    this.#calls.set(call.lease, {
+      content_hash: emulatedContentHash(call.prompt, seed),
+      end_position: call.prompt.length + output_tokens,
+    })
+  }
+
+  release(lease: string): void {
+    this.#calls.delete(lease)
+  }
+
+  step(plan: StepPlan): StepOutcome {
+    const sampled = new Map<string, { token: number; end: boolean }>()
+    for (const { lease, from, to, samples } of plan.work) {
+      this.#evaluated_tokens += to - from
+      if (!samples) continue
+      const call = this.#calls.get(lease)
+      invariant(call !== undefined, 'a call is admitted before its first step')
+      sampled.set(lease, { token: emulatedToken(call.content_hash, to), end: to >= call.end_position })
+    }
+    return { sampled }
+  }
+
+  evaluatedTokens(): number {
+    return this.#evaluated_tokens
+  }
+}
+
+/** How far behind its profile the backend may fall (timers overshoot by a millisecond) and still catch up. */
+export const SLEEP_DEBT_US_MAX = 50_000
+
+export interface EmulatedBackendOptions extends EmulatedOptions {
+  profile: LatencyProfile
+  /** Microseconds of the driver's monotonic clock. */
+  clock: () => number
+  /** Resolves after about `duration_ms`. */
+  sleep?: (duration_ms: number) => Promise<void>
+}
+
+/** The latency model in real time. */
+export class EmulatedBackend implements Backend {
+  readonly profile: LatencyProfile
+  readonly slots: number
+  readonly slot_tokens_max: number
+  readonly #model: EmulatedModel
+  readonly #clock: () => number
+  readonly #sleep: (duration_ms: number) => Promise<void>
+  #debt_us = 0
+
+  constructor({ profile, clock, sleep = sleepMs, ...options }: EmulatedBackendOptions) {
+    this.profile = profile
+    this.slots = profile.slots
+    this.slot_tokens_max = profile.slot_tokens_max
+    this.#model = new EmulatedModel(options)
+    this.#clock = clock
+    this.#sleep = sleep
+  }
+
+  admit(call: EngineCall): void {
+    this.#model.admit(call)
+  }
+
+  /** Sleeps for the step's duration, less what earlier sleeps overshot: the mean is the profile's, single steps jitter. */
+  async execute(plan: StepPlan): Promise<StepOutcome> {
+    const started_us = this.#clock()
+    const outcome = this.#model.step(plan)
+    const due_us = started_us + stepDurationUs(this.profile, plan) - this.#debt_us
+    const remaining_us = due_us - this.#clock()
+    if (remaining_us > 0) await this.#sleep(remaining_us / 1000)
+    this.#debt_us = Math.min(SLEEP_DEBT_US_MAX, Math.max(0, this.#clock() - due_us))
+    return outcome
+  }
+
+  release(lease: string): void {
+    this.#model.release(lease)
+  }
+
+  evaluatedTokens(): number {
+    return this.#model.evaluatedTokens()
+  }
+
+  dispose(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+function sleepMs(duration_ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, duration_ms)
+  })
+}

@@ -1,0 +1,207 @@
+/**
+ * The KV cache as the scheduler accounts for it: slots (one sequence each) over one budget of blocks with a hard capacity.
+ *
+ * A slot is empty, held by an open call, or idle: it keeps the KV of a call that ended, as a prefix that a later call of
+ * equal `cache_salt` may continue (design.md, invariant 3: reuse never crosses salts). Idle slots are a use of spare room
+ * only: the least recently used is dropped whenever a call needs its slot or its blocks.
+ *
+ * Blocks are counted, not addressed: backends keep a slot's KV contiguous (llama.cpp's sequences are fixed partitions), so
+ * two slots never share a block, and the budget is what makes slots of unequal use share memory.
+ *
+ * Every change of a slot's contents other than by computing is recorded as a SlotOperation for the backend.
+ */
+import { invariant } from '../invariant.ts'
+import type { SlotOperation } from '../types.ts'
+import { commonPrefixTokens, type TokenSequence } from './token-prefix.ts'
+
+/** What the cache reads of a call. */
+export interface KvClaimant extends TokenSequence {
+  readonly cache_salt: string
+  readonly program: string
+}
+
+export interface Slot<H extends KvClaimant> {
+  readonly id: number
+  holder: H | null
+  /** Blocks taken from the budget: a holder's reservation, or those of an idle prefix. */
+  blocks: number
+  /** Idle only: whose first `resident_tokens` tokens are in the slot. */
+  prefix: KvClaimant | null
+  resident_tokens: number
+  /** Idle only: order of becoming idle; the lowest is dropped first. */
+  idle_since: number
+}
+
+/**
+ * A match shorter than this does not make a call take an idle slot while an empty one exists: so few tokens are
+ * prefilled in the step that the call needs anyway, and the idle prefix may be worth more to its own program.
+ */
+export const PREFIX_MATCH_TOKENS_MIN = 16
+
+export class KvCache<H extends KvClaimant> {
+  readonly slots: readonly Slot<H>[]
+  readonly block_tokens: number
+  readonly capacity_blocks: number
+  #used_blocks = 0
+  #idle_blocks = 0
+  #held_slots = 0
+  #idle_sequence = 0
+  #operations: SlotOperation[] = []
+
+  constructor(slots: number, block_tokens: number, capacity_blocks: number) {
+    this.block_tokens = block_tokens
+    this.capacity_blocks = capacity_blocks
+    this.slots = Array.from({ length: slots }, (_, id) => ({
+      id,
+      holder: null,
+      blocks: 0,
+      prefix: null,
+      resident_tokens: 0,
+      idle_since: 0,
+    }))
+  }
+
+  get free_blocks(): number {
+    return this.capacity_blocks - this.#used_blocks
+  }
+
+  /** Blocks of idle prefixes: free for whoever needs them. */
+  get idle_blocks(): number {
+    return this.#idle_blocks
+  }
+
+  /** Blocks reserved by open calls. */
+  get held_blocks(): number {
+    return this.#used_blocks - this.#idle_blocks
+  }
+
+  /** Slots that no open call holds. */
+  get open_slots(): number {
+    return this.slots.length - this.#held_slots
+  }
+
+  blocksFor(tokens: number): number {
+    return Math.ceil(tokens / this.block_tokens)
+  }
+
+  /** Operations since the last take, in order. */
+  takeOperations(): SlotOperation[] {
+    const operations = this.#operations
+    if (operations.length > 0) this.#operations = []
+    return operations
+  }
+
+  /**
+   * Gives `call` a slot with blocks for `tokens` tokens. Its KV of the first `kept_tokens` is resident: the longest
+   * common prefix that is worth taking, and never all of `tokens`, since the last one must be computed to sample.
+   * There must be an open slot, and free and idle blocks enough.
+   */
+  claim(call: H, tokens: number): { slot: Slot<H>; kept_tokens: number } {
+    const { slot, match_tokens } = this.#choose(call, tokens)
+    const had_tokens = slot.resident_tokens
+    if (slot.prefix !== null) this.#idle_blocks -= slot.blocks
+    slot.holder = call
+    slot.prefix = null
+    slot.resident_tokens = 0
+    this.#held_slots += 1
+    if (match_tokens < had_tokens) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: match_tokens })
+    this.#resize(slot, this.blocksFor(match_tokens))
+    invariant(this.grow(slot, this.blocksFor(tokens)), 'a claim finds the blocks that it was promised')
+    return { slot, kept_tokens: match_tokens }
+  }
+
+  /** Raises a held slot's reservation to `blocks`, dropping idle prefixes as needed. False, and no change, if that is not enough. */
+  grow(slot: Slot<H>, blocks: number): boolean {
+    const missing_blocks = blocks - slot.blocks
+    if (missing_blocks > this.free_blocks + this.#idle_blocks) return false
+    while (this.free_blocks < missing_blocks) this.#drop(this.#leastRecentlyUsed() as Slot<H>)
+    if (missing_blocks > 0) this.#resize(slot, blocks)
+    return true
+  }
+
+  /** The holder leaves; its first `resident_tokens` tokens stay as an idle prefix. */
+  release(slot: Slot<H>, resident_tokens: number): void {
+    const holder = this.#letGo(slot)
+    if (resident_tokens === 0) {
+      this.#resize(slot, 0)
+      return
+    }
+    slot.prefix = holder
+    slot.resident_tokens = resident_tokens
+    slot.idle_since = this.#idle_sequence++
+    this.#resize(slot, this.blocksFor(resident_tokens))
+    this.#idle_blocks += slot.blocks
+  }
+
+  /** Takes the slot from its holder and discards its KV (`resident_tokens` of it). */
+  evict(slot: Slot<H>, resident_tokens: number): void {
+    this.#letGo(slot)
+    this.#resize(slot, 0)
+    if (resident_tokens > 0) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: 0 })
+  }
+
+  #letGo(slot: Slot<H>): H {
+    const holder = slot.holder
+    invariant(holder !== null, 'only a held slot is let go')
+    slot.holder = null
+    this.#held_slots -= 1
+    return holder
+  }
+
+  #drop(slot: Slot<H>): void {
+    this.#idle_blocks -= slot.blocks
+    this.#resize(slot, 0)
+    slot.prefix = null
+    slot.resident_tokens = 0
+    this.#operations.push({ op: 'truncate', slot: slot.id, tokens: 0 })
+  }
+
+  #resize(slot: Slot<H>, blocks: number): void {
+    this.#used_blocks += blocks - slot.blocks
+    slot.blocks = blocks
+    invariant(this.#used_blocks <= this.capacity_blocks, 'blocks in use stay within capacity')
+  }
+
+  #leastRecentlyUsed(): Slot<H> | null {
+    let oldest: Slot<H> | null = null
+    for (const slot of this.slots) {
+      if (slot.prefix !== null && (oldest === null || slot.idle_since < oldest.idle_since)) oldest = slot
+    }
+    return oldest
+  }
+
+  /**
+   * The idle slot with the longest match, if the match is worth what taking it destroys; else the lowest empty slot; else
+   * the least recently used idle one, with whatever it matches. The low slots are preferred because llama.cpp splits a
+   * batch at every gap in its ascending slots.
+   */
+  #choose(call: H, tokens: number): { slot: Slot<H>; match_tokens: number } {
+    let empty: Slot<H> | null = null
+    let best: Slot<H> | null = null
+    let best_tokens = 0
+    for (const slot of this.slots) {
+      if (slot.holder !== null) continue
+      if (slot.prefix === null) {
+        empty ??= slot
+      } else if (slot.prefix.cache_salt === call.cache_salt) {
+        const match_tokens = commonPrefixTokens(slot.prefix, slot.resident_tokens, call, tokens - 1)
+        if (match_tokens > best_tokens) {
+          best = slot
+          best_tokens = match_tokens
+        }
+      }
+    }
+    if (best !== null && isWorthTaking(best, best_tokens, call)) return { slot: best, match_tokens: best_tokens }
+    if (empty !== null) return { slot: empty, match_tokens: 0 }
+    const oldest = this.#leastRecentlyUsed()
+    invariant(oldest !== null, 'a claim finds an open slot')
+    if (oldest.prefix?.cache_salt !== call.cache_salt) return { slot: oldest, match_tokens: 0 }
+    return { slot: oldest, match_tokens: commonPrefixTokens(oldest.prefix, oldest.resident_tokens, call, tokens - 1) }
+  }
+}
+
+/** A program may cut back its own KV; another program's only where more of it is kept than lost. */
+function isWorthTaking(slot: Slot<KvClaimant>, match_tokens: number, call: KvClaimant): boolean {
+  if (match_tokens < PREFIX_MATCH_TOKENS_MIN) return false
+  return slot.prefix?.program === call.program || match_tokens >= slot.resident_tokens - match_tokens
+}

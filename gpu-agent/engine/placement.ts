@@ -1,0 +1,147 @@
+/**
+ * Finds slots and KV blocks for seated calls, and takes them from others when there are none.
+ *
+ * Preemption is not scheduling a running call: it keeps its slot and its KV while there is room. Only when a seated call
+ * needs the room is a holder evicted, whose KV is then recomputed when its turn comes (vLLM's preemption by recompute).
+ *
+ * Why this always makes progress: a claim reserves blocks for all tokens that the call has, so a claimed call reaches its
+ * next sample without asking for more; it cannot be evicted before that; and a token once sampled is never lost. So each
+ * eviction is paid for by at least one token, and a step in which the best call finds no room is one in which such a
+ * protected holder advances (`guests`).
+ */
+import { type CallState, compareOrder, runsBefore } from './call-state.ts'
+import type { KvCache, Slot } from './kv/kv-cache.ts'
+
+export class Placement {
+  readonly #kv: KvCache<CallState>
+  #queued_tokens = 0
+
+  constructor(kv: KvCache<CallState>) {
+    this.#kv = kv
+  }
+
+  /** Prompt tokens of open calls whose KV is still to be computed. */
+  get queued_tokens(): number {
+    return this.#queued_tokens
+  }
+
+  open(call: CallState): void {
+    this.#queued_tokens += call.queued_tokens
+  }
+
+  /** The first `tokens` tokens of the call have their KV in its slot. */
+  computed(call: CallState, tokens: number): void {
+    this.#queued_tokens -= call.queued_tokens
+    call.computed_tokens = tokens
+    this.#queued_tokens += call.queued_tokens
+  }
+
+  /** The call ends; what it computed stays as a prefix. */
+  close(call: CallState): void {
+    this.#queued_tokens -= call.queued_tokens
+    if (call.slot === null) return
+    this.#kv.release(call.slot, call.computed_tokens)
+    if (!call.seated) call.tenant.slots_held -= 1
+    call.slot = null
+  }
+
+  /** Gives a seated call what it needs to advance in `step`. False: there is no room that it may take. */
+  place(call: CallState, step: number): boolean {
+    const placed = call.slot === null ? this.#claim(call, step) : this.#grow(call, call.slot, step)
+    if (placed) call.placed_step = step
+    return placed
+  }
+
+  /**
+   * Holders without a seat that take the seats of calls for which there was no room; those that must not be evicted
+   * first, since room comes only from them. They evict nobody.
+   */
+  guests(seats: number, step: number): CallState[] {
+    const candidates: CallState[] = []
+    for (const { holder } of this.#kv.slots) {
+      if (holder !== null && !holder.seated && holder.placed_step !== step) candidates.push(holder)
+    }
+    candidates.sort((a, b) => Number(a.settled) - Number(b.settled) || compareOrder(a, b))
+    const guests: CallState[] = []
+    for (const call of candidates) {
+      if (guests.length === seats) break
+      if (!this.#kv.grow(call.slot as Slot<CallState>, this.#kv.blocksFor(call.known_tokens))) continue
+      call.placed_step = step
+      guests.push(call)
+    }
+    return guests
+  }
+
+  #claim(call: CallState, step: number): boolean {
+    const kv = this.#kv
+    if (call.tenant.blocked_step === step) return false
+    if (!this.#makeRoom(kv.blocksFor(call.known_tokens), true, call, step)) {
+      call.tenant.blocked_step = step
+      return false
+    }
+    const { slot, kept_tokens } = kv.claim(call, call.known_tokens)
+    call.slot = slot
+    this.computed(call, kept_tokens)
+    call.settled = false
+    call.cached_tokens ??= kept_tokens
+    call.prompt_reached_tokens = Math.max(call.prompt_reached_tokens, Math.min(kept_tokens, call.prompt.length))
+    return true
+  }
+
+  #grow(call: CallState, slot: Slot<CallState>, step: number): boolean {
+    const kv = this.#kv
+    const blocks = kv.blocksFor(call.known_tokens)
+    if (blocks <= slot.blocks) return true
+    return this.#makeRoom(blocks - slot.blocks, false, call, step) && kv.grow(slot, blocks)
+  }
+
+  /** Evicts until `blocks` more blocks, and a slot if asked, can be had; evicts nobody when that cannot be reached. */
+  #makeRoom(blocks: number, slot: boolean, call: CallState, step: number): boolean {
+    const kv = this.#kv
+    const enough = () => kv.free_blocks + kv.idle_blocks >= blocks && (!slot || kv.open_slots > 0)
+    if (enough()) return true
+    let evictable_blocks = 0
+    let evictable_slots = 0
+    for (const { holder, blocks: held_blocks } of kv.slots) {
+      if (holder === null || !isEvictable(holder, call, step)) continue
+      evictable_blocks += held_blocks
+      evictable_slots += 1
+    }
+    if (kv.free_blocks + kv.idle_blocks + evictable_blocks < blocks) return false
+    if (slot && kv.open_slots + evictable_slots === 0) return false
+    while (!enough()) this.#evictWorst(call, step)
+    return true
+  }
+
+  #evictWorst(call: CallState, step: number): void {
+    let worst: CallState | null = null
+    for (const { holder } of this.#kv.slots) {
+      if (holder === null || !isEvictable(holder, call, step)) continue
+      if (worst === null || isEvictedBefore(holder, worst)) worst = holder
+    }
+    const slot = worst?.slot
+    if (worst === null || slot === null || slot === undefined) throw new Error('an evictable holder was counted')
+    this.#kv.evict(slot, worst.computed_tokens)
+    if (!worst.seated) worst.tenant.slots_held -= 1
+    worst.slot = null
+    this.computed(worst, 0)
+  }
+}
+
+/** Not one that this step already counts on, and not one that has yet to sample what it claimed its slot for. */
+function isEvictable(holder: CallState, call: CallState, step: number): boolean {
+  return holder !== call && holder.settled && holder.placed_step !== step
+}
+
+/**
+ * Unseated calls first: of the tenant that holds most slots without a seat for its weight, so that no tenant's order of
+ * its own programs costs another tenant its KV; there the worst call. Then seated ones, from the last seat.
+ */
+function isEvictedBefore(a: CallState, b: CallState): boolean {
+  if (a.seated !== b.seated) return b.seated
+  if (a.seated) return a.seat_index > b.seat_index
+  if (a.tenant === b.tenant) return runsBefore(b, a)
+  const a_held = a.tenant.slots_held / a.tenant.weight
+  const b_held = b.tenant.slots_held / b.tenant.weight
+  return a_held === b_held ? a.sequence > b.sequence : a_held > b_held
+}

@@ -1,0 +1,90 @@
+/** What a scheduler is started with, and the limits that this must keep for every step to have a valid plan. */
+import { DEFAULT_SERVICE_RATES, type ServiceRates, type ServiceReading } from '../../src/core/service.ts'
+import type { Policy } from './policy.ts'
+
+/** Calls that hold no seat, over all tenants, before a submit is answered `engine_full`. */
+export const WAITING_CALLS_MAX = 8192
+/** The same for one tenant. */
+export const WAITING_CALLS_PER_TENANT_MAX = 2048
+/** Seats are shared between tenants afresh when their demand changes, and else this often: shares follow charges. */
+export const SHARES_INTERVAL_US = 100_000
+/** Slots are scanned when a call claims one. */
+export const SLOTS_MAX = 1024
+
+/** How seats go to tenants: `TenantShares` of src/core/tenant-shares.ts. */
+export interface SeatShares {
+  charge(tenant: string, service_us: number, now_us: number): void
+  allocate(
+    demand: ReadonlyMap<string, { calls: number; weight: number }>,
+    seats: number,
+    now_us: number,
+  ): Map<string, number>
+}
+
+export interface SchedulerConfig {
+  epoch: string
+  policy: Policy
+  shares: SeatShares
+  /** Calls in one step, at most. */
+  seats: number
+  /** Sequences whose KV can be resident at once: running, preempted, and kept for their prefix. */
+  slots: number
+  /** Tokens that one slot can hold: prompt + max_output_tokens of a call. */
+  slot_tokens_max: number
+  block_tokens: number
+  capacity_blocks: number
+  /** Tokens computed in one step over all calls; at least `seats`, so that every decode fits. */
+  max_step_tokens: number
+  /** Tokens that one call computes in one step, at most. */
+  prefill_chunk_tokens: number
+  waiting_calls_max: number
+  waiting_calls_per_tenant_max: number
+  shares_interval_us: number
+  /** Which reading of service charges tenants and policies. */
+  ordering: ServiceReading
+  rates: ServiceRates
+}
+
+type Required_ =
+  | 'epoch'
+  | 'policy'
+  | 'shares'
+  | 'seats'
+  | 'slots'
+  | 'slot_tokens_max'
+  | 'block_tokens'
+  | 'capacity_blocks'
+  | 'max_step_tokens'
+  | 'prefill_chunk_tokens'
+
+/** Fills in what has a default. Throws RangeError for a config that no step can satisfy. */
+export function schedulerConfig(given: Pick<SchedulerConfig, Required_> & Partial<SchedulerConfig>): SchedulerConfig {
+  const config: SchedulerConfig = {
+    waiting_calls_max: WAITING_CALLS_MAX,
+    waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
+    shares_interval_us: SHARES_INTERVAL_US,
+    ordering: 'modelled',
+    rates: DEFAULT_SERVICE_RATES,
+    ...given,
+  }
+  const counts = [
+    'seats',
+    'slots',
+    'slot_tokens_max',
+    'block_tokens',
+    'capacity_blocks',
+    'max_step_tokens',
+    'prefill_chunk_tokens',
+    'waiting_calls_max',
+    'waiting_calls_per_tenant_max',
+    'shares_interval_us',
+  ] as const
+  for (const name of counts) {
+    if (!Number.isSafeInteger(config[name]) || config[name] < 1)
+      throw new RangeError(`${name} must be a positive integer`)
+  }
+  if (config.slots > SLOTS_MAX) throw new RangeError(`slots must be at most ${SLOTS_MAX}`)
+  if (config.seats > config.slots) throw new RangeError('seats must be at most slots: a call in a step holds a slot')
+  if (config.max_step_tokens < config.seats) throw new RangeError('max_step_tokens must be at least seats')
+  return config
+}

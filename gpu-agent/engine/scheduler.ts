@@ -1,0 +1,317 @@
+/**
+ * The engine's scheduler: Autellix Algorithm 1 as a pure, synchronous state machine. It reads no clock; each method takes
+ * the time. The real engine drives it through driver.ts, the simulator on a virtual clock, with the same code.
+ *
+ * One step is `plan` (who computes what), the backend's work, and `commit` (what came of it, and what it cost). Between
+ * the two, calls may arrive, be cancelled or be finished; what is in the step ends at its commit.
+ *
+ * A step has at most `seats` calls and `max_step_tokens` tokens. Calls that lack one token (decodes) come first, so a long
+ * prompt never stalls text that is flowing; the rest goes to prompts in chunks, in the order of seats.
+ */
+import { chargeStep } from './accounting.ts'
+import { CallState, type DueNode } from './call-state.ts'
+import { Heap } from './heap.ts'
+import { invariant } from './invariant.ts'
+import { KvCache } from './kv/kv-cache.ts'
+import { Placement } from './placement.ts'
+import type { SchedulerConfig } from './scheduler-config.ts'
+import { Seating } from './seating.ts'
+import type { TenantQueue } from './tenant-queue.ts'
+import type { EndReason, EngineCall, LedgerRow, Measurement, StepOutcome, StepPlan, StepWork } from './types.ts'
+
+export type SubmitVerdict =
+  | { ok: true }
+  | { ok: false; code: 'engine_full' | 'context_length_exceeded'; message: string }
+
+export interface EndedCall {
+  lease: string
+  reason: EndReason
+  measurement: Measurement
+}
+
+export interface CommitResult {
+  ended: EndedCall[]
+  tokens: { lease: string; token: number }[]
+  ledger: LedgerRow[]
+}
+
+export interface SchedulerStatus {
+  /** Open calls that do not advance: not begun, or preempted. */
+  waiting: number
+  running: number
+  /** Prompt tokens still to be computed for open calls. */
+  queued_tokens: number
+  /** KV reserved by open calls, in whole blocks; prefixes that are only kept do not count. */
+  kv_used_tokens: number
+}
+
+export class Scheduler {
+  readonly config: SchedulerConfig
+  readonly #calls = new Map<string, CallState>()
+  readonly #seating: Seating
+  readonly #kv: KvCache<CallState>
+  readonly #placement: Placement
+  readonly #due = new Heap<DueNode>(
+    (a, b) => a.due_us < b.due_us || (a.due_us === b.due_us && a.call.sequence < b.call.sequence),
+  )
+  /** Calls that advance in the step under way or advanced in the last one. */
+  readonly #running: CallState[] = []
+  readonly #unseated: CallState[] = []
+  /** The step under way: `#flight[i]` is the call of `#plan.work[i]`. */
+  #plan: StepPlan | null = null
+  readonly #flight: CallState[] = []
+  #step = 0
+  #sequence = 0
+  #planned_us = Number.NEGATIVE_INFINITY
+  #now_us = Number.NEGATIVE_INFINITY
+
+  constructor(config: SchedulerConfig) {
+    this.config = config
+    this.#seating = new Seating(config)
+    this.#kv = new KvCache(config.slots, config.block_tokens, config.capacity_blocks)
+    this.#placement = new Placement(this.#kv)
+  }
+
+  /** `call.prompt` has at least one token, `max_output_tokens` is at least 1, and no open call has its lease. */
+  submit(call: EngineCall, now_us: number): SubmitVerdict {
+    this.#advance(now_us)
+    invariant(call.prompt.length > 0 && call.max_output_tokens > 0, 'a call has a prompt and room for output')
+    invariant(!this.#calls.has(call.lease), 'a lease is submitted once')
+    const refusal = this.#refusal(call)
+    if (refusal !== null) return refusal
+    const place = this.config.policy.arrive(call, now_us)
+    const state = new CallState(call, now_us, this.#seating.tenantOf(call), place, this.#sequence++)
+    this.#calls.set(call.lease, state)
+    this.#seating.add(state)
+    this.#placement.open(state)
+    this.#setDue(state)
+    return { ok: true }
+  }
+
+  /** The client left. Returns the end if it is immediate, null if it comes with the step under way or the lease is unknown. */
+  cancel(lease: string, now_us: number): EndedCall | null {
+    return this.#endEarly(lease, 'cancelled', now_us)
+  }
+
+  /** The front has all the text that it wants (it saw a stop string). Returns as `cancel` does. */
+  finish(lease: string, now_us: number): EndedCall | null {
+    return this.#endEarly(lease, 'stop', now_us)
+  }
+
+  /** Every open call ends as failed: the backend lost its state. The scheduler is of no use afterwards. */
+  fail(now_us: number): EndedCall[] {
+    this.#advance(now_us)
+    this.#plan = null
+    this.#flight.length = 0
+    return Array.from(this.#calls.values(), (call) => this.#end(call, 'failed', now_us))
+  }
+
+  /** What the next step computes. Its work is empty when and only when no call is open. */
+  plan(now_us: number): StepPlan {
+    this.#advance(now_us)
+    invariant(this.#plan === null, 'a step is committed before the next is planned')
+    this.#callDue(now_us)
+    const step = this.#step
+    const seated = this.#seating.decide(now_us, this.#unseated)
+    const flight = this.#flight
+    let stranded = false
+    for (const call of seated) {
+      if (this.#placement.place(call, step)) flight.push(call)
+      else stranded = true
+    }
+    if (stranded)
+      for (const guest of this.#placement.guests(this.config.seats - flight.length, step)) flight.push(guest)
+    this.#countPreemptions(step)
+    const plan: StepPlan = { step, operations: this.#kv.takeOperations(), work: this.#assignTokens(step) }
+    invariant(plan.work.length > 0 || this.#calls.size === 0, 'some call advances while one is open')
+    if (plan.work.length > 0) {
+      this.#plan = plan
+      this.#planned_us = now_us
+      this.#step += 1
+    }
+    return plan
+  }
+
+  /** The outcome of the plan under way, which ran from `started_us` to `ended_us`. */
+  commit(plan: StepPlan, outcome: StepOutcome, started_us: number, ended_us: number): CommitResult {
+    invariant(plan === this.#plan, 'the plan under way is committed')
+    invariant(Number.isSafeInteger(started_us) && Number.isSafeInteger(ended_us), 'times are integers')
+    invariant(started_us >= this.#planned_us && ended_us >= started_us, 'a step runs after it was planned')
+    this.#advance(ended_us)
+    this.#plan = null
+    const result: CommitResult = { ended: [], tokens: [], ledger: [] }
+    const step = { epoch: this.config.epoch, step: plan.step, wall_us: ended_us - started_us }
+    const flight = this.#flight
+    for (let index = 0; index < flight.length; index++) {
+      this.#commitCall(flight[index] as CallState, plan.work[index] as StepWork, outcome, step, ended_us, result)
+    }
+    for (const call of flight) this.#chargeTenant(call.tenant, ended_us)
+    flight.length = 0
+    return result
+  }
+
+  status(): SchedulerStatus {
+    return {
+      waiting: this.#calls.size - this.#running.length,
+      running: this.#running.length,
+      queued_tokens: this.#placement.queued_tokens,
+      kv_used_tokens: this.#kv.held_blocks * this.config.block_tokens,
+    }
+  }
+
+  #advance(now_us: number): void {
+    invariant(now_us >= this.#now_us, 'time does not run backwards')
+    this.#now_us = now_us
+  }
+
+  #refusal(call: EngineCall): SubmitVerdict | null {
+    const { slot_tokens_max, capacity_blocks, block_tokens } = this.config
+    const tokens = call.prompt.length + call.max_output_tokens
+    const tokens_max = Math.min(slot_tokens_max, capacity_blocks * block_tokens)
+    if (tokens > tokens_max) {
+      const message = `${call.prompt.length} prompt tokens and ${call.max_output_tokens} of output exceed the context of ${tokens_max} tokens`
+      return { ok: false, code: 'context_length_exceeded', message }
+    }
+    const { waiting_calls_max, waiting_calls_per_tenant_max } = this.config
+    if (this.status().waiting >= waiting_calls_max) {
+      return { ok: false, code: 'engine_full', message: `${waiting_calls_max} calls wait on this engine` }
+    }
+    if (this.#seating.unseatedCalls(call.tenant) >= waiting_calls_per_tenant_max) {
+      const message = `${waiting_calls_per_tenant_max} calls of this tenant wait on this engine`
+      return { ok: false, code: 'engine_full', message }
+    }
+    return null
+  }
+
+  #endEarly(lease: string, reason: EndReason, now_us: number): EndedCall | null {
+    this.#advance(now_us)
+    const call = this.#calls.get(lease)
+    if (call === undefined) return null
+    if (!call.in_flight) return this.#end(call, reason, now_us)
+    call.ending ??= reason
+    return null
+  }
+
+  /** Offers the policy each call whose time has come, and asks again for the time of each that was charged since. */
+  #callDue(now_us: number): void {
+    const policy = this.config.policy
+    for (let node = this.#due.peek(); node !== undefined && node.due_us <= now_us; node = this.#due.peek()) {
+      const { call } = node
+      if (policy.dueUs(call.place) <= now_us && policy.due(call.place, now_us)) this.#move(call)
+      else this.#setDue(call, now_us)
+    }
+  }
+
+  #move(call: CallState): void {
+    call.sequence = this.#sequence++
+    this.#seating.moved(call)
+    this.#setDue(call)
+  }
+
+  /** A call that is offered and stays is offered again at the next microsecond at the earliest. */
+  #setDue(call: CallState, after_us = Number.NEGATIVE_INFINITY): void {
+    const node = call.due
+    const due_us = Math.max(this.config.policy.dueUs(call.place), after_us + 1)
+    if (node.heap_index !== -1) this.#due.remove(node)
+    node.due_us = due_us
+    if (due_us !== Number.POSITIVE_INFINITY) this.#due.push(node)
+  }
+
+  /** `placed_step` tells who advances; whoever ran and does not was preempted. */
+  #countPreemptions(step: number): void {
+    const running = this.#running
+    for (const call of running) {
+      if (call.placed_step === step) continue
+      call.running = false
+      call.preemptions += 1
+    }
+    running.length = 0
+    for (const call of this.#flight) {
+      call.running = true
+      running.push(call)
+    }
+    this.#unseated.length = 0
+  }
+
+  /** Shares the step's tokens out over `#flight`, and reorders it to the work's ascending slots. */
+  #assignTokens(step: number): StepWork[] {
+    const { max_step_tokens, prefill_chunk_tokens } = this.config
+    const flight = this.#flight
+    let budget_tokens = max_step_tokens
+    let prefills = false
+    for (const call of flight) {
+      const missing_tokens = call.known_tokens - call.computed_tokens
+      call.step_tokens = missing_tokens === 1 ? 1 : 0
+      budget_tokens -= call.step_tokens
+      if (missing_tokens > 1) prefills = true
+    }
+    if (prefills) {
+      for (const call of flight) {
+        if (call.step_tokens > 0) continue
+        const missing_tokens = call.known_tokens - call.computed_tokens
+        call.step_tokens = Math.min(missing_tokens, prefill_chunk_tokens, budget_tokens)
+        budget_tokens -= call.step_tokens
+      }
+    }
+    flight.length = 0
+    const work: StepWork[] = []
+    for (const { id, holder } of this.#kv.slots) {
+      if (holder === null || holder.placed_step !== step || holder.step_tokens === 0) continue
+      const from = holder.computed_tokens
+      const to = from + holder.step_tokens
+      work.push({ lease: holder.call.lease, slot: id, from, to, samples: to === holder.known_tokens })
+      holder.in_flight = true
+      flight.push(holder)
+    }
+    return work
+  }
+
+  #commitCall(
+    call: CallState,
+    work: StepWork,
+    outcome: StepOutcome,
+    step: { epoch: string; step: number; wall_us: number },
+    ended_us: number,
+    result: CommitResult,
+  ): void {
+    call.in_flight = false
+    this.#placement.computed(call, work.to)
+    let reason = call.ending
+    let output = false
+    if (work.samples) {
+      const sample = outcome.sampled.get(work.lease)
+      invariant(sample !== undefined, 'a step gives a token to each call that samples')
+      call.settled = true
+      // A call that was told to end during the step gets nothing more; an end token is not part of the text.
+      if (reason === null && sample.end) reason = 'stop'
+      output = reason === null
+      if (output) {
+        call.output.push(sample.token)
+        call.first_token_us ??= ended_us - call.arrived_us
+        result.tokens.push({ lease: work.lease, token: sample.token })
+        if (call.output.length === call.call.max_output_tokens) reason = 'length'
+      }
+    }
+    const row = chargeStep(call, work, output ? 1 : 0, step, this.config.rates)
+    result.ledger.push(row)
+    const charge_us = this.config.ordering === 'wall' ? row.wall_us : row.modelled_us
+    call.tenant.step_charge_us += charge_us
+    if (reason !== null) result.ended.push(this.#end(call, reason, ended_us))
+    else if (this.config.policy.charge(call.place, row.wall_us, charge_us, ended_us)) this.#move(call)
+  }
+
+  #chargeTenant(tenant: TenantQueue, now_us: number): void {
+    if (tenant.step_charge_us === 0) return
+    this.config.shares.charge(tenant.tenant, tenant.step_charge_us, now_us)
+    tenant.step_charge_us = 0
+  }
+
+  #end(call: CallState, reason: EndReason, now_us: number): EndedCall {
+    this.#calls.delete(call.call.lease)
+    this.#placement.close(call)
+    this.#seating.remove(call)
+    if (call.due.heap_index !== -1) this.#due.remove(call.due)
+    if (call.running) this.#running.splice(this.#running.indexOf(call), 1)
+    return { lease: call.call.lease, reason, measurement: call.measurement(now_us) }
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Who sits in the next step: tenants' shares first, then each policy's order within a tenant (design.md, invariant 5).
+ * Nothing here knows of slots or memory; placement.ts finds those for the calls that are seated.
+ *
+ * The decision stands until something that it depends on changes (a call comes, goes or moves; the shares' interval
+ * passes), so most steps of a steady batch cost nothing here.
+ */
+import type { CallState } from './call-state.ts'
+import type { SchedulerConfig } from './scheduler-config.ts'
+import { TenantQueue } from './tenant-queue.ts'
+import type { EngineCall } from './types.ts'
+
+export class Seating {
+  readonly #config: Pick<SchedulerConfig, 'shares' | 'seats' | 'shares_interval_us'>
+  /** Tenants with open calls; so bounded by the open calls. */
+  readonly #tenants = new Map<string, TenantQueue>()
+  readonly #order: CallState[] = []
+  #open_calls = 0
+  #demand_changed = false
+  #order_changed = false
+  #quotas_until_us = Number.POSITIVE_INFINITY
+
+  constructor(config: Pick<SchedulerConfig, 'shares' | 'seats' | 'shares_interval_us'>) {
+    this.#config = config
+  }
+
+  get open_calls(): number {
+    return this.#open_calls
+  }
+
+  /** The queue of the call's tenant, which is kept only while it has calls. */
+  tenantOf(call: EngineCall): TenantQueue {
+    const tenant = this.#tenants.get(call.tenant) ?? new TenantQueue(call.tenant, call.tenant_weight)
+    tenant.weight = call.tenant_weight
+    return tenant
+  }
+
+  unseatedCalls(tenant: string): number {
+    return this.#tenants.get(tenant)?.unseated.size ?? 0
+  }
+
+  add(call: CallState): void {
+    this.#tenants.set(call.tenant.tenant, call.tenant)
+    call.tenant.add(call)
+    this.#open_calls += 1
+    this.#demand_changed = true
+  }
+
+  /** The call has ended and holds no slot any more. */
+  remove(call: CallState): void {
+    call.tenant.remove(call)
+    if (call.tenant.calls === 0) this.#tenants.delete(call.tenant.tenant)
+    this.#open_calls -= 1
+    this.#demand_changed = true
+  }
+
+  moved(call: CallState): void {
+    call.tenant.moved(call)
+    this.#order_changed = true
+  }
+
+  /** Seated calls in the order in which they are served. Those that lost their seat are pushed to `unseated`. */
+  decide(now_us: number, unseated: CallState[]): readonly CallState[] {
+    const quotas_due = this.#demand_changed || now_us >= this.#quotas_until_us
+    if (!quotas_due && !this.#order_changed) return this.#order
+    if (quotas_due) this.#setQuotas(now_us)
+    for (const tenant of this.#tenants.values()) tenant.reseat(tenant.quota, unseated)
+    this.#deal()
+    this.#demand_changed = false
+    this.#order_changed = false
+    return this.#order
+  }
+
+  #setQuotas(now_us: number): void {
+    const { seats, shares, shares_interval_us } = this.#config
+    this.#quotas_until_us = Number.POSITIVE_INFINITY
+    if (this.#open_calls <= seats) {
+      for (const tenant of this.#tenants.values()) tenant.quota = tenant.calls
+    } else if (this.#tenants.size === 1) {
+      for (const tenant of this.#tenants.values()) tenant.quota = seats
+    } else {
+      const quotas = shares.allocate(this.#tenants, seats, now_us)
+      for (const tenant of this.#tenants.values()) tenant.quota = quotas.get(tenant.tenant) ?? 0
+      this.#quotas_until_us = now_us + shares_interval_us
+    }
+  }
+
+  /** Each tenant's first call, then each one's second, …: memory and prefill tokens go out in this order. */
+  #deal(): void {
+    const order = this.#order
+    order.length = 0
+    for (let round = 0; ; round++) {
+      const before = order.length
+      for (const tenant of this.#tenants.values()) {
+        const call = tenant.seated[round]
+        if (call === undefined) continue
+        call.seat_index = order.length
+        order.push(call)
+      }
+      if (order.length === before) return
+    }
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * One tenant's open calls: those that hold a seat, in order, and a heap of those that do not. `reseat` keeps the seats with
+ * the best calls at a cost of O(changes · log waiting), whatever the number that waits.
+ */
+import { type CallState, compareOrder, runsBefore } from './call-state.ts'
+import { Heap } from './heap.ts'
+
+export class TenantQueue {
+  readonly tenant: string
+  weight: number
+  /** Open calls, seated or not: the tenant's demand for seats. */
+  calls = 0
+  readonly seated: CallState[] = []
+  readonly unseated = new Heap<CallState>(runsBefore)
+  /** Slots held by calls without a seat. */
+  slots_held = 0
+  quota = 0
+  /** Charges of the step being committed. */
+  step_charge_us = 0
+  /** The step in which a call of this tenant found no slot: those behind it do not pass it. */
+  blocked_step = -1
+  #unsorted = false
+
+  constructor(tenant: string, weight: number) {
+    this.tenant = tenant
+    this.weight = weight
+  }
+
+  add(call: CallState): void {
+    this.calls += 1
+    this.unseated.push(call)
+  }
+
+  remove(call: CallState): void {
+    this.calls -= 1
+    if (call.seated) {
+      this.seated.splice(this.seated.indexOf(call), 1)
+      call.seated = false
+    } else {
+      this.unseated.remove(call)
+    }
+  }
+
+  /** The call's rank or sequence changed. */
+  moved(call: CallState): void {
+    if (call.seated) this.#unsorted = true
+    else this.unseated.update(call)
+  }
+
+  /** Seats the best `quota` calls; pushes those that lost their seat to `unseated`. */
+  reseat(quota: number, unseated: CallState[]): void {
+    const seated = this.seated
+    if (this.#unsorted) seated.sort(compareOrder)
+    this.#unsorted = false
+    while (seated.length > quota) this.#unseat(seated.pop() as CallState, unseated)
+    let best = this.unseated.peek()
+    while (best !== undefined && seated.length < quota) {
+      this.#seat(best)
+      best = this.unseated.peek()
+    }
+    while (best !== undefined && seated.length > 0 && runsBefore(best, seated[seated.length - 1] as CallState)) {
+      const worst = seated.pop() as CallState
+      this.#seat(best)
+      this.#unseat(worst, unseated)
+      best = this.unseated.peek()
+    }
+  }
+
+  #seat(call: CallState): void {
+    this.unseated.remove(call)
+    call.seated = true
+    if (call.slot !== null) this.slots_held -= 1
+    const seated = this.seated
+    let index = seated.length
+    while (index > 0 && runsBefore(call, seated[index - 1] as CallState)) index--
+    seated.splice(index, 0, call)
+  }
+
+  #unseat(call: CallState, unseated: CallState[]): void {
+    call.seated = false
+    if (call.slot !== null) this.slots_held += 1
+    this.unseated.push(call)
+    unseated.push(call)
+  }
+}

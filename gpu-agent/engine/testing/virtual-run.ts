@@ -1,0 +1,119 @@
+/**
+ * Runs a scheduler on a virtual clock over the exact model, checking after every step what must hold in every step. The
+ * workload is a list of arrivals and cancellations in time; the result is everything that a client or an operator sees.
+ */
+import { stepDurationUs } from '../emulated-backend.ts'
+import { invariant } from '../invariant.ts'
+import { type LatencyProfile, TINY } from '../profiles/index.ts'
+import { type EndedCall, Scheduler, type SubmitVerdict } from '../scheduler.ts'
+import type { SchedulerConfig } from '../scheduler-config.ts'
+import type { EngineCall, LedgerRow, StepPlan } from '../types.ts'
+import { ExactModel } from './exact-model.ts'
+
+export type VirtualEvent =
+  | { at_us: number; do: 'submit'; call: EngineCall }
+  | { at_us: number; do: 'cancel' | 'finish'; lease: string }
+
+export interface VirtualRun {
+  scheduler: Scheduler
+  verdicts: Map<string, SubmitVerdict>
+  ended: Map<string, EndedCall>
+  output: Map<string, number[]>
+  ledger: LedgerRow[]
+  plans: StepPlan[]
+  reused: ReadonlyMap<string, number>
+  ended_us: number
+}
+
+/** More steps than this mean that calls do not end. */
+const STEPS_MAX = 200_000
+
+export function virtualRun(
+  config: SchedulerConfig,
+  events: readonly VirtualEvent[],
+  options: { profile?: LatencyProfile; output_tokens?: (call: EngineCall) => number } = {},
+): VirtualRun {
+  const { profile = TINY, ...emulated } = options
+  const scheduler = new Scheduler(config)
+  const model = new ExactModel(config.slots, config.slot_tokens_max, emulated)
+  const admitted = new Set<string>()
+  const calls = new Map<string, EngineCall>()
+  const run: VirtualRun = {
+    scheduler,
+    verdicts: new Map(),
+    ended: new Map(),
+    output: new Map(),
+    ledger: [],
+    plans: [],
+    reused: model.reused,
+    ended_us: 0,
+  }
+  const queue = [...events].sort((a, b) => a.at_us - b.at_us)
+  let now_us = 0
+  let next = 0
+
+  const end = (ended: EndedCall | null) => {
+    if (ended === null) return
+    invariant(!run.ended.has(ended.lease), 'a call ends once')
+    run.ended.set(ended.lease, ended)
+    if (admitted.has(ended.lease)) model.release(ended.lease)
+  }
+  const happen = (until_us: number) => {
+    for (let event = queue[next]; event !== undefined && event.at_us <= until_us; event = queue[++next]) {
+      const at_us = Math.max(event.at_us, now_us)
+      if (event.do === 'submit') {
+        const verdict = scheduler.submit(event.call, at_us)
+        run.verdicts.set(event.call.lease, verdict)
+        if (verdict.ok) calls.set(event.call.lease, event.call)
+      } else end(scheduler[event.do](event.lease, at_us))
+      now_us = at_us
+    }
+  }
+
+  for (let steps = 0; ; steps++) {
+    invariant(steps < STEPS_MAX, 'every call ends')
+    happen(now_us)
+    const plan = scheduler.plan(now_us)
+    if (plan.work.length === 0) {
+      const event = queue[next]
+      if (event === undefined) break
+      now_us = event.at_us
+      continue
+    }
+    checkPlan(plan, config)
+    for (const { lease } of plan.work) {
+      if (admitted.has(lease)) continue
+      admitted.add(lease)
+      model.admit(calls.get(lease) as EngineCall)
+    }
+    const outcome = model.step(plan)
+    const started_us = now_us
+    const ended_us = started_us + stepDurationUs(profile, plan)
+    happen(ended_us)
+    now_us = ended_us
+    const result = scheduler.commit(plan, outcome, started_us, ended_us)
+    run.plans.push(plan)
+    run.ledger.push(...result.ledger)
+    for (const { lease, token } of result.tokens) {
+      const output = run.output.get(lease)
+      if (output === undefined) run.output.set(lease, [token])
+      else output.push(token)
+    }
+    for (const ended of result.ended) end(ended)
+    const { kv_used_tokens } = scheduler.status()
+    invariant(kv_used_tokens <= config.capacity_blocks * config.block_tokens, 'KV stays within capacity')
+  }
+  run.ended_us = now_us
+  return run
+}
+
+function checkPlan(plan: StepPlan, config: SchedulerConfig): void {
+  invariant(plan.work.length <= config.seats, 'a step has at most `seats` calls')
+  let step_tokens = 0
+  for (const { from, to, slot } of plan.work) {
+    invariant(slot < config.slots, 'a step uses slots that exist')
+    invariant(to - from <= config.prefill_chunk_tokens, 'no call exceeds its chunk')
+    step_tokens += to - from
+  }
+  invariant(step_tokens <= config.max_step_tokens, 'a step stays within its tokens')
+}
