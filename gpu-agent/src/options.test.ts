@@ -1,0 +1,105 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { ENGINES_PER_AGENT_MAX } from '../../src/protocol/index.ts'
+import { HELP, parseCli, TOKEN_VARIABLE } from './options.ts'
+import { temporaryFolder } from './test-support/harness.ts'
+
+const ENV = { [TOKEN_VARIABLE]: 'sya-secret' }
+const LEAST = ['--id', 'a', '--region', 'r', '--control-url', 'http://127.0.0.1:8787/', '--engine', 'emulated']
+
+function wrong(...argv: string[]): string {
+  const verdict = parseCli(argv, ENV)
+  return verdict.status === 'wrong' ? verdict.message : verdict.status
+}
+
+test('what is not given has the documented default', () => {
+  expect(parseCli(LEAST, ENV)).toEqual({
+    status: 'run',
+    options: {
+      id: 'a',
+      region: 'r',
+      control_url: 'http://127.0.0.1:8787',
+      token: 'sya-secret',
+      listen: { host: '127.0.0.1', port: 0 },
+      public_url: null,
+      engine: 'emulated',
+      engines: 1,
+      model_id: 'emulated-8b',
+      policy: 'plas',
+      front: {},
+      data_dir: join('.switchyard', 'agents', 'a'),
+      drain_limit_ms: 120_000,
+    },
+  })
+})
+
+test('every flag is taken', () => {
+  const argv = [
+    '--id=a',
+    '--region=r',
+    '--control-url=https://c',
+    '--model-path=/m.gguf',
+    '--model-id=m',
+    '--policy=fcfs',
+  ]
+  argv.push('--listen=[::1]:9000', '--public-url=https://h/x/', '--engines=2', '--seats=4', '--slots=8', '--threads=1')
+  argv.push('--context-tokens=512', '--data-dir=/d', '--drain-limit-s=0')
+  const verdict = parseCli(argv, ENV)
+  expect(verdict.status === 'run' && verdict.options).toMatchObject({
+    engine: 'embedded',
+    model_id: 'm',
+    policy: 'fcfs',
+    listen: { host: '::1', port: 9000 },
+    public_url: 'https://h/x',
+    engines: 2,
+    front: { model_path: '/m.gguf', seats: 4, slots: 8, threads: 1, context_tokens: 512 },
+    data_dir: '/d',
+    drain_limit_ms: 0,
+  })
+})
+
+test('help wins over what is missing, and names every flag', () => {
+  expect(parseCli(['--help'], {})).toEqual({ status: 'help' })
+  for (const flag of ['--token-file', '--drain-limit-s', '--profile', TOKEN_VARIABLE]) expect(HELP).toContain(flag)
+})
+
+test('a wrong flag is named', () => {
+  expect(wrong()).toBe('--id is required')
+  expect(wrong('--id', 'a')).toBe('--region is required')
+  expect(wrong('--id', 'a\n')).toMatch(/^--id: .*printable/)
+  expect(wrong('--id', 'a'.repeat(129))).toMatch(/^--id: .*128/)
+  expect(wrong('--idd', 'a')).toContain("'--idd'")
+  expect(wrong(...LEAST, 'stray')).toContain('stray')
+  expect(wrong(...LEAST, '--engine', 'vllm')).toBe('--engine is one of embedded, emulated, not vllm')
+  expect(wrong(...LEAST, '--engine', 'embedded')).toBe('--model-path is required')
+  expect(wrong(...LEAST, '--model-path', 'x')).toBe('--model-path goes with --engine embedded')
+  expect(wrong(...LEAST, '--threads', '1')).toBe('--threads goes with --engine embedded')
+  expect(wrong(...LEAST, '--engine=embedded', '--model-path=x', '--profile=p')).toBe(
+    '--profile goes with --engine emulated',
+  )
+  expect(wrong(...LEAST, '--policy', 'lifo')).toMatch(/^--policy is one of plas, fcfs/)
+  for (const engines of ['0', String(ENGINES_PER_AGENT_MAX + 1), '1.5', '-1', 'many', '']) {
+    expect(wrong(...LEAST, `--engines=${engines}`)).toMatch(/^--engines is a whole number from 1 to 64/)
+  }
+  expect(wrong(...LEAST, '--engines', String(ENGINES_PER_AGENT_MAX))).toBe('run')
+  for (const listen of ['9000', 'host:', 'host:99999', ':1']) {
+    expect(wrong(...LEAST, '--listen', listen)).toMatch(/^--listen is HOST:PORT/)
+  }
+  expect(wrong(...LEAST, '--listen', '0.0.0.0:9000')).toMatch(/^--public-url is needed/)
+  for (const url of ['ftp://x', 'x', 'http://u@x', 'http://x?y']) {
+    expect(wrong(...LEAST, '--control-url', url)).toMatch(/^--control-url is/)
+  }
+})
+
+test('the token comes from a file or the environment, and must be one', () => {
+  const file = join(temporaryFolder(), 'token')
+  writeFileSync(file, 'sya-from-file\n')
+  const verdict = parseCli([...LEAST, '--token-file', file], ENV)
+  expect(verdict.status === 'run' && verdict.options.token).toBe('sya-from-file')
+  const none = parseCli(LEAST, {})
+  expect(none.status === 'wrong' && none.message).toMatch(/^a token is needed: --token-file/)
+  expect(wrong(...LEAST, '--token-file', `${file}-absent`)).toMatch(/^--token-file cannot be read: ENOENT/)
+  writeFileSync(file, 'two words')
+  expect(wrong(...LEAST, '--token-file', file)).toBe('the token has characters that a token cannot have')
+})
