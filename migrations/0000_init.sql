@@ -34,6 +34,9 @@ CREATE TABLE `ended_calls` (
 	`outcome` text,
 	`finish_reason` text,
 	`error_code` text,
+	`inherited_us` integer NOT NULL,
+	`parents_known` integer NOT NULL,
+	`answered` text,
 	PRIMARY KEY(`tenant`, `program`, `run`, `call`)
 );
 --> statement-breakpoint
@@ -44,6 +47,7 @@ CREATE TABLE `ended_leases` (
 	`program` text NOT NULL,
 	`run` text NOT NULL,
 	`call` text NOT NULL,
+	`position` integer NOT NULL,
 	`agent` text NOT NULL,
 	`engine` text NOT NULL,
 	`epoch` text NOT NULL,
@@ -62,7 +66,8 @@ CREATE TABLE `ended_leases` (
 	`service_modelled_us` integer NOT NULL,
 	`wait_us` integer NOT NULL,
 	`preemptions` integer NOT NULL,
-	`first_token_us` integer
+	`first_token_us` integer,
+	`finish_reason` text
 );
 --> statement-breakpoint
 CREATE INDEX `ended_leases_by_run` ON `ended_leases` (`tenant`,`program`,`run`);--> statement-breakpoint
@@ -73,6 +78,7 @@ CREATE TABLE `ended_programs` (
 	`app` text,
 	`class` text NOT NULL,
 	`metadata` text NOT NULL,
+	`reading` text NOT NULL,
 	`started_at_ms` integer NOT NULL,
 	`ended_at_ms` integer NOT NULL,
 	`end_reason` text NOT NULL,
@@ -82,6 +88,7 @@ CREATE TABLE `ended_programs` (
 	`critical_path_us` integer NOT NULL,
 	`wait_us` integer NOT NULL,
 	`engines` text NOT NULL,
+	`pins` text NOT NULL,
 	`last_arrival_ms` integer,
 	`last_completion_ms` integer,
 	`calls` integer NOT NULL,

@@ -5,6 +5,7 @@
 
 import type { LeaseReason, Pin, PoolSnapshot } from '../core/balancer.ts'
 import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
+import type { ServiceReading } from '../core/service.ts'
 import type { CallRecord, Outcome } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
@@ -19,6 +20,8 @@ export interface AdmitRequest {
   model: string
   app: string | null
   class: string
+  /** The ordering reading of the model, fixed by the first call of a run; left out: `modelled`. */
+  reading?: ServiceReading
   metadata: Readonly<Record<string, string>> | null
   now_ms: number
 }
@@ -84,7 +87,7 @@ export interface ProgramRpc {
     metadata: Readonly<Record<string, string>> | null
     now_ms: number
   }): Promise<{ status: 'started' | 'exists'; summary: ProgramSummary }>
-  /** The running program, or null (then the archive in D1 may have it). */
+  /** The running program, or one that ended and is not in D1 yet; null: the archive in D1 may have it. */
   describe(now_ms: number): Promise<ProgramSummary | null>
   calls(page: { after: string | null; limit: number }): Promise<{ calls: CallEntry[]; next: string | null } | null>
   /** Ends the running program; open leases are returned so that the caller has their engines cancel them. */
@@ -168,3 +171,6 @@ export function programActorName(tenant: string, program: string): string {
 export function poolActorName(region: string, model: string, shard: number): string {
   return JSON.stringify([region, model, shard])
 }
+
+/** Id of the key with which an agent's tickets are signed: `deriveTicketKey(TICKET_SECRET, TICKET_KEY_ID, agent)`. */
+export const TICKET_KEY_ID = '1'

@@ -72,6 +72,8 @@ export const endedPrograms = sqliteTable(
     class: text('class').notNull(),
     /** JSON object of strings. */
     metadata: text('metadata').notNull(),
+    /** Which reading of service ordered its calls. */
+    reading: text('reading', { enum: ['modelled', 'wall'] }).notNull(),
     started_at_ms: integer('started_at_ms').notNull(),
     ended_at_ms: integer('ended_at_ms').notNull(),
     end_reason: text('end_reason', { enum: ['explicit', 'stale'] }).notNull(),
@@ -82,6 +84,8 @@ export const endedPrograms = sqliteTable(
     wait_us: integer('wait_us').notNull(),
     /** JSON array of {engine, region, model, epoch}, most recent first. */
     engines: text('engines').notNull(),
+    /** JSON array of {region, model, engine, epoch}. */
+    pins: text('pins').notNull(),
     last_arrival_ms: integer('last_arrival_ms'),
     last_completion_ms: integer('last_completion_ms'),
     calls: integer('calls').notNull(),
@@ -115,6 +119,11 @@ export const endedCalls = sqliteTable(
     outcome: text('outcome', { enum: ['completed', 'cancelled', 'failed'] }),
     finish_reason: text('finish_reason'),
     error_code: text('error_code'),
+    /** Critical path of the program when the call was admitted. */
+    inherited_us: integer('inherited_us').notNull(),
+    parents_known: integer('parents_known', { mode: 'boolean' }).notNull(),
+    /** JSON {outcome, error_code}: what the Worker answered the client; null if it said nothing. */
+    answered: text('answered'),
   },
   (table) => [
     primaryKey({ columns: [table.tenant, table.program, table.run, table.call] }),
@@ -130,6 +139,8 @@ export const endedLeases = sqliteTable(
     program: text('program').notNull(),
     run: text('run').notNull(),
     call: text('call').notNull(),
+    /** Order of opening within the call, from 0. */
+    position: integer('position').notNull(),
     agent: text('agent').notNull(),
     engine: text('engine').notNull(),
     epoch: text('epoch').notNull(),
@@ -150,6 +161,7 @@ export const endedLeases = sqliteTable(
     wait_us: integer('wait_us').notNull(),
     preemptions: integer('preemptions').notNull(),
     first_token_us: integer('first_token_us'),
+    finish_reason: text('finish_reason'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
 )

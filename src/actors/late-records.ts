@@ -1,0 +1,55 @@
+/**
+ * Records that belong to no run in the actor's memory. Three fates, decided by D1:
+ * - the archive has the lease or the run: the run is restored from its rows, the record applied, and the rows upserted;
+ * - nobody has the run: it was never stored, so its actor died before its first flush and no client ended it. Its record
+ *   belongs to whatever run followed it, or opens it again.
+ * A record that was applied once is found again by its lease, so repeats change nothing in either case.
+ */
+import { ProgramEntry } from '../core/program-entry.ts'
+import type { CallRecord } from '../protocol/index.ts'
+import { archivedLeases, archivedRun, archivedRuns, archiveRun } from '../store/archive.ts'
+
+export interface SortedRecords {
+  /** By the archived run that has or takes them; `run` of each record is that run. */
+  archived: Map<string, CallRecord[]>
+  forgotten: CallRecord[]
+}
+
+/** `records` are of one program. Throws if D1 does not answer: then nothing is acknowledged. */
+export async function sortLateRecords(d1: D1Database, records: readonly CallRecord[]): Promise<SortedRecords> {
+  const sorted: SortedRecords = { archived: new Map(), forgotten: [] }
+  const [first] = records
+  if (first === undefined) return sorted
+  const { tenant, program } = first
+  const [leases, runs] = await Promise.all([
+    archivedLeases(
+      d1,
+      tenant,
+      program,
+      records.map((record) => record.lease),
+    ),
+    archivedRuns(d1, tenant, program, [...new Set(records.map((record) => record.run))]),
+  ])
+  for (const record of records) {
+    const run = leases.get(record.lease) ?? (runs.has(record.run) ? record.run : null)
+    if (run === null) sorted.forgotten.push(record)
+    else sorted.archived.set(run, [...(sorted.archived.get(run) ?? []), { ...record, run }])
+  }
+  return sorted
+}
+
+/** Applies records to one archived run. Sums are recomputed by core from all of its leases. */
+export async function settleArchived(
+  d1: D1Database,
+  run: string,
+  records: readonly CallRecord[],
+  now_ms: number,
+): Promise<void> {
+  const [first] = records
+  if (first === undefined) return
+  const rows = await archivedRun(d1, { tenant: first.tenant, program: first.program, run })
+  if (rows === null) throw new Error(`archived leases of run ${run} without its program`)
+  const entry = ProgramEntry.restore(rows)
+  const verdicts = records.map((record) => entry.settle(record, now_ms))
+  if (verdicts.includes('applied')) await archiveRun(d1, entry.rows(), entry.summary(now_ms))
+}

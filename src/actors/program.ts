@@ -1,0 +1,327 @@
+/**
+ * ProgramActor: one per tenant and program. It holds core's entry of the process table in memory and adds what core must
+ * not know: storage, alarms and other objects.
+ *
+ * It keeps true: the call path (admit, leaseOpened, leaseLost, callEnded) writes nothing, since a Durable Object holds back
+ * every answer while a write of its own is unconfirmed; a flush follows in a later event. `settle` writes before it
+ * acknowledges. An ended run stays here until D1 has it, and at most one run is running.
+ */
+import { DurableObject } from 'cloudflare:workers'
+import { type OpenLeaseRef, ProgramEntry } from '../core/program-entry.ts'
+import type { EndReason, ProgramSummary } from '../core/program-state.ts'
+import { isStale, staleAtMs } from '../core/staleness.ts'
+import type { Env } from '../env.ts'
+import type { CallRecord } from '../protocol/index.ts'
+import { archiveRun } from '../store/archive.ts'
+import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
+import { settleArchived, sortLateRecords } from './late-records.ts'
+import { logFailure } from './log.ts'
+import { Mutex } from './mutex.ts'
+import { ProgramStorage } from './program-storage.ts'
+import { newRunId, runStartMs } from './run-id.ts'
+import { poolActor, tenantActor } from './stubs.ts'
+import { TenantNotifier } from './tenant-notifier.ts'
+
+/** From the first change to its flush: long enough to batch a wave of calls, short enough to lose little to a crash. */
+export const FLUSH_DELAY_MS = 100
+/** After a flush that failed. */
+export const FLUSH_RETRY_MS = 1_000
+/** While D1 does not take an ended run. Not bounded in number: an ended run is never given up. */
+export const ARCHIVE_RETRY_MS = 15_000
+/** Ended runs that may wait for D1; past it the program opens no further run. */
+export const RUNS_UNARCHIVED_MAX = 64
+/** Rounds of archiving a run that changes meanwhile, before the alarm takes over. */
+const ARCHIVE_ROUNDS_MAX = 3
+
+/** `revision` grows with every change, so that what changed during a wait is noticed after it. */
+interface Run {
+  entry: ProgramEntry
+  revision: number
+}
+
+type StartRequest = Parameters<ProgramRpc['start']>[0]
+type Opening = Omit<Parameters<typeof ProgramEntry.open>[0], 'run'>
+
+export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
+  private readonly storage: ProgramStorage
+  private readonly staleAfterMs: number
+  /** The running run, if any, and ended ones that D1 does not have. In order of opening. */
+  private readonly runs = new Map<string, Run>()
+  /** Over waits for D1: archiving and late records must not interleave with each other. */
+  private readonly archiving = new Mutex()
+  /** So that who waits for a flush waits for the one under way as well. */
+  private readonly flushing = new Mutex()
+  private readonly notifier: TenantNotifier
+  private flushTimer: ReturnType<typeof setTimeout> | null = null
+  /** Where the alarm stands; null: not known to stand anywhere. */
+  private alarm_at_ms: number | null = null
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    this.storage = new ProgramStorage(ctx.storage)
+    this.staleAfterMs = Number(env.PROGRAM_STALE_AFTER_S) * 1000
+    if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
+    this.notifier = new TenantNotifier((tenant) => tenantActor(env, tenant))
+    ctx.blockConcurrencyWhile(async () => {
+      const stored = await this.storage.load()
+      for (const rows of stored.sort((a, b) => a.program.started_at_ms - b.program.started_at_ms)) {
+        this.runs.set(rows.program.run, { entry: ProgramEntry.restore(rows), revision: 0 })
+      }
+    })
+  }
+
+  async admit(request: AdmitRequest): Promise<AdmitReply> {
+    const { now_ms } = request
+    let run = this.running(now_ms)
+    if (run === null) {
+      if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
+      run = this.open({
+        tenant: request.tenant,
+        program: request.program,
+        app: request.app,
+        class: request.class,
+        metadata: request.metadata,
+        reading: request.reading ?? 'modelled',
+        now_ms,
+      })
+    }
+    const reply = run.entry.admit(request)
+    this.changed(run)
+    return reply
+  }
+
+  async leaseOpened(lease: LeaseOpened): Promise<void> {
+    const run = this.runs.get(lease.run)
+    // A run that is not in memory was lost or is archived: the lease's record tells what it cost.
+    if (run === undefined) return
+    const opening = run.entry.leaseOpened(lease)
+    this.changed(run)
+    // The program ended between admit and lease: nobody waits for this call's tokens.
+    if (opening === 'ended') this.ctx.waitUntil(this.cancel([lease]))
+  }
+
+  async leaseLost(lost: Parameters<ProgramRpc['leaseLost']>[0]): Promise<void> {
+    const run = this.runs.get(lost.run)
+    if (run === undefined) return
+    run.entry.leaseLost(lost)
+    this.changed(run)
+  }
+
+  async callEnded(ended: Parameters<ProgramRpc['callEnded']>[0]): Promise<void> {
+    const run = this.runs.get(ended.run)
+    if (run === undefined) return
+    run.entry.callEnded(ended)
+    this.changed(run)
+  }
+
+  /** Writes first, then answers; if a write or D1 fails it throws, and the agent sends those records again. */
+  async settle(records: readonly CallRecord[]): Promise<string[]> {
+    const now_ms = Date.now()
+    const late = records.filter((record) => !this.apply(record, now_ms))
+    if (late.length > 0) await this.archiving.run(() => this.settleLate(late, now_ms))
+    await this.flush()
+    await this.ctx.storage.sync()
+    return records.map((record) => record.lease)
+  }
+
+  async start(request: StartRequest): Promise<Awaited<ReturnType<ProgramRpc['start']>>> {
+    const { now_ms, tenant, program, app, metadata } = request
+    const known = this.running(now_ms)
+    if (known !== null) return { status: 'exists', summary: known.entry.summary(now_ms) }
+    const run = this.open({
+      ...{ tenant, program, app, metadata, now_ms },
+      class: app === null ? tenant : `${tenant}:${app}`,
+      reading: 'modelled',
+    })
+    await this.flush()
+    await this.notifier.tell(run.entry).catch((error: unknown) => {
+      logFailure('tenant_not_told', error)
+      this.notifier.changed(run.entry)
+    })
+    return { status: 'started', summary: run.entry.summary(now_ms) }
+  }
+
+  async describe(now_ms: number): Promise<ProgramSummary | null> {
+    return this.latest(now_ms)?.entry.summary(now_ms) ?? null
+  }
+
+  async calls(page: { after: string | null; limit: number }): Promise<Awaited<ReturnType<ProgramRpc['calls']>>> {
+    return this.latest(Date.now())?.entry.callsPage(page) ?? null
+  }
+
+  async end(now_ms: number): Promise<Awaited<ReturnType<ProgramRpc['end']>>> {
+    const run = this.running(now_ms)
+    if (run === null)
+      return { status: 'absent', summary: this.latest(now_ms)?.entry.summary(now_ms) ?? null, open_leases: [] }
+    const open_leases = this.close(run, now_ms, 'explicit')
+    await this.flush()
+    await this.archiveEnded()
+    return { status: 'ended', summary: run.entry.summary(now_ms), open_leases }
+  }
+
+  /** May fire twice, late, or for nothing: it does what is due and sets itself again. */
+  override async alarm(): Promise<void> {
+    this.alarm_at_ms = null
+    this.running(Date.now())
+    await this.flush()
+    await this.archiveEnded()
+    await this.setAlarm()
+  }
+
+  /** The running run; one that has gone stale is ended on the way, whether or not its alarm came. */
+  private running(now_ms: number): Run | null {
+    const run = [...this.runs.values()].find(({ entry }) => entry.state === 'running')
+    if (run === undefined) return null
+    if (run.entry.closeOrphans(now_ms) > 0) this.changed(run)
+    if (!isStale(run.entry, now_ms, this.staleAfterMs)) return run
+    const abandoned = this.close(run, now_ms, 'stale')
+    this.ctx.waitUntil(Promise.all([this.cancel(abandoned), this.archiveEnded()]))
+    return null
+  }
+
+  /** What a reader is shown: the running run, else the one that ended last and is not in D1. */
+  private latest(now_ms: number): Run | null {
+    return this.running(now_ms) ?? [...this.runs.values()].at(-1) ?? null
+  }
+
+  private open(opening: Opening, name: string = newRunId(opening.now_ms)): Run {
+    const run: Run = { entry: ProgramEntry.open({ ...opening, run: name }), revision: 0 }
+    this.runs.set(name, run)
+    this.changed(run)
+    return run
+  }
+
+  private close(run: Run, now_ms: number, reason: EndReason): OpenLeaseRef[] {
+    const open_leases = run.entry.end(now_ms, reason)
+    this.changed(run)
+    return open_leases
+  }
+
+  /** False: no run of that name is in memory. */
+  private apply(record: CallRecord, now_ms: number): boolean {
+    const run = this.runs.get(record.run)
+    if (run === undefined) return false
+    if (run.entry.settle(record, now_ms) === 'applied') this.changed(run)
+    return true
+  }
+
+  private async settleLate(records: readonly CallRecord[], now_ms: number): Promise<void> {
+    // While this waited its turn, a run of these may have been opened by another record.
+    const late = records.filter((record) => !this.apply(record, now_ms))
+    const { archived, forgotten } = await sortLateRecords(this.env.DB, late)
+    for (const [run, ofRun] of archived) await settleArchived(this.env.DB, run, ofRun, now_ms)
+    for (const record of forgotten) this.adopt(record, now_ms)
+  }
+
+  /** Takes a record of a run that was lost before its first flush: see late-records.ts. */
+  private adopt(record: CallRecord, now_ms: number): void {
+    if (this.apply(record, now_ms)) return
+    for (const { entry } of this.runs.values()) {
+      if (entry.rows().leases.some(({ lease, state }) => lease === record.lease && state === 'settled')) return
+    }
+    const { tenant, program } = record
+    const run =
+      this.running(now_ms) ??
+      this.open(
+        {
+          ...{ tenant, program, class: record.class, app: null, metadata: null, reading: 'modelled' },
+          now_ms: runStartMs(record.run, now_ms),
+        },
+        record.run,
+      )
+    run.entry.settle({ ...record, run: run.entry.run }, now_ms)
+    this.changed(run)
+  }
+
+  private changed(run: Run): void {
+    run.revision += 1
+    this.flushAfter(FLUSH_DELAY_MS)
+  }
+
+  private flushAfter(delay_ms: number): void {
+    this.flushTimer ??= setTimeout(() => {
+      this.flushTimer = null
+      this.flush().catch((error: unknown) => {
+        logFailure('flush_failed', error)
+        this.flushAfter(FLUSH_RETRY_MS)
+      })
+    }, delay_ms)
+  }
+
+  /** Writes what changed. If storage refuses, the rows are dirty again and it throws. */
+  private flush(): Promise<void> {
+    return this.flushing.run(async () => {
+      for (const { entry } of this.runs.values()) {
+        if (!entry.isDirty) continue
+        const taken = entry.takeDirty()
+        try {
+          await this.storage.write(entry.run, taken)
+        } catch (error) {
+          entry.giveBack(taken)
+          throw error
+        }
+        this.notifier.changed(entry)
+      }
+      await this.setAlarm()
+    })
+  }
+
+  /** An alarm that stands too early fires for nothing and sets itself again: cheaper than a write per call. */
+  private async setAlarm(): Promise<void> {
+    let due_ms = Number.POSITIVE_INFINITY
+    for (const { entry } of this.runs.values()) {
+      const at_ms = entry.state === 'ended' ? Date.now() + ARCHIVE_RETRY_MS : staleAtMs(entry, this.staleAfterMs)
+      due_ms = Math.min(due_ms, at_ms)
+    }
+    if (due_ms === Number.POSITIVE_INFINITY || (this.alarm_at_ms !== null && this.alarm_at_ms <= due_ms)) return
+    this.alarm_at_ms = due_ms
+    await this.ctx.storage.setAlarm(due_ms)
+  }
+
+  /** Brings every ended run to D1. What does not succeed is tried again by the alarm. */
+  private archiveEnded(): Promise<void> {
+    return this.archiving.run(async () => {
+      for (const run of [...this.runs.values()]) {
+        if (run.entry.state !== 'ended') continue
+        await this.archive(run).catch((error: unknown) =>
+          logFailure('archive_failed', error, { tenant: run.entry.tenant, run: run.entry.run }),
+        )
+      }
+    })
+  }
+
+  private async archive(run: Run): Promise<void> {
+    const { entry } = run
+    for (let round = 0; round < ARCHIVE_ROUNDS_MAX; round++) {
+      const { revision } = run
+      await archiveRun(this.env.DB, entry.rows(), entry.summary(Date.now()))
+      await this.notifier.ended(entry)
+      // A record that came during the wait must reach D1 before the run is forgotten here.
+      if (run.revision !== revision) continue
+      this.runs.delete(entry.run)
+      this.alarm_at_ms = null
+      return this.flushing.run(async () => {
+        await this.storage.forget(entry.run)
+        await this.setAlarm()
+      })
+    }
+  }
+
+  private async cancel(open: readonly OpenLeaseRef[]): Promise<void> {
+    const byPool = Map.groupBy(open, ({ region, model }) => JSON.stringify([region, model]))
+    for (const leases of byPool.values()) {
+      const [{ region, model }] = leases as [OpenLeaseRef]
+      const pool = poolActor(this.env, { id: region, location_hint: null }, model)
+      await pool.cancel(leases).catch((error: unknown) => logFailure('cancel_failed', error, { region, model }))
+    }
+  }
+}
+
+function runsPending(): AdmitReply {
+  return {
+    status: 'refused',
+    code: 'program_calls_exceeded',
+    message: `${RUNS_UNARCHIVED_MAX} ended runs of this program wait for the archive`,
+    retry_after_s: ARCHIVE_RETRY_MS / 1000,
+  }
+}

@@ -1,0 +1,58 @@
+/** Written by `npm run db:generate` from the .sql files beside this one. */
+
+export const programMigrations = {
+  "journal": {
+    "version": "7",
+    "dialect": "sqlite",
+    "entries": [
+      {
+        "idx": 0,
+        "version": "6",
+        "when": 1795249202123,
+        "tag": "0000_init",
+        "breakpoints": true
+      }
+    ]
+  },
+  "migrations": {
+    "m0000": "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `position`)\n);\n--> statement-breakpoint\nCREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n);\n--> statement-breakpoint\nCREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n);\n"
+  }
+}
+
+export const poolMigrations = {
+  "journal": {
+    "version": "7",
+    "dialect": "sqlite",
+    "entries": [
+      {
+        "idx": 0,
+        "version": "6",
+        "when": 1795249150265,
+        "tag": "0000_init",
+        "breakpoints": true
+      }
+    ]
+  },
+  "migrations": {
+    "m0000": "CREATE TABLE `members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`hello` text NOT NULL,\n\t`joined_at_ms` integer NOT NULL\n);\n"
+  }
+}
+
+export const tenantMigrations = {
+  "journal": {
+    "version": "7",
+    "dialect": "sqlite",
+    "entries": [
+      {
+        "idx": 0,
+        "version": "6",
+        "when": 1795249150662,
+        "tag": "0000_init",
+        "breakpoints": true
+      }
+    ]
+  },
+  "migrations": {
+    "m0000": "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n);\n--> statement-breakpoint\nCREATE INDEX `programs_by_start` ON `programs` (`started_at_ms`,`program`);--> statement-breakpoint\nCREATE INDEX `programs_by_arrival` ON `programs` (`last_arrival_ms`);"
+  }
+}

@@ -1,0 +1,9 @@
+/** SQLite of a PoolActor: who belongs to the pool, so that a woken object knows its engines before they report again. */
+import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+
+export const members = sqliteTable('members', {
+  agent: text('agent').primaryKey(),
+  /** The agent's last hello as JSON (protocol/link.ts). */
+  hello: text('hello').notNull(),
+  joined_at_ms: integer('joined_at_ms').notNull(),
+})

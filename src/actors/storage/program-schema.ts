@@ -1,0 +1,27 @@
+/** SQLite of a ProgramActor: core's rows as JSON, by run. One run at most is running; ended ones stay until D1 has them. */
+import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+
+export const runs = sqliteTable('runs', {
+  run: text('run').primaryKey(),
+  row: text('row').notNull(),
+})
+
+export const calls = sqliteTable(
+  'calls',
+  {
+    run: text('run').notNull(),
+    position: integer('position').notNull(),
+    row: text('row').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.run, table.position] })],
+)
+
+export const leases = sqliteTable(
+  'leases',
+  {
+    run: text('run').notNull(),
+    lease: text('lease').notNull(),
+    row: text('row').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.run, table.lease] })],
+)

@@ -1,0 +1,59 @@
+/**
+ * A program's word to its TenantActor: in order, so that a run that ended cannot come back into the index, and at most
+ * once per TENANT_TOLD_INTERVAL_MS, so that one tenant's object is not written by every flush of every program.
+ */
+import type { ProgramEntry } from '../core/program-entry.ts'
+import type { ProgramListed, TenantRpc } from './contracts.ts'
+import { logFailure } from './log.ts'
+import { Mutex } from './mutex.ts'
+
+export const TENANT_TOLD_INTERVAL_MS = 1_000
+
+export class TenantNotifier {
+  private readonly tenantOf: (tenant: string) => TenantRpc
+  private readonly order = new Mutex()
+  /** The run to tell of when the timer fires. */
+  private pending: ProgramEntry | null = null
+  private timer: ReturnType<typeof setTimeout> | null = null
+  private told_at_ms = 0
+
+  constructor(tenantOf: (tenant: string) => TenantRpc) {
+    this.tenantOf = tenantOf
+  }
+
+  /** Tells soon. A failure is logged and told again after the interval: the index is behind, nothing else is. */
+  changed(entry: ProgramEntry): void {
+    this.pending = entry
+    const wait_ms = Math.max(0, this.told_at_ms + TENANT_TOLD_INTERVAL_MS - Date.now())
+    this.timer ??= setTimeout(() => {
+      this.timer = null
+      const told = this.pending ?? entry
+      this.tell(told).catch((error: unknown) => {
+        logFailure('tenant_not_told', error)
+        this.changed(told)
+      })
+    }, wait_ms)
+  }
+
+  /** Tells at once. Rejects if the tenant cannot be reached. */
+  tell(entry: ProgramEntry): Promise<void> {
+    return this.order.run(async () => {
+      if (entry.state === 'ended') return
+      this.told_at_ms = Date.now()
+      await this.tenantOf(entry.tenant).programFlushed(listed(entry, this.told_at_ms))
+    })
+  }
+
+  /** Rejects if the tenant cannot be reached; the caller keeps the run until it can. */
+  ended(entry: ProgramEntry): Promise<void> {
+    return this.order.run(() => this.tenantOf(entry.tenant).programEnded(entry.program, entry.run))
+  }
+}
+
+function listed(entry: ProgramEntry, now_ms: number): ProgramListed {
+  const { program, run, app, started_at_ms, last_arrival_ms, open_calls, calls, service_us } = entry.summary(now_ms)
+  return {
+    ...{ program, run, app, started_at_ms, open_calls, calls, service_us },
+    last_arrival_ms: last_arrival_ms ?? started_at_ms,
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * TenantActor: one per tenant, told of programs by their flushes and never on the call path. It holds an index of what
+ * runs; the truth about a program is its ProgramActor's.
+ */
+import { DurableObject } from 'cloudflare:workers'
+import { and, asc, count, desc, eq, lt, or, sql } from 'drizzle-orm'
+import { z } from 'zod'
+import type { Env } from '../env.ts'
+import { Id } from '../protocol/index.ts'
+import type { ProgramListed, TenantRpc } from './contracts.ts'
+import { decodeCursor, encodeCursor } from './cursor.ts'
+import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
+import { tenantMigrations } from './storage/migrations.gen.ts'
+import { programs } from './storage/tenant-schema.ts'
+
+/** Programs in the index; past it the longest-running one is left out of lists (it is served as before). */
+export const PROGRAMS_INDEXED_MAX = 100_000
+export const RUNNING_PAGE_MAX = 100
+/** The median is taken over this many programs, those that called last. */
+export const MEDIAN_SAMPLE_MAX = 1_000
+
+/** Start and id of the last program of a page. */
+const Position = z.tuple([z.number().int(), Id])
+
+export class TenantActor extends DurableObject<Env> implements TenantRpc {
+  private readonly storage: ActorDatabase
+  /** Rows of the index; null until counted. */
+  private indexed: number | null = null
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
+  }
+
+  async programFlushed(program: ProgramListed): Promise<void> {
+    const db = await this.storage.writable()
+    const known = db.select({ run: programs.run }).from(programs).where(eq(programs.program, program.program)).get()
+    if (known === undefined) this.makeRoom(db)
+    const { program: _, ...set } = program
+    db.insert(programs).values(program).onConflictDoUpdate({ target: programs.program, set }).run()
+    if (known === undefined) this.indexed = (this.indexed ?? 0) + 1
+  }
+
+  private makeRoom(db: ActorDb): void {
+    this.indexed ??= db.select({ rows: count() }).from(programs).get()?.rows ?? 0
+    if (this.indexed < PROGRAMS_INDEXED_MAX) return
+    const oldest = db.select({ program: programs.program }).from(programs).orderBy(asc(programs.started_at_ms)).limit(1)
+    db.delete(programs)
+      .where(eq(programs.program, sql`(${oldest})`))
+      .run()
+    this.indexed -= 1
+  }
+
+  /** Only the run that ended leaves the index: the id may have been opened again. */
+  async programEnded(program: string, run: string): Promise<void> {
+    const db = await this.storage.stored()
+    if (db === null) return
+    const gone = db
+      .delete(programs)
+      .where(and(eq(programs.program, program), eq(programs.run, run)))
+      .returning({ program: programs.program })
+      .all()
+    if (this.indexed !== null) this.indexed -= gone.length
+  }
+
+  async running(page: { cursor: string | null; limit: number }): Promise<{
+    programs: ProgramListed[]
+    next: string | null
+  }> {
+    const db = await this.storage.stored()
+    if (db === null) return { programs: [], next: null }
+    const limit = Math.min(page.limit, RUNNING_PAGE_MAX)
+    const after = page.cursor === null ? null : decodeCursor(page.cursor, Position)
+    const rows = db
+      .select()
+      .from(programs)
+      .where(after === null ? undefined : beyond(after))
+      .orderBy(desc(programs.started_at_ms), asc(programs.program))
+      .limit(limit + 1)
+      .all()
+    const listed = rows.slice(0, limit)
+    const last = listed.at(-1)
+    const more = rows.length > limit && last !== undefined
+    return { programs: listed, next: more ? encodeCursor([last.started_at_ms, last.program]) : null }
+  }
+
+  async medianService(): Promise<{ attained_service_us: number }> {
+    const db = await this.storage.stored()
+    if (db === null) return { attained_service_us: 0 }
+    const services = db
+      .select({ service_us: programs.service_us })
+      .from(programs)
+      .orderBy(desc(programs.last_arrival_ms))
+      .limit(MEDIAN_SAMPLE_MAX)
+      .all()
+      .map(({ service_us }) => service_us)
+      .sort((a, b) => a - b)
+    return { attained_service_us: services[Math.floor(services.length / 2)] ?? 0 }
+  }
+}
+
+function beyond([started_at_ms, program]: z.infer<typeof Position>) {
+  return or(
+    lt(programs.started_at_ms, started_at_ms),
+    and(eq(programs.started_at_ms, started_at_ms), sql`${programs.program} > ${program}`),
+  )
+}

@@ -1,0 +1,119 @@
+/** core's entries → what the API shows: integer microseconds become seconds, milliseconds become ISO times. */
+import type { ProgramListed } from '../actors/contracts.ts'
+import type { CallEntry, LeaseEntry, ProgramSummary } from '../core/process-table.ts'
+import { orderingServiceUs, type ServiceReading } from '../core/service.ts'
+import type { Call, Program, ProgramListItem } from './program-schemas.ts'
+
+export const seconds = (us: number): number => us / 1e6
+
+const iso = (ms: number): string => new Date(ms).toISOString()
+const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms))
+
+export function programJson(summary: ProgramSummary): Program {
+  return {
+    ...summaryItem(summary),
+    class: summary.class,
+    metadata: summary.metadata,
+    end_reason: summary.end_reason,
+    service_wall_s: seconds(summary.service_wall_us),
+    service_modelled_s: seconds(summary.service_modelled_us),
+    critical_path_s: seconds(summary.critical_path_us),
+    wait_s: seconds(summary.wait_us),
+    engines: summary.engines,
+    threads: summary.threads.map((thread) => ({
+      thread: thread.thread,
+      call: thread.call,
+      arrived_at: iso(thread.arrived_at_ms),
+      wait_s: seconds(thread.wait_us),
+      service_s: seconds(thread.service_us),
+      engine: thread.engine,
+    })),
+    last_call_completion: isoOrNull(summary.last_completion_ms),
+    prompt_tokens: summary.prompt_tokens,
+    cached_tokens: summary.cached_tokens,
+    output_tokens: summary.output_tokens,
+    preemptions: summary.preemptions,
+  }
+}
+
+export function summaryItem(summary: ProgramSummary): ProgramListItem {
+  return {
+    object: 'program',
+    id: summary.program,
+    run: summary.run,
+    state: summary.state,
+    app: summary.app,
+    started_at: iso(summary.started_at_ms),
+    ended_at: isoOrNull(summary.ended_at_ms),
+    last_call_arrival: isoOrNull(summary.last_arrival_ms),
+    calls: summary.calls,
+    open_calls: summary.open_calls,
+    service_s: seconds(summary.service_us),
+  }
+}
+
+export function listedItem(listed: ProgramListed): ProgramListItem {
+  return {
+    object: 'program',
+    id: listed.program,
+    run: listed.run,
+    state: 'running',
+    app: listed.app,
+    started_at: iso(listed.started_at_ms),
+    ended_at: null,
+    last_call_arrival: listed.calls === 0 ? null : iso(listed.last_arrival_ms),
+    calls: listed.calls,
+    open_calls: listed.open_calls,
+    service_s: seconds(listed.service_us),
+  }
+}
+
+/** `reading`: which of the two readings of service orders calls on the call's model. */
+export function callJson(call: CallEntry, reading: ServiceReading): Call {
+  const sum = (figure: (lease: LeaseEntry) => number) => call.leases.reduce((total, lease) => total + figure(lease), 0)
+  return {
+    object: 'program.call',
+    id: call.call,
+    thread: call.thread,
+    parents: call.parents,
+    model: call.model,
+    state: call.state,
+    outcome: call.outcome,
+    finish_reason: call.finish_reason,
+    error_code: call.error_code,
+    opened_at: iso(call.opened_at_ms),
+    ended_at: isoOrNull(call.ended_at_ms),
+    prompt_tokens: sum((lease) => lease.prompt_tokens),
+    cached_tokens: sum((lease) => lease.cached_tokens),
+    output_tokens: sum((lease) => lease.output_tokens),
+    service_s: seconds(sum((lease) => orderingServiceUs(lease, reading, lease.speed_factor))),
+    service_wall_s: seconds(sum((lease) => lease.service_wall_us)),
+    service_modelled_s: seconds(sum((lease) => lease.service_modelled_us)),
+    wait_s: seconds(sum((lease) => lease.wait_us)),
+    preemptions: sum((lease) => lease.preemptions),
+    leases: call.leases.map(leaseJson),
+  }
+}
+
+function leaseJson(lease: LeaseEntry): Call['leases'][number] {
+  return {
+    id: lease.lease,
+    agent: lease.agent,
+    engine: lease.engine,
+    epoch: lease.epoch,
+    region: lease.region,
+    reason: lease.reason,
+    state: lease.state,
+    outcome: lease.outcome,
+    error_code: lease.error_code,
+    opened_at: iso(lease.opened_at_ms),
+    prompt_tokens: lease.prompt_tokens,
+    cached_tokens: lease.cached_tokens,
+    output_tokens: lease.output_tokens,
+    service_wall_s: seconds(lease.service_wall_us),
+    service_modelled_s: seconds(lease.service_modelled_us),
+    wait_s: seconds(lease.wait_us),
+    preemptions: lease.preemptions,
+    first_token_s: lease.first_token_us === null ? null : seconds(lease.first_token_us),
+  }
+}

@@ -1,0 +1,146 @@
+/** What /v1/programs takes and gives: the process-table entry in seconds and in the words of the design, as OpenAPI schemas. */
+import { z } from '@hono/zod-openapi'
+import { Id, Outcome } from '../protocol/index.ts'
+
+export const METADATA_KEYS_MAX = 16
+export const METADATA_KEY_CHARS_MAX = 64
+export const METADATA_VALUE_CHARS_MAX = 512
+export const PAGE_LIMIT_DEFAULT = 20
+export const PAGE_LIMIT_MAX = 100
+
+const Seconds = z.number().nonnegative()
+const Tokens = z.number().int().nonnegative()
+const Timestamp = z.iso.datetime()
+
+export const Metadata = z
+  .record(z.string().min(1).max(METADATA_KEY_CHARS_MAX), z.string().max(METADATA_VALUE_CHARS_MAX))
+  .refine((metadata) => Object.keys(metadata).length <= METADATA_KEYS_MAX, `at most ${METADATA_KEYS_MAX} keys`)
+
+export const ProgramStart = z
+  .strictObject({
+    id: Id.optional().openapi({ description: 'Chosen by the client, unique among its running programs' }),
+    app: Id.optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
+    metadata: Metadata.optional(),
+  })
+  .openapi('ProgramStart')
+
+const EngineUsed = z.object({ engine: z.string(), region: z.string(), model: z.string(), epoch: z.string() })
+
+const ThreadActive = z.object({
+  thread: z.string(),
+  call: z.string(),
+  arrived_at: Timestamp,
+  wait_s: Seconds,
+  service_s: Seconds,
+  engine: z.string().nullable(),
+})
+
+export const Program = z
+  .object({
+    object: z.literal('program'),
+    id: z.string(),
+    run: z.string().openapi({ description: 'A call under an ended id opens a new run' }),
+    state: z.enum(['running', 'ended']),
+    app: z.string().nullable(),
+    class: z.string(),
+    metadata: z.record(z.string(), z.string()),
+    started_at: Timestamp,
+    ended_at: Timestamp.nullable(),
+    end_reason: z.enum(['explicit', 'stale']).nullable(),
+    service_s: Seconds.openapi({ description: 'Attained service in the reading that orders calls' }),
+    service_wall_s: Seconds,
+    service_modelled_s: Seconds,
+    critical_path_s: Seconds,
+    wait_s: Seconds,
+    engines: z.array(EngineUsed),
+    threads: z.array(ThreadActive).openapi({ description: 'Active calls' }),
+    last_call_arrival: Timestamp.nullable(),
+    last_call_completion: Timestamp.nullable(),
+    calls: Tokens,
+    open_calls: Tokens,
+    prompt_tokens: Tokens,
+    cached_tokens: Tokens,
+    output_tokens: Tokens,
+    preemptions: Tokens,
+  })
+  .openapi('Program')
+export type Program = z.infer<typeof Program>
+
+export const ProgramListItem = Program.pick({
+  object: true,
+  id: true,
+  run: true,
+  state: true,
+  app: true,
+  started_at: true,
+  ended_at: true,
+  last_call_arrival: true,
+  calls: true,
+  open_calls: true,
+  service_s: true,
+}).openapi('ProgramListItem')
+export type ProgramListItem = z.infer<typeof ProgramListItem>
+
+const Lease = z.object({
+  id: z.string(),
+  agent: z.string(),
+  engine: z.string(),
+  epoch: z.string(),
+  region: z.string(),
+  reason: z.string().nullable().openapi({ description: 'Why this engine was chosen' }),
+  state: z.enum(['open', 'lost', 'settled']),
+  outcome: Outcome.nullable(),
+  error_code: z.string().nullable(),
+  opened_at: Timestamp,
+  prompt_tokens: Tokens,
+  cached_tokens: Tokens,
+  output_tokens: Tokens,
+  service_wall_s: Seconds,
+  service_modelled_s: Seconds,
+  wait_s: Seconds,
+  preemptions: Tokens,
+  first_token_s: Seconds.nullable(),
+})
+
+export const Call = z
+  .object({
+    object: z.literal('program.call'),
+    id: z.string(),
+    thread: z.string(),
+    parents: z.array(z.string()),
+    model: z.string(),
+    state: z.enum(['open', 'ended']),
+    outcome: Outcome.nullable(),
+    finish_reason: z.string().nullable(),
+    error_code: z.string().nullable(),
+    opened_at: Timestamp,
+    ended_at: Timestamp.nullable(),
+    prompt_tokens: Tokens.openapi({ description: 'Tokens, service and wait are summed over the leases' }),
+    cached_tokens: Tokens,
+    output_tokens: Tokens,
+    service_s: Seconds,
+    service_wall_s: Seconds,
+    service_modelled_s: Seconds,
+    wait_s: Seconds,
+    preemptions: Tokens,
+    leases: z.array(Lease),
+  })
+  .openapi('Call')
+export type Call = z.infer<typeof Call>
+
+export const listOf = <T extends z.ZodType>(item: T) =>
+  z.object({
+    object: z.literal('list'),
+    data: z.array(item),
+    has_more: z.boolean(),
+    next_cursor: z.string().nullable(),
+  })
+
+export const PageQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+  cursor: z.string().min(1).max(1024).optional(),
+})
+
+export const ListQuery = PageQuery.extend({ state: z.enum(['running', 'ended']).default('running') })
+
+export const ProgramParams = z.object({ id: Id.openapi({ param: { name: 'id', in: 'path' } }) })

@@ -1,0 +1,100 @@
+/** Rows of D1 ⇄ core's rows and summaries of an ended program. JSON columns are checked when read. */
+import { z } from 'zod'
+import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program-state.ts'
+import { Id } from '../protocol/index.ts'
+import { AnsweredJson, EngineJson, LeaseReasonJson, MetadataJson, PinJson } from './program-rows.ts'
+import type { endedCalls, endedLeases, endedPrograms } from './schema.ts'
+
+type StoredProgram = typeof endedPrograms.$inferSelect
+type StoredCall = typeof endedCalls.$inferSelect
+type StoredLease = typeof endedLeases.$inferSelect
+
+/** Which run of which program the rows belong to. */
+export interface RunKey {
+  tenant: string
+  program: string
+  run: string
+}
+
+/** Throws if the program has not ended: a defect of the caller. */
+export function storeProgram(row: ProgramRow, summary: ProgramSummary): StoredProgram {
+  const { ended_at_ms, end_reason } = row
+  if (ended_at_ms === null || end_reason === null) throw new Error(`run ${row.run} is archived before its end`)
+  return {
+    ...row,
+    ended_at_ms,
+    end_reason,
+    metadata: JSON.stringify(row.metadata),
+    pins: JSON.stringify(row.pins),
+    engines: JSON.stringify(summary.engines),
+    service_us: summary.service_us,
+    service_wall_us: summary.service_wall_us,
+    service_modelled_us: summary.service_modelled_us,
+    critical_path_us: summary.critical_path_us,
+    wait_us: summary.wait_us,
+    calls: summary.calls,
+    prompt_tokens: summary.prompt_tokens,
+    cached_tokens: summary.cached_tokens,
+    output_tokens: summary.output_tokens,
+    preemptions: summary.preemptions,
+  }
+}
+
+export function summaryOf(stored: StoredProgram): ProgramSummary {
+  const { reading: _, ...rest } = stored
+  return {
+    ...rest,
+    state: 'ended',
+    metadata: MetadataJson.parse(JSON.parse(stored.metadata)),
+    pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
+    engines: z.array(EngineJson).parse(JSON.parse(stored.engines)),
+    threads: [],
+    open_calls: 0,
+  }
+}
+
+export function programOf(stored: StoredProgram): ProgramRow {
+  return {
+    tenant: stored.tenant,
+    program: stored.program,
+    run: stored.run,
+    app: stored.app,
+    class: stored.class,
+    metadata: MetadataJson.parse(JSON.parse(stored.metadata)),
+    reading: stored.reading,
+    started_at_ms: stored.started_at_ms,
+    ended_at_ms: stored.ended_at_ms,
+    end_reason: stored.end_reason,
+    pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
+    last_arrival_ms: stored.last_arrival_ms,
+    last_completion_ms: stored.last_completion_ms,
+  }
+}
+
+export function storeCall(key: RunKey, row: CallRow): StoredCall {
+  const { parents, answered, ...rest } = row
+  return {
+    ...key,
+    ...rest,
+    parents: JSON.stringify(parents),
+    answered: answered === null ? null : JSON.stringify(answered),
+  }
+}
+
+export function callOf(stored: StoredCall): CallRow {
+  const { tenant: _, program: __, run: ___, parents, answered, ...rest } = stored
+  return {
+    ...rest,
+    parents: z.array(Id).parse(JSON.parse(parents)),
+    answered: answered === null ? null : AnsweredJson.parse(JSON.parse(answered)),
+  }
+}
+
+export function storeLease(key: RunKey, row: LeaseRow): StoredLease {
+  return { ...key, ...row }
+}
+
+export function leaseOf(stored: StoredLease): LeaseRow {
+  const { tenant: _, program: __, run: ___, reason, ...rest } = stored
+  return { ...rest, reason: LeaseReasonJson.nullable().parse(reason) }
+}
