@@ -1,0 +1,156 @@
+/**
+ * Which region serves a call: nearest first, and on to the next when the near one is too full.
+ *
+ * The pool of a region is asked with a limit on its load (SPILL_LOAD: queued calls per seat). If its engine is fuller
+ * it answers `busy` with the load and grants nothing, and the next region is asked. When every region was too full, the
+ * one that said the least load is asked again without a limit: the lesser load is taken, nearer first among equals. A
+ * program whose prompt is long begins where its KV cache is, whatever the distance.
+ *
+ * The relay drives the walk with one RPC per step. A region answers a walk at most twice and a walk asks at most
+ * REGIONS_ASKED_MAX of them, so it ends.
+ */
+import { type EngineChoice, type Pin, SHORT_PROMPT_TOKENS, SPILL_LOAD } from './pool-types.ts'
+
+/** Regions that one walk asks; farther ones are left out. */
+export const REGIONS_ASKED_MAX = 8
+const EARTH_RADIUS_KM = 6371
+
+export interface Region {
+  id: string
+  /** The operator's order, for clients whose place is unknown. */
+  position: number
+  latitude: number | null
+  longitude: number | null
+}
+
+export interface Place {
+  latitude: number
+  longitude: number
+}
+
+/** Great-circle distance (haversine). */
+export function distanceKm(a: Place, b: Place): number {
+  const latitude = radians(b.latitude - a.latitude) / 2
+  const longitude = radians(b.longitude - a.longitude) / 2
+  const h =
+    Math.sin(latitude) ** 2 + Math.cos(radians(a.latitude)) * Math.cos(radians(b.latitude)) * Math.sin(longitude) ** 2
+  return 2 * EARTH_RADIUS_KM * Math.asin(Math.min(1, Math.sqrt(h)))
+}
+
+/** Regions by distance from `client`; by position where the client's or a region's place is unknown. */
+export function nearestFirst<R extends Region>(regions: readonly R[], client: Place | null): R[] {
+  const ranked = regions.map((region) => ({ region, km: kmFrom(client, region) }))
+  ranked.sort((a, b) => compare(a.km, b.km) || a.region.position - b.region.position || compareId(a.region, b.region))
+  return ranked.map(({ region }) => region)
+}
+
+export interface RegionQuestion {
+  region: string
+  /** For LeaseRequest: null grants at any load. */
+  max_load: number | null
+}
+
+/** What a pool said. `unreachable`: the RPC failed, and the Worker had no snapshot to choose from. */
+export type RegionAnswer = EngineChoice | { status: 'unreachable' }
+
+export type RegionVerdict =
+  | { status: 'leased'; region: string; choice: Extract<EngineChoice, { status: 'leased' }>; spilled: boolean }
+  | { status: 'none'; retry_after_s: number }
+
+export const UNREACHABLE_RETRY_AFTER_S = 1
+
+export class RegionWalk {
+  #first: string | null
+  #unasked: string[]
+  /** Regions that were too full, with what they said. */
+  #busy: { region: string; load: number }[] = []
+  #asked: RegionQuestion | null = null
+  #retry_after_s: number | null = null
+  #verdict: RegionVerdict | null = null
+  #spill_load: number
+  #alone: boolean
+
+  /** `regions`: ids, nearest first. */
+  constructor(
+    regions: readonly string[],
+    call: { pin: Pin | null; prompt_tokens_estimate: number },
+    spill_load: number = SPILL_LOAD,
+  ) {
+    const home = call.prompt_tokens_estimate > SHORT_PROMPT_TOKENS ? (call.pin?.region ?? null) : null
+    const others = regions.filter((region) => region !== home)
+    const order = home !== null && others.length < regions.length ? [home, ...others] : others
+    this.#unasked = order.slice(0, REGIONS_ASKED_MAX)
+    this.#first = this.#unasked[0] ?? null
+    this.#spill_load = spill_load
+    this.#alone = this.#unasked.length === 1
+  }
+
+  /** The pool to ask, or null when the walk is over. The same question until it is answered. */
+  next(): RegionQuestion | null {
+    if (this.#verdict !== null) return null
+    this.#asked ??= this.#nextQuestion()
+    if (this.#asked === null) {
+      this.#verdict = { status: 'none', retry_after_s: this.#retry_after_s ?? UNREACHABLE_RETRY_AFTER_S }
+    }
+    return this.#asked
+  }
+
+  /** What the pool asked last has said. */
+  answer(reply: RegionAnswer): void {
+    const asked = this.#asked
+    if (asked === null) throw new Error('no region was asked')
+    this.#asked = null
+    switch (reply.status) {
+      case 'leased': {
+        const spilled = asked.region !== this.#first
+        this.#verdict = { status: 'leased', region: asked.region, choice: reply, spilled }
+        return
+      }
+      case 'busy':
+        // A pool that is too full without a limit would be asked for ever.
+        if (asked.max_load !== null) this.#busy.push({ region: asked.region, load: reply.load })
+        return
+      case 'none':
+        this.#retry_after_s = Math.min(this.#retry_after_s ?? reply.retry_after_s, reply.retry_after_s)
+        return
+      case 'unreachable':
+        return
+    }
+  }
+
+  /** Null while there are regions to ask. */
+  verdict(): RegionVerdict | null {
+    return this.#verdict
+  }
+
+  #nextQuestion(): RegionQuestion | null {
+    const region = this.#unasked.shift()
+    // With nowhere else to go there is nothing to compare with.
+    if (region !== undefined) return { region, max_load: this.#alone ? null : this.#spill_load }
+    let least: { region: string; load: number } | null = null
+    for (const busy of this.#busy) {
+      if (least === null || busy.load < least.load) least = busy
+    }
+    if (least === null) return null
+    this.#busy = this.#busy.filter((busy) => busy !== least)
+    return { region: least.region, max_load: null }
+  }
+}
+
+function kmFrom(client: Place | null, { latitude, longitude }: Region): number {
+  if (client === null || latitude === null || longitude === null) return Number.POSITIVE_INFINITY
+  return distanceKm(client, { latitude, longitude })
+}
+
+/** Subtraction would make NaN of two infinities. */
+function compare(a: number, b: number): number {
+  return a === b ? 0 : a - b
+}
+
+function compareId(a: Region, b: Region): number {
+  return a.id < b.id ? -1 : 1
+}
+
+function radians(degrees: number): number {
+  return (degrees * Math.PI) / 180
+}
