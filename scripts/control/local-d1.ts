@@ -1,0 +1,43 @@
+/**
+ * The D1 database that `wrangler dev` uses, opened beside it (never at the same time): the same Miniflare writes the same
+ * files under .wrangler/state/v3, keyed by the database id.
+ */
+import { Log, LogLevel, Miniflare } from 'miniflare'
+import type { SqlDatabase } from './d1-migrations.ts'
+import type { WorkerConfig } from './worker-config.ts'
+
+export async function withLocalD1<T>(
+  config: WorkerConfig,
+  stateFolder: string,
+  use: (database: SqlDatabase) => Promise<T>,
+): Promise<T> {
+  const { binding, id } = config.database
+  const miniflare = new Miniflare({
+    host: '127.0.0.1',
+    port: 0,
+    cf: false,
+    log: new Log(LogLevel.ERROR),
+    telemetry: { enabled: false },
+    enableDevRegistry: false,
+    resourcePersistencePath: stateFolder,
+    workers: [
+      {
+        config: {
+          name: config.name,
+          compatibilityDate: config.compatibilityDate,
+          manifest: {
+            mainModule: 'none.js',
+            modules: { 'none.js': { type: 'esm', contents: 'export default { fetch: () => new Response() }' } },
+          },
+          env: { [binding]: { type: 'd1', id } },
+        },
+      },
+    ],
+  })
+  try {
+    await miniflare.ready
+    return await use((await miniflare.getD1Database(binding)) as unknown as SqlDatabase)
+  } finally {
+    await miniflare.dispose()
+  }
+}
