@@ -158,8 +158,11 @@ export interface ProgramListed {
 export interface TenantRpc {
   programFlushed(program: ProgramListed): Promise<void>
   programEnded(program: string, run: string): Promise<void>
-  /** Running programs, newest first. `cursor` is opaque. */
-  running(page: { cursor: string | null; limit: number }): Promise<{ programs: ProgramListed[]; next: string | null }>
+  /** Running programs, newest first. `cursor` is opaque; null: it is not one of ours. */
+  running(page: {
+    cursor: string | null
+    limit: number
+  }): Promise<{ programs: ProgramListed[]; next: string | null } | null>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */
   medianService(): Promise<{ attained_service_us: number }>
 }

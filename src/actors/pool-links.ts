@@ -5,6 +5,8 @@
 import { z } from 'zod'
 import { FRAME_BYTES_MAX, Id, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, Status, UpMessage } from '../protocol/index.ts'
 
+/** Says which agent a link belongs to. Set by the Worker after it checked the token; nothing else reaches the actor. */
+export const AGENT_HEADER = 'x-switchyard-agent'
 /** Attachments hold at most 16 KiB; a larger report is not kept and its engines count as idle until they report again. */
 export const ATTACHMENT_BYTES_MAX = 12 * 1024
 

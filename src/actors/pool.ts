@@ -23,13 +23,11 @@ import {
 } from '../protocol/index.ts'
 import { type LeaseReply, type LeaseRequest, type PoolRpc, TICKET_KEY_ID } from './contracts.ts'
 import { logFailure } from './log.ts'
-import { type Attachment, readAttachment, readFrame, writeAttachment } from './pool-links.ts'
+import { AGENT_HEADER, type Attachment, readAttachment, readFrame, writeAttachment } from './pool-links.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { poolMigrations } from './storage/migrations.gen.ts'
 import { members } from './storage/pool-schema.ts'
 
-/** Says which agent a link belongs to. Set by the Worker after it checked the token; nothing else reaches this object. */
-export const AGENT_HEADER = 'x-switchyard-agent'
 /** Open sockets: every agent's, and as many again that are being replaced. */
 export const LINKS_MAX = 2 * AGENTS_PER_POOL_MAX
 /** A member without a link is dropped when it has not come back for this long. */

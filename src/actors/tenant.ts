@@ -63,14 +63,12 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     if (this.indexed !== null) this.indexed -= gone.length
   }
 
-  async running(page: { cursor: string | null; limit: number }): Promise<{
-    programs: ProgramListed[]
-    next: string | null
-  }> {
+  async running(page: Parameters<TenantRpc['running']>[0]): Promise<Awaited<ReturnType<TenantRpc['running']>>> {
+    const after = page.cursor === null ? null : decodeCursor(page.cursor, Position)
+    if (page.cursor !== null && after === null) return null
     const db = await this.storage.stored()
     if (db === null) return { programs: [], next: null }
     const limit = Math.min(page.limit, RUNNING_PAGE_MAX)
-    const after = page.cursor === null ? null : decodeCursor(page.cursor, Position)
     const rows = db
       .select()
       .from(programs)

@@ -1,0 +1,102 @@
+/**
+ * What agents call: the link (upgraded here, held by the PoolActor) and records. An agent's token says which agent it is
+ * and in which region; it may speak for nobody else.
+ */
+import { createRoute, z } from '@hono/zod-openapi'
+import { logFailure } from '../actors/log.ts'
+import { AGENT_HEADER } from '../actors/pool-links.ts'
+import { poolStub, programActor } from '../actors/stubs.ts'
+import type { Env } from '../env.ts'
+import { type CallRecord, Id, RecordAck, RecordBatch } from '../protocol/index.ts'
+import { catalogue } from '../store/catalogue.ts'
+import { type AgentScope, limitBody, refusal, requireAgent, router } from './boundary.ts'
+import { apiError, ErrorResponse } from './errors.ts'
+
+/** RECORDS_PER_BATCH_MAX records of at most about 2.5 kB. */
+export const RECORDS_BODY_BYTES_MAX = 512 * 1024
+/** Programs of one batch that are settled at a time. */
+export const ACTORS_AT_ONCE_MAX = 16
+
+const security = [{ agentToken: [] }]
+
+export const agentRoutes = router<AgentScope>()
+agentRoutes.use('/agents/v1/*', requireAgent)
+agentRoutes.use('/agents/v1/records', limitBody(RECORDS_BODY_BYTES_MAX))
+
+agentRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/agents/v1/link',
+    security,
+    request: { query: z.object({ region: Id, model: Id }) },
+    responses: {
+      101: { description: 'The link; see src/protocol/link.ts' },
+      403: { description: 'Another region', content: { 'application/json': { schema: ErrorResponse } } },
+      404: { description: 'Unknown model', content: { 'application/json': { schema: ErrorResponse } } },
+      426: { description: 'Not a WebSocket', content: { 'application/json': { schema: ErrorResponse } } },
+    },
+  }),
+  async (c) => {
+    if (c.req.header('upgrade')?.toLowerCase() !== 'websocket') {
+      return apiError(426, { message: 'The link is a WebSocket.', code: 'upgrade_required' }, { upgrade: 'websocket' })
+    }
+    const { region, model } = c.req.valid('query')
+    const { agent, region: home } = c.var.agent
+    const { regions, models } = await catalogue(c.env)
+    const place = regions.find(({ id }) => id === region)
+    if (region !== home || place === undefined) {
+      const message = `The agent "${agent}" belongs to the region "${home}".`
+      return apiError(403, { message, param: 'region', code: 'wrong_region' })
+    }
+    if (!models.has(model)) {
+      return apiError(404, { message: `There is no model "${model}".`, param: 'model', code: 'model_not_found' })
+    }
+    const headers = new Headers({ upgrade: 'websocket', [AGENT_HEADER]: agent })
+    return poolStub(c.env, place, model).fetch('https://pool/link', { headers })
+  },
+)
+
+agentRoutes.openapi(
+  createRoute({
+    method: 'post',
+    path: '/agents/v1/records',
+    security,
+    request: { body: { content: { 'application/json': { schema: RecordBatch } }, required: true } },
+    responses: {
+      200: {
+        description: 'Leases whose records storage has confirmed; send the others again',
+        content: { 'application/json': { schema: RecordAck } },
+      },
+      403: { description: 'Another agent’s records', content: { 'application/json': { schema: ErrorResponse } } },
+    },
+  }),
+  async (c) => {
+    const { agent, records } = c.req.valid('json')
+    const foreign = agent !== c.var.agent.agent || records.some((record) => record.agent !== agent)
+    if (foreign) {
+      const message = `The token belongs to the agent "${c.var.agent.agent}".`
+      return refusal(apiError(403, { message, param: 'agent', code: 'wrong_agent' }))
+    }
+    return c.json({ acknowledged: await settle(c.env, records) }, 200)
+  },
+)
+
+/** A program whose actor fails is left out of the acknowledgement; the others are not held up by it. */
+async function settle(env: Env, records: readonly CallRecord[]): Promise<string[]> {
+  // A call that named no program left no state: its record is taken and nothing is kept.
+  const acknowledged = records.filter(({ program, call }) => program === call).map(({ lease }) => lease)
+  const stateful = records.filter(({ program, call }) => program !== call)
+  const groups = [...Map.groupBy(stateful, ({ tenant, program }) => JSON.stringify([tenant, program])).values()]
+  const workers = Array.from({ length: Math.min(ACTORS_AT_ONCE_MAX, groups.length) }, async () => {
+    for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
+      const [{ tenant, program }] = group as [CallRecord]
+      try {
+        acknowledged.push(...(await programActor(env, tenant, program).settle(group)))
+      } catch (error) {
+        logFailure('settle_failed', error, { tenant, records: group.length })
+      }
+    }
+  })
+  await Promise.all(workers)
+  return acknowledged
+}

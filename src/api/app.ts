@@ -1,0 +1,50 @@
+/** The routers together: bounds before everything, errors in one shape, and /openapi.json from the routes' own schemas. */
+import { OpenAPIHono } from '@hono/zod-openapi'
+import { HTTPException } from 'hono/http-exception'
+import { logFailure } from '../actors/log.ts'
+import type { Env } from '../env.ts'
+import { adminRoutes } from './admin.ts'
+import { agentRoutes } from './agents.ts'
+import { limitHeaders } from './boundary.ts'
+import { apiError, RETRY_AFTER_S } from './errors.ts'
+import { healthRoutes } from './health.ts'
+import { programRoutes } from './programs.ts'
+
+export const app = new OpenAPIHono<{ Bindings: Env }>()
+
+app.use(limitHeaders)
+app.route('/', healthRoutes)
+app.route('/', programRoutes)
+app.route('/', agentRoutes)
+app.route('/', adminRoutes)
+
+const bearer = (description: string) => ({ type: 'http' as const, scheme: 'bearer', description })
+app.openAPIRegistry.registerComponent('securitySchemes', 'apiKey', bearer('A tenant’s API key, sk-sy-…'))
+app.openAPIRegistry.registerComponent('securitySchemes', 'agentToken', bearer('An agent’s token, sya-…'))
+app.openAPIRegistry.registerComponent('securitySchemes', 'adminKey', bearer('The operator’s key, sy-admin-…'))
+
+app.doc31('/openapi.json', {
+  openapi: '3.1.0',
+  info: {
+    title: 'Switchyard',
+    version: '1',
+    description:
+      'Serves agent programs: the OpenAI API, programs and their process-table entries, agents, administration.',
+  },
+})
+
+app.notFound((c) => apiError(404, { message: `There is nothing at ${c.req.method} ${c.req.path}.`, code: 'not_found' }))
+
+app.onError((error) => {
+  // Hono's validators throw these for a body that is no JSON; the message is theirs and safe to show.
+  if (error instanceof HTTPException) {
+    return apiError(error.status, { message: error.message, code: error.status === 400 ? 'invalid_json' : null })
+  }
+  logFailure('unhandled', error)
+  const retry = { 'retry-after': String(RETRY_AFTER_S) }
+  return apiError(
+    500,
+    { message: 'The request failed on our side. It may be sent again.', code: 'internal_error' },
+    retry,
+  )
+})

@@ -1,0 +1,88 @@
+/**
+ * What every router shares at its edge: who asks, how large a request may be, and how a value that fails its schema is
+ * answered. Handlers behind it see authenticated, bounded, typed requests only.
+ */
+import { OpenAPIHono } from '@hono/zod-openapi'
+import type { MiddlewareHandler } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import type { Env } from '../env.ts'
+import { type AgentIdentity, authenticateAgent } from '../store/agents.ts'
+import { authenticate, type TenantIdentity } from '../store/keys.ts'
+import { bearer, secretsEqual } from '../store/secrets.ts'
+import { apiError, unauthorised } from './errors.ts'
+
+/** Names and values of all headers. The runtime in front may refuse less; past it the answer is 431. */
+export const HEADERS_BYTES_MAX = 32 * 1024
+
+export interface TenantScope {
+  Bindings: Env
+  Variables: { identity: TenantIdentity }
+}
+
+export interface AgentScope {
+  Bindings: Env
+  Variables: { agent: AgentIdentity }
+}
+
+export interface AdminScope {
+  Bindings: Env
+}
+
+export function router<S extends TenantScope | AgentScope | AdminScope>(): OpenAPIHono<S> {
+  return new OpenAPIHono<S>({
+    defaultHook: (result) => (result.success ? undefined : invalid(result.error.issues)),
+  })
+}
+
+/** 400 with the first field at fault as `param`. */
+function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): Response {
+  const [issue] = issues
+  const param = issue === undefined || issue.path.length === 0 ? null : issue.path.map(String).join('.')
+  const code = param === 'id' ? 'invalid_id' : 'invalid_value'
+  return apiError(400, { message: issue?.message ?? 'The request is not valid.', param, code })
+}
+
+/**
+ * An answer that apiError built, where a route's declared responses are expected: zod-openapi knows only responses that
+ * its own `c.json` typed.
+ */
+export const refusal = (response: Response): never => response as never
+
+export const requireTenant: MiddlewareHandler<TenantScope> = async (c, next) => {
+  const who = await authenticate(c.req.raw, c.env)
+  if (who.status === 'refused') return unauthorised(who.reason)
+  c.set('identity', who.identity)
+  await next()
+}
+
+export const requireAgent: MiddlewareHandler<AgentScope> = async (c, next) => {
+  const who = await authenticateAgent(c.req.raw, c.env)
+  if (who.status === 'refused') {
+    return apiError(401, { message: 'The agent token is not valid.', code: 'invalid_agent_token' })
+  }
+  c.set('agent', who.identity)
+  await next()
+}
+
+export const requireAdmin: MiddlewareHandler<AdminScope> = async (c, next) => {
+  const key = bearer(c.req.raw.headers)
+  const isAdmin = key !== null && c.env.ADMIN_KEY.length > 0 && (await secretsEqual(key, c.env.ADMIN_KEY))
+  if (!isAdmin) return apiError(401, { message: 'The admin key is not valid.', code: 'invalid_admin_key' })
+  await next()
+}
+
+export const limitBody = (bytes_max: number): MiddlewareHandler =>
+  bodyLimit({
+    maxSize: bytes_max,
+    onError: () =>
+      apiError(413, { message: `The body is over ${bytes_max} bytes.`, code: 'request_too_large', param: null }),
+  })
+
+export const limitHeaders: MiddlewareHandler = async (c, next) => {
+  let bytes = 0
+  for (const [name, value] of c.req.raw.headers) bytes += name.length + value.length
+  if (bytes > HEADERS_BYTES_MAX) {
+    return apiError(431, { message: `Headers are over ${HEADERS_BYTES_MAX} bytes.`, code: 'headers_too_large' })
+  }
+  await next()
+}

@@ -1,0 +1,19 @@
+/** GET /healthz: the Worker runs. It asks nobody, so that a probe neither wakes actors nor costs a query. */
+import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Env } from '../env.ts'
+
+export const healthRoutes = new OpenAPIHono<{ Bindings: Env }>()
+
+healthRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/healthz',
+    responses: {
+      200: {
+        description: 'The control plane answers',
+        content: { 'application/json': { schema: z.object({ status: z.literal('ok') }) } },
+      },
+    },
+  }),
+  (c) => c.json({ status: 'ok' as const }, 200),
+)

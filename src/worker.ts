@@ -1,0 +1,8 @@
+/** The Worker: its routes and its Durable Objects. */
+import { app } from './api/app.ts'
+
+export { PoolActor } from './actors/pool.ts'
+export { ProgramActor } from './actors/program.ts'
+export { TenantActor } from './actors/tenant.ts'
+
+export default app
