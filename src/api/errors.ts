@@ -1,0 +1,63 @@
+/**
+ * Every error that a client sees has OpenAI's shape, {"error":{"message","type","param","code"}}, so that the SDKs raise
+ * their own exception classes from it. One function builds them; nothing else in the Worker writes an error body.
+ */
+import { z } from '@hono/zod-openapi'
+import type { ErrorBody } from '../protocol/index.ts'
+
+/** Seconds after which a client may try again when nothing better is known. */
+export const RETRY_AFTER_S = 1
+
+/** Shape of an error body, for /openapi.json. */
+export const ErrorResponse = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      param: z.string().nullable().openapi({ description: 'The field or header that is at fault' }),
+      code: z.string().nullable(),
+    }),
+  })
+  .openapi('Error')
+
+/** What a caller states; `type` follows from the status where it is left out. */
+export interface ApiErrorFields {
+  message: string
+  type?: string
+  param?: string | null
+  code?: string | null
+}
+
+export function errorBody(status: number, fields: ApiErrorFields): ErrorBody {
+  return {
+    message: fields.message,
+    type: fields.type ?? typeOfStatus(status),
+    param: fields.param ?? null,
+    code: fields.code ?? null,
+  }
+}
+
+export function apiError(status: number, fields: ApiErrorFields, headers?: HeadersInit): Response {
+  const all = new Headers(headers)
+  all.set('content-type', 'application/json')
+  all.set('cache-control', 'no-store')
+  return new Response(JSON.stringify({ error: errorBody(status, fields) }), { status, headers: all })
+}
+
+/** OpenAI's error types by HTTP status. */
+function typeOfStatus(status: number): string {
+  if (status === 401) return 'authentication_error'
+  if (status === 403) return 'permission_error'
+  if (status === 429) return 'rate_limit_error'
+  return status < 500 ? 'invalid_request_error' : 'server_error'
+}
+
+export function unauthorisedFields(reason: 'missing' | 'unknown'): ApiErrorFields {
+  if (reason === 'unknown') return { message: 'The API key is not valid.', code: 'invalid_api_key' }
+  return { message: 'No API key was given: send it as a bearer token.', code: 'missing_api_key' }
+}
+
+/** 401 for a request without a usable API key. */
+export function unauthorised(reason: 'missing' | 'unknown'): Response {
+  return apiError(401, unauthorisedFields(reason), { 'www-authenticate': 'Bearer' })
+}

@@ -1,0 +1,174 @@
+/**
+ * OpenAI's routes: chat completions, completions, models. The two call routes are documented in /openapi.json and served
+ * by plain handlers: the relay reads the body once, under its bound, and checks it with the schema that documents it.
+ */
+import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Env } from '../env.ts'
+import type { Dialect } from '../relay/call.ts'
+import { type RelayDeps, relayDeps } from '../relay/deps.ts'
+import { ChatRequest, CompletionRequest } from '../relay/dialect-schemas.ts'
+import { runCall } from '../relay/run-call.ts'
+import { catalogue, type Model } from '../store/catalogue.ts'
+import { authenticate } from '../store/keys.ts'
+import { apiError, ErrorResponse, unauthorised } from './errors.ts'
+
+const TAG = 'OpenAI'
+const SECURITY = [{ apiKey: [] }]
+
+const json = <T extends z.ZodType>(schema: T) => ({ 'application/json': { schema } })
+const failure = (description: string) => ({ description, content: json(ErrorResponse) })
+
+const Usage = z
+  .looseObject({
+    prompt_tokens: z.number().int(),
+    completion_tokens: z.number().int(),
+    total_tokens: z.number().int(),
+    prompt_tokens_details: z.looseObject({ cached_tokens: z.number().int() }),
+    switchyard: z.looseObject({
+      service_s: z.number(),
+      service_wall_s: z.number(),
+      service_modelled_s: z.number(),
+      wait_s: z.number(),
+      preemptions: z.number().int(),
+      engine: z.string(),
+      region: z.string(),
+      emulated: z.boolean(),
+    }),
+  })
+  .openapi('Usage')
+
+const Choice = z.looseObject({ index: z.number().int(), finish_reason: z.string().nullable() })
+
+const ChatCompletion = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal('chat.completion'),
+    created: z.number().int(),
+    model: z.string(),
+    choices: z.array(Choice.extend({ message: z.looseObject({ role: z.string(), content: z.string().nullable() }) })),
+    usage: Usage,
+  })
+  .openapi('ChatCompletion')
+
+const Completion = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal('text_completion'),
+    created: z.number().int(),
+    model: z.string(),
+    choices: z.array(Choice.extend({ text: z.string() })),
+    usage: Usage,
+  })
+  .openapi('Completion')
+
+const ModelEntry = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.number().int().openapi({ description: 'Seconds since 1970' }),
+    owned_by: z.string(),
+    context_tokens_max: z.number().int(),
+  })
+  .openapi('Model')
+
+const ModelList = z.object({ object: z.literal('list'), data: z.array(ModelEntry) }).openapi('ModelList')
+
+const CallHeaders = z.object({
+  'X-Program-Id': z.string().optional().openapi({ description: 'The program that this call belongs to' }),
+  'X-Thread-Id': z.string().optional().openapi({ description: 'Its thread; inferred where it is left out' }),
+  'X-Parent-Calls': z
+    .string()
+    .optional()
+    .openapi({ description: 'Ids of calls that it depends on, separated by commas' }),
+  'X-App': z.string().optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
+})
+
+function callRoute<B extends z.ZodType, A extends z.ZodType>(path: string, summary: string, body: B, answer: A) {
+  return createRoute({
+    method: 'post',
+    path,
+    tags: [TAG],
+    summary,
+    security: SECURITY,
+    request: { headers: CallHeaders, body: { required: true, content: json(body) } },
+    responses: {
+      200: {
+        description: 'The answer, or a stream of chunks where `stream` is true',
+        content: { ...json(answer), 'text/event-stream': { schema: z.string() } },
+      },
+      400: failure('The body or an id is not valid, or the engine cannot honour a field; `param` names it'),
+      401: failure('The API key is missing or not valid'),
+      404: failure('No such model'),
+      413: failure('The body is too large'),
+      429: failure('The program has too many calls'),
+      502: failure('The engines failed'),
+      503: failure('No engine can serve the call at this moment; see Retry-After'),
+    },
+  })
+}
+
+const listModels = createRoute({
+  method: 'get',
+  path: '/v1/models',
+  tags: [TAG],
+  summary: 'List models',
+  security: SECURITY,
+  responses: {
+    200: { description: 'Every model of the catalogue', content: json(ModelList) },
+    401: failure('The API key is missing or not valid'),
+  },
+})
+
+const getModel = createRoute({
+  method: 'get',
+  path: '/v1/models/{id}',
+  tags: [TAG],
+  summary: 'One model',
+  security: SECURITY,
+  request: { params: z.object({ id: z.string() }) },
+  responses: {
+    200: { description: 'The model', content: json(ModelEntry) },
+    401: failure('The API key is missing or not valid'),
+    404: failure('No such model'),
+  },
+})
+
+function modelEntry(model: Model): z.infer<typeof ModelEntry> {
+  const { id, created_at_ms, context_tokens_max } = model
+  return { id, object: 'model', created: Math.floor(created_at_ms / 1000), owned_by: 'switchyard', context_tokens_max }
+}
+
+/** `makeDeps` is another one in tests, which script engines and break actors. */
+export function openaiRoutesWith(
+  makeDeps: (env: Env, context: Pick<ExecutionContext, 'waitUntil'>) => RelayDeps,
+): OpenAPIHono<{ Bindings: Env }> {
+  const app = new OpenAPIHono<{ Bindings: Env }>()
+  const serveCalls = (route: ReturnType<typeof callRoute>, dialect: Dialect): void => {
+    app.openAPIRegistry.registerPath(route)
+    app.post(route.path, (c) => runCall(c.req.raw, dialect, makeDeps(c.env, c.executionCtx)))
+  }
+  serveCalls(callRoute('/v1/chat/completions', 'Chat completion', ChatRequest, ChatCompletion), 'chat')
+  serveCalls(callRoute('/v1/completions', 'Completion', CompletionRequest, Completion), 'completions')
+
+  app.openAPIRegistry.registerPath(listModels)
+  app.get('/v1/models', async (c) => {
+    const authentication = await authenticate(c.req.raw, c.env)
+    if (authentication.status === 'refused') return unauthorised(authentication.reason)
+    const { models } = await catalogue(c.env)
+    return c.json({ object: 'list' as const, data: [...models.values()].map(modelEntry) })
+  })
+
+  app.openAPIRegistry.registerPath(getModel)
+  // A model id may hold slashes (`org/model`), so the rest of the path is the id.
+  app.get('/v1/models/:id{.+}', async (c) => {
+    const authentication = await authenticate(c.req.raw, c.env)
+    if (authentication.status === 'refused') return unauthorised(authentication.reason)
+    const id = c.req.param('id')
+    const model = (await catalogue(c.env)).models.get(id)
+    if (model !== undefined) return c.json(modelEntry(model))
+    return apiError(404, { message: `The model '${id}' does not exist.`, param: 'model', code: 'model_not_found' })
+  })
+  return app
+}
+
+export const openaiRoutes = openaiRoutesWith(relayDeps)

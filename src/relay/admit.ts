@@ -1,0 +1,87 @@
+/**
+ * Admit: the call gets its place in its program's process table, and the keys by which engines order it. Serving beats
+ * ordering: when the ProgramActor is slow, overloaded or broken, the call goes on without a pin at the tenant's median
+ * level, under a run id that nobody has; the actor gives a record of such a run to the run that it has.
+ */
+import type { AdmitReply } from '../actors/contracts.ts'
+import { newRunId } from '../actors/run-id.ts'
+import type { ApiErrorFields } from '../api/errors.ts'
+import type { Pin } from '../core/pool-types.ts'
+import { within } from './deadline.ts'
+import type { RelayDeps } from './deps.ts'
+import type { IdentifiedCall } from './identify.ts'
+import { askActor, askTwice } from './rpc.ts'
+
+export interface Admission {
+  run: string
+  thread: string
+  class: string
+  attained_service_us: number
+  critical_path_us: number
+  wait_us: number
+  pin: Pin | null
+  /** The run in which the ProgramActor has this call, once it is known; null: it has not, there is nobody to tell. */
+  known_run: Promise<string | null>
+}
+
+export type Admitted =
+  | { status: 'admitted'; admission: Admission }
+  | { status: 'refused'; error: ApiErrorFields; retry_after_s: number }
+
+export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admitted> {
+  const { program } = call
+  if (program === null) return { status: 'admitted', admission: alone(call) }
+  const asking = askTwice(() => deps.program(call.tenant, program).admit(admitRequest(call, program, deps.now())))
+  const waited = await within(asking, deps.times.admit_timeout_ms)
+  if (waited.status === 'in_time' && waited.value.status === 'answered') return admitted(waited.value.value)
+  if (waited.status === 'in_time' && waited.value.status === 'failed') deps.report('admit_failed', waited.value.error)
+  const known_run = asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null))
+  return { status: 'admitted', admission: await unplaced(call, known_run, deps) }
+}
+
+function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
+  const { tenant, id, thread, parents, model, app, metadata, reading } = call
+  return { tenant, program, call: id, thread, parents, model, app, class: call.class, metadata, reading, now_ms }
+}
+
+function admitted(reply: AdmitReply): Admitted {
+  if (reply.status === 'refused') {
+    const { code, message, retry_after_s } = reply
+    return { status: 'refused', error: { message, code, type: 'rate_limit_error' }, retry_after_s }
+  }
+  const { status: _, ...admission } = reply
+  return { status: 'admitted', admission: { ...admission, known_run: Promise.resolve(reply.run) } }
+}
+
+function runOf(reply: AdmitReply): string | null {
+  return reply.status === 'admitted' ? reply.run : null
+}
+
+/** A call that names no program is a program of its own, and leaves no state behind. */
+function alone(call: IdentifiedCall): Admission {
+  return { ...unordered(call), run: call.id, known_run: Promise.resolve(null) }
+}
+
+async function unplaced(call: IdentifiedCall, known_run: Promise<string | null>, deps: RelayDeps): Promise<Admission> {
+  const asked = await askActor(() => deps.tenant(call.tenant).medianService(), deps.times.median_timeout_ms)
+  if (asked.status === 'failed') deps.report('median_failed', asked.error)
+  const attained_service_us = asked.status === 'answered' ? asked.value.attained_service_us : 0
+  return {
+    ...unordered(call),
+    run: newRunId(deps.now()),
+    attained_service_us,
+    critical_path_us: attained_service_us,
+    known_run,
+  }
+}
+
+function unordered(call: IdentifiedCall): Omit<Admission, 'run' | 'known_run'> {
+  return {
+    thread: call.thread ?? call.id,
+    class: call.class,
+    attained_service_us: 0,
+    critical_path_us: 0,
+    wait_us: 0,
+    pin: null,
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * What one call's journey needs of the world: actors, catalogue, the network, time and randomness. Handed in, so that tests
+ * script an engine or break an actor without a network; `relayDeps` is how a Worker fills it.
+ */
+import type { PoolRpc, ProgramRpc, TenantRpc } from '../actors/contracts.ts'
+import { logFailure } from '../actors/log.ts'
+import { poolActor, programActor, tenantActor } from '../actors/stubs.ts'
+import type { Env } from '../env.ts'
+import { type Catalogue, catalogue, type Region } from '../store/catalogue.ts'
+import { type Authentication, authenticate } from '../store/keys.ts'
+import { PoolMemory } from './pool-memory.ts'
+import { ANSWER_TIMES, type AnswerTimes } from './stream.ts'
+import { UPSTREAM_LIMITS, type UpstreamLimits } from './upstream.ts'
+
+/** From the question to the ProgramActor's answer; past it a call goes on without a place in its program. */
+export const ADMIT_TIMEOUT_MS = 250
+/** From the question to the TenantActor's answer, for such a call. */
+export const MEDIAN_TIMEOUT_MS = 100
+/** From the question to a PoolActor's answer; past it the isolate's last snapshot of the pool decides. */
+export const POOL_TIMEOUT_MS = 1000
+
+export interface RelayTimes extends AnswerTimes, UpstreamLimits {
+  admit_timeout_ms: number
+  median_timeout_ms: number
+  pool_timeout_ms: number
+}
+
+export const RELAY_TIMES: RelayTimes = {
+  ...ANSWER_TIMES,
+  ...UPSTREAM_LIMITS,
+  admit_timeout_ms: ADMIT_TIMEOUT_MS,
+  median_timeout_ms: MEDIAN_TIMEOUT_MS,
+  pool_timeout_ms: POOL_TIMEOUT_MS,
+}
+
+export interface RelayDeps {
+  authenticate(request: Request): Promise<Authentication>
+  catalogue(): Promise<Catalogue>
+  /** Each gives a new stub: a stub that threw an exception stays broken. */
+  program(tenant: string, program: string): ProgramRpc
+  pool(region: Region, model: string): PoolRpc
+  tenant(tenant: string): TenantRpc
+  pools: PoolMemory
+  fetch: typeof fetch
+  /** Wall clock, milliseconds. */
+  now(): number
+  /** Unguessable and never the same twice. */
+  newId(): string
+  /** Keeps the invocation alive for `work`, which reports its own failures. */
+  waitUntil(work: Promise<unknown>): void
+  report(event: string, error: unknown): void
+  ticket_secret: string
+  /** Delay towards any region but the nearest, milliseconds. */
+  region_rtt_ms: number
+  times: RelayTimes
+}
+
+/** The isolate's own: what one request learns of a pool serves the next. */
+const pools = new PoolMemory()
+
+export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
+  return {
+    authenticate: (request) => authenticate(request, env),
+    catalogue: () => catalogue(env),
+    program: (tenant, program) => programActor(env, tenant, program),
+    pool: (region, model) => poolActor(env, region, model),
+    tenant: (tenant) => tenantActor(env, tenant),
+    pools,
+    // workerd's fetch must not be called as a method of another object.
+    fetch: (input, init) => fetch(input, init),
+    now: () => Date.now(),
+    newId: () => crypto.randomUUID(),
+    waitUntil: (work) => context.waitUntil(work),
+    report: (event, error) => logFailure(event, error),
+    ticket_secret: env.TICKET_SECRET,
+    region_rtt_ms: Math.max(0, Number(env.SIMULATED_REGION_RTT_MS) || 0),
+    times: RELAY_TIMES,
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Types of the fields that the relay or an operator's eye needs, for both dialects. Loose: fields that are not named here
+ * pass, since the engine's front decides what it can honour and names what it cannot. `null` means absent, as with OpenAI.
+ * These schemas also document the routes in /openapi.json.
+ */
+import { z } from '@hono/zod-openapi'
+
+export const MODEL_CHARS_MAX = 128
+export const METADATA_KEYS_MAX = 16
+export const METADATA_KEY_CHARS_MAX = 64
+export const METADATA_VALUE_CHARS_MAX = 512
+export const STOPS_MAX = 4
+
+const Metadata = z
+  .record(z.string().max(METADATA_KEY_CHARS_MAX), z.string().max(METADATA_VALUE_CHARS_MAX))
+  .refine((metadata) => Object.keys(metadata).length <= METADATA_KEYS_MAX, `at most ${METADATA_KEYS_MAX} keys`)
+
+const Tokens = z.number().int().min(1)
+
+const common = {
+  model: z.string().min(1).max(MODEL_CHARS_MAX).openapi({ example: 'smollm2-135m-instruct' }),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+  max_tokens: Tokens.nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  seed: z.number().int().nullish(),
+  stop: z.union([z.string(), z.array(z.string()).max(STOPS_MAX)]).nullish(),
+  n: z.number().int().min(1).nullish(),
+  user: z.string().nullish(),
+  metadata: Metadata.nullish().openapi({
+    description: '`program_id` and `thread_id` are read as X-Program-Id and X-Thread-Id are',
+  }),
+}
+
+const Message = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
+  content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]).nullish(),
+})
+
+export const ChatRequest = z
+  .looseObject({ ...common, messages: z.array(Message).min(1), max_completion_tokens: Tokens.nullish() })
+  .openapi('ChatCompletionRequest')
+
+export const CompletionRequest = z
+  .looseObject({
+    ...common,
+    prompt: z.union([
+      z.string(),
+      z.array(z.string()).min(1),
+      z.array(z.number().int()).min(1),
+      z.array(z.array(z.number().int())).min(1),
+    ]),
+  })
+  .openapi('CompletionRequest')
+
+export interface FieldFault {
+  message: string
+  /** `messages[1].content`, as OpenAI writes paths. */
+  param: string | null
+}
+
+type Issue = z.core.$ZodIssue
+
+/** The first fault, said in one sentence with the field's path. */
+export function faultOf(error: z.ZodError): FieldFault {
+  const issue = deepest(error.issues[0])
+  const param = issue === undefined ? '' : pathOf(issue.path)
+  if (issue === undefined || param === '') return { message: 'The body is not valid.', param: null }
+  return { message: `Invalid value for '${param}': ${issue.message}.`, param }
+}
+
+/** Of a union's branches, the one that got furthest into the body says best what is wrong. */
+function deepest(issue: Issue | undefined): Issue | undefined {
+  if (issue?.code !== 'invalid_union') return issue
+  let best: Issue | undefined
+  for (const branch of issue.errors) {
+    const found = deepest(branch[0])
+    if (found !== undefined && found.path.length > (best?.path.length ?? 0)) best = found
+  }
+  return best === undefined ? issue : { ...best, path: [...issue.path, ...best.path] }
+}
+
+function pathOf(path: readonly PropertyKey[]): string {
+  let text = ''
+  for (const key of path) {
+    if (typeof key === 'number') text += `[${key}]`
+    else text += text === '' ? String(key) : `.${String(key)}`
+  }
+  return text
+}

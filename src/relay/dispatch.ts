@@ -1,0 +1,103 @@
+/**
+ * Dispatch: hands the call to its engine's agent with a ticket, and to another engine when that one fails before its first
+ * data event, at most LEASES_PER_CALL_MAX times in all. The client knows nothing of it.
+ */
+import { LEASES_PER_CALL_MAX } from '../core/program-state.ts'
+import type { Admission } from './admit.ts'
+import { DIALECT_PATH } from './call.ts'
+import type { RelayDeps } from './deps.ts'
+import type { IdentifiedCall } from './identify.ts'
+import { type Leased, type Leasing, lease, travel } from './lease.ts'
+import type { SettleNotes } from './settle.ts'
+import type { Served } from './stream.ts'
+import { cacheSaltOf, ticketFor } from './ticket.ts'
+import type { StageTimes } from './timing.ts'
+import { type Opened, openUpstream, type UpstreamFailure } from './upstream.ts'
+
+/** W3C trace context: an instrumented agent's trace goes on through the engine. */
+const PASSED_HEADERS = ['traceparent', 'tracestate'] as const
+
+export interface Dispatch {
+  call: IdentifiedCall
+  admission: Admission
+  notes: SettleNotes
+  deps: RelayDeps
+  times: StageTimes
+  gone: AbortSignal
+  /** Told of every lease as it is granted, so that headers name the engine of this moment. */
+  leasedTo(leased: Leased): void
+}
+
+/** Serves the call on `first` or, should it fail early, on others. */
+export async function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
+  const tried: string[] = []
+  let leased = first
+  for (;;) {
+    journey.leasedTo(leased)
+    journey.notes.leaseOpened(leased)
+    const opened = await attempt(leased, journey)
+    if (opened.status === 'data') return opened
+    if (opened.status === 'cancelled') {
+      journey.notes.leaseLost(leased, 'client_left')
+      return opened
+    }
+    const { failure } = opened
+    journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    tried.push(leased.engine)
+    if (!failure.replaceable) return { ...opened, retry_after_s: null }
+    if (tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
+    const next = await another(tried, journey)
+    if (journey.gone.aborted) return { status: 'cancelled' }
+    if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
+    leased = next.leased
+  }
+}
+
+function another(tried: readonly string[], { call, admission, deps, times }: Dispatch): Promise<Leasing> {
+  return times.measure('lease', () => lease(call, admission.pin, tried, deps))
+}
+
+/** Every engine that could be tried has failed: not the client's fault, and worth trying again. */
+function gaveUp(failure: UpstreamFailure, retry_after_s = 1): Served {
+  const status = failure.status === 502 ? 502 : 503
+  return { status: 'failed', failure: { ...failure, status }, retry_after_s }
+}
+
+async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {
+  const { call, deps, gone, times } = journey
+  const arrived = times.start('dispatch')
+  let first_data = (): void => {}
+  const onHeaders = (): void => {
+    arrived()
+    first_data = times.start('first_data')
+  }
+  const headers = new Headers({
+    authorization: `Bearer ${await ticketOf(leased, journey)}`,
+    'content-type': 'application/json',
+    accept: 'text/event-stream',
+  })
+  for (const name of PASSED_HEADERS) {
+    const value = call.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  await travel(call, leased.region, deps)
+  const url = `${leased.url.replace(/\/$/, '')}${DIALECT_PATH[call.dialect]}`
+  const request = { url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders }
+  const opened = await openUpstream(request)
+  arrived()
+  first_data()
+  return opened
+}
+
+async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Promise<string> {
+  const { run, thread, attained_service_us, critical_path_us, wait_us } = admission
+  const { lease, agent, engine, epoch, region } = leased
+  const { tenant, tenant_weight, model } = call
+  const claims = {
+    ...{ tenant, tenant_weight, program: call.program ?? call.id, run, thread, call: call.id, class: admission.class },
+    ...{ lease, agent, engine, epoch, region: region.id, model },
+    ...{ attained_service_us, critical_path_us, wait_us },
+    cache_salt: await cacheSaltOf(tenant, deps.ticket_secret),
+  }
+  return ticketFor(claims, deps.ticket_secret, deps.now())
+}

@@ -1,0 +1,100 @@
+/**
+ * Identify: whose call it is, which program's, and what it asks for. Everything that can be refused without an actor is
+ * refused here, cheapest first: the key, then ids in headers, then the body.
+ */
+import { type ApiErrorFields, unauthorisedFields } from '../api/errors.ts'
+import { identify as identifyProgram } from '../core/identity.ts'
+import { classSource, programClass } from '../core/program-class.ts'
+import { estimatePromptTokens } from '../core/prompt-estimate.ts'
+import { nearestFirst, type Place } from '../core/regions.ts'
+import type { ServiceReading } from '../core/service.ts'
+import type { Region } from '../store/catalogue.ts'
+import { readBody } from './body.ts'
+import { type Dialect, forwardedBody, type ParsedCall, parseCall } from './call.ts'
+import type { RelayDeps } from './deps.ts'
+import { promptBytes } from './prompt-bytes.ts'
+
+export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
+  /** Ours, and never the client's: what a client sends as X-Call-Id is not read. */
+  id: string
+  tenant: string
+  tenant_weight: number
+  /** Null: the call is a program of its own and leaves no state behind. */
+  program: string | null
+  thread: string | null
+  parents: string[] | null
+  app: string | null
+  class: string
+  reading: ServiceReading
+  prompt_tokens_estimate: number
+  /** JSON for the engine. */
+  forwarded: string
+  /** The client's. */
+  headers: Headers
+  /** That may serve the call, nearest first. */
+  regions: readonly Region[]
+}
+
+export type Identified =
+  | { status: 'identified'; call: IdentifiedCall }
+  | { status: 'refused'; http_status: number; error: ApiErrorFields; headers?: HeadersInit }
+
+export async function identify(request: Request, dialect: Dialect, deps: RelayDeps): Promise<Identified> {
+  const authentication = await deps.authenticate(request)
+  if (authentication.status === 'refused') {
+    const headers = { 'www-authenticate': 'Bearer' }
+    return { status: 'refused', http_status: 401, error: unauthorisedFields(authentication.reason), headers }
+  }
+  const read = await readBody(request)
+  if (read.status === 'refused') return read
+  const parsed = parseCall(dialect, read.body)
+  if (parsed.status === 'refused') return refused(400, parsed.error)
+  const forwarded = forwardedBody(parsed.call)
+  if (forwarded.status === 'refused') return refused(400, forwarded.error)
+  const identity = identifyProgram((name) => request.headers.get(name), parsed.call.metadata)
+  if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
+
+  const { models, regions } = await deps.catalogue()
+  const { body, ...call } = parsed.call
+  const model = models.get(call.model)
+  if (model === undefined) {
+    const message = `The model '${call.model}' does not exist.`
+    return refused(404, { message, param: 'model', code: 'model_not_found' })
+  }
+  const near = nearestFirst(regions, placeOf(request))
+  const measured = deps.pools.bytesPerToken(
+    near.map((region) => region.id),
+    model.id,
+  )
+  return {
+    status: 'identified',
+    call: {
+      ...call,
+      id: deps.newId(),
+      tenant: authentication.identity.tenant,
+      tenant_weight: authentication.identity.weight,
+      program: identity.program,
+      thread: identity.thread,
+      parents: identity.parents,
+      app: identity.app,
+      class: programClass(classSource(body, identity.app)),
+      reading: model.ordering_service,
+      prompt_tokens_estimate: estimatePromptTokens(promptBytes(body), measured ?? model.bytes_per_token),
+      forwarded: forwarded.json,
+      headers: request.headers,
+      regions: near,
+    },
+  }
+}
+
+function refused(http_status: number, error: ApiErrorFields): Identified {
+  return { status: 'refused', http_status, error }
+}
+
+/** Where Cloudflare believes the client to be, as text in `request.cf`. */
+function placeOf(request: Request): Place | null {
+  const { latitude, longitude } = (request.cf ?? {}) as { latitude?: string; longitude?: string }
+  if (latitude === undefined || longitude === undefined) return null
+  const place = { latitude: Number(latitude), longitude: Number(longitude) }
+  return Number.isFinite(place.latitude) && Number.isFinite(place.longitude) ? place : null
+}

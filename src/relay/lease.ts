@@ -1,0 +1,104 @@
+/**
+ * Lease: walks the regions nearest first (core/regions.ts) and asks the pools, one RPC per step, until an engine is
+ * assigned. A pool that does not answer in time is judged by the isolate's last snapshot of it: serving beats ordering.
+ */
+import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
+import { chooseFromSnapshot } from '../core/choose-engine.ts'
+import type { LeaseReason, Pin } from '../core/pool-types.ts'
+import { type RegionAnswer, type RegionQuestion, RegionWalk } from '../core/regions.ts'
+import type { Region } from '../store/catalogue.ts'
+import { sleep } from './deadline.ts'
+import type { RelayDeps } from './deps.ts'
+import type { IdentifiedCall } from './identify.ts'
+import { askActor } from './rpc.ts'
+
+export interface Leased {
+  lease: string
+  agent: string
+  engine: string
+  epoch: string
+  /** Base URL of the agent's data plane. */
+  url: string
+  region: Region
+  reason: LeaseReason
+  speed_factor: number
+  /** The program is pinned to this engine. */
+  pin: boolean
+}
+
+export type Leasing = { status: 'leased'; leased: Leased } | { status: 'none'; retry_after_s: number }
+
+export async function lease(
+  call: IdentifiedCall,
+  pin: Pin | null,
+  excluded_engines: readonly string[],
+  deps: RelayDeps,
+): Promise<Leasing> {
+  const id = deps.newId()
+  const walk = new RegionWalk(
+    call.regions.map((region) => region.id),
+    { pin, prompt_tokens_estimate: call.prompt_tokens_estimate },
+  )
+  for (let question = walk.next(); question !== null; question = walk.next()) {
+    const request = leaseRequest(call, id, pin, excluded_engines, question)
+    walk.answer(await askRegion(call, regionOf(call, question.region), request, deps))
+  }
+  const verdict = walk.verdict()
+  if (verdict === null || verdict.status === 'none') {
+    return { status: 'none', retry_after_s: verdict?.retry_after_s ?? 1 }
+  }
+  const { status: _, load: __, reason, ...choice } = verdict.choice
+  const region = regionOf(call, verdict.region)
+  const leased = { ...choice, lease: id, region, reason: verdict.spilled ? spilledReason(reason) : reason }
+  return { status: 'leased', leased }
+}
+
+/** Simulated distance: a round trip to any region but the nearest takes `region_rtt_ms` longer. */
+export async function travel(call: IdentifiedCall, region: Region, deps: RelayDeps): Promise<void> {
+  if (deps.region_rtt_ms > 0 && region.id !== call.regions[0]?.id) await sleep(deps.region_rtt_ms)
+}
+
+async function askRegion(
+  call: IdentifiedCall,
+  region: Region,
+  request: Omit<LeaseRequest, 'snapshot_version' | 'now_ms'>,
+  deps: RelayDeps,
+): Promise<RegionAnswer> {
+  const remembered = deps.pools.recall(region.id, call.model)
+  const now_ms = deps.now()
+  const asked = await askActor<LeaseReply>(async () => {
+    await travel(call, region, deps)
+    return deps.pool(region, call.model).lease({ ...request, snapshot_version: remembered?.version ?? null, now_ms })
+  }, deps.times.pool_timeout_ms + deps.region_rtt_ms)
+  if (asked.status === 'answered') {
+    const { snapshot, ...reply } = asked.value
+    if (snapshot !== null) deps.pools.remember(snapshot)
+    return reply
+  }
+  if (asked.status === 'failed') deps.report('lease_failed', asked.error)
+  if (remembered === null) return { status: 'unreachable' }
+  return chooseFromSnapshot(remembered, { ...request, now_ms })
+}
+
+function leaseRequest(
+  call: IdentifiedCall,
+  lease: string,
+  pin: Pin | null,
+  excluded_engines: readonly string[],
+  question: RegionQuestion,
+): Omit<LeaseRequest, 'snapshot_version' | 'now_ms'> {
+  const { id, tenant, program, prompt_tokens_estimate } = call
+  const { max_load } = question
+  return { call: id, lease, tenant, program: program ?? id, prompt_tokens_estimate, pin, excluded_engines, max_load }
+}
+
+function regionOf(call: IdentifiedCall, id: string): Region {
+  const region = call.regions.find((one) => one.id === id)
+  if (region === undefined) throw new Error(`region ${id} was not among those to ask`)
+  return region
+}
+
+/** Reasons that speak of the pool alone give way; those that speak of the program's cache or of a failure stay. */
+function spilledReason(reason: LeaseReason): LeaseReason {
+  return reason === 'least_used' || reason === 'pin_created' ? 'spilled' : reason
+}

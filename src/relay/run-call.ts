@@ -1,0 +1,125 @@
+/**
+ * One call's journey: identify → admit → lease → dispatch → stream → settle. Two RPCs and one fetch, no durable write.
+ * A short prompt needs no pin, so its admit and lease run side by side; a long one is leased where its program's KV is.
+ */
+import { type ApiErrorFields, apiError } from '../api/errors.ts'
+import { SHORT_PROMPT_TOKENS } from '../core/pool-types.ts'
+import { type Admission, type Admitted, admit } from './admit.ts'
+import type { Dialect } from './call.ts'
+import type { RelayDeps } from './deps.ts'
+import { dispatch } from './dispatch.ts'
+import { type IdentifiedCall, identify } from './identify.ts'
+import { type Leased, type Leasing, lease } from './lease.ts'
+import { releaseLease, SettleNotes } from './settle.ts'
+import { type Answer, type AnswerContext, answerStreaming } from './stream.ts'
+import { StageTimes } from './timing.ts'
+import { answerWhole } from './whole.ts'
+
+export async function runCall(request: Request, dialect: Dialect, deps: RelayDeps): Promise<Response> {
+  const times = new StageTimes(deps.now)
+  const identified = await times.measure('identify', () => identify(request, dialect, deps))
+  if (identified.status === 'refused') return apiError(identified.http_status, identified.error, identified.headers)
+  const { call } = identified
+  const { admitted, leasing } = await place(call, deps, times)
+  if (admitted.status === 'refused') {
+    if (leasing?.status === 'leased') releaseLease(leasing.leased, call.model, deps)
+    return refuse(call, null, times, 429, admitted.error, admitted.retry_after_s)
+  }
+  const { admission } = admitted
+  const notes = new SettleNotes(call, admission, deps)
+  const leasedNow = leasing ?? (await times.measure('lease', () => lease(call, admission.pin, [], deps)))
+  if (leasedNow.status === 'none') {
+    notes.callEnded('failed', 'no_engine')
+    const message = `No engine is ready to serve ${call.model}.`
+    return refuse(call, admission, times, 503, { message, code: 'no_engine' }, leasedNow.retry_after_s)
+  }
+  return serve(request.signal, call, admission, leasedNow.leased, notes, deps, times)
+}
+
+/** Admit and, where it needs no pin, lease. */
+async function place(
+  call: IdentifiedCall,
+  deps: RelayDeps,
+  times: StageTimes,
+): Promise<{ admitted: Admitted; leasing: Leasing | null }> {
+  const admitting = times.measure('admit', () => admit(call, deps))
+  if (call.prompt_tokens_estimate > SHORT_PROMPT_TOKENS) return { admitted: await admitting, leasing: null }
+  const leasing = times.measure('lease', () => lease(call, null, [], deps))
+  const [admitted, leased] = await Promise.all([admitting, leasing])
+  return { admitted, leasing: leased }
+}
+
+async function serve(
+  signal: AbortSignal,
+  call: IdentifiedCall,
+  admission: Admission,
+  first: Leased,
+  notes: SettleNotes,
+  deps: RelayDeps,
+  times: StageTimes,
+): Promise<Response> {
+  const left = new AbortController()
+  if (signal.aborted) left.abort(signal.reason)
+  signal.addEventListener('abort', () => left.abort(signal.reason), { once: true })
+  let leased = first
+  const leasedTo = (next: Leased): void => {
+    leased = next
+  }
+  const context: AnswerContext = {
+    times: deps.times,
+    gone: left.signal,
+    clientLeft: () => left.abort(new Error('the client has left')),
+    headers: () => headersOf(call, admission, leased, times),
+  }
+  const serving = dispatch(first, { call, admission, notes, deps, times, gone: left.signal, leasedTo })
+  let answer: Answer
+  try {
+    answer = call.streaming
+      ? await answerStreaming(serving, context)
+      : await answerWhole(serving, call.dialect, deps.times.silence_ms_max, context)
+  } catch (error) {
+    notes.callEnded('failed', 'relay_failed')
+    throw error
+  }
+  deps.waitUntil(
+    answer.ended.then(
+      ({ outcome, error_code }) => notes.callEnded(outcome, error_code),
+      (error: unknown) => {
+        deps.report('relay_failed', error)
+        notes.callEnded('failed', 'relay_failed')
+      },
+    ),
+  )
+  return answer.response
+}
+
+function refuse(
+  call: IdentifiedCall,
+  admission: Admission | null,
+  times: StageTimes,
+  status: number,
+  error: ApiErrorFields,
+  retry_after_s: number,
+): Response {
+  const headers = headersOf(call, admission, null, times)
+  headers.set('retry-after', String(retry_after_s))
+  return apiError(status, error, headers)
+}
+
+function headersOf(
+  call: IdentifiedCall,
+  admission: Admission | null,
+  leased: Leased | null,
+  times: StageTimes,
+): Headers {
+  const headers = new Headers({ 'x-call-id': call.id, 'server-timing': times.header() })
+  if (call.program !== null) {
+    headers.set('x-program-id', call.program)
+    if (admission !== null) headers.set('x-thread-id', admission.thread)
+  }
+  if (leased !== null) {
+    headers.set('x-engine-id', leased.engine)
+    headers.set('x-region', leased.region.id)
+  }
+  return headers
+}

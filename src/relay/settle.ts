@@ -1,0 +1,70 @@
+/**
+ * Settle, the Worker's part: it tells the ProgramActor which engine serves, which leases came to nothing, and how the
+ * client was answered. None of it is on the call path, and none of it measures: only the agent's record does. What is
+ * lost here is repaired by the record, or closed by the actor as orphaned.
+ */
+import type { ProgramRpc } from '../actors/contracts.ts'
+import type { Outcome } from '../protocol/index.ts'
+import type { Admission } from './admit.ts'
+import type { RelayDeps } from './deps.ts'
+import type { IdentifiedCall } from './identify.ts'
+import type { Leased } from './lease.ts'
+import { askTwice } from './rpc.ts'
+
+export class SettleNotes {
+  readonly #call: IdentifiedCall
+  readonly #admission: Admission
+  readonly #deps: RelayDeps
+  /** Notes arrive in the order in which they were written: a lease is opened before it is lost. */
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(call: IdentifiedCall, admission: Admission, deps: RelayDeps) {
+    this.#call = call
+    this.#admission = admission
+    this.#deps = deps
+  }
+
+  leaseOpened({ lease, agent, engine, epoch, region, reason, speed_factor, pin }: Leased): void {
+    const { id: call, model } = this.#call
+    const opened = { call, lease, agent, engine, epoch, region: region.id, model, reason, speed_factor, pin }
+    this.#note((program, run, now_ms) => program.leaseOpened({ ...opened, run, now_ms }))
+  }
+
+  /** The lease came to nothing: its pool takes it back, so that it does not count as load. */
+  leaseLost(leased: Leased, error_code: string): void {
+    const { lease } = leased
+    const { id: call, model } = this.#call
+    this.#note((program, run, now_ms) => program.leaseLost({ run, call, lease, error_code, now_ms }))
+    releaseLease(leased, model, this.#deps)
+  }
+
+  callEnded(outcome: Outcome, error_code: string | null): void {
+    const { id: call } = this.#call
+    this.#note((program, run, now_ms) => program.callEnded({ run, call, outcome, error_code, now_ms }))
+  }
+
+  #note(tell: (program: ProgramRpc, run: string, now_ms: number) => Promise<void>): void {
+    const { tenant, program } = this.#call
+    if (program === null) return
+    const now_ms = this.#deps.now()
+    const before = this.#last
+    this.#last = (async () => {
+      await before
+      const run = await this.#admission.known_run
+      if (run === null) return
+      const reply = await askTwice(() => tell(this.#deps.program(tenant, program), run, now_ms))
+      if (reply.status === 'failed') this.#deps.report('note_failed', reply.error)
+    })()
+    this.#deps.waitUntil(this.#last)
+  }
+}
+
+/** The pool takes a lease back that came to nothing, so that it does not count as load. */
+export function releaseLease({ lease, region }: Leased, model: string, deps: RelayDeps): void {
+  const released = askTwice(() => deps.pool(region, model).release(lease))
+  deps.waitUntil(
+    released.then((reply) => {
+      if (reply.status === 'failed') deps.report('release_failed', reply.error)
+    }),
+  )
+}

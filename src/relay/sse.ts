@@ -1,0 +1,90 @@
+/**
+ * Splits a byte stream into server-sent event frames without copying what it does not have to and without decoding what
+ * only passes through: a frame is handed out as the bytes that arrived, its terminator included. Text is decoded per whole
+ * frame, so a character that was cut between two reads stays whole.
+ *
+ * Line ends are LF or CR LF, in any mixture; a lone CR, which the specification also allows, is not sent by any engine.
+ */
+
+/** One frame may hold this many bytes; a larger one means that the upstream does not speak SSE. */
+export const FRAME_BYTES_MAX = 1024 * 1024
+
+const LF = 10
+const CR = 13
+
+export type Frame =
+  /** Comment lines only: keep-alive. */
+  | { kind: 'comment' }
+  /** `event` is null for an unnamed event. Several data lines are joined by a line feed. */
+  | { kind: 'event'; event: string | null; data: string }
+
+export class FrameTooLarge extends Error {
+  override readonly name = 'FrameTooLarge'
+}
+
+export class SseSplitter {
+  #pending: Uint8Array = new Uint8Array(0)
+  /** Bytes of `#pending` that were searched and end no frame. */
+  #searched = 0
+
+  /** Adds bytes; `next` is to be called until it answers null before more are added, so that what is held stays bounded. */
+  push(bytes: Uint8Array): void {
+    this.#pending = this.#pending.length === 0 ? bytes : concat(this.#pending, bytes)
+  }
+
+  /** The next whole frame, or null when more bytes are needed. Throws FrameTooLarge past FRAME_BYTES_MAX. */
+  next(): Uint8Array | null {
+    const end = endOfFrame(this.#pending, this.#searched)
+    const bytes = end === -1 ? this.#pending.length : end
+    if (bytes > FRAME_BYTES_MAX) throw new FrameTooLarge(`an event is larger than ${FRAME_BYTES_MAX} bytes`)
+    if (end === -1) {
+      // The last two bytes may begin a terminator that goes on in the next read.
+      this.#searched = Math.max(0, bytes - 2)
+      return null
+    }
+    const frame = this.#pending.subarray(0, end)
+    this.#pending = this.#pending.subarray(end)
+    this.#searched = 0
+    return frame
+  }
+
+  /** What was pushed and not handed out. Empties the splitter. */
+  rest(): Uint8Array {
+    const rest = this.#pending
+    this.#pending = new Uint8Array(0)
+    this.#searched = 0
+    return rest
+  }
+}
+
+/** Index behind the first blank line at or after `from`, or -1. */
+function endOfFrame(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(LF, from); at !== -1; at = bytes.indexOf(LF, at + 1)) {
+    if (bytes[at + 1] === LF) return at + 2
+    if (bytes[at + 1] === CR && bytes[at + 2] === LF) return at + 3
+  }
+  return -1
+}
+
+const decoder = new TextDecoder()
+
+export function parseFrame(bytes: Uint8Array): Frame {
+  let event: string | null = null
+  const data: string[] = []
+  for (const line of decoder.decode(bytes).split(/\r?\n/)) {
+    const colon = line.indexOf(':')
+    if (colon === 0) continue
+    const field = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
+    if (field === 'event') event = value
+    else if (field === 'data') data.push(value)
+  }
+  return data.length === 0 ? { kind: 'comment' } : { kind: 'event', event, data: data.join('\n') }
+}
+
+export function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
+  const joined = new Uint8Array(a.length + b.length)
+  joined.set(a)
+  joined.set(b, a.length)
+  return joined
+}

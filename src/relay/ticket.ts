@@ -1,0 +1,49 @@
+/**
+ * Tickets from the Worker's side: one key per agent, derived from the master secret and kept in the isolate, and the
+ * tenant's cache salt. Nothing is stored: both are functions of TICKET_SECRET, so a new secret voids all of them at once.
+ */
+import { TICKET_KEY_ID } from '../actors/contracts.ts'
+import { deriveTicketKey, importTicketKey, signTicket, type TicketClaims } from '../protocol/index.ts'
+
+/** Agents whose key, and tenants whose salt, an isolate keeps; past it the one kept longest is derived again. */
+export const DERIVED_KEPT_MAX = 2000
+const CACHE_SALT_CHARS = 32
+
+const keys = new Map<string, CryptoKey>()
+const salts = new Map<string, string>()
+
+export async function ticketFor(
+  claims: Omit<TicketClaims, 'iat' | 'exp' | 'v'>,
+  secret: string,
+  now_ms: number,
+): Promise<string> {
+  const key = await kept(keys, `${secret}\n${claims.agent}`, async () =>
+    importTicketKey(await deriveTicketKey(secret, TICKET_KEY_ID, claims.agent)),
+  )
+  return signTicket(claims, key, TICKET_KEY_ID, now_ms / 1000)
+}
+
+/** Equal for all calls of a tenant and unguessable from outside: KV is shared only under equal salts. */
+export function cacheSaltOf(tenant: string, secret: string): Promise<string> {
+  return kept(salts, `${secret}\n${tenant}`, async () => {
+    const encoder = new TextEncoder()
+    const hmac = { name: 'HMAC', hash: 'SHA-256' }
+    const key = await crypto.subtle.importKey('raw', encoder.encode(secret), hmac, false, ['sign'])
+    const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(`salt:${tenant}`)))
+    const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+    return hex.slice(0, CACHE_SALT_CHARS)
+  })
+}
+
+/** The value and not its promise: a promise of one request must not be awaited in another. */
+async function kept<V>(map: Map<string, V>, key: string, derive: () => Promise<V>): Promise<V> {
+  const known = map.get(key)
+  if (known !== undefined) return known
+  const value = await derive()
+  if (map.size >= DERIVED_KEPT_MAX) {
+    const oldest = map.keys().next()
+    if (!oldest.done) map.delete(oldest.value)
+  }
+  map.set(key, value)
+  return value
+}

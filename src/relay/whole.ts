@@ -1,0 +1,124 @@
+/**
+ * The response to a client that did not ask for a stream: upstream streams all the same, and the chunks are put together.
+ *
+ * Up to HEADERS_HOLD_MS nothing is sent, so a call that ends or fails by then has its proper status and length. A longer one
+ * is 200 with a space at every interval until the JSON: JSON allows leading white space, and only a write tells that the
+ * client has left. What fails after that breaks the connection: a started 200 cannot be taken back, and half an answer must
+ * not look like one.
+ */
+import type { ErrorBody } from '../protocol/index.ts'
+import { DONE, EVENT_ERROR } from '../protocol/index.ts'
+import { Aggregate, AggregateFault } from './aggregate.ts'
+import type { Dialect } from './call.ts'
+import { within } from './deadline.ts'
+import { FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
+import {
+  type Answer,
+  type AnswerContext,
+  breakOff,
+  CANCELLED,
+  delivered,
+  type Ending,
+  engineFailed,
+  keepClient,
+  plainAnswer,
+  type Served,
+} from './stream.ts'
+import { errorEvent, type UpstreamFailure } from './upstream.ts'
+
+type Collected = { status: 'whole'; json: string } | Exclude<Served, { status: 'data' }>
+
+const encoder = new TextEncoder()
+const SPACE = encoder.encode(' ')
+const COMPLETED: Ending = { outcome: 'completed', error_code: null }
+
+export async function answerWhole(
+  serving: Promise<Served>,
+  dialect: Dialect,
+  silence_ms_max: number,
+  context: AnswerContext,
+): Promise<Answer> {
+  const collecting = collect(serving, dialect, silence_ms_max, context)
+  const early = await within(collecting, context.times.headers_hold_ms)
+  if (early.status === 'in_time' && early.value.status !== 'whole') return plainAnswer(early.value, context)
+  const headers = context.headers()
+  headers.set('content-type', 'application/json')
+  headers.set('cache-control', 'no-store, no-transform')
+  if (early.status === 'in_time' && early.value.status === 'whole') {
+    return { response: new Response(early.value.json, { headers }), ended: Promise.resolve(COMPLETED) }
+  }
+  const { readable, writable } = new IdentityTransformStream()
+  return { response: new Response(readable, { headers }), ended: fillWhole(writable, collecting, context) }
+}
+
+async function fillWhole(
+  writable: WritableStream<Uint8Array>,
+  collecting: Promise<Collected>,
+  context: AnswerContext,
+): Promise<Ending> {
+  const writer = writable.getWriter()
+  const collected = await keepClient(writer, collecting, SPACE, context)
+  if (collected.status === 'cancelled') {
+    await breakOff(writer, context.gone.reason)
+    return CANCELLED
+  }
+  if (collected.status === 'failed') {
+    await breakOff(writer, new Error(collected.failure.error.message))
+    return { outcome: 'failed', error_code: collected.failure.error.code }
+  }
+  if (!(await delivered(writer.write(encoder.encode(collected.json)), context))) return CANCELLED
+  await delivered(writer.close(), context)
+  return COMPLETED
+}
+
+async function collect(
+  serving: Promise<Served>,
+  dialect: Dialect,
+  silence_ms_max: number,
+  context: AnswerContext,
+): Promise<Collected> {
+  const served = await serving
+  if (served.status !== 'data') return served
+  const reader = served.body.getReader()
+  try {
+    return await readWhole(served.head, reader, new Aggregate(dialect), silence_ms_max)
+  } catch (error) {
+    if (context.gone.aborted) return { status: 'cancelled' }
+    await reader.cancel(error).catch((second: unknown) => console.warn('relay: cancelling upstream failed', second))
+    return endedWith(faultOf(error))
+  }
+}
+
+async function readWhole(
+  head: Uint8Array,
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  aggregate: Aggregate,
+  silence_ms_max: number,
+): Promise<Collected> {
+  const splitter = new SseSplitter()
+  splitter.push(head)
+  for (;;) {
+    for (let bytes = splitter.next(); bytes !== null; bytes = splitter.next()) {
+      const frame = parseFrame(bytes)
+      if (frame.kind === 'comment') continue
+      if (frame.event === EVENT_ERROR) return endedWith(errorEvent(frame.data))
+      if (frame.data === DONE) return { status: 'whole', json: JSON.stringify(aggregate.finish()) }
+      aggregate.add(frame.data)
+    }
+    const read = await within(reader.read(), silence_ms_max)
+    if (read.status === 'late') throw new AggregateFault(`it was silent for ${silence_ms_max} ms`)
+    if (read.value.done) throw new AggregateFault('its stream ended too early')
+    splitter.push(read.value.value)
+  }
+}
+
+/** Everything that can go wrong while reading is the engine's failure: a broken connection, or what it sent. */
+function faultOf(error: unknown): ErrorBody {
+  if (error instanceof FrameTooLarge || error instanceof AggregateFault) return engineFailed(error.message)
+  return engineFailed(error instanceof Error ? error.message : String(error))
+}
+
+function endedWith(failure: UpstreamFailure | ErrorBody): Collected {
+  const full = 'error' in failure ? failure : { status: 502, error: failure, replaceable: false }
+  return { status: 'failed', failure: full, retry_after_s: null }
+}
