@@ -15,7 +15,7 @@ export const FLUSH_LIMIT_MS = 10_000
 export const CLOSE_GRACE_MS = 2000
 export const PRUNE_INTERVAL_MS = 5000
 
-export interface EngineStart {
+interface EngineStart {
   /** `<agent>-e0`, `<agent>-e1`, … */
   id: string
   create(events: EngineFrontEvents): Promise<EngineFront>

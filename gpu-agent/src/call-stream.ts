@@ -18,10 +18,10 @@ import {
 import type { CallEnd } from './engine-front.ts'
 import type { Refusal } from './stream-errors.ts'
 
-export const HEADERS_HOLD_MS = 250
-export const UNREAD_BYTES_MAX = 1024 * 1024
+const HEADERS_HOLD_MS = 250
+const UNREAD_BYTES_MAX = 1024 * 1024
 /** A finished response that its reader takes nothing of for this long is cut. */
-export const READER_STALL_MS = 60_000
+const READER_STALL_MS = 60_000
 const RETRY_AFTER_S = 1
 
 export interface StreamTimes {

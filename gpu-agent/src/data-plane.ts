@@ -15,13 +15,13 @@ import { ERRORS, REFUSALS, type Refusal } from './stream-errors.ts'
 import type { TicketGate } from './ticket-gate.ts'
 
 export const HEADER_BYTES_MAX = 32 * 1024
-export const CONNECTIONS_MAX = 4096
+const CONNECTIONS_MAX = 4096
 /** Calls under way over all engines; past it `engine_full`. */
-export const OPEN_CALLS_MAX = 2048
+const OPEN_CALLS_MAX = 2048
 /** A request must be complete within this time. */
-export const REQUEST_RECEIVE_MS = 30_000
+const REQUEST_RECEIVE_MS = 30_000
 /** Longer than a Worker's pause between calls, so that its connections are used again. */
-export const KEEP_CONNECTION_MS = 75_000
+const KEEP_CONNECTION_MS = 75_000
 
 const DIALECTS: Readonly<Record<string, Dialect>> = { '/v1/chat/completions': 'chat', '/v1/completions': 'completions' }
 

@@ -10,11 +10,11 @@
 import { messageOf, type Report } from './events.ts'
 
 /** Ledger rows may wait this long for company; an operation that somebody awaits goes in the same turn. */
-export const FLUSH_DELAY_MS = 5
-export const FLUSH_RETRY_MS = 200
+const FLUSH_DELAY_MS = 5
+const FLUSH_RETRY_MS = 200
 /** At this many a flush happens at once, in the caller's turn. */
 export const OPERATIONS_PER_FLUSH = 4096
-export const OPERATIONS_MAX = 100_000
+const OPERATIONS_MAX = 100_000
 
 export interface Operation {
   apply(): void

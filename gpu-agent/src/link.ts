@@ -19,13 +19,13 @@ import {
 import { type BackoffBounds, backoffMs } from './backoff.ts'
 import { messageOf } from './events.ts'
 
-export const CONNECT_TIMEOUT_MS = 10_000
-export const WELCOME_TIMEOUT_MS = 10_000
+const CONNECT_TIMEOUT_MS = 10_000
+const WELCOME_TIMEOUT_MS = 10_000
 /** A link on which neither a message nor a pong came for this long is dead. Pings go out every third of it. */
-export const LINK_SILENT_MS = 15_000
-export const LINK_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
+const LINK_SILENT_MS = 15_000
+const LINK_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 /** Pace of what a person must mend: unknown token, no common protocol version, a second agent under this id. */
-export const LINK_REFUSED_BACKOFF: BackoffBounds = { min_ms: 5000, max_ms: 60_000 }
+const LINK_REFUSED_BACKOFF: BackoffBounds = { min_ms: 5000, max_ms: 60_000 }
 
 export interface LinkTimes {
   status_ms: number
@@ -36,7 +36,7 @@ export interface LinkTimes {
   refused_backoff: BackoffBounds
 }
 
-export const LINK_TIMES: LinkTimes = {
+const LINK_TIMES: LinkTimes = {
   status_ms: STATUS_INTERVAL_MS,
   status_min_ms: STATUS_INTERVAL_MIN_MS,
   welcome_ms: WELCOME_TIMEOUT_MS,

@@ -9,7 +9,7 @@ import { ENGINES_PER_AGENT_MAX, Id } from '../../src/protocol/index.ts'
 import { messageOf } from './events.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
-export const MODEL_DEFAULT = { embedded: 'smollm2-135m-instruct', emulated: 'emulated-8b' } as const
+const MODEL_DEFAULT = { embedded: 'smollm2-135m-instruct', emulated: 'emulated-8b' } as const
 
 export const HELP = `Usage: node gpu-agent/src/main.ts --id ID --region REGION --control-url URL [flags]
 

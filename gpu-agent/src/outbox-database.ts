@@ -12,9 +12,9 @@ import { migrate } from 'drizzle-orm/better-sqlite3/migrator'
 import { messageOf } from './events.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
-export const LOCK_FILE = 'outbox.lock.sqlite'
+const LOCK_FILE = 'outbox.lock.sqlite'
 /** A reader (backup, test) may hold the file for this long before a write counts as failed. */
-export const BUSY_TIMEOUT_MS = 2000
+const BUSY_TIMEOUT_MS = 2000
 const MIGRATIONS_FOLDER = fileURLToPath(new URL('../migrations', import.meta.url))
 
 export type OutboxHandle = BetterSQLite3Database & { $client: Database.Database }

@@ -19,15 +19,15 @@ import { prepareStatements, type Statements } from './outbox-statements.ts'
 import { type LedgerSums, recordOfLostCall } from './record.ts'
 
 /** Acknowledged records, their leases and ledger rows are kept this long for people and tests to read. */
-export const RETENTION_MS = 60 * 60 * 1000
+const RETENTION_MS = 60 * 60 * 1000
 /** Past this many acknowledged records the oldest go earlier, but never before LEASE_MEMORY_MS. */
-export const ACKNOWLEDGED_RECORDS_MAX = 20_000
+const ACKNOWLEDGED_RECORDS_MAX = 20_000
 /** No ticket is valid for longer after it was signed, whatever the clocks say. */
 export const LEASE_MEMORY_MS = (TICKET_LIFETIME_S + 2 * TICKET_CLOCK_TOLERANCE_S) * 1000
 /** Leases deleted per transaction, so that pruning never holds the event loop for long. */
 export const PRUNE_LEASES_PER_BATCH = 50
 /** At this many unacknowledged records the agent takes no further calls until some are acknowledged. */
-export const UNACKNOWLEDGED_RECORDS_MAX = 100_000
+const UNACKNOWLEDGED_RECORDS_MAX = 100_000
 
 export interface OutboxOptions {
   data_dir: string

@@ -3,7 +3,7 @@ import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index
 import type { AgentEvent } from './events.ts'
 import type { StoredRecord } from './outbox.ts'
 import { endWithoutService, recordOf } from './record.ts'
-import { RecordSender, type RecordSenderOptions } from './record-sender.ts'
+import { ACK_BYTES_MAX, RecordSender, type RecordSenderOptions } from './record-sender.ts'
 import { ERRORS } from './stream-errors.ts'
 import { type ControlPlaneStandIn, claimsOf, TOKEN } from './test-support/control-plane-stand-in.ts'
 import { startControlPlane } from './test-support/harness.ts'
@@ -96,6 +96,8 @@ test('a control plane that fails, hangs up, answers nonsense or half: every reco
     () => ({ status: 429, body: {} }),
     () => ({ status: 200, body: 'nonsense' }),
     () => ({ status: 200, body: { acknowledged: ['somebody-else'] } }),
+    // Valid, were it not for its length.
+    (leases: readonly CallRecord[]) => ({ status: 200, body: { ...all(leases).body, pad: 'x'.repeat(ACK_BYTES_MAX) } }),
     (leases: readonly CallRecord[]) => all(leases.filter((_, n) => n % 2 === 1).toReversed()),
     (leases: readonly CallRecord[]) => all([...leases, ...leases].slice(0, RECORDS_PER_BATCH_MAX)),
   ]
@@ -103,6 +105,8 @@ test('a control plane that fails, hangs up, answers nonsense or half: every reco
   const leases = stored.add(5)
   sender.start()
   await empty(stored)
+  expect(answers).toEqual([])
+  expect(stored.acknowledged).toHaveLength(leases.length)
   expect([...stored.acknowledged].sort()).toEqual([...leases].sort())
   expect(events).toContainEqual(expect.objectContaining({ event: 'records_delayed', reason: 'status 500' }))
 })

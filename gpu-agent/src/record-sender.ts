@@ -13,11 +13,11 @@ import type { AgentMetrics } from './metrics.ts'
 import type { Outbox, StoredRecord } from './outbox.ts'
 
 /** Records that end within this time of each other share a batch. */
-export const COALESCE_MS = 10
-export const SEND_TIMEOUT_MS = 10_000
-export const SEND_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
+const COALESCE_MS = 10
+const SEND_TIMEOUT_MS = 10_000
+const SEND_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 /** Pace of what will not succeed before a person acts: an unknown token, a record that cannot be read. */
-export const SEND_REFUSED_BACKOFF: BackoffBounds = { min_ms: 1000, max_ms: 60_000 }
+const SEND_REFUSED_BACKOFF: BackoffBounds = { min_ms: 1000, max_ms: 60_000 }
 /** An acknowledgement of 200 leases of 128 characters, with room. */
 export const ACK_BYTES_MAX = 64 * 1024
 

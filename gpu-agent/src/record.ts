@@ -6,8 +6,8 @@ import { type CallRecord, RECORD_VERSION, type StreamError, type TicketClaims } 
 import type { Measurement } from '../engine/types.ts'
 import type { CallEnd } from './engine-front.ts'
 
-export const ERROR_CODE_CHARS_MAX = 64
-export const AGENT_RESTARTED = 'agent_restarted'
+const ERROR_CODE_CHARS_MAX = 64
+const AGENT_RESTARTED = 'agent_restarted'
 
 /** Sums over the ledger rows of one lease. */
 export interface LedgerSums {
