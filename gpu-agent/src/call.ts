@@ -14,13 +14,16 @@ import type { ServedEngine } from './served-engine.ts'
 import { ERRORS } from './stream-errors.ts'
 
 export interface CallContext {
-  outbox: Outbox
+  outbox: Pick<Outbox, 'openLease' | 'promptTokens' | 'record'>
   metrics: AgentMetrics
   report: Report
   wall_ms: () => number
   /** The record is on disk: it can be sent. */
   recorded: () => void
 }
+
+/** Where the call's chunks go. */
+type CallOutput = Pick<CallStream, 'accepted' | 'chunk' | 'finish'>
 
 export class Call implements CallSink {
   readonly claims: TicketClaims
@@ -29,7 +32,7 @@ export class Call implements CallSink {
   readonly #engine: ServedEngine
   readonly #context: CallContext
   readonly #resolve: () => void
-  #stream: CallStream | null = null
+  #stream: CallOutput | null = null
   #state: 'opened' | 'serving' | 'settling' = 'opened'
   /** Why the daemon itself ended the call. */
   #cancelled: StreamError | null = null
@@ -44,7 +47,7 @@ export class Call implements CallSink {
   }
 
   /** Hands the call to its engine; its lease is on disk. */
-  start(dialect: Dialect, body: unknown, stream: CallStream): void {
+  start(dialect: Dialect, body: unknown, stream: CallOutput): void {
     this.#stream = stream
     if (this.#cancelled !== null) {
       // What another engine may still serve was not the client's wish.

@@ -44,15 +44,6 @@ test('a call is accepted, streamed chunk by chunk, and its record is sent', asyn
   })
 })
 
-test('the end of a call is withheld until its record is on disk', async () => {
-  const { front, post, control, agent } = await startAgent(QUIET)
-  front.onCall = (call) => call.accept().end({ last_chunks: [{ last: true }] })
-  const text = await (await post()).text()
-  expect(text).toContain('{"last":true}')
-  await control.until(() => control.records.length === 1)
-  await until(() => agent.openCalls === 0)
-})
-
 test('a ticket that is absent, altered, expired, of an unknown key, or for another engine is refused', async () => {
   const { post, control, front } = await startAgent()
   const ticket = await control.ticket()
