@@ -8,12 +8,14 @@ import { agentRoutes } from './agents.ts'
 import { limitHeaders } from './boundary.ts'
 import { apiError, RETRY_AFTER_S } from './errors.ts'
 import { healthRoutes } from './health.ts'
+import { openaiRoutes } from './openai.ts'
 import { programRoutes } from './programs.ts'
 
 export const app = new OpenAPIHono<{ Bindings: Env }>()
 
 app.use(limitHeaders)
 app.route('/', healthRoutes)
+app.route('/', openaiRoutes)
 app.route('/', programRoutes)
 app.route('/', agentRoutes)
 app.route('/', adminRoutes)
