@@ -7,6 +7,7 @@
  * acknowledges. An ended run stays here until D1 has it, and at most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
+import { programClass } from '../core/program-class.ts'
 import { type OpenLeaseRef, ProgramEntry } from '../core/program-entry.ts'
 import type { EndReason, ProgramSummary } from '../core/program-state.ts'
 import { isStale, staleAtMs } from '../core/staleness.ts'
@@ -130,7 +131,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (known !== null) return { status: 'exists', summary: known.entry.summary(now_ms) }
     const run = this.open({
       ...{ tenant, program, app, metadata, now_ms },
-      class: app === null ? tenant : `${tenant}:${app}`,
+      class: programClass({ app, system_prompt: null, tool_names: [] }),
       reading: 'modelled',
     })
     await this.flush()

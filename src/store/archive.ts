@@ -30,7 +30,7 @@ export async function archiveRun(d1: D1Database, rows: ProgramRows, summary: Pro
   const key: RunKey = { tenant, program, run }
   const callRows = rows.calls.map((call) => storeCall(key, call))
   const leaseRows = rows.leases.map((lease) => storeLease(key, lease))
-  const statements: SQL[] = [
+  const statements = [
     ...bulkUpsert(endedCalls, callRows, ['tenant', 'program', 'run', 'call']),
     ...bulkUpsert(
       endedLeases,
@@ -40,10 +40,9 @@ export async function archiveRun(d1: D1Database, rows: ProgramRows, summary: Pro
     ),
     ...bulkUpsert(endedPrograms, [storeProgram(rows.program, summary)], ['tenant', 'program', 'run']),
   ]
-  const db = database(d1)
   for (let from = 0; from < statements.length; from += ARCHIVE_BATCH_STATEMENTS_MAX) {
-    const [first, ...rest] = statements.slice(from, from + ARCHIVE_BATCH_STATEMENTS_MAX).map((one) => db.run(one))
-    if (first !== undefined) await db.batch([first, ...rest])
+    const batch = statements.slice(from, from + ARCHIVE_BATCH_STATEMENTS_MAX)
+    await d1.batch(batch.map(({ sql: text, params }) => d1.prepare(text).bind(...params)))
   }
 }
 

@@ -2,8 +2,9 @@
  * Many rows in one D1 statement. D1 binds at most 100 parameters to a statement, so the rows travel as one JSON parameter
  * and `json_each` takes them apart; columns come from the Drizzle table, so that schema and statement cannot differ.
  */
-import { getTableColumns, getTableName, sql } from 'drizzle-orm'
+import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
+import type { Statement } from './provision.ts'
 
 /** Rows per statement: a lease row is under 1.5 kB, a D1 parameter at most 2 MB. */
 export const ROWS_PER_STATEMENT_MAX = 1_000
@@ -14,18 +15,20 @@ export function bulkUpsert<T extends SQLiteTable>(
   rows: readonly T['$inferInsert'][],
   key: readonly (keyof T['$inferSelect'] & string)[],
   unless: string | null = null,
-) {
+): Statement[] {
   const columns = Object.values(getTableColumns(table)).map((column) => column.name)
   const extracted = columns.map((column) => `json_extract(value, '$.${column}')`)
   const replaced = columns.filter((column) => !key.includes(column)).map((column) => `${column} = excluded.${column}`)
-  const head = `INSERT INTO ${getTableName(table)} (${columns.join(', ')}) SELECT ${extracted.join(', ')} FROM json_each(`
   const guard = unless === null ? '' : ` WHERE NOT (${unless})`
-  // `WHERE true`: without it SQLite's parser reads ON CONFLICT as a join's ON.
-  const tail = `) WHERE true ON CONFLICT (${key.join(', ')}) DO UPDATE SET ${replaced.join(', ')}${guard}`
-  const statements = []
+  const text = [
+    `INSERT INTO ${getTableName(table)} (${columns.join(', ')})`,
+    // `WHERE true`: without it SQLite's parser reads ON CONFLICT as a join's ON.
+    `SELECT ${extracted.join(', ')} FROM json_each(?) WHERE true`,
+    `ON CONFLICT (${key.join(', ')}) DO UPDATE SET ${replaced.join(', ')}${guard}`,
+  ].join(' ')
+  const statements: Statement[] = []
   for (let from = 0; from < rows.length; from += ROWS_PER_STATEMENT_MAX) {
-    const json = JSON.stringify(rows.slice(from, from + ROWS_PER_STATEMENT_MAX))
-    statements.push(sql`${sql.raw(head)}${json}${sql.raw(tail)}`)
+    statements.push({ sql: text, params: [JSON.stringify(rows.slice(from, from + ROWS_PER_STATEMENT_MAX))] })
   }
   return statements
 }
