@@ -45,59 +45,48 @@ interface Session {
   thread: Named | null
 }
 
-/** A fault, thrown inside this file only: the lookups nest, and every one of them may find one. */
-class IdentityFault extends Error {
-  readonly param: string
-
-  constructor(param: string, message: string) {
-    super(message)
-    this.param = param
-  }
-}
-
 export function identify(
   header: HeaderGetter,
   metadata: Readonly<Record<string, string>> | null | undefined,
 ): IdentityVerdict {
-  try {
-    const session = explicitSession(header, metadata) ?? fieldSession(header) ?? traceSession(header)
-    const thread = fromHeader(header, 'X-Thread-Id') ?? fromMetadata(metadata, 'thread_id') ?? session?.thread
-    return {
-      ok: true,
-      program: session?.program.value ?? null,
-      source: session?.program.source ?? 'none',
-      thread: thread?.value ?? null,
-      parents: parentCalls(header('x-parent-calls')),
-      app: fromHeader(header, 'X-App')?.value ?? null,
-    }
-  } catch (error) {
-    if (error instanceof IdentityFault) return { ok: false, param: error.param, message: error.message }
-    throw error
+  const reader = new IdReader(header, metadata ?? {})
+  const session = explicitSession(reader) ?? fieldSession(reader) ?? traceSession(header('traceparent'))
+  const thread = reader.header('X-Thread-Id') ?? reader.metadata('thread_id') ?? session?.thread
+  const parents = reader.parentCalls()
+  const app = reader.header('X-App')
+  if (reader.fault !== null) return { ok: false, ...reader.fault }
+  return {
+    ok: true,
+    program: session?.program.value ?? null,
+    source: session?.program.source ?? 'none',
+    thread: thread?.value ?? null,
+    parents,
+    app: app?.value ?? null,
   }
 }
 
-function explicitSession(header: HeaderGetter, metadata: Readonly<Record<string, string>> | null | undefined) {
-  const program = fromHeader(header, 'X-Program-Id') ?? fromMetadata(metadata, 'program_id')
+function explicitSession(reader: IdReader): Session | null {
+  const program = reader.header('X-Program-Id') ?? reader.metadata('program_id')
   return program === null ? null : { program, thread: null }
 }
 
-function fieldSession(header: HeaderGetter): Session | null {
+function fieldSession(reader: IdReader): Session | null {
   for (const names of SESSION_HEADERS) {
-    const own = fromHeader(header, names.program)
-    if (own !== null) return sessionOf(own, names, header)
+    const own = reader.header(names.program)
+    if (own !== null) return sessionOf(own, names, reader)
   }
   return null
 }
 
-function sessionOf(own: Named, names: SessionHeaders, header: HeaderGetter): Session {
-  const parent = names.parent === undefined ? null : fromHeader(header, names.parent)
+function sessionOf(own: Named, names: SessionHeaders, reader: IdReader): Session {
+  const parent = names.parent === undefined ? null : reader.header(names.parent)
   if (parent !== null && parent.value !== own.value) return { program: parent, thread: own }
-  return { program: own, thread: names.thread === undefined ? null : fromHeader(header, names.thread) }
+  return { program: own, thread: names.thread === undefined ? null : reader.header(names.thread) }
 }
 
 /** https://www.w3.org/TR/trace-context/#traceparent-header: version ff and all-zero ids are invalid; 00 has four fields. */
-function traceSession(header: HeaderGetter): Session | null {
-  const match = TRACEPARENT.exec(header('traceparent')?.trim() ?? '')
+function traceSession(traceparent: string | null | undefined): Session | null {
+  const match = TRACEPARENT.exec(traceparent?.trim() ?? '')
   if (match === null) return null
   const [, version = '', trace = '', parent = '', more] = match
   if (version === 'ff' || (version === '00' && more !== undefined)) return null
@@ -105,40 +94,57 @@ function traceSession(header: HeaderGetter): Session | null {
   return { program: { value: trace, source: 'traceparent' }, thread: null }
 }
 
-function fromHeader(header: HeaderGetter, name: string): Named | null {
-  return named(header(name.toLowerCase()), name)
-}
+/** Reads ids and keeps the first fault that it finds; a faulty id reads as absent. */
+class IdReader {
+  fault: { param: string; message: string } | null = null
+  #header: HeaderGetter
+  #metadata: Readonly<Record<string, string>>
 
-function fromMetadata(metadata: Readonly<Record<string, string>> | null | undefined, key: string): Named | null {
-  const own = metadata != null && Object.hasOwn(metadata, key) ? metadata[key] : null
-  return named(own, `metadata.${key}`)
-}
-
-/** Empty counts as absent: proxies forward unset variables as empty headers. */
-function named(value: string | null | undefined, source: string): Named | null {
-  const trimmed = value?.replace(/^ +| +$/g, '') ?? ''
-  return trimmed === '' ? null : { value: checkedId(trimmed, source), source }
-}
-
-function checkedId(value: string, param: string): string {
-  if (value.length > ID_CHARS_MAX) {
-    throw new IdentityFault(param, `${param} has ${value.length} characters, more than ${ID_CHARS_MAX}.`)
+  constructor(header: HeaderGetter, metadata: Readonly<Record<string, string>>) {
+    this.#header = header
+    this.#metadata = metadata
   }
-  if (!PRINTABLE_ASCII.test(value)) throw new IdentityFault(param, `${param} may hold printable ASCII characters only.`)
-  return value
-}
 
-/** Null: not declared. Empty: declared to depend on nothing. */
-function parentCalls(value: string | null | undefined): string[] | null {
-  const param = 'X-Parent-Calls'
-  if (value == null) return null
-  if (value.length > PARENT_CALLS_CHARS_MAX) {
-    throw new IdentityFault(param, `${param} is longer than ${PARENT_CALLS_CHARS_MAX} characters.`)
+  header(name: string): Named | null {
+    return this.#id(this.#header(name.toLowerCase()), name)
   }
-  const ids = value.split(',').map((id) => id.trim())
-  const parents = [...new Set(ids.filter((id) => id !== ''))]
-  if (parents.length > PARENTS_MAX) {
-    throw new IdentityFault(param, `${param} names ${parents.length} calls, more than ${PARENTS_MAX}.`)
+
+  metadata(key: string): Named | null {
+    return this.#id(Object.hasOwn(this.#metadata, key) ? this.#metadata[key] : null, `metadata.${key}`)
   }
-  return parents.map((id) => checkedId(id, param))
+
+  /** Null: not declared. Empty: declared to depend on nothing. */
+  parentCalls(): string[] | null {
+    const param = 'X-Parent-Calls'
+    const value = this.#header(param.toLowerCase())
+    if (value == null) return null
+    if (value.length > PARENT_CALLS_CHARS_MAX) {
+      return this.#fail(param, `${param} is longer than ${PARENT_CALLS_CHARS_MAX} characters.`)
+    }
+    const parents = new Set<string>()
+    for (const part of value.split(',')) {
+      const parent = this.#id(part, param)
+      if (parent !== null) parents.add(parent.value)
+    }
+    if (parents.size > PARENTS_MAX) {
+      return this.#fail(param, `${param} names ${parents.size} calls, more than ${PARENTS_MAX}.`)
+    }
+    return [...parents]
+  }
+
+  /** Empty counts as absent: proxies forward unset variables as empty headers. */
+  #id(value: string | null | undefined, source: string): Named | null {
+    const id = value?.replace(/^ +| +$/g, '') ?? ''
+    if (id === '') return null
+    if (id.length > ID_CHARS_MAX) {
+      return this.#fail(source, `${source} has ${id.length} characters, more than ${ID_CHARS_MAX}.`)
+    }
+    if (!PRINTABLE_ASCII.test(id)) return this.#fail(source, `${source} may hold printable ASCII characters only.`)
+    return { value: id, source }
+  }
+
+  #fail(param: string, message: string): null {
+    this.fault ??= { param, message }
+    return null
+  }
 }

@@ -2,8 +2,8 @@
  * One pool: the engines that serve one model in one region, what they last reported, and the leases granted since.
  *
  * A report is old by the time that it is read, and every lease granted since is missing from it. So a lease counts
- * toward its engine's load until a report lists it (`leases_seen`), until it is taken back, or until
- * LEASE_UNSEEN_EXPIRY_MS when its Worker died on the way; and 200 calls at once on a stale report spread evenly.
+ * toward its engine's load until a report lists it (leases-since.ts), and 200 calls at once on a stale report spread
+ * evenly.
  *
  * An engine that was not heard of for STATUS_MISSED_MAX intervals is silent and takes no leases. After a restart of the
  * pool its members count as heard of at that moment: serving beats ordering, and a dead one is replaced at dispatch.
@@ -18,14 +18,11 @@ import {
   type Status,
 } from '../protocol/link.ts'
 import { chooseEngine } from './choose-engine.ts'
+import { LeasesSince } from './leases-since.ts'
 import type { EngineChoice, EngineRequest, EngineSnapshot, PoolSnapshot } from './pool-types.ts'
 
 /** Agents of one pool. With 64 engines each, more than one actor can lease for anyway. */
 export const AGENTS_PER_POOL_MAX = 64
-/** A lease that no report has listed for so long is not on its way any more: dispatch takes a round trip. */
-export const LEASE_UNSEEN_EXPIRY_MS = 10_000
-/** Leases that count as since the last report, per engine; beyond it the oldest stop counting. */
-export const LEASES_SINCE_MAX = 4096
 /** Leases whose holder is remembered, for cancelling; the oldest are forgotten first. */
 export const LEASE_HOLDERS_MAX = 16_384
 /** Workers are sent changed loads at most this often; changes of membership at once. */
@@ -40,17 +37,11 @@ export interface AgentMembership {
   engines: EngineDescription[]
 }
 
-interface LeaseSince {
-  opened_at_ms: number
-  prompt_tokens: number
-}
-
 interface EngineState {
   description: EngineDescription
   status: Omit<EngineStatus, 'id' | 'epoch' | 'leases_seen'>
   last_report_ms: number
-  /** In the order in which they were granted. */
-  since: Map<string, LeaseSince>
+  since: LeasesSince
 }
 
 interface AgentState {
@@ -102,7 +93,7 @@ export class PoolTable {
     }))
   }
 
-  /** An agent opened its link. One that was here before is replaced: its engines, its leases and its `seq` begin anew. */
+  /** An agent opened its link. One that was here before is replaced, and its `seq` begins anew. */
   agentJoined(hello: Omit<Hello, 'type' | 'protocol' | 'now_ms'>, now_ms: number): 'joined' | 'wrong_pool' | 'full' {
     if (hello.region !== this.region || hello.model !== this.model) return 'wrong_pool'
     if (!this.#agents.has(hello.agent) && this.#agents.size >= AGENTS_PER_POOL_MAX) return 'full'
@@ -144,7 +135,7 @@ export class PoolTable {
     const holder = this.#holders.get(lease)
     if (holder === undefined) return false
     this.#holders.delete(lease)
-    this.#agents.get(holder.agent)?.engines.get(holder.engine)?.since.delete(lease)
+    this.#agents.get(holder.agent)?.engines.get(holder.engine)?.since.remove(lease)
     return true
   }
 
@@ -165,21 +156,24 @@ export class PoolTable {
     }
   }
 
+  /** An engine that kept its epoch kept its calls: its last report and the leases since then stand. */
   #join(member: AgentMembership, now_ms: number): void {
-    const engines = member.engines.slice(0, ENGINES_PER_AGENT_MAX).map((description) => unreported(description, now_ms))
-    this.#agents.set(member.agent, {
-      agent: member.agent,
-      url: member.url,
-      seq: -1,
-      engines: new Map(engines.map((engine) => [engine.description.id, engine])),
-    })
+    const before = this.#agents.get(member.agent)
+    const engines = new Map<string, EngineState>()
+    for (const description of member.engines.slice(0, ENGINES_PER_AGENT_MAX)) {
+      const known = before?.engines.get(description.id)
+      const same = known?.description.epoch === description.epoch
+      const engine = unreported(description, now_ms)
+      engines.set(description.id, same ? { ...engine, status: known.status, since: known.since } : engine)
+    }
+    this.#agents.set(member.agent, { agent: member.agent, url: member.url, seq: -1, engines })
   }
 
   #engines(now_ms: number): EngineSnapshot[] {
     const engines: EngineSnapshot[] = []
     for (const agent of this.#agents.values()) {
       for (const engine of agent.engines.values()) {
-        expireLeases(engine, now_ms)
+        engine.since.expire(now_ms)
         engines.push(engineSnapshot(agent, engine, now_ms))
       }
     }
@@ -190,8 +184,7 @@ export class PoolTable {
     this.released(request.lease)
     const since = this.#agents.get(agent)?.engines.get(engine)?.since
     if (since === undefined) throw new Error(`engine ${engine} was chosen and is not in the pool`)
-    since.set(request.lease, { opened_at_ms: now_ms, prompt_tokens: request.prompt_tokens_estimate })
-    dropOldest(since, LEASES_SINCE_MAX)
+    since.add(request.lease, request.prompt_tokens_estimate, now_ms)
     this.#holders.set(request.lease, { agent, engine })
     dropOldest(this.#holders, LEASE_HOLDERS_MAX)
   }
@@ -222,7 +215,7 @@ function unreported(description: EngineDescription, now_ms: number): EngineState
     kv_used_tokens: 0,
     bytes_per_token: null,
   } as const
-  return { description: { ...description }, status, last_report_ms: now_ms, since: new Map() }
+  return { description: { ...description }, status, last_report_ms: now_ms, since: new LeasesSince() }
 }
 
 /** True if the report changes whether or how the engine can be used, beyond its load. */
@@ -234,7 +227,7 @@ function applyReport(engine: EngineState, report: EngineStatus, now_ms: number):
     engine.description = { ...engine.description, epoch }
     engine.since.clear()
   }
-  for (const lease of leases_seen) engine.since.delete(lease)
+  for (const lease of leases_seen) engine.since.remove(lease)
   const returned = now_ms - engine.last_report_ms > SILENT_AFTER_MS
   const material = restarted || returned || status.state !== engine.status.state
   engine.status = status
@@ -242,19 +235,11 @@ function applyReport(engine: EngineState, report: EngineStatus, now_ms: number):
   return material
 }
 
-function expireLeases(engine: EngineState, now_ms: number): void {
-  for (const [lease, since] of engine.since) {
-    if (now_ms - since.opened_at_ms < LEASE_UNSEEN_EXPIRY_MS) return
-    engine.since.delete(lease)
-  }
-}
-
 function engineSnapshot(agent: AgentState, engine: EngineState, now_ms: number): EngineSnapshot {
   const { id, epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s } =
     engine.description
   const { waiting, running, kv_used_tokens } = engine.status
-  let queued_tokens = engine.status.queued_tokens
-  for (const lease of engine.since.values()) queued_tokens += lease.prompt_tokens
+  const queued_tokens = engine.status.queued_tokens + engine.since.prompt_tokens
   const silent = now_ms - engine.last_report_ms > SILENT_AFTER_MS
   return {
     engine: id,
@@ -263,7 +248,7 @@ function engineSnapshot(agent: AgentState, engine: EngineState, now_ms: number):
     agent: agent.agent,
     url: agent.url,
     state: engine.status.state !== 'down' && silent ? 'silent' : engine.status.state,
-    leases_since_report: engine.since.size,
+    leases_since_report: engine.since.count,
     last_report_ms: engine.last_report_ms,
   }
 }
