@@ -1,5 +1,6 @@
 /** What a scheduler is started with, and the limits that this must keep for every step to have a valid plan. */
 import { DEFAULT_SERVICE_RATES, type ServiceRates, type ServiceReading } from '../../src/core/service.ts'
+import type { TenantShares } from '../../src/core/tenant-shares.ts'
 import type { Policy } from './policy.ts'
 
 /** Calls that hold no seat, over all tenants, before a submit is answered `engine_full`. */
@@ -11,15 +12,8 @@ export const SHARES_INTERVAL_US = 100_000
 /** Slots are scanned when a call claims one. */
 export const SLOTS_MAX = 1024
 
-/** How seats go to tenants: `TenantShares` of src/core/tenant-shares.ts. */
-export interface SeatShares {
-  charge(tenant: string, service_us: number, now_us: number): void
-  allocate(
-    demand: ReadonlyMap<string, { calls: number; weight: number }>,
-    seats: number,
-    now_us: number,
-  ): Map<string, number>
-}
+/** How seats go to tenants. */
+export type SeatShares = Pick<TenantShares, 'charge' | 'allocate'>
 
 export interface SchedulerConfig {
   epoch: string
@@ -45,7 +39,7 @@ export interface SchedulerConfig {
   rates: ServiceRates
 }
 
-type Required_ =
+type Given =
   | 'epoch'
   | 'policy'
   | 'shares'
@@ -58,7 +52,7 @@ type Required_ =
   | 'prefill_chunk_tokens'
 
 /** Fills in what has a default. Throws RangeError for a config that no step can satisfy. */
-export function schedulerConfig(given: Pick<SchedulerConfig, Required_> & Partial<SchedulerConfig>): SchedulerConfig {
+export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<SchedulerConfig>): SchedulerConfig {
   const config: SchedulerConfig = {
     waiting_calls_max: WAITING_CALLS_MAX,
     waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,

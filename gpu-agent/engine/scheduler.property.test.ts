@@ -2,9 +2,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_SERVICE_RATES, modelledServiceUs } from '../../src/core/service.ts'
+import { TenantShares } from '../../src/core/tenant-shares.ts'
 import { createPolicy, POLICY_NAMES, type PolicyName } from './policies/index.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
-import { engineCall, PlainShares, testConfig } from './testing/calls.ts'
+import { engineCall, testConfig } from './testing/calls.ts'
 import { type VirtualEvent, virtualRun } from './testing/virtual-run.ts'
 import type { EngineCall } from './types.ts'
 
@@ -37,7 +38,7 @@ function configOf(sizes: Sizes): SchedulerConfig {
     ...rest,
     ordering,
     policy: createPolicy(policy === 'plas' ? { name: 'plas', ...SMALL_PLAS } : { name: policy }),
-    shares: new PlainShares(),
+    shares: new TenantShares(),
     slots: sizes.seats + spare_slots,
     slot_tokens_max: 96,
     block_tokens: 8,

@@ -56,7 +56,6 @@ export class Scheduler {
   )
   /** Calls that advance in the step under way or advanced in the last one. */
   readonly #running: CallState[] = []
-  readonly #unseated: CallState[] = []
   /** The step under way: `#flight[i]` is the call of `#plan.work[i]`. */
   #plan: StepPlan | null = null
   readonly #flight: CallState[] = []
@@ -112,7 +111,7 @@ export class Scheduler {
     invariant(this.#plan === null, 'a step is committed before the next is planned')
     this.#callDue(now_us)
     const step = this.#step
-    const seated = this.#seating.decide(now_us, this.#unseated)
+    const seated = this.#seating.decide(now_us)
     const flight = this.#flight
     let stranded = false
     for (const call of seated) {
@@ -230,7 +229,6 @@ export class Scheduler {
       call.running = true
       running.push(call)
     }
-    this.#unseated.length = 0
   }
 
   /** Shares the step's tokens out over `#flight`, and reorders it to the work's ascending slots. */

@@ -3,11 +3,12 @@
  * Nothing here knows of slots or memory; placement.ts finds those for the calls that are seated.
  *
  * The decision stands until something that it depends on changes (a call comes, goes or moves; the shares' interval
- * passes), so most steps of a steady batch cost nothing here.
+ * passes), so most steps of a steady batch cost nothing here. Quotas stand longer: a seat that changes tenants preempts a
+ * call, so they are set anew only where a seat would stay empty, for a tenant that has none yet, and at the interval.
  */
 import type { CallState } from './call-state.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
-import { TenantQueue } from './tenant-queue.ts'
+import { QUOTA_UNSET, TenantQueue } from './tenant-queue.ts'
 import type { EngineCall } from './types.ts'
 
 export class Seating {
@@ -59,16 +60,27 @@ export class Seating {
     this.#order_changed = true
   }
 
-  /** Seated calls in the order in which they are served. Those that lost their seat are pushed to `unseated`. */
-  decide(now_us: number, unseated: CallState[]): readonly CallState[] {
-    const quotas_due = this.#demand_changed || now_us >= this.#quotas_until_us
-    if (!quotas_due && !this.#order_changed) return this.#order
-    if (quotas_due) this.#setQuotas(now_us)
-    for (const tenant of this.#tenants.values()) tenant.reseat(tenant.quota, unseated)
+  /** Seated calls, in the order in which they are served. */
+  decide(now_us: number): readonly CallState[] {
+    const quotas_due = now_us >= this.#quotas_until_us
+    if (!quotas_due && !this.#demand_changed && !this.#order_changed) return this.#order
+    if (quotas_due || (this.#demand_changed && !this.#quotasFit())) this.#setQuotas(now_us)
+    for (const tenant of this.#tenants.values()) tenant.reseat(tenant.quota)
     this.#deal()
     this.#demand_changed = false
     this.#order_changed = false
     return this.#order
+  }
+
+  /** The quotas came of contention, fill the seats, and every tenant has been given one. */
+  #quotasFit(): boolean {
+    if (this.#quotas_until_us === Number.POSITIVE_INFINITY) return false
+    let filled_seats = 0
+    for (const { quota, calls } of this.#tenants.values()) {
+      if (quota === QUOTA_UNSET) return false
+      filled_seats += Math.min(quota, calls)
+    }
+    return filled_seats === this.#config.seats
   }
 
   #setQuotas(now_us: number): void {

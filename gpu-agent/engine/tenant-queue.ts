@@ -5,6 +5,9 @@
 import { type CallState, compareOrder, runsBefore } from './call-state.ts'
 import { Heap } from './heap.ts'
 
+/** A tenant that has come since seats were last shared. */
+export const QUOTA_UNSET = -1
+
 export class TenantQueue {
   readonly tenant: string
   weight: number
@@ -14,7 +17,8 @@ export class TenantQueue {
   readonly unseated = new Heap<CallState>(runsBefore)
   /** Slots held by calls without a seat. */
   slots_held = 0
-  quota = 0
+  /** Seats that are the tenant's; may exceed its calls. */
+  quota = QUOTA_UNSET
   /** Charges of the step being committed. */
   step_charge_us = 0
   /** The step in which a call of this tenant found no slot: those behind it do not pass it. */
@@ -47,12 +51,12 @@ export class TenantQueue {
     else this.unseated.update(call)
   }
 
-  /** Seats the best `quota` calls; pushes those that lost their seat to `unseated`. */
-  reseat(quota: number, unseated: CallState[]): void {
+  /** Seats the best `quota` calls. */
+  reseat(quota: number): void {
     const seated = this.seated
     if (this.#unsorted) seated.sort(compareOrder)
     this.#unsorted = false
-    while (seated.length > quota) this.#unseat(seated.pop() as CallState, unseated)
+    while (seated.length > quota) this.#unseat(seated.pop() as CallState)
     let best = this.unseated.peek()
     while (best !== undefined && seated.length < quota) {
       this.#seat(best)
@@ -61,7 +65,7 @@ export class TenantQueue {
     while (best !== undefined && seated.length > 0 && runsBefore(best, seated[seated.length - 1] as CallState)) {
       const worst = seated.pop() as CallState
       this.#seat(best)
-      this.#unseat(worst, unseated)
+      this.#unseat(worst)
       best = this.unseated.peek()
     }
   }
@@ -76,10 +80,9 @@ export class TenantQueue {
     seated.splice(index, 0, call)
   }
 
-  #unseat(call: CallState, unseated: CallState[]): void {
+  #unseat(call: CallState): void {
     call.seated = false
     if (call.slot !== null) this.slots_held += 1
     this.unseated.push(call)
-    unseated.push(call)
   }
 }

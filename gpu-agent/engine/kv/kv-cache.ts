@@ -38,6 +38,9 @@ export interface Slot<H extends KvClaimant> {
  */
 export const PREFIX_MATCH_TOKENS_MIN = 16
 
+/** Most steps have none. */
+const NO_OPERATIONS: readonly SlotOperation[] = Object.freeze([])
+
 export class KvCache<H extends KvClaimant> {
   readonly slots: readonly Slot<H>[]
   readonly block_tokens: number
@@ -85,9 +88,10 @@ export class KvCache<H extends KvClaimant> {
   }
 
   /** Operations since the last take, in order. */
-  takeOperations(): SlotOperation[] {
+  takeOperations(): readonly SlotOperation[] {
+    if (this.#operations.length === 0) return NO_OPERATIONS
     const operations = this.#operations
-    if (operations.length > 0) this.#operations = []
+    this.#operations = []
     return operations
   }
 

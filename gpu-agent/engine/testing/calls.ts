@@ -1,7 +1,8 @@
-/** Builders for tests: calls, schedulers, and the plainest shares. */
+/** Builders for tests: calls and small schedulers. */
+import { TenantShares } from '../../../src/core/tenant-shares.ts'
 import { createPolicy } from '../policies/index.ts'
 import { Scheduler } from '../scheduler.ts'
-import { type SchedulerConfig, type SeatShares, schedulerConfig } from '../scheduler-config.ts'
+import { type SchedulerConfig, schedulerConfig } from '../scheduler-config.ts'
 import type { EngineCall } from '../types.ts'
 
 /** `count` tokens that no other `stream` shares. */
@@ -27,40 +28,12 @@ export function engineCall(given: Partial<EngineCall> & { lease: string }): Engi
   }
 }
 
-/** Seats by weighted attained service, one at a time to whoever has the least; no decay. Deterministic and work-conserving. */
-export class PlainShares implements SeatShares {
-  readonly #service_us = new Map<string, number>()
-
-  charge(tenant: string, service_us: number): void {
-    this.#service_us.set(tenant, (this.#service_us.get(tenant) ?? 0) + service_us)
-  }
-
-  allocate(demand: ReadonlyMap<string, { calls: number; weight: number }>, seats: number): Map<string, number> {
-    const given = new Map(Array.from(demand.keys(), (tenant) => [tenant, 0]))
-    for (let seat = 0; seat < seats; seat++) {
-      let least: string | null = null
-      let least_us = Number.POSITIVE_INFINITY
-      for (const [tenant, { calls, weight }] of demand) {
-        const seats_given = given.get(tenant) ?? 0
-        const service_us = ((this.#service_us.get(tenant) ?? 0) + seats_given * 1000) / weight
-        if (seats_given < calls && service_us < least_us) {
-          least = tenant
-          least_us = service_us
-        }
-      }
-      if (least === null) break
-      given.set(least, (given.get(least) ?? 0) + 1)
-    }
-    return given
-  }
-}
-
 /** A small scheduler; every limit can be overridden. */
 export function testConfig(given: Partial<SchedulerConfig> = {}): SchedulerConfig {
   return schedulerConfig({
     epoch: 'epoch',
     policy: createPolicy({ name: 'fcfs' }),
-    shares: new PlainShares(),
+    shares: new TenantShares(),
     seats: 2,
     slots: 4,
     slot_tokens_max: 256,

@@ -21,6 +21,8 @@ export interface VirtualRun {
   output: Map<string, number[]>
   ledger: LedgerRow[]
   plans: StepPlan[]
+  /** Calls that were open when the plan of the same index was made. */
+  open_calls: number[]
   reused: ReadonlyMap<string, number>
   ended_us: number
 }
@@ -45,6 +47,7 @@ export function virtualRun(
     output: new Map(),
     ledger: [],
     plans: [],
+    open_calls: [],
     reused: model.reused,
     ended_us: 0,
   }
@@ -81,6 +84,8 @@ export function virtualRun(
       continue
     }
     checkPlan(plan, config)
+    const { waiting, running } = scheduler.status()
+    run.open_calls.push(waiting + running)
     for (const { lease } of plan.work) {
       if (admitted.has(lease)) continue
       admitted.add(lease)
