@@ -49,15 +49,17 @@ function cut(text: string, messages: readonly ChatMessage[]): Rendering {
   for (const match of text.matchAll(MARKER)) {
     const index = Number(match[1])
     const message = messages[index]
-    if (message === undefined || index !== next) break
+    if (message === undefined || index !== next) return unfaithful(index)
     if (match.index > position) pieces.push({ kind: 'template', text: text.slice(position, match.index) })
     if (message.content !== '') pieces.push({ kind: 'content', message: index, text: message.content })
     position = match.index + match[0].length
     next += 1
   }
-  if (next !== messages.length) {
-    return { ok: false, message: `the model's chat template does not render messages[${next}]` }
-  }
+  if (next !== messages.length) return unfaithful(next)
   if (position < text.length) pieces.push({ kind: 'template', text: text.slice(position) })
   return { ok: true, pieces }
+}
+
+function unfaithful(message: number): Rendering {
+  return { ok: false, message: `the model's chat template does not render messages[${message}] once and in order` }
 }

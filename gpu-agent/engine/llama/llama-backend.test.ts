@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { LlamaBackend, SLOTS_MAX, STEP_TOKENS_MAX } from './llama-backend.ts'
+import { CALL_STEP_TOKENS_MAX, LlamaBackend, SLOTS_MAX, STEP_TOKENS_MAX } from './llama-backend.ts'
 import type { LlamaRuntime } from './llama-runtime.ts'
 import { LlamaTextModel } from './llama-text-model.ts'
 import { HandPlans, output } from './testing/hand-plans.ts'
@@ -90,21 +90,21 @@ describeWithModel('LlamaBackend on the real model', () => {
     const reference = await plans.run(plans.admit(0, question, sampling), 16)
     const call = plans.admit(1, question, sampling)
     await plans.run(call, 7)
-    await plans.step([call], 512, [{ op: 'truncate', slot: 1, tokens: 0 }])
+    await plans.step([call], 63, [{ op: 'truncate', slot: 1, tokens: 0 }])
     expect(await plans.run(call, 16)).toEqual(reference)
     const other = await plans.run(plans.admit(2, question, { ...sampling, seed: 43 }), 16)
     expect(other).not.toEqual(reference)
   })
 
   test('a second turn computes only what the first left out of KV, with the output of a fresh run', async () => {
-    const first = { role: 'user', content: 'What is the capital of France?' } as const
+    const first = { role: 'user', content: 'Answer with one word: what colour is the sky?' } as const
     const turn1 = plans.admit(0, prompt(first.content))
-    await plans.run(turn1, 120)
+    await plans.run(turn1, 40)
     expect(turn1.ended).toBe(true)
     const decoder = text.decoder()
     const generated = output(turn1).slice(0, -1)
     const answer = generated.map((token) => decoder.push(token)).join('') + decoder.end()
-    const history = [first, { role: 'assistant', content: answer }, { role: 'user', content: 'And of Italy?' }] as const
+    const history = [first, { role: 'assistant', content: answer }, { role: 'user', content: 'And the sea?' }] as const
     const encoding = text.encodeChat(history, () => undefined)
     if (!encoding.ok) throw new Error('prompt does not fit')
     const held = backend.slotTokens(0)
@@ -129,10 +129,10 @@ describeWithModel('LlamaBackend on the real model', () => {
     const before = backend.batches
     let steps = 0
     while (output(call).length < 4) {
-      await plans.step([...decoding, call], 128)
+      await plans.step([...decoding, call], 60)
       steps += 1
     }
-    expect(steps).toBe(Math.ceil(long.length / 128) + 3)
+    expect(steps).toBe(Math.ceil(long.length / 60) + 3)
     expect(backend.batches - before).toBe(steps)
     for (const other of decoding) expect(output(other)).toHaveLength(1 + steps)
     expect(output(call)).toEqual(reference)
@@ -145,7 +145,7 @@ describeWithModel('LlamaBackend on the real model', () => {
       0,
       Array.from({ length: backend.slot_tokens_max }, () => token),
     )
-    await plans.step([full], STEP_TOKENS_MAX)
+    while (full.computed < backend.slot_tokens_max) await plans.step([full])
     expect(backend.slotTokens(0)).toHaveLength(backend.slot_tokens_max)
     const isolated = await LlamaBackend.create({ model: runtime.model, slots: 1, context_tokens: 256 })
     const isolatedPlans = new HandPlans(isolated)
@@ -153,6 +153,7 @@ describeWithModel('LlamaBackend on the real model', () => {
       0,
       Array.from({ length: isolated.slot_tokens_max + 1 }, () => token),
     )
+    while (over.computed + CALL_STEP_TOKENS_MAX <= isolated.slot_tokens_max) await isolatedPlans.step([over])
     await expect(isolatedPlans.step([over])).rejects.toThrow('cannot be computed')
     await isolated.dispose()
   })
@@ -168,13 +169,56 @@ describeWithModel('LlamaBackend on the real model', () => {
     await isolated.dispose()
   })
 
-  test('a step holds STEP_TOKENS_MAX tokens and not one more', async () => {
-    const isolated = await LlamaBackend.create({ model: runtime.model, slots: 2, context_tokens: 512 })
+  test('a call computes CALL_STEP_TOKENS_MAX tokens in a step and not one more', async () => {
+    const isolated = await LlamaBackend.create({ model: runtime.model, slots: 1, context_tokens: 256 })
     const isolatedPlans = new HandPlans(isolated)
-    const tokens = Array.from({ length: STEP_TOKENS_MAX / 2 + 1 }, () => 40)
-    const calls = [isolatedPlans.admit(0, tokens.slice(1)), isolatedPlans.admit(1, tokens)]
-    await expect(isolatedPlans.step(calls)).rejects.toThrow(`exceeds ${STEP_TOKENS_MAX}`)
+    const call = isolatedPlans.admit(
+      0,
+      Array.from({ length: 200 }, () => 40),
+    )
+    await isolatedPlans.step([call], CALL_STEP_TOKENS_MAX)
+    await expect(isolatedPlans.step([call], CALL_STEP_TOKENS_MAX + 1)).rejects.toThrow('at most 63 tokens')
     await isolated.dispose()
+  })
+
+  test('a step holds STEP_TOKENS_MAX tokens and not one more', async () => {
+    const isolated = await LlamaBackend.create({ model: runtime.model, slots: 9, context_tokens: 256 })
+    const isolatedPlans = new HandPlans(isolated)
+    const lengths = [63, 63, 63, 63, 63, 63, 63, 63, STEP_TOKENS_MAX - 8 * 63]
+    const admit = (length: number, slot: number) =>
+      isolatedPlans.admit(
+        slot,
+        Array.from({ length }, () => 40),
+      )
+    await isolatedPlans.step(lengths.map(admit))
+    expect(isolated.batches).toBe(1)
+    for (let slot = 0; slot < 9; slot++) await isolatedPlans.clear(slot)
+    await expect(isolatedPlans.step([...lengths.slice(0, 8), 9].map(admit))).rejects.toThrow(
+      `exceeds ${STEP_TOKENS_MAX}`,
+    )
+    await isolated.dispose()
+  })
+
+  test('no call is given the token of another when prompts of different lengths share batches', async () => {
+    const prompts = [
+      'The sky is very blue and the grass is very',
+      'One two three four five',
+      'Paris is the capital of',
+      'A',
+      'I am',
+    ]
+    const encoded = prompts.map((one) => runtime.model.tokenize(one))
+    const alone: number[] = []
+    for (const tokens of encoded) {
+      alone.push(...(await plans.run(plans.admit(0, tokens), 1)))
+      await plans.clear(0)
+    }
+    for (let round = 0; round < 20; round++) {
+      const calls = encoded.map((tokens, slot) => plans.admit(slot, tokens))
+      await plans.step(calls)
+      expect(calls.flatMap(output)).toEqual(alone)
+      for (let slot = 0; slot < calls.length; slot++) await plans.clear(slot)
+    }
   })
 
   test('slots are bounded', async () => {

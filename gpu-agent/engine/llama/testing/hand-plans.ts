@@ -2,7 +2,7 @@
  * Plans steps by hand, as a scheduler would, so that a test decides in each step which calls advance and by how much.
  */
 import type { EngineCall, SlotOperation, StepWork } from '../../types.ts'
-import type { LlamaBackend } from '../llama-backend.ts'
+import { CALL_STEP_TOKENS_MAX, type LlamaBackend } from '../llama-backend.ts'
 
 export interface HandCall {
   lease: string
@@ -33,7 +33,11 @@ export class HandPlans {
   }
 
   /** One step: each call computes up to `chunk` of its missing tokens and samples when none is left. */
-  async step(calls: readonly HandCall[], chunk = 512, operations: readonly SlotOperation[] = []): Promise<void> {
+  async step(
+    calls: readonly HandCall[],
+    chunk = CALL_STEP_TOKENS_MAX,
+    operations: readonly SlotOperation[] = [],
+  ): Promise<void> {
     for (const operation of operations) {
       for (const call of calls) if (call.slot === operation.slot) call.computed = operation.tokens
     }
@@ -57,7 +61,7 @@ export class HandPlans {
   }
 
   /** Runs one call alone for `count` output tokens or to its end. */
-  async run(call: HandCall, count: number, chunk = 512): Promise<number[]> {
+  async run(call: HandCall, count: number, chunk = CALL_STEP_TOKENS_MAX): Promise<number[]> {
     while (!call.ended && call.tokens.length - call.prompt_tokens < count) await this.step([call], chunk)
     return output(call)
   }
