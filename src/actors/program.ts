@@ -156,7 +156,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       return { status: 'absent', summary: this.latest(now_ms)?.entry.summary(now_ms) ?? null, open_leases: [] }
     const open_leases = this.close(run, now_ms, 'explicit')
     await this.flush()
-    await this.archiveEnded()
+    await this.archiveEnded([run])
     return { status: 'ended', summary: run.entry.summary(now_ms), open_leases }
   }
 
@@ -165,7 +165,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.alarm_at_ms = null
     this.running(Date.now())
     await this.flush()
-    await this.archiveEnded()
+    await this.archiveEnded([...this.runs.values()])
     await this.setAlarm()
   }
 
@@ -176,7 +176,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (run.entry.closeOrphans(now_ms) > 0) this.changed(run)
     if (!isStale(run.entry, now_ms, this.staleAfterMs)) return run
     const abandoned = this.close(run, now_ms, 'stale')
-    this.ctx.waitUntil(Promise.all([this.cancel(abandoned), this.archiveEnded()]))
+    this.ctx.waitUntil(Promise.all([this.cancel(abandoned), this.archiveEnded([run])]))
     return null
   }
 
@@ -279,11 +279,11 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.ctx.storage.setAlarm(due_ms)
   }
 
-  /** Brings every ended run to D1. What does not succeed is tried again by the alarm. */
-  private archiveEnded(): Promise<void> {
+  /** Brings ended runs to D1. What does not succeed is tried again by the alarm, which tries all. */
+  private archiveEnded(ended: readonly Run[]): Promise<void> {
     return this.archiving.run(async () => {
-      for (const run of [...this.runs.values()]) {
-        if (run.entry.state !== 'ended') continue
+      for (const run of ended) {
+        if (run.entry.state !== 'ended' || !this.runs.has(run.entry.run)) continue
         await this.archive(run).catch((error: unknown) =>
           logFailure('archive_failed', error, { tenant: run.entry.tenant, run: run.entry.run }),
         )

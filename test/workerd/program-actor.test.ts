@@ -1,0 +1,301 @@
+/** ProgramActor: nothing is lost and nothing counts twice, whatever is repeated, shuffled, evicted or down. */
+import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { RUNS_UNARCHIVED_MAX } from '../../src/actors/program.ts'
+import { programActor, tenantActor } from '../../src/actors/stubs.ts'
+import type { CallRecord } from '../../src/protocol/index.ts'
+import { archivedCalls, archivedProgram } from '../../src/store/archive.ts'
+import { admission, leaseOf, openCall, programStub, provision, recordOf } from './fixtures.ts'
+
+const TENANT = 'tenant-a'
+
+beforeAll(provision)
+
+const actor = (program: string) => programActor(env, TENANT, program)
+const describeProgram = (program: string) => actor(program).describe(Date.now())
+
+describe('the call path', () => {
+  it('writes nothing: a program that was only admitted is in memory alone', async () => {
+    const reply = await actor('unwritten').admit(admission('unwritten', 'call-0'))
+    expect(reply.status).toBe('admitted')
+    const tables = await runInDurableObject(programStub('unwritten'), (_, state) => storedTables(state))
+    expect(tables).toEqual([])
+  })
+
+  it('is written by the flush that follows, and read again after eviction', async () => {
+    const run = await openCall('flushed', 'call-0')
+    await flushed('flushed')
+    await evictDurableObject(programStub('flushed'))
+    const summary = await describeProgram('flushed')
+    expect(summary).toMatchObject({ run, state: 'running', calls: 1, open_calls: 1 })
+    expect(summary?.threads[0]).toMatchObject({ call: 'call-0', engine: 'agent-east-e0' })
+  })
+
+  it('puts the program into its tenant’s index by the flush', async () => {
+    await openCall('indexed', 'call-0')
+    await expect
+      .poll(async () => (await tenantActor(env, TENANT).running({ cursor: null, limit: 100 }))?.programs ?? [])
+      .toContainEqual(expect.objectContaining({ program: 'indexed', calls: 1, open_calls: 1 }))
+  })
+
+  it('takes the ordering reading of the first call', async () => {
+    const reply = await actor('by-wall').admit(admission('by-wall', 'call-0', { reading: 'wall' }))
+    if (reply.status !== 'admitted') throw new Error('refused')
+    await actor('by-wall').settle([recordOf('by-wall', reply.run, 'call-0')])
+    expect(await describeProgram('by-wall')).toMatchObject({ service_us: 2_000, service_modelled_us: 1_000 })
+  })
+})
+
+describe('records', () => {
+  it('count once each, sent three times in shuffled order, across evictions', async () => {
+    const records: CallRecord[] = []
+    for (let i = 0; i < 20; i++) {
+      const run = await openCall('shuffled', `call-${i}`)
+      records.push(
+        recordOf('shuffled', run, `call-${i}`, { service_wall_us: 1_000 + i, service_modelled_us: 7 * i, wait_us: i }),
+      )
+    }
+    for (const batch of batches(shuffled([...records, ...records, ...records]), 7)) {
+      expect(await actor('shuffled').settle(batch)).toEqual(batch.map(({ lease }) => lease))
+      await evictDurableObject(programStub('shuffled'))
+    }
+    expect(await describeProgram('shuffled')).toMatchObject(sums(records))
+  })
+
+  it('are stored when they are acknowledged: a crash right after loses none', async () => {
+    const run = await openCall('acked', 'call-0')
+    await actor('acked').settle([recordOf('acked', run, 'call-0')])
+    await abortAllDurableObjects()
+    expect(await describeProgram('acked')).toMatchObject({ service_us: 1_000, wait_us: 300, open_calls: 0 })
+  })
+
+  it('open a run again that was lost before its first flush', async () => {
+    const run = await openCall('lost', 'call-0')
+    await abortAllDurableObjects()
+    expect(await describeProgram('lost')).toBeNull()
+    const record = recordOf('lost', run, 'call-0')
+    await actor('lost').settle([record])
+    expect(await describeProgram('lost')).toMatchObject({ run, service_us: 1_000, calls: 1 })
+  })
+
+  it('of a lost run belong to the run that followed it, and still count once after that was archived', async () => {
+    const lost = await openCall('followed', 'call-0')
+    await abortAllDurableObjects()
+    const run = await openCall('followed', 'call-1')
+    const records = [recordOf('followed', lost, 'call-0'), recordOf('followed', run, 'call-1')]
+    await actor('followed').settle([...records, ...records])
+    expect(await describeProgram('followed')).toMatchObject({ run, service_us: 2_000 })
+    await actor('followed').end(Date.now())
+    await actor('followed').settle(records)
+    expect(await describeProgram('followed')).toBeNull()
+    expect(await archivedProgram(env.DB, TENANT, 'followed')).toMatchObject({ run, service_us: 2_000 })
+  })
+})
+
+describe('the end', () => {
+  it('moves the run to D1 and clears the actor', async () => {
+    const run = await openCall('moved', 'call-0')
+    await actor('moved').settle([recordOf('moved', run, 'call-0')])
+    const ended = await actor('moved').end(Date.now())
+    expect(ended).toMatchObject({ status: 'ended', open_leases: [] })
+    expect(await archivedProgram(env.DB, TENANT, 'moved')).toEqual({ ...ended.summary, threads: [] })
+    const stored = await runInDurableObject(programStub('moved'), async (_, state) => ({
+      tables: storedTables(state),
+      alarm: await state.storage.getAlarm(),
+    }))
+    expect(stored).toEqual({ tables: [], alarm: null })
+  })
+
+  it('hands out the leases that engines still hold', async () => {
+    await openCall('held', 'call-0')
+    const { open_leases } = await actor('held').end(Date.now())
+    expect(open_leases).toEqual([
+      { lease: 'lease-call-0', region: 'us-east', model: 'test-model', agent: 'agent-east', engine: 'agent-east-e0' },
+    ])
+    expect(await actor('held').end(Date.now())).toMatchObject({ status: 'absent', open_leases: [] })
+  })
+
+  it('lets a record that comes after archiving update the archive, once', async () => {
+    const run = await openCall('late', 'call-0')
+    await openCall('late', 'call-1')
+    await actor('late').settle([recordOf('late', run, 'call-0')])
+    await actor('late').end(Date.now())
+    const late = recordOf('late', run, 'call-1', {
+      outcome: 'cancelled',
+      finish_reason: null,
+      service_modelled_us: 500,
+    })
+    for (let i = 0; i < 3; i++) expect(await actor('late').settle([late])).toEqual(['lease-call-1'])
+    expect(await archivedProgram(env.DB, TENANT, 'late')).toMatchObject({
+      service_us: 1_500,
+      wait_us: 600,
+      output_tokens: 10,
+    })
+    const { calls } = await archivedCalls(env.DB, { tenant: TENANT, program: 'late', run }, null, 10)
+    expect(calls.map(({ call, outcome, leases }) => [call, outcome, leases[0]?.state])).toEqual([
+      ['call-0', 'completed', 'settled'],
+      ['call-1', 'cancelled', 'settled'],
+    ])
+    expect(await describeProgram('late')).toBeNull()
+  })
+
+  it('lets a late record of an ended run pass by the run that is open', async () => {
+    const first = await openCall('passed', 'call-0')
+    await actor('passed').end(Date.now())
+    const second = await openCall('passed', 'call-1')
+    await actor('passed').settle([recordOf('passed', first, 'call-0')])
+    expect(await describeProgram('passed')).toMatchObject({ run: second, service_us: 0 })
+    expect(await archivedProgram(env.DB, TENANT, 'passed')).toMatchObject({ run: first, service_us: 1_000 })
+  })
+
+  it('leaves the tenant’s index', async () => {
+    await actor('unlisted').start({
+      tenant: TENANT,
+      program: 'unlisted',
+      app: null,
+      metadata: null,
+      now_ms: Date.now(),
+    })
+    await actor('unlisted').end(Date.now())
+    const page = await tenantActor(env, TENANT).running({ cursor: null, limit: 100 })
+    expect(page?.programs.map(({ program }) => program)).not.toContain('unlisted')
+  })
+})
+
+describe('the alarm', () => {
+  it('ends a stale program and archives it; fired again it does nothing', async () => {
+    const stale_ms = Number(env.PROGRAM_STALE_AFTER_S) * 1000
+    const now_ms = Date.now() - stale_ms - 1
+    await actor('stale').start({ tenant: TENANT, program: 'stale', app: null, metadata: null, now_ms })
+    const stub = programStub('stale')
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    const archived = await archivedProgram(env.DB, TENANT, 'stale')
+    expect(archived).toMatchObject({ state: 'ended', end_reason: 'stale' })
+    await runInDurableObject(stub, (instance: { alarm(): Promise<void> }) => instance.alarm())
+    expect(await runDurableObjectAlarm(stub)).toBe(false)
+    expect(await archivedProgram(env.DB, TENANT, 'stale')).toEqual(archived)
+  })
+
+  it('lets a program that is at work be, and stands again', async () => {
+    await openCall('at-work', 'call-0')
+    await flushed('at-work')
+    const stub = programStub('at-work')
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    expect(await describeProgram('at-work')).toMatchObject({ state: 'running' })
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+  })
+})
+
+describe('while D1 is down', () => {
+  beforeEach(() => {
+    const log = vi.spyOn(console, 'error').mockImplementation(() => undefined)
+    return () => log.mockRestore()
+  })
+
+  it('an ended run stays, is shown, survives eviction, and is archived by the alarm', async () => {
+    const run = await openCall('kept', 'call-0')
+    await actor('kept').settle([recordOf('kept', run, 'call-0')])
+    const stub = programStub('kept')
+    await breakD1('kept')
+    expect(await actor('kept').end(Date.now())).toMatchObject({ status: 'ended' })
+    expect(await describeProgram('kept')).toMatchObject({ run, state: 'ended', service_us: 1_000 })
+    expect(await archivedProgram(env.DB, TENANT, 'kept')).toBeNull()
+    await evictDurableObject(stub)
+    expect(await describeProgram('kept')).toMatchObject({ run, state: 'ended', service_us: 1_000 })
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    expect(await archivedProgram(env.DB, TENANT, 'kept')).toMatchObject({ run, service_us: 1_000 })
+    expect(await describeProgram('kept')).toBeNull()
+  })
+
+  it('a record of the ended run reaches it here, and D1 with it', async () => {
+    const run = await openCall('meanwhile', 'call-0')
+    await flushed('meanwhile')
+    await breakD1('meanwhile')
+    await actor('meanwhile').end(Date.now())
+    await actor('meanwhile').settle([recordOf('meanwhile', run, 'call-0')])
+    await evictDurableObject(programStub('meanwhile'))
+    await runDurableObjectAlarm(programStub('meanwhile'))
+    expect(await archivedProgram(env.DB, TENANT, 'meanwhile')).toMatchObject({ run, service_us: 1_000 })
+  })
+
+  it('records of a run that only D1 can place are not acknowledged', async () => {
+    const run = await openCall('unplaced', 'call-0')
+    await actor('unplaced').end(Date.now())
+    await breakD1('unplaced')
+    await runInDurableObject(
+      programStub('unplaced'),
+      async (instance: { settle(r: CallRecord[]): Promise<string[]> }) => {
+        await expect(instance.settle([recordOf('unplaced', run, 'call-0')])).rejects.toThrow('D1 is down')
+      },
+    )
+  })
+
+  it('opens runs up to a bound, and refuses one past it', async () => {
+    await openCall('bounded', 'call-0')
+    await breakD1('bounded')
+    for (let i = 1; i < RUNS_UNARCHIVED_MAX; i++) {
+      await actor('bounded').end(Date.now())
+      await openCall('bounded', `call-${i}`)
+    }
+    await actor('bounded').end(Date.now())
+    const refused = await actor('bounded').admit(admission('bounded', 'one-more'))
+    expect(refused).toMatchObject({ status: 'refused', code: 'program_calls_exceeded' })
+  })
+})
+
+it('ignores leases of runs that it does not have', async () => {
+  await actor('strange').leaseOpened(leaseOf('no-such-run', 'call-0'))
+  await actor('strange').callEnded({ run: 'x', call: 'y', outcome: 'failed', error_code: null, now_ms: Date.now() })
+  expect(await describeProgram('strange')).toBeNull()
+})
+
+/** Waits for the flush that follows a change. */
+async function flushed(program: string): Promise<void> {
+  const stub = programStub(program)
+  await expect.poll(() => runInDurableObject(stub, (_, state) => storedTables(state))).toContain('runs')
+}
+
+function storedTables(state: DurableObjectState): string[] {
+  const rows = state.storage.sql.exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'").toArray()
+  return rows.map(({ name }) => name).filter((name) => !name.startsWith('_cf'))
+}
+
+/** Until the object is evicted. */
+async function breakD1(program: string): Promise<void> {
+  const down = () => {
+    throw new Error('D1 is down')
+  }
+  await runInDurableObject(programStub(program), (instance) => {
+    Object.defineProperty(instance, 'env', { value: { ...env, DB: { prepare: down, batch: down } } })
+  })
+}
+
+function sums(records: readonly CallRecord[]) {
+  const sum = (figure: (record: CallRecord) => number) => records.reduce((total, record) => total + figure(record), 0)
+  return {
+    service_us: sum((record) => record.service_modelled_us),
+    service_wall_us: sum((record) => record.service_wall_us),
+    service_modelled_us: sum((record) => record.service_modelled_us),
+    wait_us: sum((record) => record.wait_us),
+    output_tokens: sum((record) => record.output_tokens),
+    calls: records.length,
+    open_calls: 0,
+  }
+}
+
+/** A fixed permutation, so that a failure repeats. */
+function shuffled<T>(items: readonly T[]): T[] {
+  const result = [...items]
+  let state = 12_345
+  for (let i = result.length - 1; i > 0; i--) {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31
+    const j = state % (i + 1)
+    ;[result[i], result[j]] = [result[j] as T, result[i] as T]
+  }
+  return result
+}
+
+function batches<T>(items: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
+}
