@@ -105,6 +105,16 @@ test('a lease that a former process left open fails with the sum of its rows on 
   expect(third.outbox.openLease(ticket('lost')).status).toBe('used')
 })
 
+test('a lease is opened once, also before the first opening is on disk', async () => {
+  const { outbox, data_dir } = open()
+  const first = outbox.openLease(ticket('one'))
+  expect(outbox.openLease(ticket('one')).status).toBe('used')
+  expect(rowsOnDisk(data_dir, 'leases')).toBe(0)
+  if (first.status === 'opened') await first.committed
+  expect(rowsOnDisk(data_dir, 'leases')).toBe(1)
+  expect(outbox.openLease(ticket('one')).status).toBe('used')
+})
+
 test('records stay, in order, until they are acknowledged; an acknowledgement counts once', async () => {
   const { outbox, data_dir } = open()
   for (const lease of ['a', 'b', 'c']) {
