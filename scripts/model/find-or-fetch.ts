@@ -3,13 +3,13 @@
  * A pinned file is used only if size and SHA-256 are right. A model appears under its final name by an atomic rename of a
  * checked file, so starts side by side are safe: the later rename replaces a file by its equal.
  */
-import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { megabytes, withProgress } from '../cli/progress.ts'
-import { isAlive } from '../ops/processes.ts'
 import { modelCacheFolder } from './cache-folder.ts'
 import { DEFAULT_MODEL, DEFAULT_PIN, type Pin } from './default-model.ts'
 import { fetchUrl } from './fetch-url.ts'
+import { checkExisting, intoCache } from './into-cache.ts'
 import { fetchWithTool, folderBytes, PYTHON_TOOLS, type PythonTool } from './python-tools.ts'
 import { type ModelSource, parseModelSource } from './source.ts'
 import { verifyFile } from './verify.ts'
@@ -44,9 +44,6 @@ export class ModelUnavailable extends Error {
     this.tried = tried
   }
 }
-
-/** Folders of fetches under way; the number is the process that made it. */
-const PARTIAL = /^\.partial-(\d+)-/
 
 export async function findOrFetchModel(options: FindOptions): Promise<FoundModel> {
   const env = options.env ?? process.env
@@ -108,19 +105,6 @@ async function idOfPath(file: string, id: string): Promise<string> {
   return verdict.ok ? DEFAULT_MODEL.id : id
 }
 
-/** Null if the file is there and right, else why not. */
-async function checkExisting(file: string, pin: Pin): Promise<string | null> {
-  try {
-    const verdict = await verifyFile(file, pin)
-    return verdict.ok ? null : verdict.reason
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ENOTDIR') return `${file}: no such file`
-    if (code === 'EACCES') return `${file}: no permission to read it`
-    throw new Error(`${file}: ${message}`, { cause: error })
-  }
-}
-
 async function download(source: Extract<ModelSource, { kind: 'url' }>, partial: string) {
   const file = path.join(partial, 'model.gguf')
   let detail: string | null = null
@@ -134,35 +118,4 @@ async function download(source: Extract<ModelSource, { kind: 'url' }>, partial: 
     () => detail,
   )
   return outcome.ok ? { ok: true as const, file } : outcome
-}
-
-/** Fetches into a folder of this process alone, checks, and renames. Null if the file is in place, else why not. */
-async function intoCache(
-  folder: string,
-  target: string,
-  pin: Pin,
-  fetch: (partial: string) => Promise<{ ok: true; file: string } | { ok: false; reason: string }>,
-): Promise<string | null> {
-  await mkdir(folder, { recursive: true })
-  await removeAbandoned(folder)
-  const partial = await mkdtemp(path.join(folder, `.partial-${process.pid}-`))
-  try {
-    const fetched = await fetch(partial)
-    if (!fetched.ok) return fetched.reason
-    const verdict = await verifyFile(fetched.file, pin)
-    if (!verdict.ok) return `what was fetched is refused: ${verdict.reason}`
-    await rename(fetched.file, target)
-    await checkExisting(target, pin)
-    return null
-  } finally {
-    await rm(partial, { recursive: true, force: true })
-  }
-}
-
-/** A killed process leaves its folder behind. */
-async function removeAbandoned(folder: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const pid = Number(PARTIAL.exec(name)?.[1])
-    if (Number.isInteger(pid) && !isAlive(pid)) await rm(path.join(folder, name), { recursive: true, force: true })
-  }
 }

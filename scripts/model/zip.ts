@@ -5,7 +5,7 @@
  */
 import { createReadStream, createWriteStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { Transform } from 'node:stream'
+import { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { crc32, createInflateRaw } from 'node:zlib'
 
@@ -57,11 +57,11 @@ export async function extractZipEntry(
   const start = await dataOffset(file, entry)
   if (!start.ok) return start
   const meter = new Meter(entry.size_bytes)
-  const end = start.value + entry.compressed_bytes - 1
-  const input = createReadStream(file, { start: start.value, end })
+  // createReadStream's `end` is inclusive, so it cannot name an empty range.
+  const range = { start: start.value, end: start.value + entry.compressed_bytes - 1 }
+  const input = entry.compressed_bytes === 0 ? Readable.from([]) : createReadStream(file, range)
   try {
-    if (entry.compressed_bytes === 0) await pipeline([], meter, createWriteStream(target))
-    else if (entry.method === STORED) await pipeline(input, meter, createWriteStream(target))
+    if (entry.method === STORED) await pipeline(input, meter, createWriteStream(target))
     else await pipeline(input, createInflateRaw(), meter, createWriteStream(target))
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException

@@ -28,6 +28,8 @@ exit 0`
 export interface Guard {
   /** Ends the guard without ending anything else. */
   release(): void
+  /** Resolves when the guard is gone. */
+  ended: Promise<void>
 }
 
 /** `grace_s`: what a guarded process gets between being asked to end and being ended; 0: it is ended at once. */
@@ -41,7 +43,11 @@ export function startGuard(folder: string, grace_s: number): Guard {
   shell.on('error', (error) => process.stderr.write(`guard: ${error.message}\n`))
   // A guard that was killed leaves a broken pipe; the pid files still let the next start find what was left.
   shell.stdin?.on('error', () => undefined)
-  return { release: () => shell.stdin?.end('released\n') }
+  const ended = new Promise<void>((resolve) => {
+    shell.once('exit', () => resolve())
+    shell.once('error', () => resolve())
+  })
+  return { release: () => void shell.stdin?.end('released\n'), ended }
 }
 
 export function pidFile(folder: string, name: string): string {

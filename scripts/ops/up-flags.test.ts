@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import { ENGINES_PER_REGION_MAX, parseUpFlags, REGIONS_MAX, UP_HELP } from './up-flags.ts'
+
+function reasonOf(...argv: string[]): string {
+  const verdict = parseUpFlags(argv)
+  return verdict.status === 'refused' ? verdict.reason : `accepted: ${JSON.stringify(verdict)}`
+}
+
+function optionsOf(...argv: string[]) {
+  const verdict = parseUpFlags(argv)
+  if (verdict.status !== 'ok') throw new Error(JSON.stringify(verdict))
+  return verdict.options
+}
+
+test('without flags: port 8787, two regions, one embedded engine each, least attained service first', () => {
+  expect(optionsOf()).toEqual({
+    port: 8787,
+    regions: ['us-east', 'eu-west'],
+    enginesPerRegion: 1,
+    engine: 'embedded',
+    model: undefined,
+    policy: 'plas',
+    regionRtt_ms: 80,
+    programStaleAfter_s: 1800,
+    dataDir: '.switchyard',
+    detach: false,
+  })
+})
+
+test('help names every flag', () => {
+  expect(parseUpFlags(['--help'])).toEqual({ status: 'help' })
+  for (const flag of [
+    'port',
+    'regions',
+    'engines-per-region',
+    'engine',
+    'model',
+    'policy',
+    'region-rtt-ms',
+    'data-dir',
+    'detach',
+  ])
+    expect(UP_HELP).toContain(`--${flag}`)
+})
+
+test('each wrong value is refused with the flag and what would be right', () => {
+  expect(reasonOf('--port', '0')).toBe('--port must be a whole number from 1 to 65535, not "0"')
+  expect(reasonOf('--port', '8787x')).toContain('--port must be')
+  expect(reasonOf('--port', '65536')).toContain('--port must be')
+  expect(reasonOf('--region-rtt-ms', '-1')).toContain('--region-rtt-ms')
+  expect(reasonOf('--engine', 'vllm')).toBe('--engine must be embedded or emulated, not "vllm"')
+  expect(reasonOf('--policy', 'sjf')).toBe('--policy must be plas or fcfs, not "sjf"')
+  expect(reasonOf('--regions', 'us-east,,eu')).toContain('--regions must be names')
+  expect(reasonOf('--regions', 'US')).toContain('not "US"')
+  expect(reasonOf('--regions', 'a,b,a')).toBe('--regions names a twice')
+  expect(reasonOf('--model', '')).toContain('--model')
+  expect(reasonOf('--data-dir', '')).toContain('--data-dir')
+  expect(reasonOf('--engine', 'emulated', '--model', './m.gguf')).toContain('loads no weights')
+})
+
+test('an unknown flag and a stray word are refused with a pointer to --help', () => {
+  expect(reasonOf('--prot', '1')).toContain("Unknown option '--prot'")
+  expect(reasonOf('--prot', '1')).toContain('--help')
+  expect(reasonOf('now')).toContain("'now'")
+})
+
+test('regions and engines are taken up to their bounds and refused one past them', () => {
+  const names = Array.from({ length: REGIONS_MAX + 1 }, (_, index) => `r${index}`)
+  expect(optionsOf('--regions', names.slice(1).join(',')).regions).toHaveLength(REGIONS_MAX)
+  expect(reasonOf('--regions', names.join(','))).toBe(`--regions names ${REGIONS_MAX + 1}; at most ${REGIONS_MAX}`)
+  expect(optionsOf('--engines-per-region', String(ENGINES_PER_REGION_MAX)).enginesPerRegion).toBe(
+    ENGINES_PER_REGION_MAX,
+  )
+  expect(reasonOf('--engines-per-region', String(ENGINES_PER_REGION_MAX + 1))).toContain('--engines-per-region')
+})
+
+test('an emulated engine needs no model; --model is then its name', () => {
+  expect(optionsOf('--engine', 'emulated').model).toBe('emulated-8b')
+  expect(optionsOf('--engine', 'emulated', '--model', 'big_1.5').model).toBe('big_1.5')
+})
