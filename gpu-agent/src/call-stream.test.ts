@@ -1,4 +1,4 @@
-import { createServer } from 'node:http'
+import { Agent, createServer, get } from 'node:http'
 import { type AddressInfo, createConnection, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { CallStream, STREAM_TIMES, type StreamTimes } from './call-stream.ts'
@@ -63,11 +63,11 @@ test('bytes that are not read may reach the bound, and one byte past it the stre
   expect(stream.chunk({})).toBe(false)
 })
 
-test('a finished response whose reader takes nothing of it is cut', async () => {
+test('a finished response whose reader does not take it in time is cut', async () => {
   const { stream, reader, closed } = await streamTo({
     unread_bytes_max: 256 * MIB,
     keepalive_ms: 60_000,
-    reader_stall_ms: 50,
+    read_out_ms: 50,
   })
   for (let n = 0; n < 64; n += 1) stream.chunk({ text: 'x'.repeat(MIB) })
   stream.finish(COMPLETED, ERRORS.cancelled)
@@ -90,4 +90,37 @@ test('last chunks that do not fit any more leave the response broken and not com
   stream.finish({ ...COMPLETED, last_chunks: [{ text: 'x'.repeat(2 * MIB) }] }, ERRORS.cancelled)
   await closed
   expect(await tailOf(reader)).not.toContain('[DONE]')
+})
+
+test('calls over one connection leave nothing on it, and the next one is not cut by the last', async () => {
+  const listeners: number[] = []
+  const server = createServer((request, response) => {
+    const { socket } = request
+    listeners.push(socket.eventNames().reduce((sum, name) => sum + socket.listenerCount(name), 0))
+    const stream = new CallStream(response, { ...STREAM_TIMES, read_out_ms: 20 }, () => {})
+    stream.chunk({})
+    setTimeout(() => stream.finish(COMPLETED, ERRORS.cancelled), listeners.length === 3 ? 60 : 0)
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  onTestFinished(() => {
+    agent.destroy()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  for (let n = 0; n < 4; n += 1) {
+    const body = await new Promise<string>((resolve, reject) => {
+      const request = get({ port, host: '127.0.0.1', agent }, (response) => {
+        let text = ''
+        response.on('data', (part) => {
+          text += part
+        })
+        response.on('end', () => resolve(text))
+        response.on('error', reject)
+      })
+      request.on('error', reject)
+    })
+    expect(body).toBe('data: {}\n\ndata: [DONE]\n\n')
+  }
+  expect(new Set(listeners.slice(1)).size).toBe(1)
 })

@@ -20,22 +20,22 @@ import type { Refusal } from './stream-errors.ts'
 
 const HEADERS_HOLD_MS = 250
 const UNREAD_BYTES_MAX = 1024 * 1024
-/** A finished response that its reader takes nothing of for this long is cut. */
-const READER_STALL_MS = 60_000
+/** The rest of a finished response, at most UNREAD_BYTES_MAX, must be read within this time, else it is cut. */
+const READ_OUT_MS = 120_000
 const RETRY_AFTER_S = 1
 
 export interface StreamTimes {
   hold_ms: number
   keepalive_ms: number
   unread_bytes_max: number
-  reader_stall_ms: number
+  read_out_ms: number
 }
 
 export const STREAM_TIMES: StreamTimes = {
   hold_ms: HEADERS_HOLD_MS,
   keepalive_ms: KEEPALIVE_INTERVAL_MS,
   unread_bytes_max: UNREAD_BYTES_MAX,
-  reader_stall_ms: READER_STALL_MS,
+  read_out_ms: READ_OUT_MS,
 }
 
 /** A plain HTTP answer in place of a stream. What was not read of the request, Node discards after it. */
@@ -141,7 +141,9 @@ export class CallStream {
   #end(text: string): void {
     this.#disarm()
     this.#state = 'finished'
-    this.#response.socket?.setTimeout(this.#times.reader_stall_ms, () => this.#response.destroy())
+    // Not the socket's own timeout: the connection goes on to serve other calls.
+    const cut = setTimeout(() => this.#response.destroy(), this.#times.read_out_ms)
+    this.#response.on('close', () => clearTimeout(cut))
     this.#response.end(text)
   }
 
