@@ -1,7 +1,7 @@
 /** `npm run deploy`: checks what is missing, migrates D1 and deploys the Worker. `-- --dry-run` bundles it, offline. */
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { fail, readFlags } from './cli/flags.ts'
 import { readWorkerConfig } from './control/worker-config.ts'
 import { preflight } from './deploy/preflight.ts'
 import { wranglerIn } from './deploy/wrangler.ts'
@@ -14,9 +14,12 @@ const HELP = `Deploys the control plane to Cloudflare.
   --dry-run    bundles the Worker and checks its bindings; needs no account and no network
   --help`
 
-const { values: flags } = parseArgs({
-  options: { 'dry-run': { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false } },
+const read = readFlags('deploy', process.argv.slice(2), {
+  'dry-run': { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
 })
+if (!read.ok) fail(read.reason)
+const flags = read.values
 const wrangler = wranglerIn(ROOT)
 if (flags.help) console.log(HELP)
 else if (flags['dry-run']) process.exitCode = (await wrangler(['deploy', '--dry-run', '--outdir', 'dist'], true)).code

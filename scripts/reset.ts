@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
+import { fail } from './cli/flags.ts'
 import { readDataDirFlags } from './ops/data-dir-flags.ts'
 import { endOrphans } from './ops/guard.ts'
 import { lockHolder } from './ops/lock.ts'
@@ -30,8 +31,3 @@ await endOrphans(path.join(place.run, 'control-plane'), 0)
 for (const name of present) await rm(path.join(place.root, name), { recursive: true, force: true })
 if ((await readdir(place.root)).length === 0) await rm(place.root, { recursive: true })
 console.log(`Wiped ${place.root}.`)
-
-function fail(message: string): never {
-  process.stderr.write(`${message}\n`)
-  process.exit(1)
-}

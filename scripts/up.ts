@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { fail } from './cli/flags.ts'
 import { withProgress } from './cli/progress.ts'
 import { findOrFetchModel, ModelUnavailable } from './model/find-or-fetch.ts'
 import { banner } from './ops/banner.ts'
@@ -112,9 +113,4 @@ async function firstWord(child: ChildProcess): Promise<Outcome> {
       }),
     () => (step === '' ? null : step),
   )
-}
-
-function fail(message: string): never {
-  process.stderr.write(`${message}\n`)
-  process.exit(1)
 }

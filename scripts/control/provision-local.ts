@@ -4,7 +4,7 @@ import type { Secrets } from '../ops/secrets.ts'
 import type { SqlDatabase } from './d1-migrations.ts'
 import { regionPlace } from './regions.ts'
 
-export const LOCAL_TENANT = 'local'
+const LOCAL_TENANT = 'local'
 /** What English prose has with a vocabulary of 49,152 (SmolLM2); engines report their own measurement after one call. */
 const BYTES_PER_TOKEN_FIRST = 4
 

@@ -1,7 +1,7 @@
 /** `npm run demo`: three real programs at once on the running system, shown while they run and accounted for afterwards. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { parseArgs } from 'node:util'
+import { fail, readFlags } from '../cli/flags.ts'
 import { DATA_DIR_DEFAULT, dataDir } from '../ops/data-dir.ts'
 import { type DevJson, readDevJson } from '../ops/dev-json.ts'
 import { chat } from './chat.ts'
@@ -21,7 +21,17 @@ const HELP = `Runs three programs at once on the running system: a chat, a ReAct
 
 const WORK = { chat, react, tree }
 
-const flags = readFlags()
+const read = readFlags('demo', process.argv.slice(2), {
+  'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
+  json: { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+})
+if (!read.ok) fail(read.reason)
+const flags = read.values
+if (flags.help) {
+  console.log(HELP)
+  process.exit(0)
+}
 const place = dataDir(flags['data-dir'])
 const system = await readDevJson(place.devJson)
 if (system === null) fail(`Nothing runs on ${place.root}. Start it first: npm run up`)
@@ -58,26 +68,4 @@ async function demo({ url, apiKey, model, engine }: DevJson): Promise<ProgramRep
   console.log(`\n${reportTable(reports)}\n`)
   for (const { kind, answer, error } of reports) console.log(`${kind}: ${error ?? answer.replace(/\s+/g, ' ')}`)
   return reports
-}
-
-function readFlags() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
-        json: { type: 'string' },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    })
-    if (!values.help) return values
-    console.log(HELP)
-    process.exit(0)
-  } catch (error) {
-    return fail(`${(error as Error).message.split('. To specify')[0]}. \`npm run demo -- --help\` lists the flags`)
-  }
-}
-
-function fail(message: string): never {
-  process.stderr.write(`${message}\n`)
-  process.exit(1)
 }

@@ -24,7 +24,7 @@ const Call = z.object({
     z.object({ engine: z.string(), region: z.string(), reason: z.string().nullable(), state: z.string() }),
   ),
 })
-export type Call = z.infer<typeof Call>
+type Call = z.infer<typeof Call>
 
 const CallPage = z.object({ data: z.array(Call), next_cursor: z.string().nullable() })
 

@@ -4,7 +4,7 @@ import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
 /** No model that this system serves on one host is larger. */
-export const MODEL_BYTES_MAX = 200e9
+const MODEL_BYTES_MAX = 200e9
 const HEADERS_TIMEOUT_MS = 30_000
 /** A transfer that brings nothing for this long is given up. */
 const STALL_TIMEOUT_MS = 60_000

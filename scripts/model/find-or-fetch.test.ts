@@ -48,14 +48,15 @@ test('a file with another hash, another size or another format is refused', asyn
 
 test('the marker spares hashing only while size and modification time are those that were hashed', async () => {
   const file = modelFile()
-  await verifyFile(file, PIN)
+  const hashed_at = new Date(1_700_000_000_000)
+  utimesSync(file, hashed_at, hashed_at)
+  expect(await verifyFile(file, PIN)).toEqual({ ok: true })
   const changed = Buffer.from(GGUF)
   changed[500] = 8
-  const { mtime } = (await import('node:fs')).statSync(file)
   writeFileSync(file, changed)
-  utimesSync(file, mtime, mtime)
+  utimesSync(file, hashed_at, hashed_at)
   expect(await verifyFile(file, PIN)).toEqual({ ok: true })
-  utimesSync(file, mtime, new Date(mtime.getTime() + 2000))
+  utimesSync(file, hashed_at, new Date(1_700_000_002_000))
   expect(await verifyFile(file, PIN)).toMatchObject({ ok: false })
 })
 

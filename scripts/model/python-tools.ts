@@ -107,7 +107,7 @@ function lastLines(output: string): string {
   return (errors.length > 0 ? errors : lines).slice(-2).join(' ').slice(0, 500)
 }
 
-export async function filesUnder(folder: string): Promise<string[]> {
+async function filesUnder(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   return entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name))
 }

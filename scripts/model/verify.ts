@@ -29,7 +29,7 @@ export async function verifyFile(file: string, pin: Pin): Promise<Verdict> {
   return { ok: true }
 }
 
-export async function sha256OfFile(file: string): Promise<string> {
+async function sha256OfFile(file: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file), hash)
   return hash.digest('hex')

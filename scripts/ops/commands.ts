@@ -24,7 +24,7 @@ export interface Command {
   env: Record<string, string>
 }
 
-export function contextTokens(options: UpOptions): number {
+function contextTokens(options: UpOptions): number {
   return options.engine === 'emulated' ? EMULATED_CONTEXT_TOKENS : CONTEXT_TOKENS
 }
 

@@ -1,5 +1,5 @@
 /** Flags of the small commands: --data-dir, --help and a few switches. A wrong flag is refused. */
-import { parseArgs } from 'node:util'
+import { fail, readFlags } from '../cli/flags.ts'
 import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './data-dir.ts'
 
 export interface SmallFlags<Switch extends string> {
@@ -15,28 +15,19 @@ export function readDataDirFlags<Switch extends string>(
   argv: readonly string[] = process.argv.slice(2),
 ): SmallFlags<Switch> {
   const names = Object.keys(switches) as Switch[]
-  try {
-    const { values } = parseArgs({
-      args: [...argv],
-      options: {
-        'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
-        help: { type: 'boolean', short: 'h', default: false },
-        ...Object.fromEntries(names.map((name) => [name, { type: 'boolean' as const, default: false }])),
-      },
-    })
-    const given = values as Record<string, string | boolean | undefined>
-    if (given.help === true) {
-      console.log(helpText(command, purpose, switches))
-      process.exit(0)
-    }
-    const on = Object.fromEntries(names.map((name) => [name, given[name] === true])) as Record<Switch, boolean>
-    return { place: dataDir(String(given['data-dir'])), on }
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
-    process.stderr.write(`${message.split('. To specify')[0]}. \`npm run ${command} -- --help\` lists the flags\n`)
-    process.exit(1)
+  const flags = readFlags(command, argv, {
+    'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
+    help: { type: 'boolean', short: 'h', default: false },
+    ...Object.fromEntries(names.map((name) => [name, { type: 'boolean' as const, default: false }])),
+  })
+  if (!flags.ok) fail(flags.reason)
+  const given: Record<string, unknown> = flags.values
+  if (given.help === true) {
+    console.log(helpText(command, purpose, switches))
+    process.exit(0)
   }
+  const on = Object.fromEntries(names.map((name) => [name, given[name] === true])) as Record<Switch, boolean>
+  return { place: dataDir(String(given['data-dir'])), on }
 }
 
 function helpText(command: string, purpose: string, switches: Readonly<Record<string, string>>): string {

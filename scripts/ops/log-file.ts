@@ -3,7 +3,7 @@ import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 
-export const LOG_BYTES_MAX = 16 * 1024 * 1024
+const LOG_BYTES_MAX = 16 * 1024 * 1024
 const TAIL_BYTES_MAX = 8 * 1024
 
 export class LogFile {

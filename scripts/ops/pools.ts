@@ -14,7 +14,9 @@ const Engine = z.object({
   kv_used_tokens: z.number(),
   kv_capacity_tokens: z.number(),
 })
-const Pools = z.object({ data: z.array(z.object({ region: z.string(), model: z.string(), engines: z.array(Engine) })) })
+const Pools = z.object({
+  pools: z.array(z.object({ region: z.string(), model: z.string(), engines: z.array(Engine) })),
+})
 
 export type EngineRow = z.infer<typeof Engine> & { region: string; model: string }
 
@@ -30,7 +32,7 @@ export async function readEngines({ url, adminKey }: Pick<DevJson, 'url' | 'admi
     if (!response.ok) return { ok: false, reason: `/admin/v1/pools answered ${response.status}: ${text.slice(0, 200)}` }
     const parsed = Pools.safeParse(JSON.parse(text))
     if (!parsed.success) return { ok: false, reason: `/admin/v1/pools: ${z.prettifyError(parsed.error)}` }
-    const engines = parsed.data.data.flatMap(({ region, model, engines }) =>
+    const engines = parsed.data.pools.flatMap(({ region, model, engines }) =>
       engines.map((engine) => ({ ...engine, region, model })),
     )
     return { ok: true, engines }

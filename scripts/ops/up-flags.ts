@@ -1,6 +1,7 @@
 /** Flags of `npm run up`. A wrong one is refused with what would be right; nothing is guessed. */
-import { parseArgs } from 'node:util'
+
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
+import { readFlags } from '../cli/flags.ts'
 import { DATA_DIR_DEFAULT } from './data-dir.ts'
 
 export interface UpOptions {
@@ -45,8 +46,9 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --help`
 
 export function parseUpFlags(argv: readonly string[]): FlagVerdict {
-  const values = readFlags(argv)
-  if (typeof values === 'string') return refuse(`${values}. \`npm run up -- --help\` lists the flags`)
+  const flags = readFlags('up', argv, FLAGS)
+  if (!flags.ok) return refuse(flags.reason)
+  const { values } = flags
   if (values.help) return { status: 'help' }
   const port = wholeNumber('--port', values.port, 1, 65_535)
   const enginesPerRegion = wholeNumber('--engines-per-region', values['engines-per-region'], 1, ENGINES_PER_REGION_MAX)
@@ -81,30 +83,19 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   }
 }
 
-function readFlags(argv: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...argv],
-      options: {
-        port: { type: 'string', default: '8787' },
-        regions: { type: 'string', default: 'us-east,eu-west' },
-        'engines-per-region': { type: 'string', default: '1' },
-        engine: { type: 'string', default: 'embedded' },
-        model: { type: 'string' },
-        policy: { type: 'string', default: 'plas' },
-        'region-rtt-ms': { type: 'string', default: '80' },
-        'program-stale-after-s': { type: 'string', default: '1800' },
-        'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
-        detach: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    }).values
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (code?.startsWith('ERR_PARSE_ARGS')) return message.split('. To specify')[0] as string
-    throw error
-  }
-}
+const FLAGS = {
+  port: { type: 'string', default: '8787' },
+  regions: { type: 'string', default: 'us-east,eu-west' },
+  'engines-per-region': { type: 'string', default: '1' },
+  engine: { type: 'string', default: 'embedded' },
+  model: { type: 'string' },
+  policy: { type: 'string', default: 'plas' },
+  'region-rtt-ms': { type: 'string', default: '80' },
+  'program-stale-after-s': { type: 'string', default: '1800' },
+  'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
+  detach: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
 
 /** The number, or what is wrong with it. */
 function wholeNumber(flag: string, text: string, min: number, max: number): number | string {
