@@ -2,6 +2,15 @@
 import type { ApiErrorFields } from '../api/errors.ts'
 
 export const BODY_BYTES_MAX = 4 * 1024 * 1024
+/** Levels of arrays and objects. Parsers take any depth; what copies or writes a value again recurses and dies of it. */
+export const NESTING_MAX = 128
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
 
 export type BodyRead =
   | { status: 'read'; body: Readonly<Record<string, unknown>>; bytes: number }
@@ -44,9 +53,11 @@ async function readBytes(stream: ReadableStream<Uint8Array>, bytes_max: number):
 function parseObject(bytes: Uint8Array): BodyRead {
   let body: unknown
   try {
-    body = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes))
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes)
+    if (nestsDeeperThan(text, NESTING_MAX)) return malformed(`The body is nested deeper than ${NESTING_MAX} levels.`)
+    body = JSON.parse(text)
   } catch (error) {
-    if (error instanceof SyntaxError) return malformed(`The body is not valid JSON${positionOf(error.message)}.`)
+    if (error instanceof SyntaxError) return malformed(`The body is not valid JSON: ${error.message}.`)
     if (error instanceof TypeError) return malformed('The body is not valid UTF-8.')
     throw error
   }
@@ -56,10 +67,22 @@ function parseObject(bytes: Uint8Array): BodyRead {
   return { status: 'read', body: body as Record<string, unknown>, bytes: bytes.length }
 }
 
-/** V8 names the position in most of its messages; the rest of them quotes the body and is not repeated. */
-function positionOf(message: string): string {
-  const position = /at position (\d+)/.exec(message)?.[1]
-  return position === undefined ? ' (it ends too early or is empty)' : ` (at position ${position})`
+/** Looks at brackets outside of strings; on text that is no JSON any answer will do, since parsing refuses it. */
+function nestsDeeperThan(text: string, levels_max: number): boolean {
+  let levels = 0
+  let isString = false
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text.charCodeAt(at)
+    if (isString) {
+      if (char === BACKSLASH) at += 1
+      else if (char === QUOTE) isString = false
+    } else if (char === QUOTE) isString = true
+    else if (char === OPEN_BRACKET || char === OPEN_BRACE) {
+      levels += 1
+      if (levels > levels_max) return true
+    } else if (char === CLOSE_BRACKET || char === CLOSE_BRACE) levels -= 1
+  }
+  return false
 }
 
 function malformed(message: string): BodyRead {

@@ -50,22 +50,11 @@ export function parseCall(dialect: Dialect, body: Readonly<Record<string, unknow
   }
 }
 
-export type Forwarded = { status: 'ready'; json: string } | { status: 'refused'; error: ApiErrorFields }
-
-/**
- * The body as an engine gets it: always a stream, with usage where the client asked for it or where we aggregate.
- * Nesting that overflows the serialiser's stack is the client's mistake.
- */
-export function forwardedBody(call: ParsedCall): Forwarded {
+/** The body as an engine gets it: always a stream, with usage where the client asked for it or where we aggregate. */
+export function forwardedBody(call: ParsedCall): string {
   const body: Record<string, unknown> = { ...call.body, stream: true }
   for (const field of DROPPED_FIELDS) delete body[field]
-  const options = call.body.stream_options as Record<string, unknown> | null | undefined
   if (!call.streaming) body.stream_options = { include_usage: true }
-  else if (options === null) delete body.stream_options
-  try {
-    return { status: 'ready', json: JSON.stringify(body) }
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    return { status: 'refused', error: { message: 'The body is nested too deeply.', code: 'invalid_json' } }
-  }
+  else if (body.stream_options === null) delete body.stream_options
+  return JSON.stringify(body)
 }

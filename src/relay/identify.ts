@@ -49,8 +49,6 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
   if (read.status === 'refused') return read
   const parsed = parseCall(dialect, read.body)
   if (parsed.status === 'refused') return refused(400, parsed.error)
-  const forwarded = forwardedBody(parsed.call)
-  if (forwarded.status === 'refused') return refused(400, forwarded.error)
   const identity = identifyProgram((name) => request.headers.get(name), parsed.call.metadata)
   if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
 
@@ -80,7 +78,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,
       prompt_tokens_estimate: estimatePromptTokens(promptBytes(body), measured ?? model.bytes_per_token),
-      forwarded: forwarded.json,
+      forwarded: forwardedBody(parsed.call),
       headers: request.headers,
       regions: near,
     },

@@ -84,7 +84,7 @@ async function collect(
     return await readWhole(served.head, reader, new Aggregate(dialect), silence_ms_max)
   } catch (error) {
     if (context.gone.aborted) return { status: 'cancelled' }
-    await reader.cancel(error).catch((second: unknown) => console.warn('relay: cancelling upstream failed', second))
+    await cancelQuietly(reader, error)
     return endedWith(faultOf(error))
   }
 }
@@ -109,6 +109,14 @@ async function readWhole(
     if (read.status === 'late') throw new AggregateFault(`it was silent for ${silence_ms_max} ms`)
     if (read.value.done) throw new AggregateFault('its stream ended too early')
     splitter.push(read.value.value)
+  }
+}
+
+async function cancelQuietly(reader: ReadableStreamDefaultReader<Uint8Array>, reason: unknown): Promise<void> {
+  try {
+    await reader.cancel(reason)
+  } catch {
+    // A stream that is broken already rejects with what broke it, and that is being told.
   }
 }
 

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import { BODY_BYTES_MAX, NESTING_MAX, readBody } from './body.ts'
+
+const post = (body: BodyInit, headers: Record<string, string> = {}): Request =>
+  new Request('http://x/', { method: 'POST', body, headers })
+
+/** A body whose length is not declared. */
+function streamed(bytes: number): Request {
+  let left = bytes
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => {
+      const piece = Math.min(left, 65_536)
+      left -= piece
+      if (piece === 0) controller.close()
+      else controller.enqueue(new Uint8Array(piece).fill(32))
+    },
+  })
+  return post(body)
+}
+
+describe('readBody', () => {
+  it('reads an object', async () => {
+    expect(await readBody(post('{"a":"ž"}'))).toEqual({ status: 'read', body: { a: 'ž' }, bytes: 10 })
+  })
+
+  it('takes a body of the bound and refuses one byte more', async () => {
+    const of = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`
+    expect((await readBody(post(of(BODY_BYTES_MAX)))).status).toBe('read')
+    expect(await readBody(post(of(BODY_BYTES_MAX + 1)))).toMatchObject({
+      status: 'refused',
+      http_status: 413,
+      error: { code: 'request_too_large' },
+    })
+  })
+
+  it('refuses a body over the bound that does not say its length', async () => {
+    expect(await readBody(streamed(BODY_BYTES_MAX + 1))).toMatchObject({ http_status: 413 })
+    expect(await readBody(streamed(BODY_BYTES_MAX))).toMatchObject({ http_status: 400 })
+  })
+
+  it('says where JSON breaks', async () => {
+    const read = await readBody(post('{"model": "m" "messages": []}'))
+    expect(read).toMatchObject({ http_status: 400, error: { code: 'invalid_json' } })
+    expect(read.status === 'refused' && read.error.message).toMatch(/position 14/)
+    expect(await readBody(post('{"model": '))).toMatchObject({ http_status: 400, error: { code: 'invalid_json' } })
+  })
+
+  it('takes nesting of the bound and refuses one level more; brackets in strings do not count', async () => {
+    const of = (levels: number) => `{"a":${'['.repeat(levels - 1)}"]\\"[{"${']'.repeat(levels - 1)}}`
+    expect((await readBody(post(of(NESTING_MAX)))).status).toBe('read')
+    expect(await readBody(post(of(NESTING_MAX + 1)))).toMatchObject({
+      http_status: 400,
+      error: { code: 'invalid_json' },
+    })
+    expect((await readBody(post(JSON.stringify({ a: '[{'.repeat(NESTING_MAX) })))).status).toBe('read')
+  })
+
+  it.each([['[]'], ['"x"'], ['null'], ['7'], ['']])('refuses %j, which is no object', async (text) => {
+    expect(await readBody(post(text))).toMatchObject({ http_status: 400, error: { code: 'invalid_json' } })
+  })
+
+  it('refuses what is not UTF-8, and no body', async () => {
+    const bytes = new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d])
+    expect(await readBody(post(bytes))).toMatchObject({
+      http_status: 400,
+      error: { message: 'The body is not valid UTF-8.' },
+    })
+    expect(await readBody(new Request('http://x/', { method: 'POST' }))).toMatchObject({ http_status: 400 })
+  })
+})

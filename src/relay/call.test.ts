@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest'
+import { DROPPED_FIELDS, forwardedBody, type ParsedCall, parseCall } from './call.ts'
+import { METADATA_KEYS_MAX } from './dialect-schemas.ts'
+
+const good = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
+
+function parsed(dialect: 'chat' | 'completions', body: Record<string, unknown>): ParsedCall {
+  const result = parseCall(dialect, body)
+  if (result.status === 'refused') throw new Error(result.error.message)
+  return result.call
+}
+
+function forwarded(body: Record<string, unknown>): Record<string, unknown> {
+  return JSON.parse(forwardedBody(parsed('chat', body))) as Record<string, unknown>
+}
+
+describe('parseCall', () => {
+  it.each<[object, string]>([
+    [{ messages: good.messages }, 'model'],
+    [{ ...good, model: 7 }, 'model'],
+    [{ ...good, model: '' }, 'model'],
+    [{ model: 'm' }, 'messages'],
+    [{ ...good, messages: 'hi' }, 'messages'],
+    [{ ...good, messages: [] }, 'messages'],
+    [{ ...good, messages: [{ role: 'wizard', content: 'x' }] }, 'messages[0].role'],
+    [{ ...good, messages: [{ role: 'user', content: 7 }] }, 'messages[0].content'],
+    [{ ...good, messages: [{ role: 'user', content: [{ text: 'x' }] }] }, 'messages[0].content[0].type'],
+    [{ ...good, temperature: 'hot' }, 'temperature'],
+    [{ ...good, temperature: 2.1 }, 'temperature'],
+    [{ ...good, max_tokens: -1 }, 'max_tokens'],
+    [{ ...good, max_completion_tokens: 1.5 }, 'max_completion_tokens'],
+    [{ ...good, stream: 'yes' }, 'stream'],
+    [{ ...good, stream_options: { include_usage: 1 } }, 'stream_options.include_usage'],
+    [{ ...good, stop: [1] }, 'stop[0]'],
+    [{ ...good, metadata: { a: 1 } }, 'metadata.a'],
+  ])('names the field of %j', (body, param) => {
+    const result = parseCall('chat', body as Record<string, unknown>)
+    expect(result).toMatchObject({ status: 'refused', error: { param } })
+  })
+
+  it.each<[unknown, boolean]>([
+    ['once', true],
+    [['a', 'b'], true],
+    [[1, 2], true],
+    [[[1], [2]], true],
+    [[], false],
+    [7, false],
+    [undefined, false],
+  ])('a completions prompt %j is accepted: %j', (prompt, accepted) => {
+    expect(parseCall('completions', { model: 'm', prompt }).status).toBe(accepted ? 'parsed' : 'refused')
+  })
+
+  it('takes null for absent, and passes fields that it does not know', () => {
+    const call = parsed('chat', { ...good, stream: null, max_tokens: null, metadata: null, frobnicate: 1 })
+    expect(call).toMatchObject({ model: 'm', streaming: false, metadata: null })
+    expect(forwarded({ ...good, frobnicate: 1 }).frobnicate).toBe(1)
+  })
+
+  it('takes as much metadata as OpenAI does and no more', () => {
+    const of = (keys: number) => Object.fromEntries(Array.from({ length: keys }, (_, key) => [`k${key}`, 'v']))
+    expect(parseCall('chat', { ...good, metadata: of(METADATA_KEYS_MAX) }).status).toBe('parsed')
+    expect(parseCall('chat', { ...good, metadata: of(METADATA_KEYS_MAX + 1) })).toMatchObject({
+      error: { param: 'metadata' },
+    })
+    expect(parseCall('chat', { ...good, metadata: { ['k'.repeat(65)]: 'v' } }).status).toBe('refused')
+    expect(parseCall('chat', { ...good, metadata: { k: 'v'.repeat(513) } }).status).toBe('refused')
+  })
+})
+
+describe('forwardedBody', () => {
+  it('drops every field with which a client could steer scheduling or caching', () => {
+    const steering = Object.fromEntries(DROPPED_FIELDS.map((field) => [field, 1]))
+    const body = forwarded({ ...good, ...steering, temperature: 0.5 })
+    for (const field of DROPPED_FIELDS) expect(body).not.toHaveProperty(field)
+    expect(body.temperature).toBe(0.5)
+  })
+
+  it('always streams; usage comes where the client asked for it or we aggregate', () => {
+    expect(forwarded(good)).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+    expect(forwarded({ ...good, stream: true })).not.toHaveProperty('stream_options')
+    expect(forwarded({ ...good, stream: true, stream_options: null })).not.toHaveProperty('stream_options')
+    expect(forwarded({ ...good, stream: true, stream_options: { include_usage: false } }).stream_options).toEqual({
+      include_usage: false,
+    })
+  })
+})

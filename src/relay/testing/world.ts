@@ -1,0 +1,213 @@
+/** A world for one call: scripted engines in place of the network, and actors that can be slow, broken or full. */
+import type { AdmitReply, LeaseReply, PoolRpc, ProgramRpc, TenantRpc } from '../../actors/contracts.ts'
+import type { EngineSnapshot, PoolSnapshot } from '../../core/pool-types.ts'
+import type { Catalogue } from '../../store/catalogue.ts'
+import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
+import { PoolMemory } from '../pool-memory.ts'
+
+export type Engine = (request: Request) => Response | Promise<Response>
+
+/** What was said to actors, in order. */
+export interface Said {
+  to: 'program' | 'pool' | 'tenant'
+  method: string
+  argument: unknown
+}
+
+export interface World {
+  deps: RelayDeps
+  said: Said[]
+  saidTo(method: string): unknown[]
+  /** Everything handed to waitUntil has ended. */
+  settled(): Promise<void>
+  reports: string[]
+}
+
+export interface WorldOptions {
+  /** By engine id; each engine has an agent of its own at http://<engine>.test. */
+  engines?: Readonly<Record<string, Engine>>
+  program?: Partial<ProgramRpc>
+  pool?: Partial<PoolRpc>
+  tenant?: Partial<TenantRpc>
+  times?: Partial<RelayTimes>
+  pools?: PoolMemory
+  regions?: readonly string[]
+  deps?: Partial<RelayDeps>
+}
+
+export const MODEL = 'm'
+export const ADMITTED: AdmitReply = {
+  status: 'admitted',
+  run: 'run-1',
+  thread: 'thread-1',
+  class: 'app:x',
+  attained_service_us: 5,
+  critical_path_us: 3,
+  wait_us: 2,
+  pin: null,
+}
+
+export function catalogueOf(regions: readonly string[]): Catalogue {
+  const model = { id: MODEL, ordering_service: 'modelled' as const, context_tokens_max: 4096, bytes_per_token: 4 }
+  return {
+    regions: regions.map((id, position) => ({ id, position, location_hint: null, latitude: null, longitude: null })),
+    models: new Map([[MODEL, { ...model, created_at_ms: 1_700_000_000_000 }]]),
+  }
+}
+
+export function leaseOf(engine: string, snapshot: PoolSnapshot | null = null): LeaseReply {
+  const agent = `agent-${engine}`
+  const url = `http://${engine}.test`
+  const engineOf = { agent, engine, epoch: 'epoch-1', url, reason: 'least_used' as const, pin: false }
+  return { status: 'leased', ...engineOf, speed_factor: 1, load: 0, snapshot }
+}
+
+export function snapshotOf(engines: readonly string[], region = 'near'): PoolSnapshot {
+  const idle = { state: 'ready' as const, kind: 'embedded', epoch: 'epoch-1', waiting: 0, running: 0, queued_tokens: 0 }
+  const size = { seats: 4, kv_used_tokens: 0, kv_capacity_tokens: 8192, context_tokens_max: 4096 }
+  const rest = { leases_since_report: 0, speed_factor: 1, prefill_tokens_per_s: null, last_report_ms: 0 }
+  const listed = engines.map((engine): EngineSnapshot => {
+    return { engine, agent: `agent-${engine}`, url: `http://${engine}.test`, ...idle, ...size, ...rest }
+  })
+  return { region, model: MODEL, version: 1, taken_at_ms: 0, bytes_per_token: null, engines: listed }
+}
+
+export function world(options: WorldOptions = {}): World {
+  const said: Said[] = []
+  const waiting: Promise<unknown>[] = []
+  const reports: string[] = []
+  const engines = options.engines ?? {}
+  let ids = 0
+  const record = <R extends object>(to: Said['to'], rpc: R): R =>
+    new Proxy(rpc, {
+      get: (target, method) => async (argument: unknown) => {
+        said.push({ to, method: String(method), argument })
+        return (Reflect.get(target, method) as (argument: unknown) => Promise<unknown>)(argument)
+      },
+    })
+  const program = {
+    admit: async () => ADMITTED,
+    leaseOpened: async () => {},
+    leaseLost: async () => {},
+    callEnded: async () => {},
+    ...options.program,
+  } as unknown as ProgramRpc
+  const pool = {
+    lease: async ({ excluded_engines }: { excluded_engines: readonly string[] }): Promise<LeaseReply> => {
+      const engine = Object.keys(engines).find((id) => !excluded_engines.includes(id))
+      return engine === undefined ? { status: 'none', retry_after_s: 5, snapshot: null } : leaseOf(engine)
+    },
+    release: async () => {},
+    ...options.pool,
+  } as unknown as PoolRpc
+  const tenant = { medianService: async () => ({ attained_service_us: 77 }), ...options.tenant } as unknown as TenantRpc
+  const deps: RelayDeps = {
+    authenticate: async () => ({ status: 'tenant', identity: { tenant: 't', weight: 1 } }),
+    catalogue: async () => catalogueOf(options.regions ?? ['near']),
+    program: () => record('program', program),
+    pool: () => record('pool', pool),
+    tenant: () => record('tenant', tenant),
+    pools: options.pools ?? new PoolMemory(),
+    fetch: async (input, init) => {
+      const request = new Request(input as string, init as RequestInit)
+      const engine = engines[new URL(request.url).hostname.replace('.test', '')]
+      if (engine === undefined) throw new Error('Network connection lost.')
+      return engine(request)
+    },
+    now: () => Date.now(),
+    newId: () => {
+      ids += 1
+      return `id-${ids}`
+    },
+    waitUntil: (work) => {
+      waiting.push(work)
+    },
+    report: (event) => {
+      reports.push(event)
+    },
+    ticket_secret: 'secret',
+    region_rtt_ms: 0,
+    times: { ...RELAY_TIMES, ...options.times },
+    ...options.deps,
+  }
+  const settled = async (): Promise<void> => {
+    // What is waited for may hand over more.
+    for (let done = 0; done < waiting.length; done += 1) await waiting[done]
+  }
+  return {
+    deps,
+    said,
+    saidTo: (method) => said.filter((one) => one.method === method).map((one) => one.argument),
+    settled,
+    reports,
+  }
+}
+
+const encoder = new TextEncoder()
+
+/** An event stream that a test writes step by step. */
+export class Script {
+  readonly response: Response
+  readonly #controller: ReadableStreamDefaultController<Uint8Array>
+  cancelled = false
+
+  constructor() {
+    let controller: ReadableStreamDefaultController<Uint8Array> | null = null
+    const body = new ReadableStream<Uint8Array>({
+      start: (given) => {
+        controller = given
+      },
+      cancel: () => {
+        this.cancelled = true
+      },
+    })
+    if (controller === null) throw new Error('start is called at once')
+    this.#controller = controller
+    this.response = new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+  }
+
+  write(text: string): this {
+    this.#controller.enqueue(encoder.encode(text))
+    return this
+  }
+
+  chunk(chunk: object): this {
+    return this.write(`data: ${JSON.stringify(chunk)}\n\n`)
+  }
+
+  end(): this {
+    this.#controller.close()
+    return this
+  }
+
+  break(): this {
+    this.#controller.error(new Error('Network connection lost.'))
+    return this
+  }
+}
+
+export function delta(content: string): object {
+  return {
+    id: 'c',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: MODEL,
+    choices: [{ index: 0, delta: { content } }],
+  }
+}
+
+export function answering(text: string): Engine {
+  return () => new Script().write(': accepted\n\n').chunk(delta(text)).write('data: [DONE]\n\n').end().response
+}
+
+export function failing(error: { code: string; status?: number; retryable?: boolean }, http_status = 503): Engine {
+  const { code, status = 503, retryable = true } = error
+  const body = { error: { message: code, type: 'server_error', param: null, code }, status, retryable }
+  return () => Response.json(body, { status: http_status })
+}
+
+export function chat(body: object = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Request {
+  const call = { model: MODEL, messages: [{ role: 'user', content: 'hi' }], ...body }
+  const init = { method: 'POST', body: JSON.stringify(call), headers, ...(signal === undefined ? {} : { signal }) }
+  return new Request('http://switchyard.test/v1/chat/completions', init)
+}
