@@ -1,0 +1,319 @@
+/** Links of agents over real WebSockets, and what the pool leases because of them. */
+import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
+import { env, exports } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { LeaseRequest } from '../../src/actors/contracts.ts'
+import { LINKS_MAX } from '../../src/actors/pool.ts'
+import { AGENT_HEADER } from '../../src/actors/pool-links.ts'
+import { poolActor, poolStub } from '../../src/actors/stubs.ts'
+import { AGENTS_PER_POOL_MAX } from '../../src/core/balancer.ts'
+import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX } from '../../src/protocol/index.ts'
+import {
+  helloOf,
+  KEY_A,
+  MODEL,
+  ORIGIN,
+  openCall,
+  provision,
+  request,
+  statusOf,
+  TOKEN_EAST,
+  TOKEN_WEST,
+} from './fixtures.ts'
+
+const EAST = { id: 'us-east', location_hint: 'enam' }
+
+beforeAll(provision)
+
+let links: Link[] = []
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const link of links) link.socket.close(1000)
+  links = []
+  await expect.poll(async () => (await pool().describe(Date.now())).engines).toEqual([])
+})
+
+describe('the handshake', () => {
+  it('answers hello with the agent’s ticket key and the offset of its clock', async () => {
+    const link = await connect()
+    link.send(helloOf({ now_ms: Date.now() - 5_000 }))
+    const welcome = await link.message()
+    const key = await deriveTicketKey(env.TICKET_SECRET, '1', 'agent-east')
+    const expected = btoa(String.fromCharCode(...key))
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
+      .replaceAll('=', '')
+    expect(welcome).toMatchObject({ type: 'welcome', protocol: 1, ticket_keys: [{ kid: '1', key: expected }] })
+    expect(welcome.clock_offset_ms).toBeGreaterThanOrEqual(5_000)
+    expect((await pool().describe(Date.now())).engines).toMatchObject([{ engine: 'agent-east-e0', state: 'ready' }])
+  })
+
+  it.each([
+    ['a version that is too new', { ...helloOf(), protocol: { min: 2, max: 3 } }, CLOSE.protocol_version],
+    ['a version that is too old', { ...helloOf(), protocol: { min: 0, max: 0 } }, CLOSE.protocol_version],
+    [
+      'a hello of another shape in a version that we do not speak',
+      { type: 'hello', protocol: { min: 9, max: 9 } },
+      CLOSE.protocol_version,
+    ],
+    ['a hello of another shape', { type: 'hello', protocol: { min: 1, max: 1 } }, CLOSE.malformed],
+    ['another agent’s hello', helloOf({ agent: 'agent-west' }), CLOSE.unauthorised],
+    ['a hello for another pool', helloOf({ region: 'eu-west' }), CLOSE.malformed],
+    ['a status before hello', statusOf(0), CLOSE.malformed],
+    ['something else', { type: 'drain', engines: [] }, CLOSE.malformed],
+  ])('closes on %s', async (_, message, code) => {
+    const link = await connect()
+    link.send(message)
+    expect(await link.closed()).toBe(code)
+  })
+
+  it('speaks the highest version that both know', async () => {
+    const link = await joined(helloOf({ protocol: { min: 0, max: 7 } }))
+    expect(link.welcome.protocol).toBe(1)
+  })
+
+  it('takes a frame at the bound and closes on one past it', async () => {
+    const link = await connect()
+    const hello = JSON.stringify(helloOf())
+    link.socket.send(hello + ' '.repeat(FRAME_BYTES_MAX - hello.length))
+    expect((await link.message()).type).toBe('welcome')
+    link.socket.send(hello + ' '.repeat(FRAME_BYTES_MAX - hello.length + 1))
+    expect(await link.closed()).toBe(CLOSE.malformed)
+  })
+})
+
+describe('authorisation', () => {
+  const upgrade = { upgrade: 'websocket' }
+  it.each([
+    ['no token', 'us-east', MODEL, upgrade, 401],
+    ['an unknown token', 'us-east', MODEL, { ...upgrade, authorization: `Bearer sya-${'x'.repeat(40)}` }, 401],
+    ['an API key', 'us-east', MODEL, { ...upgrade, authorization: `Bearer ${KEY_A}` }, 401],
+    ['another region', 'eu-west', MODEL, { ...upgrade, authorization: `Bearer ${TOKEN_EAST}` }, 403],
+    ['an unknown model', 'us-east', 'nope', { ...upgrade, authorization: `Bearer ${TOKEN_EAST}` }, 404],
+    ['no upgrade', 'us-east', MODEL, { authorization: `Bearer ${TOKEN_EAST}` }, 426],
+    ['an id with a control character', 'us-east', '%0A', { ...upgrade, authorization: `Bearer ${TOKEN_EAST}` }, 400],
+  ])('refuses a link with %s', async (_, region, model, headers, status) => {
+    const path = `${ORIGIN}/agents/v1/link?region=${region}&model=${model}`
+    const response = await exports.default.fetch(new Request(path, { headers: headers as Record<string, string> }))
+    expect(response.status).toBe(status)
+    expect(await response.json()).toHaveProperty('error.code')
+  })
+
+  it('lets no agent take the place of another by a header of its own', async () => {
+    const link = await connect(TOKEN_WEST, 'eu-west', { [AGENT_HEADER]: 'agent-east' })
+    link.send(helloOf({ region: 'eu-west' }))
+    expect(await link.closed()).toBe(CLOSE.unauthorised)
+  })
+})
+
+describe('leasing', () => {
+  it('has nothing to lease without an agent', async () => {
+    expect(await pool().lease(leaseRequest('lease-0'))).toMatchObject({ status: 'none', snapshot: { engines: [] } })
+  })
+
+  it('leases from the engines of a linked agent, and sends its snapshot only when it changed', async () => {
+    const { link } = await joined()
+    const first = await pool().lease(leaseRequest('lease-0'))
+    expect(first).toMatchObject({ status: 'leased', agent: 'agent-east', engine: 'agent-east-e0', epoch: 'epoch-1' })
+    const version = first.snapshot?.version ?? null
+    expect(await pool().lease({ ...leaseRequest('lease-1'), snapshot_version: version })).toMatchObject({
+      snapshot: null,
+    })
+    link.send(statusOf(0, { state: 'draining' }))
+    await expect.poll(async () => (await pool().lease(leaseRequest('lease-2'))).status).toBe('none')
+    const changed = await pool().lease({ ...leaseRequest('lease-3'), snapshot_version: version })
+    expect(changed.snapshot?.engines).toMatchObject([{ state: 'draining' }])
+  })
+
+  it('counts leases until a report has seen them, or they are taken back', async () => {
+    const { link } = await joined()
+    for (let i = 0; i < 4; i++) await pool().lease(leaseRequest(`lease-${i}`))
+    expect(await sinceReport()).toBe(4)
+    await pool().release('lease-0')
+    expect(await sinceReport()).toBe(3)
+    link.send(statusOf(0, { running: 2, leases_seen: ['lease-1', 'lease-2'] }))
+    await expect.poll(sinceReport).toBe(1)
+  })
+
+  it('leases nothing from an engine that missed its reports', async () => {
+    await joined()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_001 })
+    expect(await pool().lease(leaseRequest('lease-0'))).toMatchObject({ status: 'none' })
+    expect((await pool().describe(0)).engines).toMatchObject([{ state: 'silent' }])
+  })
+
+  it('leases nothing more once the link is gone', async () => {
+    const { link } = await joined()
+    link.socket.close(1000)
+    await expect.poll(async () => (await pool().lease(leaseRequest('lease-0'))).status).toBe('none')
+  })
+
+  it('drops a report that was overtaken', async () => {
+    const { link } = await joined()
+    link.send(statusOf(5, { waiting: 5 }))
+    link.send(statusOf(4, { waiting: 4 }))
+    link.send(helloOf({ now_ms: 0 }))
+    await link.message()
+    link.send(statusOf(0, { waiting: 1 }))
+    await expect.poll(async () => (await pool().describe(0)).engines[0]?.waiting).toBe(1)
+  })
+})
+
+describe('a second link of one agent', () => {
+  it('replaces the first, whose end and whose words count no more', async () => {
+    const first = await joined()
+    const second = await joined()
+    expect(await first.link.closed()).toBe(CLOSE.replaced)
+    second.link.send(statusOf(0, { waiting: 3 }))
+    await expect.poll(async () => (await pool().describe(0)).engines[0]?.waiting).toBe(3)
+    expect((await pool().lease(leaseRequest('lease-0'))).status).toBe('leased')
+  })
+})
+
+describe('hibernation', () => {
+  it('keeps links, engines and their last report', async () => {
+    const { link } = await joined()
+    link.send(statusOf(3, { waiting: 2, running: 4, leases_seen: [] }))
+    await expect.poll(async () => (await pool().describe(0)).engines[0]?.waiting).toBe(2)
+    const before = (await pool().describe(0)).version
+    await evictDurableObject(poolStub(env, EAST, MODEL))
+    const after = await pool().describe(0)
+    expect(after.engines).toMatchObject([{ engine: 'agent-east-e0', waiting: 2, running: 4, state: 'ready' }])
+    expect(after.version).not.toBe(before)
+    link.send(statusOf(4, { waiting: 7 }))
+    await expect.poll(async () => (await pool().describe(0)).engines[0]?.waiting).toBe(7)
+    await pool().cancel([{ lease: 'lease-0', agent: 'agent-east' }])
+    expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-0'] })
+  })
+
+  it('takes a report of the largest agent', async () => {
+    const { link } = await joined()
+    const engines = Array.from({ length: 64 }, (_, i) => ({ ...statusOf(0).engines[0], id: `${'e'.repeat(100)}-${i}` }))
+    link.send({ type: 'status', seq: 1, engines })
+    link.send(statusOf(2, { waiting: 1 }))
+    await expect.poll(async () => (await pool().describe(0)).engines[0]?.waiting).toBe(1)
+  })
+})
+
+describe('a member without a link after a restart', () => {
+  it('is leased to for a moment, and dropped by the alarm if it does not come back', async () => {
+    await joined()
+    await abortAllDurableObjects()
+    expect((await pool().lease(leaseRequest('lease-0'))).status).toBe('leased')
+    const stub = poolStub(env, EAST, MODEL)
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    expect((await pool().lease(leaseRequest('lease-1'))).status).toBe('none')
+    await runInDurableObject(stub, (instance: { alarm(): Promise<void> }) => instance.alarm())
+    expect((await pool().describe(0)).engines).toEqual([])
+  })
+
+  it('stays if it came back', async () => {
+    await joined()
+    await abortAllDurableObjects()
+    await pool().describe(0)
+    await joined()
+    await runDurableObjectAlarm(poolStub(env, EAST, MODEL))
+    expect((await pool().lease(leaseRequest('lease-0'))).status).toBe('leased')
+  })
+})
+
+describe('bounds', () => {
+  it(`holds ${LINKS_MAX} links and refuses one more`, async () => {
+    const region = { id: 'crowded', location_hint: null }
+    const open = () => {
+      const headers = { upgrade: 'websocket', [AGENT_HEADER]: 'agent-east' }
+      return poolStub(env, region, MODEL).fetch('https://pool/link', { headers })
+    }
+    const opened = await Promise.all(Array.from({ length: LINKS_MAX }, open))
+    expect(opened.every(({ status }) => status === 101)).toBe(true)
+    expect((await open()).status).toBe(503)
+  })
+
+  it(`has room for ${AGENTS_PER_POOL_MAX} agents and sends one more away`, async () => {
+    const region = { id: 'full', location_hint: null }
+    const join = async (i: number) => {
+      const headers = { upgrade: 'websocket', [AGENT_HEADER]: `agent-${i}` }
+      const response = await poolStub(env, region, MODEL).fetch('https://pool/link', { headers })
+      const link = new Link(response.webSocket as WebSocket)
+      link.send(helloOf({ agent: `agent-${i}`, region: 'full' }))
+      return link
+    }
+    for (let i = 0; i < AGENTS_PER_POOL_MAX; i++) expect((await (await join(i)).message()).type).toBe('welcome')
+    expect(await (await join(AGENTS_PER_POOL_MAX)).closed()).toBe(1013)
+  })
+})
+
+it('cancels a program’s open calls on their engine when it is ended', async () => {
+  const { link } = await joined()
+  await openCall('cancelled', 'call-0')
+  await openCall('cancelled', 'call-1')
+  await request('DELETE', '/v1/programs/cancelled', KEY_A)
+  expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-call-0', 'lease-call-1'] })
+})
+
+interface Message {
+  type: string
+  [field: string]: unknown
+}
+
+class Link {
+  readonly socket: WebSocket
+  private readonly received: Message[] = []
+  private closeCode: number | null = null
+
+  constructor(socket: WebSocket) {
+    this.socket = socket
+    socket.addEventListener('message', (event) => {
+      this.received.push(JSON.parse(event.data as string))
+    })
+    socket.addEventListener('close', (event) => {
+      this.closeCode = event.code
+    })
+    socket.accept()
+  }
+
+  send(message: unknown): void {
+    this.socket.send(JSON.stringify(message))
+  }
+
+  async message(): Promise<Message> {
+    await expect.poll(() => this.received.length).toBeGreaterThan(0)
+    return this.received.shift() as Message
+  }
+
+  async closed(): Promise<number | null> {
+    await expect.poll(() => this.closeCode).not.toBeNull()
+    return this.closeCode
+  }
+}
+
+async function connect(token = TOKEN_EAST, region = 'us-east', more: Record<string, string> = {}): Promise<Link> {
+  const headers = { upgrade: 'websocket', authorization: `Bearer ${token}`, ...more }
+  const path = `${ORIGIN}/agents/v1/link?region=${region}&model=${MODEL}`
+  const response = await exports.default.fetch(new Request(path, { headers }))
+  expect(response.status).toBe(101)
+  const link = new Link(response.webSocket as WebSocket)
+  links.push(link)
+  return link
+}
+
+async function joined(hello = helloOf()): Promise<{ link: Link; welcome: Message }> {
+  const link = await connect()
+  link.send(hello)
+  return { link, welcome: await link.message() }
+}
+
+function pool() {
+  return poolActor(env, EAST, MODEL)
+}
+
+async function sinceReport(): Promise<number | undefined> {
+  return (await pool().describe(0)).engines[0]?.leases_since_report
+}
+
+function leaseRequest(lease: string): LeaseRequest {
+  return {
+    ...{ call: 'call', lease, tenant: 'tenant-a', program: 'program', prompt_tokens_estimate: 10, pin: null },
+    ...{ excluded_engines: [], max_load: null, snapshot_version: null, now_ms: Date.now() },
+  }
+}

@@ -1,0 +1,168 @@
+/** The store: caches at their bounds, provisioning twice, and an archive larger than one statement. */
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { LeaseRow } from '../../src/core/process-table.ts'
+import { ProgramEntry } from '../../src/core/process-table.ts'
+import { archivedCalls, archivedProgram, archivedRun, archiveRun } from '../../src/store/archive.ts'
+import { ROWS_PER_STATEMENT_MAX } from '../../src/store/bulk-upsert.ts'
+import {
+  CACHE_ABSENT_ENTRIES_MAX,
+  CACHE_ABSENT_TTL_MS,
+  CACHE_ENTRIES_MAX,
+  CACHE_TTL_MS,
+  IsolateCache,
+} from '../../src/store/isolate-cache.ts'
+import { bearer, CREDENTIAL_CHARS_MAX, newSecret, secretsEqual } from '../../src/store/secrets.ts'
+import { MODEL, provision, recordOf } from './fixtures.ts'
+
+beforeAll(provision)
+
+describe('the isolate’s cache', () => {
+  it('asks again only when an entry is too old, sooner for what is absent', async () => {
+    const cache = new IsolateCache<number>()
+    let asked = 0
+    const load = (value: number | null) => async () => {
+      asked += 1
+      return value
+    }
+    await cache.get('a', 0, load(1))
+    expect(await cache.get('a', CACHE_TTL_MS - 1, load(2))).toBe(1)
+    expect(await cache.get('a', CACHE_TTL_MS, load(2))).toBe(2)
+    await cache.get('b', 0, load(null))
+    expect(await cache.get('b', CACHE_ABSENT_TTL_MS - 1, load(3))).toBeNull()
+    expect(await cache.get('b', CACHE_ABSENT_TTL_MS, load(3))).toBe(3)
+    expect(asked).toBe(4)
+  })
+
+  it('is bounded, and guesses do not push out what is real', async () => {
+    const cache = new IsolateCache<number>()
+    await cache.get('real', 0, async () => 1)
+    for (let i = 0; i <= CACHE_ABSENT_ENTRIES_MAX; i++) await cache.get(`guess-${i}`, 0, async () => null)
+    expect(cache.sizes).toEqual({ present: 1, absent: CACHE_ABSENT_ENTRIES_MAX })
+    for (let i = 1; i < CACHE_ENTRIES_MAX; i++) await cache.get(`real-${i}`, 0, async () => i)
+    expect(await cache.get('real', 1, async () => 2)).toBe(1)
+    await cache.get('one-more', 0, async () => 1)
+    expect(cache.sizes.present).toBe(CACHE_ENTRIES_MAX)
+    expect(await cache.get('real', 1, async () => 2)).toBe(2)
+  })
+
+  it('remembers nothing of a load that failed', async () => {
+    const cache = new IsolateCache<number>()
+    const down = async () => {
+      throw new Error('D1 is down')
+    }
+    await expect(cache.get('a', 0, down)).rejects.toThrow('D1 is down')
+    expect(await cache.get('a', 0, async () => 1)).toBe(1)
+  })
+})
+
+describe('secrets', () => {
+  it('are long, random and of base62', () => {
+    const secrets = new Set(Array.from({ length: 100 }, () => newSecret('sk-sy-')))
+    expect(secrets.size).toBe(100)
+    for (const secret of secrets) expect(secret).toMatch(/^sk-sy-[0-9A-Za-z]{40}$/)
+  })
+
+  it('are compared whole', async () => {
+    expect(await secretsEqual('one', 'one')).toBe(true)
+    expect(await secretsEqual('one', 'onf')).toBe(false)
+    expect(await secretsEqual('one', '')).toBe(false)
+  })
+
+  it('are read from the header up to a bound', () => {
+    const of = (value: string) => bearer(new Headers({ authorization: value }))
+    expect(of('Bearer abc')).toBe('abc')
+    expect(of('bearer   abc')).toBe('abc')
+    expect(of('Basic abc')).toBeNull()
+    expect(of('Bearer a b')).toBeNull()
+    expect(of(`Bearer ${'x'.repeat(CREDENTIAL_CHARS_MAX)}`)).toHaveLength(CREDENTIAL_CHARS_MAX)
+    expect(of(`Bearer ${'x'.repeat(CREDENTIAL_CHARS_MAX + 1)}`)).toBeNull()
+  })
+})
+
+describe('provisioning', () => {
+  it('may run again, and does not bring a revoked key back', async () => {
+    await env.DB.prepare("UPDATE api_keys SET revoked_at_ms = 1 WHERE tenant = 'tenant-b'").run()
+    await provision()
+    const { results } = await env.DB.prepare('SELECT tenant, revoked_at_ms FROM api_keys ORDER BY tenant').all()
+    expect(results).toEqual([
+      { tenant: 'tenant-a', revoked_at_ms: null },
+      { tenant: 'tenant-b', revoked_at_ms: 1 },
+    ])
+  })
+})
+
+describe('the archive', () => {
+  const tenant = 'tenant-a'
+
+  it('holds a run of more rows than one statement takes, and gives it back as it was', async () => {
+    const entry = endedRun('large', 2 * ROWS_PER_STATEMENT_MAX + 1)
+    const rows = entry.rows()
+    await archiveRun(env.DB, rows, entry.summary(9_000))
+    await archiveRun(env.DB, rows, entry.summary(9_000))
+    const stored = await archivedRun(env.DB, { tenant, program: 'large', run: 'run-1' })
+    expect(stored?.program).toEqual(rows.program)
+    expect(stored?.calls).toEqual(rows.calls)
+    expect(byLease(stored?.leases ?? [])).toEqual(byLease(rows.leases))
+    expect(await archivedProgram(env.DB, tenant, 'large')).toEqual({ ...entry.summary(9_000), threads: [] })
+  })
+
+  it('never unsettles a lease: an older copy of a run changes no sum', async () => {
+    const older = endedRun('older', 1, false)
+    const newer = ProgramEntry.restore(older.rows())
+    newer.settle(recordOf('older', 'run-1', 'call-0'), 9_000)
+    await archiveRun(env.DB, newer.rows(), newer.summary(9_000))
+    await archiveRun(env.DB, older.rows(), older.summary(9_000))
+    const stored = await archivedRun(env.DB, { tenant, program: 'older', run: 'run-1' })
+    expect(stored?.leases).toMatchObject([{ state: 'settled', service_modelled_us: 1_000 }])
+  })
+
+  it('shows no other tenant’s run', async () => {
+    const key = { tenant: 'tenant-b', program: 'large', run: 'run-1' }
+    expect(await archivedRun(env.DB, key)).toBeNull()
+    expect(await archivedCalls(env.DB, key, null, 10)).toEqual({ calls: [], next: null })
+  })
+
+  it('takes no lease from another tenant', async () => {
+    const entry = endedRun('theirs', 1)
+    const rows = entry.rows()
+    await archiveRun(env.DB, rows, entry.summary(9_000))
+    const forged = { ...rows, program: { ...rows.program, tenant: 'tenant-b' } }
+    await archiveRun(env.DB, forged, { ...entry.summary(9_000), tenant: 'tenant-b' })
+    const { results } = await env.DB.prepare("SELECT tenant FROM ended_leases WHERE program = 'theirs'").all()
+    expect(results).toEqual([{ tenant }])
+  })
+
+  it('refuses a run that has not ended', async () => {
+    const entry = openRun('running')
+    await expect(archiveRun(env.DB, entry.rows(), entry.summary(0))).rejects.toThrow('before its end')
+  })
+})
+
+function openRun(program: string): ProgramEntry {
+  return ProgramEntry.open({
+    ...{ tenant: 'tenant-a', program, run: 'run-1', app: 'app', class: 'app:app', metadata: { a: 'b' } },
+    ...{ reading: 'modelled', now_ms: 1_000 },
+  })
+}
+
+function endedRun(program: string, calls: number, settled = true): ProgramEntry {
+  const entry = openRun(program)
+  for (let i = 0; i < calls; i++) {
+    const call = `call-${i}`
+    entry.admit({ call, thread: null, parents: i === 0 ? null : [`call-${i - 1}`], model: MODEL, now_ms: 2_000 + i })
+    entry.leaseOpened({
+      ...{ run: 'run-1', call, lease: `${program === 'older' ? '' : `${program}-`}lease-${call}`, agent: 'agent-east' },
+      ...{ engine: 'agent-east-e0', epoch: 'epoch-1', region: 'us-east', model: MODEL, reason: 'pin_created' },
+      ...{ speed_factor: 1.5, pin: true, now_ms: 2_000 + i },
+    })
+    const lease = `${program}-lease-${call}`
+    if (settled) entry.settle(recordOf(program, 'run-1', call, { lease, service_modelled_us: i }), 3_000 + i)
+  }
+  entry.end(8_000, 'explicit')
+  return entry
+}
+
+function byLease(leases: readonly LeaseRow[]): Map<string, LeaseRow> {
+  return new Map(leases.map((lease) => [lease.lease, lease]))
+}

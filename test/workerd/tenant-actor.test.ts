@@ -1,0 +1,98 @@
+/** TenantActor: pages that neither skip nor repeat, the median, and the index at its bound. */
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { describe, expect, it } from 'vitest'
+import type { ProgramListed } from '../../src/actors/contracts.ts'
+import { tenantActor } from '../../src/actors/stubs.ts'
+import { PROGRAMS_INDEXED_MAX, RUNNING_PAGE_MAX } from '../../src/actors/tenant.ts'
+
+const listed = (program: string, change: Partial<ProgramListed> = {}): ProgramListed => ({
+  ...{ program, run: 'run-1', app: null, started_at_ms: 1_000, last_arrival_ms: 1_000, open_calls: 0, calls: 1 },
+  service_us: 0,
+  ...change,
+})
+
+describe('the list of running programs', () => {
+  it('comes newest first in pages that neither skip nor repeat, programs of one millisecond included', async () => {
+    const tenant = tenantActor(env, 'paging')
+    const programs = Array.from({ length: 25 }, (_, i) => listed(`program-${i}`, { started_at_ms: Math.floor(i / 10) }))
+    for (const program of programs) await tenant.programFlushed(program)
+    await evictDurableObject(env.TENANT.getByName('paging'))
+    const seen: ProgramListed[] = []
+    let cursor: string | null = null
+    do {
+      const page: Awaited<ReturnType<typeof tenant.running>> = await tenant.running({ cursor, limit: 7 })
+      seen.push(...(page?.programs ?? []))
+      cursor = page?.next ?? null
+    } while (cursor !== null)
+    expect(seen).toHaveLength(25)
+    expect(new Set(seen.map(({ program }) => program)).size).toBe(25)
+    expect(seen.map(({ started_at_ms }) => started_at_ms)).toEqual(
+      seen.map((p) => p.started_at_ms).toSorted((a, b) => b - a),
+    )
+  })
+
+  it('is bounded in a page', async () => {
+    const tenant = tenantActor(env, 'page-bound')
+    for (let i = 0; i <= RUNNING_PAGE_MAX; i++) await tenant.programFlushed(listed(`program-${i}`))
+    expect((await tenant.running({ cursor: null, limit: 10_000 }))?.programs).toHaveLength(RUNNING_PAGE_MAX)
+  })
+
+  it('loses only the run that ended', async () => {
+    const tenant = tenantActor(env, 'runs')
+    await tenant.programFlushed(listed('reopened', { run: 'run-2' }))
+    await tenant.programEnded('reopened', 'run-1')
+    expect((await tenant.running({ cursor: null, limit: 10 }))?.programs).toHaveLength(1)
+    await tenant.programEnded('reopened', 'run-2')
+    expect((await tenant.running({ cursor: null, limit: 10 }))?.programs).toEqual([])
+  })
+
+  it.each(['abc', '!', '', 'W10', 'x'.repeat(2_000)])('refuses the cursor %s', async (cursor) => {
+    expect(await tenantActor(env, 'cursors').running({ cursor, limit: 10 })).toBeNull()
+  })
+
+  it('leaves out the longest-running program past its bound', async () => {
+    const tenant = tenantActor(env, 'full')
+    await tenant.programFlushed(listed('oldest', { started_at_ms: 1 }))
+    await runInDurableObject(env.TENANT.getByName('full'), (_, state) => {
+      state.storage.sql.exec(
+        `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, 0 FROM n`,
+        PROGRAMS_INDEXED_MAX,
+      )
+    })
+    await evictDurableObject(env.TENANT.getByName('full'))
+    await tenant.programFlushed(listed('oldest', { started_at_ms: 1, calls: 2 }))
+    expect(await indexed('full')).toEqual({ rows: PROGRAMS_INDEXED_MAX, oldest: 1 })
+    await tenant.programFlushed(listed('one-more', { started_at_ms: 200_000 }))
+    expect(await indexed('full')).toEqual({ rows: PROGRAMS_INDEXED_MAX, oldest: 2 })
+  })
+})
+
+describe('the median', () => {
+  it('is of the attained service of running programs, 0 for none', async () => {
+    const tenant = tenantActor(env, 'median')
+    expect(await tenant.medianService()).toEqual({ attained_service_us: 0 })
+    for (const service_us of [5, 1, 9, 7, 3])
+      await tenant.programFlushed(listed(`program-${service_us}`, { service_us }))
+    expect(await tenant.medianService()).toEqual({ attained_service_us: 5 })
+  })
+
+  it('leaves programs alone that have not called for long, past its sample', async () => {
+    const tenant = tenantActor(env, 'sample')
+    await tenant.programFlushed(listed('first'))
+    await runInDurableObject(env.TENANT.getByName('sample'), (_, state) => {
+      state.storage.sql.exec(
+        `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, CASE WHEN i > 2000 THEN 7 ELSE 1 END FROM n`,
+      )
+    })
+    expect(await tenant.medianService()).toEqual({ attained_service_us: 7 })
+  })
+})
+
+function indexed(tenant: string) {
+  return runInDurableObject(env.TENANT.getByName(tenant), (_, state) =>
+    state.storage.sql.exec('SELECT count(*) AS rows, min(started_at_ms) AS oldest FROM programs').one(),
+  )
+}
