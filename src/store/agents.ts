@@ -39,8 +39,3 @@ async function agentByTokenHash(d1: D1Database, hash: string): Promise<AgentIden
     .get()
   return row ?? null
 }
-
-/** For tests: forgets what this isolate remembers. */
-export function forgetAgents(): void {
-  cache.clear()
-}

@@ -33,8 +33,3 @@ async function load(d1: D1Database): Promise<Catalogue> {
   ])
   return { regions: regionRows, models: new Map(modelRows.map((model) => [model.id, model])) }
 }
-
-/** For tests: forgets what this isolate remembers. */
-export function forgetCatalogue(): void {
-  cache.clear()
-}

@@ -30,11 +30,6 @@ export class IsolateCache<V> {
   get sizes(): { present: number; absent: number } {
     return { present: this.present.size, absent: this.absent.size }
   }
-
-  clear(): void {
-    this.present.clear()
-    this.absent.clear()
-  }
 }
 
 /** Entries lie in order of insertion, which with one TTL is their order of expiry: the first is the one to give up. */

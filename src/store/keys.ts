@@ -48,8 +48,3 @@ export async function insertKey(
 ): Promise<void> {
   await database(d1).insert(apiKeys).values(key)
 }
-
-/** For tests: forgets what this isolate remembers. */
-export function forgetKeys(): void {
-  cache.clear()
-}

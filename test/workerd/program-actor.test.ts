@@ -231,6 +231,23 @@ describe('while D1 is down', () => {
     )
   })
 
+  it('a record that comes while D1 is slow to take the run reaches D1', async () => {
+    const run = await openCall('slow', 'call-0')
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const batch = vi.fn(async (statements: D1PreparedStatement[]) => {
+      await released
+      return env.DB.batch(statements)
+    })
+    await replaceD1('slow', { prepare: (text: string) => env.DB.prepare(text), batch })
+    const ended = actor('slow').end(Date.now())
+    await expect.poll(() => batch.mock.calls.length).toBe(1)
+    await actor('slow').settle([recordOf('slow', run, 'call-0')])
+    release()
+    await ended
+    expect(await archivedProgram(env.DB, TENANT, 'slow')).toMatchObject({ run, service_us: 1_000 })
+    expect(await describeProgram('slow')).toBeNull()
+  })
+
   it('opens runs up to a bound, and refuses one past it', async () => {
     await openCall('bounded', 'call-0')
     await breakD1('bounded')
@@ -266,8 +283,12 @@ async function breakD1(program: string): Promise<void> {
   const down = () => {
     throw new Error('D1 is down')
   }
+  await replaceD1(program, { prepare: down, batch: down })
+}
+
+async function replaceD1(program: string, DB: { prepare: unknown; batch: unknown }): Promise<void> {
   await runInDurableObject(programStub(program), (instance) => {
-    Object.defineProperty(instance, 'env', { value: { ...env, DB: { prepare: down, batch: down } } })
+    Object.defineProperty(instance, 'env', { value: { ...env, DB } })
   })
 }
 
