@@ -43,8 +43,8 @@ export class EngineDriver {
   readonly #options: EngineDriverOptions
   readonly #open = new Map<string, OpenCall>()
   #state: 'serving' | 'draining' | 'stopped' | 'broken' = 'serving'
-  /** The loop while it runs; null while the engine sleeps. */
-  #loop: Promise<void> | null = null
+  #looping = false
+  #loop: Promise<void> = Promise.resolve()
   #last_status = ''
   readonly #drained: (() => void)[] = []
   #stopped: Promise<void> | null = null
@@ -114,12 +114,9 @@ export class EngineDriver {
   }
 
   #wake(): void {
-    if (this.#loop !== null) return
-    this.#loop = this.#run().finally(() => {
-      this.#loop = null
-      // A call may have come after the loop saw none and before this.
-      if (this.#isLive() && this.#open.size > 0) this.#wake()
-    })
+    if (this.#looping) return
+    this.#looping = true
+    this.#loop = this.#run()
   }
 
   async #run(): Promise<void> {
@@ -132,6 +129,9 @@ export class EngineDriver {
       }
     } catch (error) {
       this.#break(error)
+    } finally {
+      // In the same turn as the loop's last look, so no call can come between the two and find nobody awake.
+      this.#looping = false
     }
   }
 

@@ -10,7 +10,9 @@
  * protected holder advances (`guests`).
  */
 import { type CallState, compareOrder, runsBefore } from './call-state.ts'
+import { invariant } from './invariant.ts'
 import type { KvCache, Slot } from './kv/kv-cache.ts'
+import type { TenantQueue } from './tenant-queue.ts'
 
 export class Placement {
   readonly #kv: KvCache<CallState>
@@ -41,7 +43,6 @@ export class Placement {
     this.#queued_tokens -= call.queued_tokens
     if (call.slot === null) return
     this.#kv.release(call.slot, call.computed_tokens)
-    if (!call.seated) call.tenant.slots_held -= 1
     call.slot = null
   }
 
@@ -114,15 +115,19 @@ export class Placement {
   }
 
   #evictWorst(call: CallState, step: number): void {
+    const held_slots = new Map<TenantQueue, number>()
+    for (const { holder } of this.#kv.slots) {
+      if (holder === null || holder.seated) continue
+      held_slots.set(holder.tenant, (held_slots.get(holder.tenant) ?? 0) + 1)
+    }
+    const heldPerWeight = (tenant: TenantQueue) => (held_slots.get(tenant) ?? 0) / tenant.weight
     let worst: CallState | null = null
     for (const { holder } of this.#kv.slots) {
       if (holder === null || !isEvictable(holder, call, step)) continue
-      if (worst === null || isEvictedBefore(holder, worst)) worst = holder
+      if (worst === null || isEvictedBefore(holder, worst, heldPerWeight)) worst = holder
     }
-    const slot = worst?.slot
-    if (worst === null || slot === null || slot === undefined) throw new Error('an evictable holder was counted')
-    this.#kv.evict(slot, worst.computed_tokens)
-    if (!worst.seated) worst.tenant.slots_held -= 1
+    invariant(worst !== null && worst.slot !== null, 'a holder that was counted can be evicted')
+    this.#kv.evict(worst.slot, worst.computed_tokens)
     worst.slot = null
     this.computed(worst, 0)
   }
@@ -137,11 +142,11 @@ function isEvictable(holder: CallState, call: CallState, step: number): boolean 
  * Unseated calls first: of the tenant that holds most slots without a seat for its weight, so that no tenant's order of
  * its own programs costs another tenant its KV; there the worst call. Then seated ones, from the last seat.
  */
-function isEvictedBefore(a: CallState, b: CallState): boolean {
+function isEvictedBefore(a: CallState, b: CallState, heldPerWeight: (tenant: TenantQueue) => number): boolean {
   if (a.seated !== b.seated) return b.seated
   if (a.seated) return a.seat_index > b.seat_index
   if (a.tenant === b.tenant) return runsBefore(b, a)
-  const a_held = a.tenant.slots_held / a.tenant.weight
-  const b_held = b.tenant.slots_held / b.tenant.weight
+  const a_held = heldPerWeight(a.tenant)
+  const b_held = heldPerWeight(b.tenant)
   return a_held === b_held ? a.sequence > b.sequence : a_held > b_held
 }

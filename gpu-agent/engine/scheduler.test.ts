@@ -1,23 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createPolicy } from './policies/index.ts'
-import type { EndedCall, Scheduler } from './scheduler.ts'
+import type { EndedCall } from './scheduler.ts'
 import { schedulerConfig } from './scheduler-config.ts'
 import { engineCall, testConfig, testScheduler, tokens } from './testing/calls.ts'
-import { virtualRun } from './testing/virtual-run.ts'
-import type { StepPlan } from './types.ts'
-
-/** Commits a plan of 100 us with the same token for each call that samples. */
-function commit(scheduler: Scheduler, plan: StepPlan, at_us: number, sample = { token: 7, end: false }) {
-  const sampling = plan.work.filter((work) => work.samples)
-  return scheduler.commit(plan, { sampled: new Map(sampling.map(({ lease }) => [lease, sample])) }, at_us, at_us + 100)
-}
-/** Plans and commits one step. */
-function step(scheduler: Scheduler, at_us: number, sample?: { token: number; end: boolean }) {
-  const plan = scheduler.plan(at_us)
-  return { plan, ...commit(scheduler, plan, at_us, sample) }
-}
-const leases = (plan: StepPlan) => plan.work.map(({ lease }) => lease)
-const plas = () => createPolicy({ name: 'plas', first_quantum_us: 1_000_000 })
+import { commit, leases, step } from './testing/steps.ts'
 
 describe('a step', () => {
   it('cuts prompts into chunks, decodes first, and samples when the last chunk is computed', () => {
@@ -94,6 +80,14 @@ describe('the end of a call', () => {
     expect(ended).toMatchObject([{ lease: 'in', reason: 'cancelled', measurement: { wait_us: 10, duration_us: 110 } }])
   })
 
+  it('stays cancelled when the step under way samples an end token', () => {
+    const scheduler = testScheduler()
+    scheduler.submit(engineCall({ lease: 'a' }), 0)
+    const plan = scheduler.plan(0)
+    scheduler.cancel('a', 1)
+    expect(commit(scheduler, plan, 5, { token: 2, end: true }).ended).toMatchObject([{ reason: 'cancelled' }])
+  })
+
   it('by finish is a stop, and keeps the first reason that was given', () => {
     const scheduler = testScheduler()
     scheduler.submit(engineCall({ lease: 'a' }), 0)
@@ -124,6 +118,19 @@ describe('the end of a call', () => {
     ])
     expect(ended[0]?.measurement).toMatchObject({ service_wall_us: 0, wait_us: 30 })
     expect(scheduler.status()).toEqual({ waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 })
+  })
+})
+
+describe('status', () => {
+  it('counts prompt tokens to compute, running and waiting calls, and KV in whole blocks', () => {
+    const scheduler = testScheduler({ seats: 1, prefill_chunk_tokens: 20 })
+    scheduler.submit(engineCall({ lease: 'a', prompt: tokens(30, 1), max_output_tokens: 9 }), 0)
+    scheduler.submit(engineCall({ lease: 'b', prompt: tokens(5, 2) }), 0)
+    expect(scheduler.status()).toEqual({ waiting: 2, running: 0, queued_tokens: 35, kv_used_tokens: 0 })
+    step(scheduler, 0)
+    expect(scheduler.status()).toEqual({ waiting: 1, running: 1, queued_tokens: 15, kv_used_tokens: 32 })
+    for (const at_us of [100, 200, 300, 400]) step(scheduler, at_us)
+    expect(scheduler.status()).toEqual({ waiting: 1, running: 1, queued_tokens: 5, kv_used_tokens: 48 })
   })
 })
 
@@ -213,116 +220,6 @@ describe('misuse is a bug and throws', () => {
     expect(() => scheduler.submit(engineCall({ lease: 'a' }), 10)).toThrow('submitted once')
     expect(() => scheduler.submit(engineCall({ lease: 'b', prompt: [] }), 10)).toThrow('has a prompt')
     expect(() => scheduler.plan(9)).toThrow('backwards')
-  })
-})
-
-describe('preemption', () => {
-  it('keeps slot and KV while there is room, and resumes at the next token', () => {
-    const scheduler = testScheduler({ seats: 1, slots: 2, policy: plas() })
-    scheduler.submit(engineCall({ lease: 'long', attained_service_us: 1e9, max_output_tokens: 3 }), 0)
-    step(scheduler, 0)
-    scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 1, prompt: [99] }), 100)
-    expect(leases(step(scheduler, 100).plan)).toEqual(['short'])
-    expect(step(scheduler, 200).plan).toMatchObject({
-      operations: [],
-      work: [{ lease: 'long', slot: 0, from: 10, to: 11 }],
-    })
-    expect(step(scheduler, 300).ended).toMatchObject([
-      { measurement: { preemptions: 1, wait_us: 100, service_wall_us: 300 } },
-    ])
-  })
-
-  it('evicts when the slot is needed, and recomputes prompt and output without charging the prompt twice', () => {
-    const scheduler = testScheduler({ seats: 1, slots: 1, policy: plas() })
-    scheduler.submit(engineCall({ lease: 'long', attained_service_us: 1e9, max_output_tokens: 3 }), 0)
-    step(scheduler, 0)
-    scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 1, prompt: [99, 98] }), 100)
-    expect(step(scheduler, 100).plan).toMatchObject({
-      operations: [{ op: 'truncate', slot: 0, tokens: 0 }],
-      work: [{ lease: 'short', from: 0 }],
-    })
-    const resumed = step(scheduler, 200)
-    expect(resumed.plan.work).toMatchObject([{ lease: 'long', from: 0, to: 11, samples: true }])
-    expect(resumed.ledger).toMatchObject([{ computed_tokens: 11, sampled_tokens: 1, modelled_us: 500 }])
-    expect(step(scheduler, 300).ended).toMatchObject([
-      { measurement: { preemptions: 1, prompt_tokens: 10, cached_tokens: 0, service_modelled_us: 10 * 125 + 3 * 500 } },
-    ])
-  })
-
-  it('does not evict a call before its claim has borne a token, and lets it go on meanwhile', () => {
-    const scheduler = testScheduler({ seats: 1, slots: 1, policy: plas(), max_step_tokens: 4, prefill_chunk_tokens: 4 })
-    scheduler.submit(
-      engineCall({ lease: 'long', attained_service_us: 1e9, prompt: tokens(12), max_output_tokens: 3 }),
-      0,
-    )
-    step(scheduler, 0)
-    scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 1, prompt: [99] }), 100)
-    const order = [100, 200, 300, 400].map((at_us) => leases(step(scheduler, at_us).plan))
-    expect(order).toEqual([['long'], ['long'], ['short'], ['long']])
-  })
-
-  it('of blocks: the best call grows, the worst loses its KV, and both end', () => {
-    // Each call needs 2 of 3 blocks in the end.
-    const config = testConfig({ seats: 2, slots: 2, block_tokens: 8, capacity_blocks: 3, slot_tokens_max: 24 })
-    const call = (lease: string, stream: number) =>
-      engineCall({ lease, prompt: tokens(6, stream), max_output_tokens: 10 })
-    const run = virtualRun(config, [
-      { at_us: 0, do: 'submit', call: call('first', 1) },
-      { at_us: 0, do: 'submit', call: call('second', 2) },
-    ])
-    expect([...run.ended.keys()]).toEqual(['first', 'second'])
-    expect(run.ended.get('first')?.measurement.preemptions).toBe(0)
-    expect(run.ended.get('second')?.measurement.preemptions).toBe(1)
-  })
-
-  it('does not let a call that fits pass the one before it that does not', () => {
-    const config = { seats: 3, slots: 3, block_tokens: 8, capacity_blocks: 6, slot_tokens_max: 48 }
-    const scheduler = testScheduler(config)
-    scheduler.submit(engineCall({ lease: 'first', prompt: tokens(30, 1), max_output_tokens: 10 }), 0)
-    scheduler.submit(engineCall({ lease: 'large', prompt: tokens(30, 2), max_output_tokens: 10 }), 0)
-    scheduler.submit(engineCall({ lease: 'small', prompt: tokens(3, 3), max_output_tokens: 2 }), 0)
-    expect(leases(step(scheduler, 0).plan)).toEqual(['first'])
-  })
-})
-
-describe('tenants', () => {
-  it('share seats before any policy orders, however much service or however many calls', () => {
-    const scheduler = testScheduler({ seats: 2, policy: plas() })
-    for (let index = 0; index < 6; index++) {
-      scheduler.submit(engineCall({ lease: `many ${index}`, tenant: 'many', prompt: [index] }), 0)
-    }
-    scheduler.submit(engineCall({ lease: 'one', tenant: 'single', attained_service_us: 1e9 }), 0)
-    expect(leases(step(scheduler, 0).plan).sort()).toEqual(['many 0', 'one'])
-  })
-
-  it('who come later are given their seats at once', () => {
-    const scheduler = testScheduler({ seats: 2 })
-    for (let index = 0; index < 4; index++)
-      scheduler.submit(engineCall({ lease: `a${index}`, tenant: 'a', prompt: [index] }), 0)
-    step(scheduler, 0)
-    scheduler.submit(engineCall({ lease: 'b', tenant: 'b' }), 100)
-    expect(leases(step(scheduler, 100).plan)).toContain('b')
-  })
-
-  it('who demand more after a time without contention are given it at the next step', () => {
-    const scheduler = testScheduler({ seats: 4, slots: 8 })
-    const submit = (lease: string, tenant: string, at_us: number) =>
-      scheduler.submit(engineCall({ lease, tenant, prompt: [lease.charCodeAt(1)], max_output_tokens: 50 }), at_us)
-    for (const lease of ['a1', 'a2', 'a3']) submit(lease, 'a', 0)
-    submit('b1', 'b', 0)
-    step(scheduler, 0)
-    submit('b2', 'b', 100)
-    submit('b3', 'b', 100)
-    expect(leases(step(scheduler, 100).plan).filter((lease) => lease.startsWith('b')).length).toBeGreaterThanOrEqual(2)
-  })
-
-  it('leave their seats to others when they have no calls', () => {
-    const scheduler = testScheduler({ seats: 2 })
-    for (let index = 0; index < 4; index++)
-      scheduler.submit(engineCall({ lease: `a${index}`, tenant: 'a', prompt: [index] }), 0)
-    scheduler.submit(engineCall({ lease: 'b', tenant: 'b', max_output_tokens: 1 }), 0)
-    step(scheduler, 0)
-    expect(leases(step(scheduler, 100).plan)).toEqual(['a0', 'a1'])
   })
 })
 

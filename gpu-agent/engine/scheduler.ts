@@ -16,6 +16,7 @@ import { KvCache } from './kv/kv-cache.ts'
 import { Placement } from './placement.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { Seating } from './seating.ts'
+import { assignStepTokens } from './step-tokens.ts'
 import type { TenantQueue } from './tenant-queue.ts'
 import type { EndReason, EngineCall, LedgerRow, Measurement, StepOutcome, StepPlan, StepWork } from './types.ts'
 
@@ -121,7 +122,7 @@ export class Scheduler {
     if (stranded)
       for (const guest of this.#placement.guests(this.config.seats - flight.length, step)) flight.push(guest)
     this.#countPreemptions(step)
-    const plan: StepPlan = { step, operations: this.#kv.takeOperations(), work: this.#assignTokens(step) }
+    const plan: StepPlan = { step, operations: this.#kv.takeOperations(), work: this.#stepWork(step) }
     invariant(plan.work.length > 0 || this.#calls.size === 0, 'some call advances while one is open')
     if (plan.work.length > 0) {
       this.#plan = plan
@@ -231,26 +232,10 @@ export class Scheduler {
     }
   }
 
-  /** Shares the step's tokens out over `#flight`, and reorders it to the work's ascending slots. */
-  #assignTokens(step: number): StepWork[] {
-    const { max_step_tokens, prefill_chunk_tokens } = this.config
+  /** The step's work by ascending slot, and `#flight` in the same order; calls that got no tokens are left out. */
+  #stepWork(step: number): StepWork[] {
     const flight = this.#flight
-    let budget_tokens = max_step_tokens
-    let prefills = false
-    for (const call of flight) {
-      const missing_tokens = call.known_tokens - call.computed_tokens
-      call.step_tokens = missing_tokens === 1 ? 1 : 0
-      budget_tokens -= call.step_tokens
-      if (missing_tokens > 1) prefills = true
-    }
-    if (prefills) {
-      for (const call of flight) {
-        if (call.step_tokens > 0) continue
-        const missing_tokens = call.known_tokens - call.computed_tokens
-        call.step_tokens = Math.min(missing_tokens, prefill_chunk_tokens, budget_tokens)
-        budget_tokens -= call.step_tokens
-      }
-    }
+    assignStepTokens(flight, this.config.max_step_tokens, this.config.prefill_chunk_tokens)
     flight.length = 0
     const work: StepWork[] = []
     for (const { id, holder } of this.#kv.slots) {

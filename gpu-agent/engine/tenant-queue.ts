@@ -15,8 +15,6 @@ export class TenantQueue {
   calls = 0
   readonly seated: CallState[] = []
   readonly unseated = new Heap<CallState>(runsBefore)
-  /** Slots held by calls without a seat. */
-  slots_held = 0
   /** Seats that are the tenant's; may exceed its calls. */
   quota = QUOTA_UNSET
   /** Charges of the step being committed. */
@@ -73,7 +71,6 @@ export class TenantQueue {
   #seat(call: CallState): void {
     this.unseated.remove(call)
     call.seated = true
-    if (call.slot !== null) this.slots_held -= 1
     const seated = this.seated
     let index = seated.length
     while (index > 0 && runsBefore(call, seated[index - 1] as CallState)) index--
@@ -82,7 +79,6 @@ export class TenantQueue {
 
   #unseat(call: CallState): void {
     call.seated = false
-    if (call.slot !== null) this.slots_held += 1
     this.unseated.push(call)
   }
 }

@@ -1,0 +1,24 @@
+/**
+ * Shares the tokens of one step out over its calls, given in the order of seats. Calls that lack a single token (decodes)
+ * come first: a long prompt never stalls text that is flowing. The rest goes to prompts, in chunks (Sarathi's chunked prefill).
+ */
+import type { CallState } from './call-state.ts'
+
+/** Sets each call's `step_tokens`; 0 for those for which nothing is left. `max_step_tokens` is at least the number of calls. */
+export function assignStepTokens(calls: readonly CallState[], max_step_tokens: number, chunk_tokens: number): void {
+  let budget_tokens = max_step_tokens
+  let prefills = false
+  for (const call of calls) {
+    const missing_tokens = call.known_tokens - call.computed_tokens
+    call.step_tokens = missing_tokens === 1 ? 1 : 0
+    budget_tokens -= call.step_tokens
+    if (missing_tokens > 1) prefills = true
+  }
+  if (!prefills) return
+  for (const call of calls) {
+    if (call.step_tokens > 0) continue
+    const missing_tokens = call.known_tokens - call.computed_tokens
+    call.step_tokens = Math.min(missing_tokens, chunk_tokens, budget_tokens)
+    budget_tokens -= call.step_tokens
+  }
+}
