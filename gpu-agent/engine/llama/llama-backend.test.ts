@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { CALL_STEP_TOKENS_MAX, LlamaBackend, SLOTS_MAX, STEP_TOKENS_MAX } from './llama-backend.ts'
+import { LlamaBackend } from './llama-backend.ts'
+import { CALL_STEP_TOKENS_MAX, SLOTS_MAX, STEP_TOKENS_MAX } from './llama-limits.ts'
 import type { LlamaRuntime } from './llama-runtime.ts'
 import { LlamaTextModel } from './llama-text-model.ts'
 import { HandPlans, output } from './testing/hand-plans.ts'

@@ -21,16 +21,9 @@
  */
 import type { ControlledEvaluateInputItem, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp'
 import type { Backend, EngineCall, Sampling, SlotOperation, StepOutcome, StepPlan, StepWork } from '../types.ts'
-import { THREADS_DEFAULT } from './llama-runtime.ts'
+import { CALL_STEP_TOKENS_MAX, SLOTS_MAX, STEP_TOKENS_MAX, THREADS_DEFAULT } from './llama-limits.ts'
 import { tokenSeed } from './sampling-seed.ts'
 import { sampleSerially } from './serial-sampling.ts'
-
-export const SLOTS_MAX = 64
-/** Tokens of one step at most; a larger step would be cut into several batches by the library. */
-export const STEP_TOKENS_MAX = 512
-
-/** Tokens of one call in one step at most: one less than llama.cpp's attention tile. */
-export const CALL_STEP_TOKENS_MAX = 63
 
 export interface LlamaBackendOptions {
   model: LlamaModel

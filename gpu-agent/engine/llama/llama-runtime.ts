@@ -1,16 +1,12 @@
 /**
  * Loads a GGUF into node-llama-cpp's shipped CPU library. Nothing is compiled or downloaded (`build: 'never'`), no GPU is
- * looked for. Measured: with more than one thread beside another busy process, llama.cpp's spinning barriers make a step
- * 50 times slower, so one thread is the default and `threads` is for machines that have nothing else to do.
+ * looked for.
  *
  * Trap: node-llama-cpp tests its binary in a forked child that inherits `process.execArgv`; a process started with
  * `--input-type` or a loader that the child cannot resolve makes that test fail as "no binary found".
  */
 import { getLlama, type Llama, LlamaLogLevel, type LlamaModel } from 'node-llama-cpp'
-
-export const THREADS_DEFAULT = 1
-/** Upper bound of the library's thread pool, whatever `threads` asks for. */
-export const THREADS_MAX = 64
+import { THREADS_MAX } from './llama-limits.ts'
 
 export interface LlamaRuntime {
   readonly llama: Llama

@@ -2,7 +2,8 @@
  * Plans steps by hand, as a scheduler would, so that a test decides in each step which calls advance and by how much.
  */
 import type { EngineCall, SlotOperation, StepWork } from '../../types.ts'
-import { CALL_STEP_TOKENS_MAX, type LlamaBackend } from '../llama-backend.ts'
+import type { LlamaBackend } from '../llama-backend.ts'
+import { CALL_STEP_TOKENS_MAX } from '../llama-limits.ts'
 
 export interface HandCall {
   lease: string

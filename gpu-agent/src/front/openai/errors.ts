@@ -8,7 +8,10 @@ export function badRequest(code: string, message: string, param: string | null):
   return refusal(400, 'invalid_request_error', code, message, param, false)
 }
 
-export function unavailable(code: 'engine_full' | 'draining' | 'engine_down', message: string): StreamError {
+export function unavailable(
+  code: 'engine_full' | 'draining' | 'engine_down' | 'epoch_gone',
+  message: string,
+): StreamError {
   return refusal(503, 'server_error', code, message, null, true)
 }
 

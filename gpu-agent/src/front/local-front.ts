@@ -1,0 +1,220 @@
+/**
+ * An EngineFront over an engine in this process: text model, scheduler, backend. It keeps an engine running: when a
+ * backend breaks, every open call has ended as failed, and after a pause that doubles another engine starts under another
+ * epoch. Calls for an epoch that is gone are refused, since their program's KV is gone with it.
+ */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { EngineDescription, EngineStatus, StreamError } from '../../../src/protocol/index.ts'
+import type { DriverVerdict, EngineDriver } from '../../engine/driver.ts'
+import type { LedgerRow } from '../../engine/types.ts'
+import { type BackoffBounds, backoffMs } from '../backoff.ts'
+import type { CallSink, Dialect, DispatchedCall, EngineFront, EngineFrontEvents } from '../engine-front.ts'
+import { BytesPerToken } from './bytes-per-token.ts'
+import { engineCall } from './engine-call.ts'
+import { LocalCall } from './local-call.ts'
+import { TEXT_ONLY } from './openai/capabilities.ts'
+import { ChunkBuilder } from './openai/chunks.ts'
+import { badRequest, unavailable } from './openai/errors.ts'
+import { type Translation, translate } from './openai/translate.ts'
+import { OutputMemory } from './output-memory.ts'
+import { StopMatcher } from './stop-matcher.ts'
+import type { TextModel } from './text-model.ts'
+
+export const RESTART_PAUSE: BackoffBounds = { min_ms: 100, max_ms: 30_000 }
+
+export interface EngineHooks {
+  onLedger: (rows: readonly LedgerRow[]) => void
+  onStatus: () => void
+  onBroken: (error: unknown) => void
+}
+
+export interface LocalFrontOptions {
+  description: Omit<EngineDescription, 'epoch'>
+  text: TextModel
+  /** Shown in every chunk. */
+  system_fingerprint: string
+  ordering: 'wall' | 'modelled'
+  /** Makes an engine under `epoch`. Rejects when none can be had. */
+  startEngine: (epoch: string, hooks: EngineHooks) => Promise<EngineDriver>
+  /** Where failures go that nobody awaits. */
+  report: (message: string, error: unknown) => void
+  wall_ms?: () => number
+  random?: () => number
+  restart_pause?: BackoffBounds
+}
+
+interface OpenCall {
+  call: LocalCall
+  driver: EngineDriver
+}
+
+export class LocalFront implements EngineFront {
+  readonly #options: LocalFrontOptions
+  readonly #events: EngineFrontEvents
+  readonly #memory = new OutputMemory()
+  readonly #bytes = new BytesPerToken()
+  /** Bounded by the scheduler's open calls. */
+  readonly #calls = new Map<string, OpenCall>()
+  readonly #stopping = new AbortController()
+  #epoch = ''
+  #driver: EngineDriver | null = null
+  #draining = false
+  #restart: Promise<void> = Promise.resolve()
+
+  /** Resolves when the first engine is ready; rejects when it cannot be started. */
+  static async start(options: LocalFrontOptions, events: EngineFrontEvents): Promise<LocalFront> {
+    const front = new LocalFront(options, events)
+    await front.#startEngine()
+    return front
+  }
+
+  private constructor(options: LocalFrontOptions, events: EngineFrontEvents) {
+    this.#options = options
+    this.#events = events
+  }
+
+  describe(): EngineDescription {
+    return { ...this.#options.description, epoch: this.#epoch }
+  }
+
+  status(): Omit<EngineStatus, 'leases_seen'> {
+    const { waiting, running, queued_tokens, kv_used_tokens } = this.#driver?.status() ?? IDLE
+    return {
+      id: this.#options.description.id,
+      epoch: this.#epoch,
+      state: this.#state(),
+      waiting,
+      running,
+      queued_tokens,
+      kv_used_tokens,
+      bytes_per_token: this.#bytes.ratio(),
+    }
+  }
+
+  serve(call: DispatchedCall, sink: CallSink): void {
+    const refusal = this.#submit(call, sink)
+    if (refusal !== null) sink.refused(refusal)
+  }
+
+  cancel(lease: string, error: StreamError | null): void {
+    const open = this.#calls.get(lease)
+    if (open === undefined) return
+    open.call.cancelledBy(error)
+    open.driver.cancel(lease)
+  }
+
+  async drain(): Promise<void> {
+    this.#draining = true
+    this.#events.status()
+    await this.#driver?.drain()
+  }
+
+  async stop(): Promise<void> {
+    this.#draining = true
+    this.#stopping.abort()
+    await this.#restart
+    const driver = this.#driver
+    this.#driver = null
+    await driver?.stop()
+  }
+
+  #state(): EngineStatus['state'] {
+    if (this.#driver === null) return 'down'
+    return this.#draining ? 'draining' : 'ready'
+  }
+
+  #submit(dispatched: DispatchedCall, sink: CallSink): StreamError | null {
+    const { claims, dialect, body } = dispatched
+    const driver = this.#driver
+    if (this.#draining) return unavailable('draining', 'the engine takes no further calls')
+    if (driver === null) return unavailable('engine_down', 'the engine is down')
+    if (claims.epoch !== this.#epoch) return unavailable('epoch_gone', 'the engine has restarted')
+    const translated = translate(dialect, body, TEXT_ONLY)
+    if (!translated.ok) return translated.error
+    const { translation } = translated
+    const recall = (text: string) => this.#memory.recall(claims.cache_salt, text)
+    const result = engineCall(claims, dialect, translation, this.#options.text, recall)
+    if (!result.ok) return result.error
+    const call = this.#localCall(dispatched, translation, sink, driver)
+    const verdict = driver.submit(result.call, call)
+    if (!verdict.ok) return submitError(verdict, dialect)
+    this.#calls.set(claims.lease, { call, driver })
+    this.#bytes.add(translation.prompt, result.call.prompt.length)
+    sink.accepted(result.call.prompt.length)
+    return null
+  }
+
+  #localCall(
+    { claims, dialect }: DispatchedCall,
+    { stops, include_usage }: Translation,
+    sink: CallSink,
+    driver: EngineDriver,
+  ): LocalCall {
+    const { text, system_fingerprint, description, ordering, wall_ms = Date.now } = this.#options
+    const created_s = Math.floor(wall_ms() / 1000)
+    const { call, model } = claims
+    return new LocalCall({
+      claims,
+      sink,
+      chunks: new ChunkBuilder({ dialect, call, model, created_s, system_fingerprint, include_usage }),
+      decoder: text.decoder(),
+      stops: new StopMatcher(stops),
+      emulated: description.kind === 'emulated',
+      ordering,
+      finish: (lease) => driver.finish(lease),
+      over: (answer) => {
+        this.#calls.delete(claims.lease)
+        if (answer !== null && dialect === 'chat') {
+          this.#memory.remember(claims.cache_salt, answer.text, answer.tokens)
+        }
+      },
+    })
+  }
+
+  async #startEngine(): Promise<void> {
+    const epoch = randomUUID()
+    const driver = await this.#options.startEngine(epoch, {
+      onLedger: (rows) => this.#events.ledger(rows),
+      onStatus: () => this.#events.status(),
+      onBroken: (error) => this.#broken(driver, error),
+    })
+    this.#epoch = epoch
+    this.#driver = driver
+  }
+
+  /** The driver has ended its calls as failed before it says that it is broken. */
+  #broken(driver: EngineDriver, error: unknown): void {
+    this.#options.report('the engine broke', error)
+    if (this.#driver !== driver) return
+    this.#driver = null
+    this.#events.status()
+    this.#restart = this.#restart.then(() => this.#restartEngine(driver))
+  }
+
+  async #restartEngine(broken: EngineDriver): Promise<void> {
+    const { report, restart_pause = RESTART_PAUSE, random = Math.random } = this.#options
+    const { signal } = this.#stopping
+    await broken.stop().catch((error: unknown) => report('a broken engine could not be stopped', error))
+    for (let failures = 1; !this.#draining; failures++) {
+      // Rejects only when the front stops.
+      await pause(backoffMs(failures, restart_pause, random()), undefined, { signal }).catch(() => undefined)
+      if (this.#draining) return
+      try {
+        await this.#startEngine()
+        this.#events.epoch()
+        this.#events.status()
+        return
+      } catch (error) {
+        report('the engine could not be restarted', error)
+      }
+    }
+  }
+}
+
+const IDLE = { waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 }
+
+function submitError({ code, message }: Extract<DriverVerdict, { ok: false }>, dialect: Dialect): StreamError {
+  if (code !== 'context_length_exceeded') return unavailable(code, message)
+  return badRequest(code, message, dialect === 'chat' ? 'messages' : 'prompt')
+}

@@ -1,0 +1,37 @@
+/** One scheduler, configured alike for both local engines. */
+import { TenantShares } from '../../../src/core/tenant-shares.ts'
+import { createPolicy } from '../../engine/policies/index.ts'
+import { Scheduler } from '../../engine/scheduler.ts'
+import { schedulerConfig } from '../../engine/scheduler-config.ts'
+import type { FrontOptions } from './front-options.ts'
+
+export interface EngineSizes {
+  seats: number
+  slots: number
+  slot_tokens_max: number
+  block_tokens: number
+  capacity_blocks: number
+  max_step_tokens: number
+  prefill_chunk_tokens: number
+}
+
+/** Throws RangeError for sizes that no step can satisfy. */
+export function schedulerOf(
+  epoch: string,
+  sizes: EngineSizes,
+  { policy, ordering = 'modelled' }: FrontOptions,
+): Scheduler {
+  const config = schedulerConfig({
+    epoch,
+    ...sizes,
+    policy: createPolicy({ name: policy }, ordering),
+    shares: new TenantShares(),
+    ordering,
+  })
+  return new Scheduler(config)
+}
+
+/** Microseconds of this process's monotonic clock. */
+export function monotonicUs(): number {
+  return Math.floor(performance.now() * 1000)
+}
