@@ -70,8 +70,12 @@ export class CallTable {
     return this.#calls.slice(from, to)
   }
 
+  /**
+   * The scalar. A chain is no longer than the sum of all calls: the bound matters when a late speed factor lowers service
+   * that a later call has inherited already.
+   */
   criticalPathUs(): number {
-    return this.#paths.scalarUs()
+    return Math.min(this.#paths.scalarUs(), this.#totals.service_us)
   }
 
   pathUs(call: string): number {
@@ -81,7 +85,7 @@ export class CallTable {
   /** Opens a call that inherits the scalar of this moment. */
   open(arrival: CallArrival): CallState {
     const place = this.#threads.place(arrival, this.openCalls.size, (call) => this.#byId.get(call)?.thread ?? null)
-    const call = this.#newCall(arrival.call, arrival.model, arrival.now_ms, this.#paths.scalarUs(), place)
+    const call = this.#newCall(arrival.call, arrival.model, arrival.now_ms, this.criticalPathUs(), place)
     this.#dirtyCalls.add(call)
     return call
   }

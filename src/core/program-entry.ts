@@ -9,6 +9,7 @@
  * - a record is never refused. The number of calls is bounded at admission, where a client can still be told.
  */
 import type { CallRecord, Outcome } from '../protocol/index.ts'
+import { admissionRefusal } from './admission.ts'
 import { CallTable } from './call-table.ts'
 import { atlasKeyUs, elapsedUs, plasKeyUs } from './program-keys.ts'
 import { ProgramPlacement } from './program-placement.ts'
@@ -16,14 +17,12 @@ import { type CallState, callEntry, callRow } from './program-rows.ts'
 import {
   type Admission,
   CALLS_PAGE_MAX,
-  CALLS_PER_RUN_MAX,
   type CallArrival,
   type CallEntry,
   type DirtyRows,
   type EndReason,
   LEASES_PER_CALL_MAX,
   type LeaseGrant,
-  OPEN_CALLS_PER_PROGRAM_MAX,
   ORPHANED,
   ORPHANED_CALL_MS,
   type ProgramRow,
@@ -32,7 +31,6 @@ import {
   type ThreadSummary,
 } from './program-state.ts'
 import type { ServiceReading } from './service.ts'
-import { STALE_AFTER_MS } from './staleness.ts'
 
 export type LeaseOpening = 'opened' | 'known' | 'ended' | 'exceeded' | 'other_run'
 export type Settlement = 'applied' | 'duplicate' | 'other_run'
@@ -122,7 +120,7 @@ export class ProgramEntry {
     const keys = this.keys(arrival.now_ms)
     let call = this.#calls.get(arrival.call)
     if (call === undefined) {
-      const refusal = this.#refusal()
+      const refusal = admissionRefusal(this.#calls.size, this.open_calls)
       if (refusal !== null) return refusal
       call = this.#calls.open(arrival)
       this.#program.last_arrival_ms = arrival.now_ms
@@ -169,9 +167,8 @@ export class ProgramEntry {
   settle(record: CallRecord, now_ms: number): Settlement {
     if (record.tenant !== this.tenant || record.program !== this.program) throw new Error('record of another program')
     if (record.run !== this.run) return 'other_run'
-    const known = this.#calls.lease(record.lease)
-    if (known?.state === 'settled') return 'duplicate'
-    if (known === undefined) this.#placement.used(record)
+    if (this.hasSettled(record.lease)) return 'duplicate'
+    if (this.#calls.lease(record.lease) === undefined) this.#placement.used(record)
     this.#resolve(this.#calls.settle(record, now_ms), now_ms)
     return 'applied'
   }
@@ -188,6 +185,11 @@ export class ProgramEntry {
       }
     }
     return this.openLeases()
+  }
+
+  /** Whether the lease's record was applied. */
+  hasSettled(lease: string): boolean {
+    return this.#calls.lease(lease)?.state === 'settled'
   }
 
   openLeases(): OpenLeaseRef[] {
@@ -290,17 +292,5 @@ export class ProgramEntry {
     const { thread, opened_at_ms } = call
     const engine = call.leases.at(-1)?.engine ?? null
     return { thread, call: call.call, arrived_at_ms: opened_at_ms, wait_us, service_us, engine }
-  }
-
-  #refusal(): Admission | null {
-    if (this.#calls.size >= CALLS_PER_RUN_MAX) {
-      const message = `the program has made ${CALLS_PER_RUN_MAX} calls, the most that one run may make: end it`
-      return { status: 'refused', code: 'program_calls_exceeded', message, retry_after_s: STALE_AFTER_MS / 1000 }
-    }
-    if (this.open_calls >= OPEN_CALLS_PER_PROGRAM_MAX) {
-      const message = `the program has ${OPEN_CALLS_PER_PROGRAM_MAX} calls open, the most that it may have at a time`
-      return { status: 'refused', code: 'program_open_calls_exceeded', message, retry_after_s: 1 }
-    }
-    return null
   }
 }
