@@ -40,8 +40,8 @@ const security = [{ apiKey: [] }]
 const NOT_FOUND = failure('No program of this id among the tenant’s own')
 
 export const programRoutes = router<TenantScope>()
-programRoutes.use('/v1/programs', requireTenant, limitBody(PROGRAM_BODY_BYTES_MAX))
-programRoutes.use('/v1/programs/*', requireTenant)
+// Hono's `/*` matches the path without it as well.
+programRoutes.use('/v1/programs/*', requireTenant, limitBody(PROGRAM_BODY_BYTES_MAX))
 
 programRoutes.openapi(
   createRoute({
