@@ -13,7 +13,7 @@ export * from './program-entry.ts'
 export * from './program-state.ts'
 
 /** Programs that a table holds unless told otherwise. */
-export const PROGRAMS_MAX = 100_000
+const PROGRAMS_MAX = 100_000
 
 export interface ProcessTableOptions {
   reading: ServiceReading

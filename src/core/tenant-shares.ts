@@ -16,10 +16,10 @@
 
 export const SERVICE_HALF_LIFE_US = 10_000_000
 /** Share of seats that an excess of service costs: 10 % above the mean is 40 % fewer. */
-export const HANDICAP_GAIN = 4
+const HANDICAP_GAIN = 4
 /** Of an even share. */
-export const HANDICAP_MAX = 0.5
-export const HANDICAP_STEP = 1 / 16
+const HANDICAP_MAX = 0.5
+const HANDICAP_STEP = 1 / 16
 /** Tenants whose recent service is remembered; the one charged longest ago is forgotten first, having decayed most. */
 export const TENANTS_REMEMBERED_MAX = 4096
 
