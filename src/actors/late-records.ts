@@ -5,9 +5,10 @@
  *   belongs to whatever run followed it, or opens it again.
  * A record that was applied once is found again by its lease, so repeats change nothing in either case.
  */
-import { ProgramEntry } from '../core/program-entry.ts'
+import { ProgramEntry, type ProgramOpening } from '../core/program-entry.ts'
 import type { CallRecord } from '../protocol/index.ts'
 import { archivedLeases, archivedRun, archivedRuns, archiveRun } from '../store/archive.ts'
+import { runStartMs } from './run-id.ts'
 
 export interface SortedRecords {
   /** By the archived run that has or takes them; `run` of each record is that run. */
@@ -52,4 +53,18 @@ export async function settleArchived(
   const entry = ProgramEntry.restore(rows)
   const verdicts = records.map((record) => entry.settle(record, now_ms))
   if (verdicts.includes('applied')) await archiveRun(d1, entry.rows(), entry.summary(now_ms))
+}
+
+/** Whether one of these entries has the record of this lease, under whatever run it came. */
+export function isSettledIn(entries: readonly ProgramEntry[], lease: string): boolean {
+  return entries.some((entry) => entry.rows().leases.some((row) => row.lease === lease && row.state === 'settled'))
+}
+
+/** The run that a forgotten record opens again: what was known of it beyond its calls is lost. */
+export function openingOfLostRun(record: CallRecord, now_ms: number): Omit<ProgramOpening, 'run'> {
+  const { tenant, program, class: programClass } = record
+  return {
+    ...{ tenant, program, class: programClass, app: null, metadata: null, reading: 'modelled' },
+    now_ms: runStartMs(record.run, now_ms),
+  }
 }

@@ -8,18 +8,19 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { programClass } from '../core/program-class.ts'
-import { type OpenLeaseRef, ProgramEntry } from '../core/program-entry.ts'
+import { type OpenLeaseRef, ProgramEntry, type ProgramOpening } from '../core/program-entry.ts'
 import type { EndReason, ProgramSummary } from '../core/program-state.ts'
 import { isStale, staleAtMs } from '../core/staleness.ts'
 import type { Env } from '../env.ts'
 import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
+import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
-import { settleArchived, sortLateRecords } from './late-records.ts'
+import { isSettledIn, openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { logFailure } from './log.ts'
 import { Mutex } from './mutex.ts'
 import { ProgramStorage } from './program-storage.ts'
-import { newRunId, runStartMs } from './run-id.ts'
+import { newRunId } from './run-id.ts'
 import { poolActor, tenantActor } from './stubs.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
@@ -41,7 +42,6 @@ interface Run {
 }
 
 type StartRequest = Parameters<ProgramRpc['start']>[0]
-type Opening = Omit<Parameters<typeof ProgramEntry.open>[0], 'run'>
 
 export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly storage: ProgramStorage
@@ -185,7 +185,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     return this.running(now_ms) ?? [...this.runs.values()].at(-1) ?? null
   }
 
-  private open(opening: Opening, name: string = newRunId(opening.now_ms)): Run {
+  private open(opening: Omit<ProgramOpening, 'run'>, name: string = newRunId(opening.now_ms)): Run {
     const run: Run = { entry: ProgramEntry.open({ ...opening, run: name }), revision: 0 }
     this.runs.set(name, run)
     this.changed(run)
@@ -217,19 +217,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** Takes a record of a run that was lost before its first flush: see late-records.ts. */
   private adopt(record: CallRecord, now_ms: number): void {
     if (this.apply(record, now_ms)) return
-    for (const { entry } of this.runs.values()) {
-      if (entry.rows().leases.some(({ lease, state }) => lease === record.lease && state === 'settled')) return
-    }
-    const { tenant, program } = record
-    const run =
-      this.running(now_ms) ??
-      this.open(
-        {
-          ...{ tenant, program, class: record.class, app: null, metadata: null, reading: 'modelled' },
-          now_ms: runStartMs(record.run, now_ms),
-        },
-        record.run,
+    if (
+      isSettledIn(
+        [...this.runs.values()].map(({ entry }) => entry),
+        record.lease,
       )
+    )
+      return
+    const run = this.running(now_ms) ?? this.open(openingOfLostRun(record, now_ms), record.run)
     run.entry.settle({ ...record, run: run.entry.run }, now_ms)
     this.changed(run)
   }
@@ -308,13 +303,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     }
   }
 
-  private async cancel(open: readonly OpenLeaseRef[]): Promise<void> {
-    const byPool = Map.groupBy(open, ({ region, model }) => JSON.stringify([region, model]))
-    for (const leases of byPool.values()) {
-      const [{ region, model }] = leases as [OpenLeaseRef]
-      const pool = poolActor(this.env, { id: region, location_hint: null }, model)
-      await pool.cancel(leases).catch((error: unknown) => logFailure('cancel_failed', error, { region, model }))
-    }
+  /** The pools exist, so no hint of where to create them is needed. */
+  private cancel(open: readonly OpenLeaseRef[]): Promise<void> {
+    return cancelLeases(open, (region, model) => poolActor(this.env, { id: region, location_hint: null }, model))
   }
 }
 

@@ -3,9 +3,8 @@
  * scoped by tenant, so another tenant's program is absent.
  */
 import { createRoute, z } from '@hono/zod-openapi'
-import type { ProgramRpc } from '../actors/contracts.ts'
+import { cancelLeases } from '../actors/cancel-leases.ts'
 import { decodeCursor, encodeCursor } from '../actors/cursor.ts'
-import { logFailure } from '../actors/log.ts'
 import { poolActor, programActor, tenantActor } from '../actors/stubs.ts'
 import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
 import type { Env } from '../env.ts'
@@ -28,8 +27,6 @@ import {
 
 /** Bodies here are an app, an id and at most 16 short metadata values. */
 export const PROGRAM_BODY_BYTES_MAX = 64 * 1024
-
-type OpenLeases = Awaited<ReturnType<ProgramRpc['end']>>['open_leases']
 
 const json = <T extends z.ZodType>(schema: T, description: string) => ({
   description,
@@ -141,7 +138,9 @@ programRoutes.openapi(
     const { tenant } = c.var.identity
     const { id } = c.req.valid('param')
     const ended = await programActor(c.env, tenant, id).end(Date.now())
-    await cancelLeases(c.env, ended.open_leases)
+    await cancelLeases(ended.open_leases, (region, model) =>
+      poolActor(c.env, { id: region, location_hint: null }, model),
+    )
     const summary = ended.summary ?? (await archivedProgram(c.env.DB, tenant, id))
     return summary === null ? refusal(notFound(id)) : c.json(programJson(summary), 200)
   },
@@ -193,22 +192,6 @@ async function callsPage(
   const archived = run ?? (await archivedProgram(env.DB, tenant, program))?.run
   if (archived === undefined) return null
   return { run: archived, ...(await archivedCalls(env.DB, { tenant, program, run: archived }, after, limit)) }
-}
-
-/** Engines that cannot be told finish those calls for nobody; the program has ended all the same. */
-async function cancelLeases(env: Env, open: OpenLeases): Promise<void> {
-  if (open.length === 0) return
-  const { regions } = await catalogue(env)
-  const byPool = Map.groupBy(open, ({ region, model }) => JSON.stringify([region, model]))
-  await Promise.all(
-    [...byPool.values()].map(async (leases) => {
-      const [{ region, model }] = leases as [OpenLeases[number]]
-      const place = regions.find(({ id }) => id === region) ?? { id: region, location_hint: null }
-      await poolActor(env, place, model)
-        .cancel(leases)
-        .catch((error: unknown) => logFailure('cancel_failed', error, { region, model }))
-    }),
-  )
 }
 
 function listJson<T>(data: T[], next_cursor: string | null) {

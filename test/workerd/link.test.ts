@@ -20,6 +20,7 @@ import {
   TOKEN_EAST,
   TOKEN_WEST,
 } from './fixtures.ts'
+import { Link, type LinkMessage } from './link-client.ts'
 
 const EAST = { id: 'us-east', location_hint: 'enam' }
 
@@ -251,42 +252,6 @@ it('cancels a program’s open calls on their engine when it is ended', async ()
   expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-call-0', 'lease-call-1'] })
 })
 
-interface Message {
-  type: string
-  [field: string]: unknown
-}
-
-class Link {
-  readonly socket: WebSocket
-  private readonly received: Message[] = []
-  private closeCode: number | null = null
-
-  constructor(socket: WebSocket) {
-    this.socket = socket
-    socket.addEventListener('message', (event) => {
-      this.received.push(JSON.parse(event.data as string))
-    })
-    socket.addEventListener('close', (event) => {
-      this.closeCode = event.code
-    })
-    socket.accept()
-  }
-
-  send(message: unknown): void {
-    this.socket.send(JSON.stringify(message))
-  }
-
-  async message(): Promise<Message> {
-    await expect.poll(() => this.received.length).toBeGreaterThan(0)
-    return this.received.shift() as Message
-  }
-
-  async closed(): Promise<number | null> {
-    await expect.poll(() => this.closeCode).not.toBeNull()
-    return this.closeCode
-  }
-}
-
 async function connect(token = TOKEN_EAST, region = 'us-east', more: Record<string, string> = {}): Promise<Link> {
   const headers = { upgrade: 'websocket', authorization: `Bearer ${token}`, ...more }
   const path = `${ORIGIN}/agents/v1/link?region=${region}&model=${MODEL}`
@@ -297,7 +262,7 @@ async function connect(token = TOKEN_EAST, region = 'us-east', more: Record<stri
   return link
 }
 
-async function joined(hello = helloOf()): Promise<{ link: Link; welcome: Message }> {
+async function joined(hello = helloOf()): Promise<{ link: Link; welcome: LinkMessage }> {
   const link = await connect()
   link.send(hello)
   return { link, welcome: await link.message() }

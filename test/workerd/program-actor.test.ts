@@ -6,6 +6,7 @@ import { RUNS_UNARCHIVED_MAX } from '../../src/actors/program.ts'
 import { programActor, tenantActor } from '../../src/actors/stubs.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { archivedCalls, archivedProgram } from '../../src/store/archive.ts'
+import { batches, breakD1, flushed, replaceD1, shuffled, storedTables, sums } from './actor-tools.ts'
 import { admission, leaseOf, openCall, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -266,57 +267,3 @@ it('ignores leases of runs that it does not have', async () => {
   await actor('strange').callEnded({ run: 'x', call: 'y', outcome: 'failed', error_code: null, now_ms: Date.now() })
   expect(await describeProgram('strange')).toBeNull()
 })
-
-/** Waits for the flush that follows a change. */
-async function flushed(program: string): Promise<void> {
-  const stub = programStub(program)
-  await expect.poll(() => runInDurableObject(stub, (_, state) => storedTables(state))).toContain('runs')
-}
-
-function storedTables(state: DurableObjectState): string[] {
-  const rows = state.storage.sql.exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'").toArray()
-  return rows.map(({ name }) => name).filter((name) => !name.startsWith('_cf'))
-}
-
-/** Until the object is evicted. */
-async function breakD1(program: string): Promise<void> {
-  const down = () => {
-    throw new Error('D1 is down')
-  }
-  await replaceD1(program, { prepare: down, batch: down })
-}
-
-async function replaceD1(program: string, DB: { prepare: unknown; batch: unknown }): Promise<void> {
-  await runInDurableObject(programStub(program), (instance) => {
-    Object.defineProperty(instance, 'env', { value: { ...env, DB } })
-  })
-}
-
-function sums(records: readonly CallRecord[]) {
-  const sum = (figure: (record: CallRecord) => number) => records.reduce((total, record) => total + figure(record), 0)
-  return {
-    service_us: sum((record) => record.service_modelled_us),
-    service_wall_us: sum((record) => record.service_wall_us),
-    service_modelled_us: sum((record) => record.service_modelled_us),
-    wait_us: sum((record) => record.wait_us),
-    output_tokens: sum((record) => record.output_tokens),
-    calls: records.length,
-    open_calls: 0,
-  }
-}
-
-/** A fixed permutation, so that a failure repeats. */
-function shuffled<T>(items: readonly T[]): T[] {
-  const result = [...items]
-  let state = 12_345
-  for (let i = result.length - 1; i > 0; i--) {
-    state = (state * 1_103_515_245 + 12_345) % 2 ** 31
-    const j = state % (i + 1)
-    ;[result[i], result[j]] = [result[j] as T, result[i] as T]
-  }
-  return result
-}
-
-function batches<T>(items: readonly T[], size: number): T[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
-}

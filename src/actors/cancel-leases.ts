@@ -1,0 +1,22 @@
+/** Has engines cancel the calls of a program that ended. Pools are asked side by side. */
+import type { OpenLeaseRef } from '../core/program-entry.ts'
+import type { PoolRpc } from './contracts.ts'
+import { logFailure } from './log.ts'
+
+/** Engines that cannot be told finish those calls for nobody; the program has ended all the same. */
+export async function cancelLeases(
+  open: readonly OpenLeaseRef[],
+  poolOf: (region: string, model: string) => PoolRpc,
+): Promise<void> {
+  const byPool = Map.groupBy(open, ({ region, model }) => JSON.stringify([region, model]))
+  await Promise.all(
+    [...byPool.values()].map(async (leases) => {
+      const [{ region, model }] = leases as [OpenLeaseRef]
+      try {
+        await poolOf(region, model).cancel(leases.map(({ lease, agent }) => ({ lease, agent })))
+      } catch (error) {
+        logFailure('cancel_failed', error, { region, model })
+      }
+    }),
+  )
+}
