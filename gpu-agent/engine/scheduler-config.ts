@@ -13,7 +13,7 @@ export const SHARES_INTERVAL_US = 100_000
 export const SLOTS_MAX = 1024
 
 /** How seats go to tenants. */
-export type SeatShares = Pick<TenantShares, 'charge' | 'allocate'>
+type SeatShares = Pick<TenantShares, 'charge' | 'allocate'>
 
 export interface SchedulerConfig {
   epoch: string

@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { createPolicy } from './policies/index.ts'
 import type { EndedCall } from './scheduler.ts'
-import { schedulerConfig } from './scheduler-config.ts'
+import {
+  SHARES_INTERVAL_US,
+  SLOTS_MAX,
+  schedulerConfig,
+  WAITING_CALLS_MAX,
+  WAITING_CALLS_PER_TENANT_MAX,
+} from './scheduler-config.ts'
 import { engineCall, testConfig, testScheduler, tokens } from './testing/calls.ts'
 import { commit, leases, step } from './testing/steps.ts'
 
@@ -189,16 +195,35 @@ describe('bounds', () => {
   it.each([
     { seats: 5, slots: 4 },
     { seats: 4, max_step_tokens: 3 },
-    { slots: 1025 },
+    { slots: SLOTS_MAX + 1 },
     { seats: 0 },
     { block_tokens: 1.5 },
   ])('refuses a configuration that no step can satisfy: %o', (given) => {
     expect(() => testConfig(given)).toThrow(RangeError)
   })
 
+  it('takes the largest number of slots', () => {
+    expect(testConfig({ slots: SLOTS_MAX }).slots).toBe(SLOTS_MAX)
+  })
+
   it('has defaults for what most owners do not choose', () => {
-    const { waiting_calls_max, ordering } = schedulerConfig(testConfig())
-    expect([waiting_calls_max, ordering]).toEqual([8192, 'modelled'])
+    const { seats, slots, slot_tokens_max, block_tokens, capacity_blocks, ...rest } = testConfig()
+    const { epoch, policy, shares, max_step_tokens, prefill_chunk_tokens } = rest
+    const sizes = {
+      seats,
+      slots,
+      slot_tokens_max,
+      block_tokens,
+      capacity_blocks,
+      max_step_tokens,
+      prefill_chunk_tokens,
+    }
+    expect(schedulerConfig({ epoch, policy, shares, ...sizes })).toMatchObject({
+      waiting_calls_max: WAITING_CALLS_MAX,
+      waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
+      shares_interval_us: SHARES_INTERVAL_US,
+      ordering: 'modelled',
+    })
   })
 })
 

@@ -18,5 +18,3 @@ export function createPolicy(config: PolicyConfig, reading: ServiceReading = 'mo
       return new Plas({ ...PLAS_DEFAULTS[reading], ...config })
   }
 }
-
-export { Fcfs, PLAS_DEFAULTS, Plas, type PlasConfig }

@@ -4,7 +4,7 @@ import type { LatencyProfile } from './profile.ts'
 import { TINY } from './tiny.ts'
 
 export type { LatencyProfile }
-export { EMULATED_8B, TINY }
+export { TINY }
 
 export const PROFILE_NAMES = ['emulated-8b', 'tiny'] as const
 export type ProfileName = (typeof PROFILE_NAMES)[number]

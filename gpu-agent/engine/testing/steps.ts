@@ -4,7 +4,7 @@ import type { Policy } from '../policy.ts'
 import type { CommitResult, Scheduler } from '../scheduler.ts'
 import type { StepPlan } from '../types.ts'
 
-export const STEP_US = 100
+const STEP_US = 100
 
 export function commit(
   scheduler: Scheduler,
