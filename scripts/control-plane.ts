@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Miniflare } from 'miniflare'
 import { bundleWorker } from './control/bundle-worker.ts'
-import { applyMigrations, readMigrations, type SqlDatabase } from './control/d1-migrations.ts'
+import { applyMigrations, readMigrations } from './control/d1-migrations.ts'
+import { withLocalD1 } from './control/local-d1.ts'
 import { startMiniflare } from './control/miniflare.ts'
 import { agentIdOf, provisionLocal } from './control/provision-local.ts'
 import { readWorkerConfig } from './control/worker-config.ts'
@@ -46,10 +47,19 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
     readWorkerConfig(path.join(ROOT, 'wrangler.toml')),
     loadSecrets(place.secrets, regions.map(agentIdOf)),
   ])
-  const script = await bundleWorker(ROOT, config.main)
   await endOrphans(folder, ORPHAN_GRACE_MS)
   const free = await waitForPort(port, PORT_TIMEOUT_MS)
   if (!free.ok) throw new Error(free.reason)
+  // esbuild has a process of its own, so it costs little beside the rest.
+  const bundling = bundleWorker(ROOT, config.main)
+  // Before the port is open, so that no request meets a database without tables.
+  const migrating = withLocalD1(config, place.state, async (database) => {
+    const names = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
+    const [model, context_tokens_max] = [flags.model, Number(flags['context-tokens'])]
+    await provisionLocal(database, { regions, model, context_tokens_max, secrets, now_ms: Date.now() })
+    return names
+  })
+  const [script, applied] = await Promise.all([bundling, migrating])
   const launcher = await writeWorkerdLauncher(folder)
   const guard = startGuard(folder, 0)
   const miniflare = await startMiniflare({
@@ -66,15 +76,6 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
       TICKET_SECRET: secrets.ticketSecret,
       ADMIN_KEY: secrets.adminKey,
     },
-  })
-  const database = (await miniflare.getD1Database(config.database.binding)) as unknown as SqlDatabase
-  const applied = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
-  await provisionLocal(database, {
-    regions,
-    model: flags.model,
-    context_tokens_max: Number(flags['context-tokens']),
-    secrets,
-    now_ms: Date.now(),
   })
   const workerd = parseProcessRecord(await readFileIfAny(pidFile(folder, WORKERD_NAME)))
   report({
@@ -102,10 +103,14 @@ async function stop(): Promise<void> {
   await removePidFile(folder, WORKERD_NAME)
   process.exit(0)
 }
-process.on('SIGTERM', stop)
-process.on('SIGINT', stop)
-started.catch((error: Error) => {
-  report({ event: 'failed', message: error.message })
-  process.stderr.write(`${error.stack}\n`)
-  process.exit(1)
-})
+started.then(
+  () => {
+    // Miniflare's own handlers exit with 128 + n before our pid file and guard are gone.
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(signal).on(signal, stop)
+  },
+  (error: Error) => {
+    report({ event: 'failed', message: error.message })
+    process.stderr.write(`${error.stack}\n`)
+    process.exit(1)
+  },
+)

@@ -21,7 +21,7 @@ export async function withProgress<T>(
   const started_ms = performance.now()
   let shown = false
   const draw = () => {
-    const elapsed_s = Math.floor((performance.now() - started_ms) / 1000)
+    const elapsed_s = Math.round((performance.now() - started_ms) / 1000)
     const extra = detail()
     const line = `${label} … ${extra === null ? '' : `${extra}, `}${elapsed_s} s`
     output.write(output.isTTY ? `\r\x1b[2K${line}` : `${line}\n`)

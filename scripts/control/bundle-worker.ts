@@ -16,7 +16,6 @@ export async function bundleWorker(root: string, main: string): Promise<string> 
     define: { 'process.env.NODE_ENV': '"production"' },
     loader: { '.sql': 'text', '.txt': 'text', '.html': 'text' },
     keepNames: true,
-    sourcemap: 'inline',
     logLevel: 'silent',
   })
   const [output] = result.outputFiles

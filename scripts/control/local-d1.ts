@@ -1,6 +1,6 @@
 /**
- * The D1 database that `wrangler dev` uses, opened beside it (never at the same time): the same Miniflare writes the same
- * files under .wrangler/state/v3, keyed by the database id.
+ * A local D1 database, opened without the Worker that uses it and never at the same time: what lies under one state
+ * folder is keyed by the database id, for us as for `wrangler dev`, whose folder is .wrangler/state/v3.
  */
 import { Log, LogLevel, Miniflare } from 'miniflare'
 import type { SqlDatabase } from './d1-migrations.ts'

@@ -37,7 +37,7 @@ export interface Answer {
 export type Message = { role: 'system' | 'user' | 'assistant'; content: string }
 
 interface SwitchyardUsage {
-  service_s: number
+  service_wall_s: number
   wait_s: number
   region: string
 }
@@ -139,7 +139,7 @@ export class Program {
     this.tally.output_tokens += usage.completion_tokens
     this.tally.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
     if (usage.switchyard === undefined) return
-    this.tally.service_s += usage.switchyard.service_s
+    this.tally.service_s += usage.switchyard.service_wall_s
     this.tally.wait_s += usage.switchyard.wait_s
     this.tally.regions.add(usage.switchyard.region)
   }

@@ -17,7 +17,8 @@ const Call = z.object({
   prompt_tokens: z.number(),
   cached_tokens: z.number(),
   output_tokens: z.number(),
-  service_s: z.number(),
+  service_wall_s: z.number(),
+  service_modelled_s: z.number(),
   wait_s: z.number(),
   preemptions: z.number(),
   leases: z.array(
@@ -40,7 +41,10 @@ export interface ProgramReport {
   output_tokens: number
   /** From the program's first call to its last token, seen by the client. */
   latency_s: number
-  service_s: number
+  /** Time of the engine steps in which the program's calls were; calls side by side add up. */
+  service_wall_s: number
+  /** The program's own share of the engines' work. */
+  service_modelled_s: number
   wait_s: number
   preemptions: number
   engines: string[]
@@ -72,7 +76,8 @@ export async function reportOf(server: Server, program: Program): Promise<Progra
     cached_tokens,
     output_tokens: sum((call) => call.output_tokens),
     latency_s: program.tally.latency_s,
-    service_s: sum((call) => call.service_s),
+    service_wall_s: sum((call) => call.service_wall_s),
+    service_modelled_s: sum((call) => call.service_modelled_s),
     wait_s: sum((call) => call.wait_s),
     preemptions: sum((call) => call.preemptions),
     engines: [...new Set(leases.map(({ engine }) => engine))].sort(),
@@ -90,7 +95,8 @@ export function reportTable(reports: readonly ProgramReport[]): string {
       { title: 'prompt', cell: (row) => String(row.prompt_tokens), align: 'right' },
       { title: 'output', cell: (row) => String(row.output_tokens), align: 'right' },
       { title: 'latency', cell: (row) => `${row.latency_s.toFixed(2)} s`, align: 'right' },
-      { title: 'service', cell: (row) => `${row.service_s.toFixed(2)} s`, align: 'right' },
+      { title: 'service', cell: (row) => `${row.service_wall_s.toFixed(2)} s`, align: 'right' },
+      { title: 'own share', cell: (row) => `${row.service_modelled_s.toFixed(2)} s`, align: 'right' },
       { title: 'wait', cell: (row) => `${row.wait_s.toFixed(2)} s`, align: 'right' },
       { title: 'cached', cell: (row) => `${Math.round(row.cached_share * 100)} %`, align: 'right' },
       { title: 'regions', cell: (row) => row.regions.join(' ') },

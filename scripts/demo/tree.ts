@@ -1,11 +1,14 @@
-/** A tree: one call fans out into a wave of parallel calls, each of these into another, and one call joins them all. */
+/**
+ * A tree: one call fans out into a wave of parallel calls, each of these into another, and one call joins them all. The
+ * second wave is wide enough to fill an engine of eight seats past the point where the next region is asked.
+ */
 import type { Answer, Message, Program } from './program.ts'
 
 const TOPIC = 'a weekend in a small town by the sea'
-const IDEAS = ['food', 'a walk', 'an evening']
-const VIEWS = ['What is good about it?', 'What could go wrong?']
+const IDEAS = ['food', 'a walk', 'an evening', 'a rainy hour']
+const VIEWS = ['What is good about it?', 'What could go wrong?', 'What would it cost?', 'Who would like it?']
 const IDEA_TOKENS = 40
-const VIEW_TOKENS = 28
+const VIEW_TOKENS = 24
 const JOIN_TOKENS = 64
 
 export async function tree(program: Program): Promise<string> {

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const RETRY_INTERVAL_MS = 150
 const CALL_TIMEOUT_MS = 30_000
 
-export type CallOutcome = { ok: true } | { ok: false; reason: string }
+/** `final`: repeating the call would change nothing. */
+export type CallOutcome = { ok: true } | { ok: false; reason: string; final: boolean }
 
 /** Calls until one succeeds or `timeout_ms` have passed; then the last refusal is the reason. */
 export async function waitForRealCall(
@@ -17,7 +18,7 @@ export async function waitForRealCall(
   const deadline_ms = performance.now() + timeout_ms
   for (;;) {
     const outcome = await realCall(url, apiKey, model)
-    if (outcome.ok || signal.aborted || performance.now() > deadline_ms) return outcome
+    if (outcome.ok || outcome.final || signal.aborted || performance.now() > deadline_ms) return outcome
     await sleep(RETRY_INTERVAL_MS)
   }
 }
@@ -31,11 +32,16 @@ async function realCall(url: string, apiKey: string, model: string): Promise<Cal
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     })
     const text = await response.text()
-    if (!response.ok) return { ok: false, reason: `answered ${response.status}: ${text.slice(0, 400)}` }
+    if (!response.ok) {
+      const reason = `answered ${response.status}: ${text.slice(0, 400)}`
+      return { ok: false, reason, final: response.status === 400 }
+    }
     const body = JSON.parse(text) as { choices?: unknown[] }
-    return body.choices?.length === 1 ? { ok: true } : { ok: false, reason: `answered ${text.slice(0, 400)}` }
+    return body.choices?.length === 1
+      ? { ok: true }
+      : { ok: false, reason: `answered ${text.slice(0, 400)}`, final: true }
   } catch (error) {
     const { message, cause } = error as Error
-    return { ok: false, reason: cause instanceof Error ? `${message}: ${cause.message}` : message }
+    return { ok: false, reason: cause instanceof Error ? `${message}: ${cause.message}` : message, final: false }
   }
 }
