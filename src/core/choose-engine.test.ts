@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chooseEngine, chooseFromSnapshot, NO_ENGINE_RETRY_AFTER_S } from './choose-engine.ts'
-import { engineLoad, expectedWaitUs } from './engine-load.ts'
+import { chooseEngine, chooseFromSnapshot, NO_ENGINE_RETRY_AFTER_S, PIN_MOVE_FACTOR } from './choose-engine.ts'
+import { engineLoad, expectedWaitUs, OUTPUT_TOKENS_ASSUMED } from './engine-load.ts'
 import { type EngineSnapshot, type Pin, type PoolSnapshot, SHORT_PROMPT_TOKENS } from './pool-types.ts'
 import { engine, request } from './test-support.ts'
 
@@ -22,7 +22,7 @@ describe('load', () => {
   it('lets a wait be prefills queued and, beyond the seats, outputs', () => {
     expect(expectedWaitUs(engine({ queued_tokens: 8000, prefill_tokens_per_s: 8000 }))).toBe(1_000_000)
     const full = engine({ seats: 4, running: 4, waiting: 2, prefill_tokens_per_s: 8000 })
-    expect(expectedWaitUs(full)).toBe(2 * 256 * 500)
+    expect(expectedWaitUs(full)).toBe(2 * OUTPUT_TOKENS_ASSUMED * 500)
     expect(expectedWaitUs(engine({ ...full, prefill_tokens_per_s: null }))).toBe(expectedWaitUs(full))
   })
 })
@@ -87,14 +87,18 @@ describe('a long prompt', () => {
     expect(choose([home(), away({ running: 5 })], { ...long, excluded_engines: ['home'] })).toMatchObject(replaced)
   })
 
-  it('moves only when the wait at home exceeds two prefills elsewhere', () => {
-    // 8,000 tokens/s: a prompt of 4,000 tokens costs 0.5 s elsewhere, so home may keep it waiting for 1 s.
+  it('moves only when the wait at home exceeds that elsewhere by more prefills than PIN_MOVE_FACTOR', () => {
+    // Both prefill at one speed, so as many prompts may be queued at home as the factor says.
+    const limit_tokens = PIN_MOVE_FACTOR * 4000
     const of = { pin, prompt_tokens_estimate: 4000 }
-    expect(choose([home({ queued_tokens: 8000 }), away()], of)).toMatchObject({ engine: 'home', reason: 'pinned' })
+    expect(choose([home({ queued_tokens: limit_tokens }), away()], of)).toMatchObject({
+      engine: 'home',
+      reason: 'pinned',
+    })
     const moved = { engine: 'away', reason: 'pin_overloaded', pin: true }
-    expect(choose([home({ queued_tokens: 8008 }), away({ waiting: 0 })], of)).toMatchObject(moved)
+    expect(choose([home({ queued_tokens: limit_tokens + 8 }), away()], of)).toMatchObject(moved)
     // The other engine's own queue counts as well.
-    const both = [home({ queued_tokens: 8008 }), away({ queued_tokens: 8 })]
+    const both = [home({ queued_tokens: limit_tokens + 8 }), away({ queued_tokens: 8 })]
     expect(choose(both, of)).toMatchObject({ engine: 'home' })
   })
 })

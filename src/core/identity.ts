@@ -134,7 +134,7 @@ class IdReader {
 
   /** Empty counts as absent: proxies forward unset variables as empty headers. */
   #id(value: string | null | undefined, source: string): Named | null {
-    const id = value?.replace(/^ +| +$/g, '') ?? ''
+    const id = withoutSpaces(value ?? '')
     if (id === '') return null
     if (id.length > ID_CHARS_MAX) {
       return this.#fail(source, `${source} has ${id.length} characters, more than ${ID_CHARS_MAX}.`)
@@ -147,4 +147,13 @@ class IdReader {
     this.fault ??= { param, message }
     return null
   }
+}
+
+/** Without spaces at either end; other white space stays and is refused. Linear, unlike a pattern that ends in ` +$`. */
+function withoutSpaces(value: string): string {
+  let from = 0
+  let to = value.length
+  while (from < to && value[from] === ' ') from += 1
+  while (to > from && value[to - 1] === ' ') to -= 1
+  return value.slice(from, to)
 }

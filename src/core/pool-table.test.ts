@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import type { EngineDescription } from '../protocol/index.ts'
 import { LEASE_UNSEEN_EXPIRY_MS, LEASES_SINCE_MAX } from './leases-since.ts'
-import { AGENTS_PER_POOL_MAX, PoolTable, SILENT_AFTER_MS, SNAPSHOT_REFRESH_MS } from './pool-table.ts'
+import {
+  AGENTS_PER_POOL_MAX,
+  LEASE_HOLDERS_MAX,
+  PoolTable,
+  SILENT_AFTER_MS,
+  SNAPSHOT_REFRESH_MS,
+} from './pool-table.ts'
 import { description, report, request } from './test-support.ts'
 
 const POOL = { region: 'region', model: 'model' }
@@ -73,6 +79,14 @@ describe('leases since the report', () => {
     const table = pool('a')
     for (let lease = 0; lease <= LEASES_SINCE_MAX; lease += 1) table.choose(request({ lease: `lease-${lease}` }), 0)
     expect(only(table)?.leases_since_report).toBe(LEASES_SINCE_MAX)
+  })
+
+  it(`are remembered with their holders up to ${LEASE_HOLDERS_MAX}, the oldest forgotten first`, () => {
+    const table = pool('a')
+    for (let lease = 0; lease < LEASE_HOLDERS_MAX; lease += 1) table.choose(request({ lease: `lease-${lease}` }), 0)
+    expect(table.leaseHolder('lease-0')).not.toBeNull()
+    table.choose(request({ lease: 'one more' }), 0)
+    expect([table.leaseHolder('lease-0'), table.leaseHolder('lease-1')]).toEqual([null, { agent: 'a', engine: 'a-e0' }])
   })
 
   it('die with their engine’s epoch', () => {

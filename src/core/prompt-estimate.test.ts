@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  BYTES_PER_TOKEN_DEFAULT,
   BYTES_PER_TOKEN_MAX,
   BYTES_PER_TOKEN_MIN,
   estimatePromptTokens,
@@ -9,9 +10,9 @@ import {
 } from './prompt-estimate.ts'
 
 describe('the estimate', () => {
-  it('is bytes by the learned ratio, by 4 before any is known, and at least 1', () => {
-    expect(estimatePromptTokens(8192, null)).toBe(2048)
-    expect(estimatePromptTokens(8193, null)).toBe(2049)
+  it('is bytes by the learned ratio, by the default before any is known, and at least 1', () => {
+    expect(estimatePromptTokens(2048 * BYTES_PER_TOKEN_DEFAULT, null)).toBe(2048)
+    expect(estimatePromptTokens(2048 * BYTES_PER_TOKEN_DEFAULT + 1, null)).toBe(2049)
     expect(estimatePromptTokens(9000, 3)).toBe(3000)
     expect(estimatePromptTokens(0, null)).toBe(1)
   })

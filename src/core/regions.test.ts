@@ -1,7 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { SHORT_PROMPT_TOKENS } from './pool-types.ts'
-import { distanceKm, nearestFirst, REGIONS_ASKED_MAX, type Region, type RegionAnswer, RegionWalk } from './regions.ts'
+import {
+  distanceKm,
+  nearestFirst,
+  REGIONS_ASKED_MAX,
+  type Region,
+  type RegionAnswer,
+  RegionWalk,
+  UNREACHABLE_RETRY_AFTER_S,
+} from './regions.ts'
 
 const region = (
   id: string,
@@ -110,7 +118,7 @@ describe('the walk', () => {
       spilled: true,
     })
     expect(walk({ near: 'unreachable', far: 'none' }, short).verdict).toEqual({ status: 'none', retry_after_s: 5 })
-    expect(walk({}, short).verdict).toEqual({ status: 'none', retry_after_s: 1 })
+    expect(walk({}, short).verdict).toEqual({ status: 'none', retry_after_s: UNREACHABLE_RETRY_AFTER_S })
   })
 
   it(`asks at most ${REGIONS_ASKED_MAX} regions`, () => {
