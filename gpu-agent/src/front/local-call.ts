@@ -33,6 +33,8 @@ export class LocalCall implements CallListener {
   #text = ''
   #begun = false
   #stopped = false
+  /** The sink may cancel the call while it is given a chunk, and the end comes within that. */
+  #over = false
   #error: StreamError | null = null
 
   constructor(options: LocalCallOptions) {
@@ -49,11 +51,12 @@ export class LocalCall implements CallListener {
     this.#tokens.push(token)
     this.#begin()
     this.#write(this.#options.decoder.push(token))
-    if (this.#stopped) this.#options.finish(this.#options.claims.lease)
+    if (this.#stopped && !this.#over) this.#options.finish(this.#options.claims.lease)
   }
 
   ended(reason: EndReason, measurement: Measurement): void {
     if (reason === 'failed' || reason === 'cancelled') {
+      this.#over = true
       this.#options.over(null)
       const error = reason === 'failed' ? engineFailed('the engine failed') : this.#error
       const outcome = reason
@@ -84,7 +87,7 @@ export class LocalCall implements CallListener {
   }
 
   #emit(text: string): void {
-    if (text === '') return
+    if (text === '' || this.#over) return
     this.#text += text
     this.#options.sink.chunk(this.#options.chunks.content(text))
   }
