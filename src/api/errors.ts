@@ -28,7 +28,7 @@ export interface ApiErrorFields {
   code?: string | null
 }
 
-export function errorBody(status: number, fields: ApiErrorFields): ErrorBody {
+function errorBody(status: number, fields: ApiErrorFields): ErrorBody {
   return {
     message: fields.message,
     type: fields.type ?? typeOfStatus(status),

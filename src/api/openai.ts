@@ -5,7 +5,7 @@
 import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Env } from '../env.ts'
 import type { Dialect } from '../relay/call.ts'
-import { type RelayDeps, relayDeps } from '../relay/deps.ts'
+import { relayDeps } from '../relay/deps.ts'
 import { ChatRequest, CompletionRequest } from '../relay/dialect-schemas.ts'
 import { runCall } from '../relay/run-call.ts'
 import { catalogue, type Model } from '../store/catalogue.ts'
@@ -138,14 +138,13 @@ function modelEntry(model: Model): z.infer<typeof ModelEntry> {
   return { id, object: 'model', created: Math.floor(created_at_ms / 1000), owned_by: 'switchyard', context_tokens_max }
 }
 
-/** `makeDeps` is another one in tests, which script engines and break actors. */
-export function openaiRoutesWith(
-  makeDeps: (env: Env, context: Pick<ExecutionContext, 'waitUntil'>) => RelayDeps,
-): OpenAPIHono<{ Bindings: Env }> {
+export const openaiRoutes = makeRoutes()
+
+function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
   const app = new OpenAPIHono<{ Bindings: Env }>()
   const serveCalls = (route: ReturnType<typeof callRoute>, dialect: Dialect): void => {
     app.openAPIRegistry.registerPath(route)
-    app.post(route.path, (c) => runCall(c.req.raw, dialect, makeDeps(c.env, c.executionCtx)))
+    app.post(route.path, (c) => runCall(c.req.raw, dialect, relayDeps(c.env, c.executionCtx)))
   }
   serveCalls(callRoute('/v1/chat/completions', 'Chat completion', ChatRequest, ChatCompletion), 'chat')
   serveCalls(callRoute('/v1/completions', 'Completion', CompletionRequest, Completion), 'completions')
@@ -170,5 +169,3 @@ export function openaiRoutesWith(
   })
   return app
 }
-
-export const openaiRoutes = openaiRoutesWith(relayDeps)

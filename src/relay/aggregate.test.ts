@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Aggregate, AggregateFault, ANSWER_BYTES_MAX, INDEX_MAX } from './aggregate.ts'
+import { Aggregate, AggregateFault, ANSWER_BYTES_MAX, INDEX_MAX, StatedFault } from './aggregate.ts'
 
 function aggregate(dialect: 'chat' | 'completions', chunks: readonly object[]) {
   const whole = new Aggregate(dialect)
@@ -97,11 +97,23 @@ describe('what is no answer', () => {
   it.each([
     ['no JSON', '{"id":'],
     ['no object', '7'],
-    ['an error', '{"error":{"message":"boom"}}'],
     ['an index past the bound', `{"choices":[{"index":${INDEX_MAX + 1},"text":"x"}]}`],
     ['a negative index', '{"choices":[{"index":-1,"text":"x"}]}'],
   ])('%s is refused', (_, data) => {
     expect(() => new Aggregate('completions').add(data)).toThrow(AggregateFault)
+  })
+
+  it('an error is told apart, with what the engine said', () => {
+    const data = '{"error":{"message":"boom"}}'
+    const fault = (() => {
+      try {
+        new Aggregate('chat').add(data)
+      } catch (error) {
+        return error
+      }
+    })()
+    expect(fault).toBeInstanceOf(StatedFault)
+    expect((fault as StatedFault).data).toBe(data)
   })
 
   it('an index at the bound is kept', () => {

@@ -16,6 +16,17 @@ export class AggregateFault extends Error {
   override readonly name = 'AggregateFault'
 }
 
+/** The engine put an error into its stream; `data` is what it said. */
+export class StatedFault extends Error {
+  override readonly name = 'StatedFault'
+  readonly data: string
+
+  constructor(data: string) {
+    super('the engine stated an error')
+    this.data = data
+  }
+}
+
 export class Aggregate {
   readonly #dialect: Dialect
   readonly #top: Json = {}
@@ -26,7 +37,7 @@ export class Aggregate {
     this.#dialect = dialect
   }
 
-  /** Adds the data of one event. Throws AggregateFault if it is no chunk or the answer passes its bound. */
+  /** Adds the data of one event. Throws AggregateFault if it is no chunk or too much, StatedFault if it is an error. */
   add(data: string): void {
     this.#bytes += data.length
     if (this.#bytes > ANSWER_BYTES_MAX) throw new AggregateFault(`the answer is larger than ${ANSWER_BYTES_MAX} bytes`)
@@ -78,13 +89,8 @@ function parseChunk(data: string): Json {
   }
   if (typeof chunk !== 'object' || chunk === null) throw new AggregateFault('the engine sent a chunk that is no object')
   const { error } = chunk as Json
-  if (error !== undefined && error !== null) throw new AggregateFault(messageOf(error))
+  if (error !== undefined && error !== null) throw new StatedFault(data)
   return chunk as Json
-}
-
-function messageOf(error: unknown): string {
-  const message = (error as Json).message
-  return typeof message === 'string' ? message : 'the engine sent an error inside its stream'
 }
 
 /** Strings grow, tool calls are matched by index, the rest replaces. */

@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { DROPPED_FIELDS, forwardedBody, type ParsedCall, parseCall } from './call.ts'
-import { METADATA_KEYS_MAX } from './dialect-schemas.ts'
+import {
+  METADATA_KEY_CHARS_MAX,
+  METADATA_KEYS_MAX,
+  METADATA_VALUE_CHARS_MAX,
+  MODEL_CHARS_MAX,
+  STOPS_MAX,
+} from './dialect-schemas.ts'
 
 const good = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
 
@@ -62,8 +68,16 @@ describe('parseCall', () => {
     expect(parseCall('chat', { ...good, metadata: of(METADATA_KEYS_MAX + 1) })).toMatchObject({
       error: { param: 'metadata' },
     })
-    expect(parseCall('chat', { ...good, metadata: { ['k'.repeat(65)]: 'v' } }).status).toBe('refused')
-    expect(parseCall('chat', { ...good, metadata: { k: 'v'.repeat(513) } }).status).toBe('refused')
+  })
+
+  it.each<[string, number, (size: number) => object]>([
+    ['model', MODEL_CHARS_MAX, (size) => ({ model: 'm'.repeat(size) })],
+    ['stop', STOPS_MAX, (size) => ({ stop: Array.from({ length: size }, () => 'x') })],
+    ['metadata keys', METADATA_KEY_CHARS_MAX, (size) => ({ metadata: { ['k'.repeat(size)]: 'v' } })],
+    ['metadata values', METADATA_VALUE_CHARS_MAX, (size) => ({ metadata: { k: 'v'.repeat(size) } })],
+  ])('takes %s of %i and no more', (_, size, fields) => {
+    expect(parseCall('chat', { ...good, ...fields(size) }).status).toBe('parsed')
+    expect(parseCall('chat', { ...good, ...fields(size + 1) }).status).toBe('refused')
   })
 })
 

@@ -13,11 +13,11 @@ import { ANSWER_TIMES, type AnswerTimes } from './stream.ts'
 import { UPSTREAM_LIMITS, type UpstreamLimits } from './upstream.ts'
 
 /** From the question to the ProgramActor's answer; past it a call goes on without a place in its program. */
-export const ADMIT_TIMEOUT_MS = 250
+const ADMIT_TIMEOUT_MS = 250
 /** From the question to the TenantActor's answer, for such a call. */
-export const MEDIAN_TIMEOUT_MS = 100
+const MEDIAN_TIMEOUT_MS = 100
 /** From the question to a PoolActor's answer; past it the isolate's last snapshot of the pool decides. */
-export const POOL_TIMEOUT_MS = 1000
+const POOL_TIMEOUT_MS = 1000
 
 export interface RelayTimes extends AnswerTimes, UpstreamLimits {
   admit_timeout_ms: number

@@ -2,6 +2,7 @@
  * Dispatch: hands the call to its engine's agent with a ticket, and to another engine when that one fails before its first
  * data event, at most LEASES_PER_CALL_MAX times in all. The client knows nothing of it.
  */
+import { RETRY_AFTER_S } from '../api/errors.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program-state.ts'
 import type { Admission } from './admit.ts'
 import { DIALECT_PATH } from './call.ts'
@@ -30,7 +31,7 @@ export interface Dispatch {
 
 /** Serves the call on `first` or, should it fail early, on others. */
 export async function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
-  const tried: string[] = []
+  const failed: Leased[] = []
   let leased = first
   for (;;) {
     journey.leasedTo(leased)
@@ -43,24 +44,38 @@ export async function dispatch(first: Leased, journey: Dispatch): Promise<Served
     }
     const { failure } = opened
     journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
-    tried.push(leased.engine)
     if (!failure.replaceable) return { ...opened, retry_after_s: null }
-    if (tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
-    const next = await another(tried, journey)
+    failed.push(leased)
+    if (failed.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
+    const next = await another(failed, journey)
     if (journey.gone.aborted) return { status: 'cancelled' }
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
     leased = next.leased
   }
 }
 
-function another(tried: readonly string[], { call, admission, deps, times }: Dispatch): Promise<Leasing> {
-  return times.measure('lease', () => lease(call, admission.pin, tried, deps))
+/**
+ * A lease on an engine that has not failed, of another agent if there is one: what fails first is more often a host or its
+ * network than one engine of several.
+ */
+async function another(failed: readonly Leased[], { call, admission, deps, times }: Dispatch): Promise<Leasing> {
+  const tried = failed.map(({ engine }) => engine)
+  const doubtful = failed.flatMap(({ region, agent }) => {
+    const engines = deps.pools.recall(region.id, call.model)?.engines ?? []
+    return engines.filter((one) => one.agent === agent && !tried.includes(one.engine)).map(({ engine }) => engine)
+  })
+  return times.measure('lease', async () => {
+    if (doubtful.length > 0) {
+      const elsewhere = await lease(call, admission.pin, [...tried, ...doubtful], deps)
+      if (elsewhere.status === 'leased') return elsewhere
+    }
+    return lease(call, admission.pin, tried, deps)
+  })
 }
 
 /** Every engine that could be tried has failed: not the client's fault, and worth trying again. */
-function gaveUp(failure: UpstreamFailure, retry_after_s = 1): Served {
-  const status = failure.status === 502 ? 502 : 503
-  return { status: 'failed', failure: { ...failure, status }, retry_after_s }
+function gaveUp(failure: UpstreamFailure, retry_after_s = RETRY_AFTER_S): Served {
+  return { status: 'failed', failure: { ...failure, status: 503 }, retry_after_s }
 }
 
 async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {

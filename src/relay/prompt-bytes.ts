@@ -6,7 +6,7 @@
 import { utf8Bytes } from '../core/prompt-estimate.ts'
 
 /** A prompt of token ids is counted as if each id were this long; the ratio of bytes to tokens takes it out again. */
-export const TOKEN_ID_BYTES = 4
+const TOKEN_ID_BYTES = 4
 
 export function promptBytes(body: Readonly<Record<string, unknown>>): number {
   let bytes = textBytes(body.prompt)

@@ -27,7 +27,7 @@ async function answerOf<T>(ask: () => Promise<T>): Promise<Reply<T> & { status: 
   }
 }
 
-export function mayAskAgain(error: unknown): boolean {
+function mayAskAgain(error: unknown): boolean {
   const { retryable, overloaded } = error as { retryable?: unknown; overloaded?: unknown }
   return retryable === true && overloaded !== true
 }

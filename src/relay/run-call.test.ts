@@ -312,6 +312,21 @@ describe('an engine that fails before its first data event', () => {
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'completed' }])
   })
 
+  it('an engine of another agent is preferred, and one of the same agent is still tried', async () => {
+    const asked: (readonly string[])[] = []
+    const lease = async ({ excluded_engines }: LeaseRequest): Promise<LeaseReply> => {
+      asked.push(excluded_engines)
+      const free = ['e0', 'e1'].find((engine) => !excluded_engines.includes(engine))
+      if (free === undefined) return { status: 'none', retry_after_s: 5, snapshot: null }
+      return { ...leaseOf(free, sameAgent), agent: 'agent-e0' } as LeaseReply
+    }
+    const listed = snapshotOf(['e0', 'e1'])
+    const sameAgent = { ...listed, engines: listed.engines.map((engine) => ({ ...engine, agent: 'agent-e0' })) }
+    const it = world({ engines: { e0: failing({ code: 'engine_down' }), e1: answering('x') }, pool: { lease } })
+    expect((await runCall(chat({ stream: true }), 'chat', it.deps)).headers.get('x-engine-id')).toBe('e1')
+    expect(asked).toEqual([[], ['e0', 'e1'], ['e0']])
+  })
+
   it('no more than the bound of leases is tried', async () => {
     const engines = Object.fromEntries(
       Array.from({ length: LEASES_PER_CALL_MAX + 1 }, (_, i) => [`e${i}`, failing({ code: 'engine_full' })]),
@@ -380,6 +395,12 @@ describe('an engine that fails after its first data event', () => {
     ['breaks', (script) => script.break(), 502, 'engine_failed'],
     ['ends without [DONE]', (script) => script.end(), 502, 'engine_failed'],
     ['says why', (script) => script.write(errorEvent('engine_oom', true)).end(), 503, 'engine_oom'],
+    [
+      'says why as OpenAI does',
+      (script) => script.write(`data: ${JSON.stringify({ error: errorOf('engine_oom') })}\n\n`).end(),
+      502,
+      'engine_oom',
+    ],
     ['sends nonsense', (script) => script.write('data: {"id":\n\n'), 502, 'engine_failed'],
   ])('an answer in one piece that has not begun has its status: %s', async (_, fail, status, code) => {
     const script = new Script().chunk(delta('half'))
@@ -524,8 +545,12 @@ describe('what is refused before any actor is asked', () => {
 })
 
 function errorEvent(code: string, retryable: boolean): string {
-  const error = { message: code, type: 'server_error', param: null, code }
+  const error = errorOf(code)
   return `event: error\ndata: ${JSON.stringify({ error, status: retryable ? 503 : 400, retryable })}\n\n`
+}
+
+function errorOf(code: string): object {
+  return { message: code, type: 'server_error', param: null, code }
 }
 
 /** As the network does it: an aborted fetch errors the body that is being read. */

@@ -15,9 +15,9 @@ import type { ErrorBody, Outcome } from '../protocol/index.ts'
 import { within } from './deadline.ts'
 import type { UpstreamFailure } from './upstream.ts'
 
-export const HEADERS_HOLD_MS = 1000
+const HEADERS_HOLD_MS = 1000
 /** Between two comments, or two spaces of an answer in one piece. */
-export const WAITING_INTERVAL_MS = 1000
+const WAITING_INTERVAL_MS = 1000
 /** nginx's status for a request whose client has left; nobody reads it. */
 const CLIENT_LEFT_STATUS = 499
 

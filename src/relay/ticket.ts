@@ -35,6 +35,11 @@ export function cacheSaltOf(tenant: string, secret: string): Promise<string> {
   })
 }
 
+/** For tests: salts that this isolate holds. */
+export function derivedKept(): number {
+  return salts.size
+}
+
 /** The value and not its promise: a promise of one request must not be awaited in another. */
 async function kept<V>(map: Map<string, V>, key: string, derive: () => Promise<V>): Promise<V> {
   const known = map.get(key)

@@ -10,9 +10,9 @@ import { type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from 
 import { concat, FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
 
 /** From the request to the agent's headers: it holds them for at most 250 ms, so this is network and start-up. */
-export const HEADERS_TIMEOUT_MS = 10_000
+const HEADERS_TIMEOUT_MS = 10_000
 /** Between two reads. */
-export const SILENCE_MS_MAX = 6 * KEEPALIVE_INTERVAL_MS
+const SILENCE_MS_MAX = 6 * KEEPALIVE_INTERVAL_MS
 /** Of a refusal's body. */
 export const REFUSAL_BYTES_MAX = 64 * 1024
 /** These say that ticket, lease or engine do not fit together: never the client's mistake. */
@@ -154,9 +154,15 @@ async function readText(response: Response): Promise<string> {
   return text
 }
 
+/** Inside a stream an error may stand without the two fields that only matter before it. */
+const LooseStreamError = StreamError.extend({
+  status: StreamError.shape.status.default(502),
+  retryable: StreamError.shape.retryable.default(false),
+})
+
 function parseStreamError(json: string): StreamError | null {
   try {
-    const parsed = StreamError.safeParse(JSON.parse(json))
+    const parsed = LooseStreamError.safeParse(JSON.parse(json))
     return parsed.success ? parsed.data : null
   } catch (error) {
     if (error instanceof SyntaxError) return null
@@ -164,12 +170,12 @@ function parseStreamError(json: string): StreamError | null {
   }
 }
 
-export function failed(failure: UpstreamFailure): { status: 'failed'; failure: UpstreamFailure } {
+function failed(failure: UpstreamFailure): { status: 'failed'; failure: UpstreamFailure } {
   return { status: 'failed', failure }
 }
 
 /** A failure that is the engine's or its host's: another engine may serve the call. */
-export function brokenUpstream(code: string, message: string): UpstreamFailure {
+function brokenUpstream(code: string, message: string): UpstreamFailure {
   return { status: 502, error: { message, type: 'server_error', param: null, code }, replaceable: true }
 }
 

@@ -6,12 +6,11 @@
  * client has left. What fails after that breaks the connection: a started 200 cannot be taken back, and half an answer must
  * not look like one.
  */
-import type { ErrorBody } from '../protocol/index.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
-import { Aggregate, AggregateFault } from './aggregate.ts'
+import { Aggregate, AggregateFault, StatedFault } from './aggregate.ts'
 import type { Dialect } from './call.ts'
 import { within } from './deadline.ts'
-import { FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
+import { parseFrame, SseSplitter } from './sse.ts'
 import {
   type Answer,
   type AnswerContext,
@@ -85,7 +84,7 @@ async function collect(
   } catch (error) {
     if (context.gone.aborted) return { status: 'cancelled' }
     await cancelQuietly(reader, error)
-    return endedWith(faultOf(error))
+    return endedWith(failureOf(error))
   }
 }
 
@@ -120,13 +119,13 @@ async function cancelQuietly(reader: ReadableStreamDefaultReader<Uint8Array>, re
   }
 }
 
-/** Everything that can go wrong while reading is the engine's failure: a broken connection, or what it sent. */
-function faultOf(error: unknown): ErrorBody {
-  if (error instanceof FrameTooLarge || error instanceof AggregateFault) return engineFailed(error.message)
-  return engineFailed(error instanceof Error ? error.message : String(error))
+/** Everything that can go wrong while reading is the engine's failure: what it said, what it sent, or its connection. */
+function failureOf(error: unknown): UpstreamFailure {
+  if (error instanceof StatedFault) return errorEvent(error.data)
+  const reason = error instanceof Error ? error.message : String(error)
+  return { status: 502, error: engineFailed(reason), replaceable: false }
 }
 
-function endedWith(failure: UpstreamFailure | ErrorBody): Collected {
-  const full = 'error' in failure ? failure : { status: 502, error: failure, replaceable: false }
-  return { status: 'failed', failure: full, retry_after_s: null }
+function endedWith(failure: UpstreamFailure): Collected {
+  return { status: 'failed', failure, retry_after_s: null }
 }

@@ -8,7 +8,7 @@ import { PoolMemory } from '../pool-memory.ts'
 export type Engine = (request: Request) => Response | Promise<Response>
 
 /** What was said to actors, in order. */
-export interface Said {
+interface Said {
   to: 'program' | 'pool' | 'tenant'
   method: string
   argument: unknown
@@ -47,7 +47,7 @@ export const ADMITTED: AdmitReply = {
   pin: null,
 }
 
-export function catalogueOf(regions: readonly string[]): Catalogue {
+function catalogueOf(regions: readonly string[]): Catalogue {
   const model = { id: MODEL, ordering_service: 'modelled' as const, context_tokens_max: 4096, bytes_per_token: 4 }
   return {
     regions: regions.map((id, position) => ({ id, position, location_hint: null, latitude: null, longitude: null })),
