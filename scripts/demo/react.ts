@@ -7,29 +7,33 @@ import { calculate } from './calculator.ts'
 import { lookUpCity } from './cities.ts'
 import type { Program } from './program.ts'
 
-const QUESTION = 'How many people live in Oslo and Bergen together?'
+const QUESTION = 'How many people live in Vienna and Graz together?'
 const STEPS_MAX = 6
 const STEP_TOKENS = 48
 
-const PROMPT = `Answer questions with these tools.
-lookup[city] tells how many people live in a city.
-calculate[expression] does arithmetic.
+/** Two worked examples; with one, the model was seen to calculate with names of cities. */
+const PROMPT = `Answer the question with the tools lookup[city] and calculate[expression].
 
-Question: How many people live in Lisbon and Porto together?
-Thought: I need the people of Lisbon.
-Action: lookup[Lisbon]
-Observation: Lisbon is in Portugal, has 567000 people and 100 square kilometres
-Thought: I need the people of Porto.
-Action: lookup[Porto]
-Observation: Porto is in Portugal, has 249000 people and 41 square kilometres
-Thought: I add both.
-Action: calculate[567000 + 249000]
-Observation: 816000
-Thought: I know the answer.
-Answer: 816000
-
+${example('Lisbon', 567_000, 'Porto', 249_000)}
+${example('Helsinki', 684_000, 'Turku', 204_000)}
 Question: ${QUESTION}
 `
+
+function example(first: string, firstPeople: number, second: string, secondPeople: number): string {
+  return `Question: How many people live in ${first} and ${second} together?
+Thought: I look up ${first}.
+Action: lookup[${first}]
+Observation: ${lookUpCity(first)}
+Thought: I look up ${second}.
+Action: lookup[${second}]
+Observation: ${lookUpCity(second)}
+Thought: I add the two numbers.
+Action: calculate[${firstPeople} + ${secondPeople}]
+Observation: ${firstPeople + secondPeople}
+Thought: I know the answer.
+Answer: ${firstPeople + secondPeople}
+`
+}
 
 export type Step =
   | { kind: 'action'; tool: string; input: string; text: string }
@@ -59,7 +63,7 @@ export function runTool(tool: string, input: string): string {
   if (tool === 'lookup') return lookUpCity(input)
   if (tool !== 'calculate') return `there is no tool ${tool}; use lookup[city] or calculate[expression]`
   const result = calculate(input)
-  return result.ok ? String(result.value) : `${result.reason}; write for example calculate[2 + 3]`
+  return result.ok ? String(result.value) : `${result.reason}; look the numbers up first`
 }
 
 export async function react(program: Program): Promise<string> {
