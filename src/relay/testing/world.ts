@@ -1,6 +1,8 @@
 /** A world for one call: scripted engines in place of the network, and actors that can be slow, broken or full. */
 import type { AdmitReply, LeaseReply, PoolRpc, ProgramRpc, TenantRpc } from '../../actors/contracts.ts'
 import type { EngineSnapshot, PoolSnapshot } from '../../core/pool-types.ts'
+import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
+import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
 import { PoolMemory } from '../pool-memory.ts'
@@ -210,4 +212,38 @@ export function chat(body: object = {}, headers: Record<string, string> = {}, si
   const call = { model: MODEL, messages: [{ role: 'user', content: 'hi' }], ...body }
   const init = { method: 'POST', body: JSON.stringify(call), headers, ...(signal === undefined ? {} : { signal }) }
   return new Request('http://switchyard.test/v1/chat/completions', init)
+}
+
+/** Headers of a call that names its program. */
+export const PROGRAM = { 'X-Program-Id': 'p' }
+
+export interface ErrorAnswer {
+  error: { message: string; type: string; param: string | null; code: string | null }
+}
+
+export async function failureOf(
+  response: Response,
+): Promise<{ status: number; code: string | null; headers: Headers }> {
+  const { error } = (await response.json()) as ErrorAnswer
+  return { status: response.status, code: error.code, headers: response.headers }
+}
+
+/** The claims of every ticket that engines were shown, in order; engines answer "hi". */
+export function claimsWorld(options: WorldOptions = {}): {
+  it: World
+  claims: TicketClaims[]
+  requests: Request[]
+} {
+  const claims: TicketClaims[] = []
+  const requests: Request[] = []
+  const engine = async (request: Request): Promise<Response> => {
+    requests.push(request.clone() as Request)
+    const key = await importTicketKey(await deriveTicketKey('secret', '1', 'agent-e0'))
+    const ticket = request.headers.get('authorization')?.replace('Bearer ', '') ?? ''
+    const verdict = await verifyTicket(ticket, new Map([['1', key]]), Date.now() / 1000)
+    if (!verdict.ok) throw new Error(verdict.reason)
+    claims.push(verdict.claims)
+    return answering('hi')(request)
+  }
+  return { it: world({ engines: { e0: engine }, ...options }), claims, requests }
 }

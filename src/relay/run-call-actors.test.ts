@@ -1,0 +1,110 @@
+/** Serving beats ordering: a call whose actors are slow, broken or full, through a scripted world. */
+import { describe, expect, it } from 'vitest'
+import type { LeaseReply } from '../actors/contracts.ts'
+import { PoolMemory } from './pool-memory.ts'
+import { runCall } from './run-call.ts'
+import {
+  ADMITTED,
+  answering,
+  chat,
+  claimsWorld,
+  failureOf,
+  leaseOf,
+  PROGRAM,
+  snapshotOf,
+  type World,
+  world,
+} from './testing/world.ts'
+
+describe('an actor that is slow or broken', () => {
+  const never = new Promise<never>(() => {})
+
+  it('admit: the call goes on unpinned at the tenant’s median, under a run that nobody has', async () => {
+    for (const admit of [() => never, () => Promise.reject(Object.assign(new Error('x'), { overloaded: true }))]) {
+      const { it, claims } = claimsWorld({ program: { admit }, times: { admit_timeout_ms: 10 } })
+      const response = await runCall(chat({}, PROGRAM), 'chat', it.deps)
+      expect(response.status).toBe(200)
+      expect(claims[0]).toMatchObject({ program: 'p', attained_service_us: 77 })
+      expect(claims[0]?.run).not.toBe('run-1')
+    }
+  })
+
+  it('admit that answers late still hears how its call went, in its own run', async () => {
+    const { promise, resolve } = Promise.withResolvers<typeof ADMITTED>()
+    const it = world({
+      engines: { e0: answering('x') },
+      program: { admit: () => promise },
+      times: { admit_timeout_ms: 10 },
+    })
+    await (await runCall(chat({}, PROGRAM), 'chat', it.deps)).text()
+    expect(it.saidTo('callEnded')).toEqual([])
+    resolve(ADMITTED)
+    await it.settled()
+    expect(it.said.filter(({ to }) => to === 'program').map(({ method }) => method)).toEqual([
+      'admit',
+      'leaseOpened',
+      'callEnded',
+    ])
+    expect(it.saidTo('callEnded')).toMatchObject([{ run: 'run-1', outcome: 'completed' }])
+  })
+
+  it('admit and the tenant both: the call goes on at service 0', async () => {
+    const options = { program: { admit: () => never }, tenant: { medianService: () => never } }
+    const { it, claims } = claimsWorld({ ...options, times: { admit_timeout_ms: 5, median_timeout_ms: 5 } })
+    expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)
+    expect(claims[0]?.attained_service_us).toBe(0)
+  })
+
+  it('pool: the isolate’s last snapshot decides; without one it is 503', async () => {
+    const pools = new PoolMemory()
+    const pool = { lease: (): Promise<LeaseReply> => never }
+    const times = { pool_timeout_ms: 10 }
+    const blind = world({ engines: { e0: answering('x') }, pool, times, pools })
+    const { status, code, headers } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', blind.deps))
+    expect({ status, code }).toEqual({ status: 503, code: 'no_engine' })
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+    await blind.settled()
+    expect(blind.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'no_engine' }])
+
+    const seeing = world({
+      pool: { lease: async () => leaseOf('e0', snapshotOf(['e0'])) },
+      engines: { e0: answering('x') },
+      pools,
+    })
+    await (await runCall(chat(), 'chat', seeing.deps)).text()
+    const it = world({ engines: { e0: answering('x') }, pool, times, pools })
+    expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)
+    await it.settled()
+    expect(it.saidTo('leaseOpened')).toMatchObject([{ engine: 'e0', reason: 'snapshot' }])
+  })
+
+  it('settle notes that are lost are reported and harm nobody', async () => {
+    const leaseOpened = () => Promise.reject(new Error('gone'))
+    const it = world({ engines: { e0: answering('x') }, program: { leaseOpened } })
+    expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)
+    await it.settled()
+    expect(it.reports).toEqual(['note_failed'])
+    expect(it.saidTo('callEnded')).toHaveLength(1)
+  })
+})
+
+describe('regions', () => {
+  it('the next region is asked when the near one is too full, and the reason says so', async () => {
+    const asked: string[] = []
+    const it = world({ engines: { e0: answering('x') }, regions: ['near', 'far'] })
+    const deps = {
+      ...it.deps,
+      pool: (region: { id: string }) => {
+        asked.push(region.id)
+        const lease = async (): Promise<LeaseReply> =>
+          region.id === 'near' ? { status: 'busy', load: 9, snapshot: null } : leaseOf('e0')
+        return { lease } as unknown as ReturnType<World['deps']['pool']>
+      },
+    }
+    const response = await runCall(chat({}, PROGRAM), 'chat', deps)
+    await it.settled()
+    expect(asked).toEqual(['near', 'far'])
+    expect(response.headers.get('x-region')).toBe('far')
+    expect(it.saidTo('leaseOpened')).toMatchObject([{ region: 'far', reason: 'spilled' }])
+  })
+})
