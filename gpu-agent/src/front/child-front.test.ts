@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { LedgerRow } from '../../engine/types.ts'
-import { CHILD_CALLS_MAX, CHILD_SILENCE_MS_MAX, ChildFront } from './child-front.ts'
+import { CHILD_CALLS_MAX, CHILD_SILENCE_MS_MAX, ChildFront, STOP_MS_MAX } from './child-front.ts'
 import type { ChildListener } from './child-link.ts'
 import type { ChildEvent, FrontStatus, ParentMessage } from './child-protocol.ts'
 import { dispatched, user } from './testing/dispatched.ts'
@@ -240,6 +240,21 @@ describe('ChildFront', () => {
     current().listener.gone('exit code 0')
     await stopped
     expect(children).toHaveLength(1)
+  })
+
+  test('a child that does not stop in STOP_MS_MAX is killed', async () => {
+    vi.useFakeTimers()
+    try {
+      const front = await start()
+      const stopped = front.stop()
+      await vi.advanceTimersByTimeAsync(STOP_MS_MAX - 1)
+      expect(current().killed).toBe(false)
+      await vi.advanceTimersByTimeAsync(1)
+      expect(current().killed).toBe(true)
+      await stopped
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('a child that is silent with a call open is killed', async () => {

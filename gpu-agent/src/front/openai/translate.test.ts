@@ -1,7 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import type { Dialect } from '../../engine-front.ts'
 import { type Capability, TEXT_ONLY } from './capabilities.ts'
-import { MESSAGES_MAX, STOP_CHARS_MAX, STOPS_MAX } from './schemas.ts'
+import {
+  CONTENT_PARTS_MAX,
+  MESSAGES_MAX,
+  METADATA_KEY_CHARS_MAX,
+  METADATA_KEYS_MAX,
+  METADATA_VALUE_CHARS_MAX,
+  STOP_CHARS_MAX,
+  STOPS_MAX,
+} from './schemas.ts'
 import { type Translation, translate } from './translate.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
@@ -190,6 +198,24 @@ describe('chat bodies', () => {
     ok('chat', chat({ stop: 'x'.repeat(STOP_CHARS_MAX) }))
     expect(refused('chat', chat({ stop: 'x'.repeat(STOP_CHARS_MAX + 1) }))).toEqual(['invalid_value', 'stop'])
     ok('chat', chat({ temperature: 2, top_p: 1 }))
+    const parts = (count: number) => [
+      { role: 'user', content: Array.from({ length: count }, () => ({ type: 'text', text: 'x' })) },
+    ]
+    ok('chat', { messages: parts(CONTENT_PARTS_MAX) })
+    expect(refused('chat', { messages: parts(CONTENT_PARTS_MAX + 1) })).toEqual([
+      'invalid_value',
+      'messages[0].content',
+    ])
+  })
+
+  test('metadata: at its bounds and one past each', () => {
+    const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`${index}`, 'x']))
+    ok('chat', chat({ metadata: keys(METADATA_KEYS_MAX) }))
+    expect(refused('chat', chat({ metadata: keys(METADATA_KEYS_MAX + 1) }))).toEqual(['invalid_value', 'metadata'])
+    const pair = (key: number, value: number) => chat({ metadata: { ['k'.repeat(key)]: 'v'.repeat(value) } })
+    ok('chat', pair(METADATA_KEY_CHARS_MAX, METADATA_VALUE_CHARS_MAX))
+    expect(refused('chat', pair(METADATA_KEY_CHARS_MAX + 1, 1))[0]).toBe('invalid_value')
+    expect(refused('chat', pair(1, METADATA_VALUE_CHARS_MAX + 1))).toEqual(['invalid_value', 'metadata.k'])
   })
 })
 
