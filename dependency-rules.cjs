@@ -3,7 +3,12 @@ const rule = (name, from, to, comment) => ({ name, severity: 'error', comment, f
 
 module.exports = {
   forbidden: [
-    rule('no-circular', {}, { circular: true }, 'a cycle means that two files are one idea'),
+    rule(
+      'no-circular',
+      {},
+      { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+      'a cycle means that two files are one idea; types may refer to each other',
+    ),
     rule(
       'core-is-pure',
       { path: '^src/core/', pathNot: '\\.test\\.ts$' },

@@ -13,7 +13,12 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['src/core/**/*.test.ts', 'src/protocol/**/*.test.ts', 'gpu-agent/**/*.test.ts', 'scripts/**/*.test.ts'],
+          include: [
+            'src/core/**/*.test.ts',
+            'src/protocol/**/*.test.ts',
+            'gpu-agent/**/*.test.ts',
+            'scripts/**/*.test.ts',
+          ],
           exclude: ['**/node_modules/**'],
         },
       },
