@@ -70,6 +70,7 @@ export function listedItem(listed: ProgramListed): ProgramListItem {
 
 /** `reading`: which of the two readings of service orders calls on the call's model. */
 export function callJson(call: CallEntry, reading: ServiceReading): Call {
+  const leases = call.leases.map((lease) => leaseJson(lease, reading))
   const sum = (figure: (lease: LeaseEntry) => number) => call.leases.reduce((total, lease) => total + figure(lease), 0)
   return {
     object: 'program.call',
@@ -91,11 +92,11 @@ export function callJson(call: CallEntry, reading: ServiceReading): Call {
     service_modelled_s: seconds(sum((lease) => lease.service_modelled_us)),
     wait_s: seconds(sum((lease) => lease.wait_us)),
     preemptions: sum((lease) => lease.preemptions),
-    leases: call.leases.map(leaseJson),
+    leases,
   }
 }
 
-function leaseJson(lease: LeaseEntry): Call['leases'][number] {
+function leaseJson(lease: LeaseEntry, reading: ServiceReading): Call['leases'][number] {
   return {
     id: lease.lease,
     agent: lease.agent,
@@ -110,6 +111,7 @@ function leaseJson(lease: LeaseEntry): Call['leases'][number] {
     prompt_tokens: lease.prompt_tokens,
     cached_tokens: lease.cached_tokens,
     output_tokens: lease.output_tokens,
+    service_s: seconds(orderingServiceUs(lease, reading, lease.speed_factor)),
     service_wall_s: seconds(lease.service_wall_us),
     service_modelled_s: seconds(lease.service_modelled_us),
     wait_s: seconds(lease.wait_us),

@@ -95,6 +95,7 @@ const Lease = z.object({
   prompt_tokens: Tokens,
   cached_tokens: Tokens,
   output_tokens: Tokens,
+  service_s: Seconds,
   service_wall_s: Seconds,
   service_modelled_s: Seconds,
   wait_s: Seconds,

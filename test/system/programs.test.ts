@@ -35,6 +35,20 @@ async function json<T>(route: string, init: Parameters<System['fetch']>[1] = {})
   return { status: response.status, body: (await response.json()) as T }
 }
 
+/** The program once every lease of its calls is settled: a call ends for its client before its record arrives. */
+function settled(program: string, calls: number): Promise<ProgramAnswer> {
+  return eventually(`${program}: ${calls} calls settle`, async () => {
+    const { body } = await json<{ data: { state: string; leases: { state: string }[] }[] }>(
+      `/v1/programs/${program}/calls?limit=100`,
+    )
+    const ended = body.data.filter(
+      (call) =>
+        call.state === 'ended' && call.leases.length > 0 && call.leases.every((lease) => lease.state === 'settled'),
+    )
+    return ended.length === calls ? (await json<ProgramAnswer>(`/v1/programs/${program}`)).body : undefined
+  })
+}
+
 function chat(headers: Record<string, string>, extra: object = {}): Promise<Response> {
   return system.fetch('/v1/chat/completions', {
     method: 'POST',
@@ -66,13 +80,19 @@ describe('the program of a call', () => {
   })
 
   it('is none when nothing names one, and no state is left behind', async () => {
-    const before = await json<{ data: unknown[] }>('/v1/programs?limit=100')
     const response = await chat({})
     expect(response.status).toBe(200)
     expect(response.headers.get('x-program-id')).toBeNull()
     await response.text()
-    const after = await json<{ data: unknown[] }>('/v1/programs?limit=100')
-    expect(after.body.data.length).toBe(before.body.data.length)
+    const call = response.headers.get('x-call-id') ?? ''
+    expect((await json(`/v1/programs/${call}`)).status).toBe(404)
+    await (await chat({ 'X-Program-Id': 'listed-last' })).text()
+    const ids = await eventually('the program after it is listed', async () => {
+      const { body } = await json<{ data: ProgramAnswer[] }>('/v1/programs?limit=100')
+      const listed = body.data.map((program) => program.id)
+      return listed.includes('listed-last') ? listed : undefined
+    })
+    expect(ids).not.toContain(call)
   })
 })
 
@@ -87,15 +107,12 @@ describe('a program', () => {
     expect((await json('/v1/programs', { method: 'POST', body: JSON.stringify({ id: 'explicit' }) })).status).toBe(409)
 
     for (let turn = 0; turn < 3; turn += 1) await (await chat({ 'X-Program-Id': 'explicit' })).text()
-    const settled = await eventually('three calls settle', async () => {
-      const { body } = await json<ProgramAnswer>('/v1/programs/explicit')
-      return body.calls === 3 && body.open_calls === 0 && body.service_s > 0 ? body : undefined
-    })
-    expect(settled.critical_path_s).toBeCloseTo(settled.service_s, 6)
-    expect(settled.engines.length).toBeGreaterThan(0)
-    expect(settled.threads).toEqual([])
-    expect(Date.parse(settled.last_call_arrival ?? '')).toBeGreaterThan(0)
-    expect(Date.parse(settled.last_call_completion ?? '')).toBeGreaterThan(0)
+    const summary = await settled('explicit', 3)
+    expect(summary.critical_path_s).toBeCloseTo(summary.service_s, 6)
+    expect(summary.engines.length).toBeGreaterThan(0)
+    expect(summary.threads).toEqual([])
+    expect(Date.parse(summary.last_call_arrival ?? '')).toBeGreaterThan(0)
+    expect(Date.parse(summary.last_call_completion ?? '')).toBeGreaterThan(0)
 
     await eventually('it is listed as running', async () => {
       const { body } = await json<{ data: ProgramAnswer[] }>('/v1/programs?state=running&limit=100')
@@ -107,9 +124,9 @@ describe('a program', () => {
       const { body } = await json<{ data: ProgramAnswer[] }>('/v1/programs?state=ended&limit=100')
       return body.data.find((program) => program.id === 'explicit')
     })
-    expect(archived.service_s).toBe(settled.service_s)
+    expect(archived.service_s).toBe(summary.service_s)
     const { body } = await json<ProgramAnswer>('/v1/programs/explicit')
-    expect(body).toMatchObject({ state: 'ended', calls: 3, service_s: settled.service_s })
+    expect(body).toMatchObject({ state: 'ended', calls: 3, service_s: summary.service_s })
     expect((await json<{ data: unknown[] }>('/v1/programs/explicit/calls')).body.data).toHaveLength(3)
 
     await (await chat({ 'X-Program-Id': 'explicit' })).text()
@@ -191,10 +208,7 @@ describe('a program', () => {
     )
     await Promise.all(children.map((child) => child.text()))
     expect(new Set(children.map((child) => child.headers.get('x-thread-id'))).size).toBe(3)
-    const tree = await eventually('all four settle', async () => {
-      const { body } = await json<ProgramAnswer>('/v1/programs/tree')
-      return body.open_calls === 0 && body.calls === 4 ? body : undefined
-    })
+    const tree = await settled('tree', 4)
     expect(tree.critical_path_s).toBeLessThan(tree.service_s)
     const { body } = await json<{ data: { parents: string[] }[] }>('/v1/programs/tree/calls')
     expect(body.data.slice(1).map((call) => call.parents)).toEqual([[parent], [parent], [parent]])
