@@ -7,7 +7,7 @@
  * span the border between template and content.
  */
 import { Template } from '@huggingface/jinja'
-import type { ChatMessage } from '../../src/front/text-model.ts'
+import type { ChatMessage } from './text-model.ts'
 
 /** What a model without a template of its own gets: ChatML. */
 const CHATML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`

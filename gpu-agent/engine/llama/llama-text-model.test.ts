@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { ChatMessage } from '../../src/front/text-model.ts'
 import type { LlamaRuntime } from './llama-runtime.ts'
 import { LlamaTextModel } from './llama-text-model.ts'
 import { describeWithModel, loadRealModel } from './testing/real-model.ts'
+import type { ChatMessage } from './text-model.ts'
 
 const CONTEXT_TOKENS_MAX = 2047
 

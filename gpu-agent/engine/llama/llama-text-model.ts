@@ -3,8 +3,8 @@
  * off, so `<|im_end|>` in a message is seven ordinary tokens.
  */
 import type { LlamaModel, Token } from 'node-llama-cpp'
-import type { ChatMessage, Encoding, Recall, TextModel, TokenDecoder } from '../../src/front/text-model.ts'
 import { ChatTemplate } from './chat-template.ts'
+import type { ChatMessage, Encoding, Recall, TextModel, TokenDecoder } from './text-model.ts'
 import { IncrementalTokenDecoder } from './token-decoder.ts'
 
 export class LlamaTextModel implements TextModel {

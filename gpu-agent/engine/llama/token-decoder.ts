@@ -6,7 +6,7 @@
  *
  * A real U+FFFD that the model wrote is thus late by one token, and flushed by `end`.
  */
-import type { TokenDecoder } from '../../src/front/text-model.ts'
+import type { TokenDecoder } from './text-model.ts'
 
 /** Tokens collected at most while the text ends in U+FFFD. A character has 4 bytes; beyond this it is garbage and goes out as it is. */
 export const PENDING_TOKENS_MAX = 64

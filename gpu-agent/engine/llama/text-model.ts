@@ -1,0 +1,38 @@
+/**
+ * The seam between text and tokens. A front speaks text with clients and tokens with the engine; a text model translates,
+ * and knows nothing of calls, programs or KV. Two exist: the GGUF's own, and the emulated one.
+ */
+
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant' | 'tool'
+  content: string
+}
+
+/** Tokens that the engine generated for exactly this assistant text, if they are remembered. */
+export type Recall = (text: string) => readonly number[] | undefined
+
+export type Encoding =
+  | { ok: true; tokens: number[] }
+  /** Cannot fit the context; `tokens_min` is a lower bound of its length. */
+  | { ok: false; reason: 'too_long'; tokens_min: number }
+  /** The chat template refuses this history; `message` says why. */
+  | { ok: false; reason: 'unrenderable'; message: string }
+
+/** Turns one call's generated tokens into text, never emitting half a character. */
+export interface TokenDecoder {
+  /** The text that this token completes; empty while a character is incomplete. */
+  push(token: number): string
+  /** What is left when generation ended. */
+  end(): string
+}
+
+export interface TextModel {
+  /** Prompt and output together. */
+  readonly context_tokens_max: number
+  /** Token ids in a client's prompt must be below this. */
+  readonly vocabulary_tokens: number
+  /** The prompt up to where the assistant speaks. A later turn's encoding begins with this one's tokens and its output's. */
+  encodeChat(messages: readonly ChatMessage[], recall: Recall): Encoding
+  encodeText(text: string): Encoding
+  decoder(): TokenDecoder
+}
