@@ -15,7 +15,7 @@ import { parseModelSource } from './source.ts'
 import { zipOf } from './test-zip.ts'
 import { verifyFile } from './verify.ts'
 
-const GGUF = Buffer.concat([Buffer.from('GGUF'), Buffer.alloc(1000, 7)])
+const GGUF = Buffer.concat([Buffer.from('GGUF\x03\0\0\0'), Buffer.alloc(1000, 7)])
 const GGUF_SHA256 = createHash('sha256').update(GGUF).digest('hex')
 const PIN = { size_bytes: GGUF.length, sha256: GGUF_SHA256 }
 const NO_PID = 2 ** 22 - 2
@@ -41,9 +41,10 @@ test('a file with another hash, another size or another format is refused', asyn
   const other = { size_bytes: GGUF.length, sha256: '0'.repeat(64) }
   expect(await verifyFile(file, other)).toMatchObject({ reason: expect.stringContaining(`SHA-256 ${GGUF_SHA256}`) })
   expect(await verifyFile(file, { size_bytes: GGUF.length + 1, sha256: null })).toMatchObject({ ok: false })
-  expect(await verifyFile(modelFile(Buffer.from('hello')), { size_bytes: null, sha256: null })).toMatchObject({
-    reason: expect.stringContaining('not a GGUF'),
-  })
+  for (const head of ['hello, model', 'GGUF', 'GGUF\x04\0\0\0', 'GGUF\0\0\0\x03'])
+    expect(await verifyFile(modelFile(Buffer.from(head)), { size_bytes: null, sha256: null })).toMatchObject({
+      reason: expect.stringContaining('not a GGUF'),
+    })
 })
 
 test('the marker spares hashing only while size and modification time are those that were hashed', async () => {

@@ -11,6 +11,8 @@ import type { Pin } from './default-model.ts'
 export type Verdict = { ok: true } | { ok: false; reason: string }
 
 const GGUF_MAGIC = 'GGUF'
+/** Of the formats that llama.cpp reads. A file of another version was seen to hang its loader instead of failing. */
+const GGUF_VERSIONS = [2, 3]
 
 /** Checks `file` against `pin`, or trusts the marker of an earlier check. */
 export async function verifyFile(file: string, pin: Pin): Promise<Verdict> {
@@ -19,7 +21,7 @@ export async function verifyFile(file: string, pin: Pin): Promise<Verdict> {
   if (pin.size_bytes !== null && facts.size !== pin.size_bytes) {
     return { ok: false, reason: `${file} has ${facts.size} bytes, expected ${pin.size_bytes}` }
   }
-  if (!(await hasGgufMagic(file))) return { ok: false, reason: `${file} is not a GGUF file` }
+  if (!(await isGguf(file))) return { ok: false, reason: `${file} is not a GGUF file of version 2 or 3` }
   if (pin.sha256 === null) return { ok: true }
   const marker = markerText(pin.sha256, facts.size, facts.mtimeMs)
   if ((await readMarker(file)) === marker) return { ok: true }
@@ -35,12 +37,16 @@ async function sha256OfFile(file: string): Promise<string> {
   return hash.digest('hex')
 }
 
-async function hasGgufMagic(file: string): Promise<boolean> {
+/** The first eight bytes: magic, then the version as a little-endian number. */
+async function isGguf(file: string): Promise<boolean> {
   const handle = await open(file, 'r')
   try {
-    const head = Buffer.alloc(GGUF_MAGIC.length)
-    const { bytesRead } = await handle.read(head, 0, head.length, 0)
-    return head.subarray(0, bytesRead).toString('latin1') === GGUF_MAGIC
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(8), 0, 8, 0)
+    return (
+      bytesRead === 8 &&
+      buffer.toString('latin1', 0, 4) === GGUF_MAGIC &&
+      GGUF_VERSIONS.includes(buffer.readUInt32LE(4))
+    )
   } finally {
     await handle.close()
   }

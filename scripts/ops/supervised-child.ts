@@ -12,6 +12,8 @@ export const BACKOFF_FIRST_MS = 250
 export const BACKOFF_MAX_MS = 10_000
 const STEADY_MS = 30_000
 const TAIL_LINES = 20
+/** What a log says where a run begins. */
+const STARTS = ') starts\n'
 
 export interface ChildSpec {
   name: string
@@ -57,7 +59,7 @@ export class SupervisedChild {
       this.#ended.finally(() => clearTimeout(timer))
     })
     if (failure === null) return
-    const tail = await logTail(logFile, TAIL_LINES)
+    const tail = (await logTail(logFile, TAIL_LINES)).split(STARTS).at(-1)?.trim()
     throw new Error(`${name} ${failure}. The end of ${logFile}:\n${tail}`)
   }
 
@@ -83,7 +85,7 @@ export class SupervisedChild {
       detached: true,
     })
     this.#child = child
-    this.#log.write(`--- ${new Date().toISOString()} ${name} starts, pid ${child.pid ?? 'none'}\n`)
+    this.#log.write(`--- ${new Date().toISOString()} ${name} (pid ${child.pid ?? 'none'}${STARTS}`)
     const pidWritten = child.pid === undefined ? Promise.resolve() : writePidFile(runFolder, name, child.pid)
     const lines = lineReader((line) => {
       const event = parseEvent(line)

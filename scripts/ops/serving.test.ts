@@ -1,0 +1,110 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { banner } from './banner.ts'
+import { agentCommand, controlPlaneCommand } from './commands.ts'
+import { dataDir } from './data-dir.ts'
+import type { DevJson } from './dev-json.ts'
+import { readEngines } from './pools.ts'
+import { waitForRealCall } from './real-call.ts'
+import { freshSecrets } from './secrets.ts'
+import { CONTEXT_TOKENS, sizeEngine } from './sizing.ts'
+import { parseUpFlags, type UpOptions } from './up-flags.ts'
+
+const COMPLETION = JSON.stringify({ choices: [{ message: { content: 'Hi' } }] })
+const NEVER = new AbortController().signal
+
+/** Answers with one after the other, the last one for ever. */
+async function serve(...answers: { status: number; body: string }[]) {
+  const requests: IncomingMessage[] = []
+  const server = createServer((request, response) => {
+    const answer = answers[Math.min(requests.length, answers.length - 1)]
+    requests.push(request)
+    response.writeHead(answer?.status ?? 500).end(answer?.body)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests }
+}
+
+function optionsOf(...argv: string[]): UpOptions {
+  const verdict = parseUpFlags(argv)
+  if (verdict.status !== 'ok') throw new Error(JSON.stringify(verdict))
+  return verdict.options
+}
+
+test('a call is tried again while no engine is there, until it works', async () => {
+  const { url, requests } = await serve({ status: 503, body: 'no engine' }, { status: 200, body: COMPLETION })
+  expect(await waitForRealCall(url, 'sk-sy-x', 'm', 20_000, NEVER)).toEqual({ ok: true })
+  expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer sk-sy-x', 'Bearer sk-sy-x'])
+})
+
+test('a call that is refused as wrong is not tried again', async () => {
+  const { url, requests } = await serve({ status: 400, body: 'bad' }, { status: 200, body: COMPLETION })
+  expect(await waitForRealCall(url, 'k', 'm', 20_000, NEVER)).toMatchObject({ reason: 'answered 400: bad' })
+  expect(requests).toHaveLength(1)
+})
+
+test('an answer without a choice is no success', async () => {
+  const { url } = await serve({ status: 200, body: '{"choices":[]}' })
+  expect(await waitForRealCall(url, 'k', 'm', 20_000, NEVER)).toMatchObject({ ok: false })
+})
+
+test('when time is up or the start is stopped, the last refusal is the reason', async () => {
+  const { url } = await serve({ status: 503, body: 'no engine' })
+  expect(await waitForRealCall(url, 'k', 'm', 0, NEVER)).toMatchObject({ reason: 'answered 503: no engine' })
+  expect(await waitForRealCall(url, 'k', 'm', 60_000, AbortSignal.abort())).toMatchObject({ ok: false })
+})
+
+test('pools are read as engines with their region; a refusal and a foreign answer are reasons', async () => {
+  const engine = { engine: 'e', state: 'ready', seats: 4, running: 1, waiting: 2, queued_tokens: 3, kv_used_tokens: 4 }
+  const pools = [{ region: 'r', model: 'm', engines: [{ ...engine, kv_capacity_tokens: 5, other: 1 }] }]
+  const { url } = await serve(
+    { status: 200, body: JSON.stringify({ pools }) },
+    { status: 401, body: 'who' },
+    { status: 200, body: '{}' },
+  )
+  const read = () => readEngines({ url, adminKey: 'a' })
+  expect(await read()).toEqual({ ok: true, engines: [{ ...engine, kv_capacity_tokens: 5, region: 'r', model: 'm' }] })
+  expect(await read()).toMatchObject({ ok: false, reason: expect.stringContaining('401') })
+  expect(await read()).toMatchObject({ ok: false, reason: expect.stringContaining('pools') })
+  expect(await readEngines({ url: 'http://127.0.0.1:1', adminKey: 'a' })).toMatchObject({ ok: false })
+})
+
+test('engines on a small machine have one thread, and their slots fit into a quarter of its memory', () => {
+  const small = sizeEngine({ cores: 2, memory_bytes: 4e9 }, 2)
+  expect(small).toMatchObject({ threads: 1, seats: 4 })
+  expect(small.slots * 2 * CONTEXT_TOKENS * 23_057).toBeLessThanOrEqual(1e9)
+  expect(sizeEngine({ cores: 64, memory_bytes: 512e9 }, 2)).toEqual({ threads: 4, seats: 8, slots: 16 })
+  expect(sizeEngine({ cores: 1, memory_bytes: 1e8 }, 8)).toEqual({ threads: 1, seats: 2, slots: 2 })
+})
+
+test('no secret stands in a command line, and an emulated engine gets no flag of the embedded one', () => {
+  const place = dataDir('/d')
+  const secrets = { ...freshSecrets(), agentTokens: { 'us-east-1': 'sya-secret' } }
+  const size = { threads: 1, seats: 4, slots: 8 }
+  const embedded = agentCommand(optionsOf(), place, { id: 'm', path: '/m.gguf' }, 'us-east', secrets, size)
+  expect(embedded.env).toEqual({ SWITCHYARD_AGENT_TOKEN: 'sya-secret' })
+  expect(embedded.args.join(' ')).toContain('--model-path /m.gguf --seats 4 --slots 8 --threads 1')
+  const options = optionsOf('--engine', 'emulated')
+  const emulated = agentCommand(options, place, { id: 'm', path: null }, 'us-east', secrets, size)
+  expect(emulated.args.join(' ')).not.toMatch(/--(model-path|threads)/)
+  const all = [embedded, emulated, controlPlaneCommand(options, place, { id: 'm', path: null })]
+  for (const secret of [secrets.apiKey, secrets.adminKey, secrets.keyPepper, secrets.ticketSecret, 'sya-secret'])
+    expect(all.flatMap(({ args }) => args).join(' ')).not.toContain(secret)
+  expect(() => agentCommand(options, place, { id: 'm', path: null }, 'eu-west', secrets, size)).toThrow(/eu-west-1/)
+})
+
+test('what is printed has the address, the key and three things to try, but not the admin key', () => {
+  const system: DevJson = {
+    ...{ url: 'http://127.0.0.1:8787', apiKey: 'sk-sy-x', adminKey: 'sy-admin-x', pid: 1, controlPlanePid: 2 },
+    ...{ policy: 'plas', model: 'm', engine: 'embedded', agents: [{ id: 'a', region: 'us-east', url: '', pid: 3 }] },
+  }
+  const text = banner(system, 1.2, { detached: true, dataDir: '/other' })
+  for (const part of ['http://127.0.0.1:8787/v1', 'sk-sy-x', 'curl', 'from openai import OpenAI', "from 'openai'"])
+    expect(text).toContain(part)
+  expect(text).toContain('npm run down -- --data-dir /other')
+  expect(text).not.toContain('sy-admin-x')
+})
