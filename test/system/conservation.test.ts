@@ -132,7 +132,10 @@ function shuffled<T>(items: T[], seed: number): T[] {
 }
 
 async function sendThreeTimesShuffled(agent: string): Promise<void> {
-  const token = readFileSync(path.join(system.dataDir, 'agents', agent, 'token'), 'utf8').trim()
+  const secrets = JSON.parse(readFileSync(path.join(system.dataDir, 'secrets.json'), 'utf8')) as {
+    agentTokens: Record<string, string>
+  }
+  const token = secrets.agentTokens[agent] ?? ''
   const { bodies } = records(agent)
   const all = shuffled([...bodies, ...bodies, ...bodies], 42)
   for (let start = 0; start < all.length; start += 100) {

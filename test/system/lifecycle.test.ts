@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { processRecord } from '../../scripts/ops/processes.ts'
 import { freePort, runScript, runScriptForCode, System } from './support/system.ts'
 
 let system: System
@@ -21,24 +22,15 @@ afterAll(async () => {
   rmSync(system.dataDir, { recursive: true, force: true })
 })
 
-const alive = (pid: number) => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
-
 describe('npm run up', () => {
-  it('describes the running system in a file that only its owner reads', () => {
+  it('describes the running system in a file that only its owner reads', async () => {
     const file = path.join(system.dataDir, 'dev.json')
     expect(statSync(file).mode & 0o777).toBe(0o600)
     const dev = system.dev
     expect(dev.agents.map((agent) => agent.region).sort()).toEqual(['eu-west', 'us-east'])
     expect(dev).toMatchObject({ policy: 'plas', engine: 'emulated', url: `http://127.0.0.1:${system.port}` })
     for (const pid of [dev.pid, dev.controlPlanePid, ...dev.agents.map((agent) => agent.pid)])
-      expect(alive(pid)).toBe(true)
+      expect(await processRecord(pid)).not.toBeNull()
   })
 
   it('a second one beside it says so and exits 1', async () => {
@@ -52,8 +44,8 @@ describe('npm run up', () => {
       '--detach',
     ])
     expect(code).toBe(1)
-    expect(stdout + stderr).toMatch(/already (up|running)/i)
-    expect(alive(system.dev.pid)).toBe(true)
+    expect(stdout + stderr).toMatch(/running already/i)
+    expect(await processRecord(system.dev.pid)).not.toBeNull()
   })
 
   it('names the port that is taken and the flag that changes it', async () => {
@@ -115,7 +107,7 @@ describe('npm run down and up again', () => {
     const dev = system.dev
     await system.down()
     for (const pid of [dev.pid, dev.controlPlanePid, ...dev.agents.map((agent) => agent.pid)]) {
-      expect(alive(pid), `pid ${pid}`).toBe(false)
+      expect(await processRecord(pid), `pid ${pid}`).toBeNull()
     }
     expect(existsSync(path.join(system.dataDir, 'dev.json'))).toBe(false)
 
