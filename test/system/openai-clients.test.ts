@@ -34,7 +34,10 @@ describe('chat completions', () => {
   it('answers a question that the model knows, with usage, service and wait', async () => {
     const answer = await client.chat.completions.create({
       model,
-      messages: [{ role: 'user', content: 'What is the capital of France?' }],
+      messages: [
+        { role: 'system', content: 'You are a helpful assistant.' },
+        { role: 'user', content: 'What is the capital of France?' },
+      ],
       max_completion_tokens: 24,
       temperature: 0,
     })
