@@ -57,6 +57,8 @@ export class CallState implements HeapNode, KvClaimant {
   service_wall_us = 0
   service_modelled_us = 0
   preemptions = 0
+  swapped_out_tokens = 0
+  swapped_in_tokens = 0
   first_token_us: number | null = null
 
   constructor(call: EngineCall, now_us: number, tenant: TenantQueue, place: Place, sequence: number) {
@@ -90,6 +92,8 @@ export class CallState implements HeapNode, KvClaimant {
       service_modelled_us: this.service_modelled_us,
       wait_us: duration_us - this.service_wall_us,
       preemptions: this.preemptions,
+      swapped_out_tokens: this.swapped_out_tokens,
+      swapped_in_tokens: this.swapped_in_tokens,
       first_token_us: this.first_token_us,
       duration_us,
     }

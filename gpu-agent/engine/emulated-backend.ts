@@ -9,7 +9,7 @@
 import { emulatedContentHash, emulatedToken } from './emulated-tokens.ts'
 import { invariant } from './invariant.ts'
 import type { LatencyProfile } from './profiles/index.ts'
-import type { Backend, EngineCall, StepOutcome, StepPlan } from './types.ts'
+import type { Backend, EngineCall, StepOutcome, StepPlan, SwapCosts } from './types.ts'
 
 /** Duration of a step by the profile. A call that computes one token and samples is a decode; all other tokens are prefill. */
 export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number {
@@ -93,6 +93,7 @@ export class EmulatedBackend implements Backend {
   readonly profile: LatencyProfile
   readonly slots: number
   readonly slot_tokens_max: number
+  readonly copies_prefixes = true
   readonly #model: EmulatedModel
   readonly #clock: () => number
   readonly #sleep: (duration_ms: number) => Promise<void>
@@ -105,6 +106,10 @@ export class EmulatedBackend implements Backend {
     this.#model = new EmulatedModel(options)
     this.#clock = clock
     this.#sleep = sleep
+  }
+
+  swapCosts(): SwapCosts {
+    return this.profile.swap
   }
 
   admit(call: EngineCall): void {

@@ -24,6 +24,8 @@ export interface EngineCall {
   prompt: readonly number[]
   max_output_tokens: number
   sampling: Sampling
+  /** The call ends as failed (`deadline_exceeded`) once it has been open for so long. Absent: never. */
+  deadline_us?: number
 }
 
 /** temperature 0 is greedy. `seed` makes sampling reproducible: the backend uses seed + position, never a running RNG. */
@@ -31,6 +33,8 @@ export interface Sampling {
   temperature: number
   top_p: number
   seed: number
+  /** What the output must conform to, in the backend's own form; the scheduler does not look inside. Taken by `Backend.admit`. */
+  grammar?: unknown
 }
 
 /** What one call does in one step: computes KV of tokens [from, to) in `slot`; samples when `to` reaches its last token. */
@@ -42,10 +46,29 @@ export interface StepWork {
   samples: boolean
 }
 
-/** A change of a slot's contents that must happen before the step's work. */
+/**
+ * A change of a slot's contents that must happen before the step's work; operations happen in the order of the plan.
+ *
+ * An image is the KV of one call, saved outside the slots. Ids are the scheduler's and are not used twice.
+ */
 export type SlotOperation =
   /** Keep the first `tokens` tokens of the slot's KV and drop the rest; 0 clears it. */
-  { op: 'truncate'; slot: number; tokens: number }
+  | { op: 'truncate'; slot: number; tokens: number }
+  /** Save the slot's KV, which is of `tokens` tokens, as `image`; the slot is empty afterwards. */
+  | { op: 'save'; slot: number; image: number; tokens: number }
+  /** Put the `tokens` tokens of `image` into `slot`, which is empty and need not be where they came from. The image stays. */
+  | { op: 'restore'; slot: number; image: number; tokens: number }
+  /** The image is not needed again. */
+  | { op: 'drop_image'; image: number }
+  /** Copy the KV of the first `tokens` tokens of slot `from` into `slot`, which is empty; `from` stays as it is. */
+  | { op: 'copy'; from: number; slot: number; tokens: number }
+
+/** What moving KV out of a slot and back costs: `base_us` for either operation, and so much for each token. */
+export interface SwapCosts {
+  save_us_per_token: number
+  restore_us_per_token: number
+  base_us: number
+}
 
 export interface StepPlan {
   step: number
@@ -64,6 +87,10 @@ export interface Backend {
   readonly slots: number
   /** Tokens that one slot can hold. */
   readonly slot_tokens_max: number
+  /** Executes `copy`: slots share nothing, so a prefix that two open calls need is otherwise computed twice. */
+  readonly copies_prefixes: boolean
+  /** Measured or known before the first step, and constant; null: `save` and `restore` are not executed. */
+  swapCosts(): SwapCosts | null
   /** Called once per call before its first step, with what `execute` needs beyond the plan. */
   admit(call: EngineCall): void
   execute(plan: StepPlan): Promise<StepOutcome>
@@ -89,6 +116,9 @@ export interface LedgerRow {
 
 export type EndReason = 'stop' | 'length' | 'cancelled' | 'failed'
 
+/** Why a call ended as failed. `engine_lost`: its backend's state is gone, another engine may serve it. */
+export type FailureCode = 'deadline_exceeded' | 'engine_lost'
+
 /** What the scheduler measured for one call, given once when it leaves. */
 export interface Measurement {
   prompt_tokens: number
@@ -98,6 +128,9 @@ export interface Measurement {
   service_modelled_us: number
   wait_us: number
   preemptions: number
+  /** KV tokens saved out of a slot, and put back, over all preemptions. */
+  swapped_out_tokens: number
+  swapped_in_tokens: number
   first_token_us: number | null
   duration_us: number
 }

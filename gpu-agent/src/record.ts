@@ -25,6 +25,8 @@ export const NOTHING_MEASURED: Measurement = {
   service_modelled_us: 0,
   wait_us: 0,
   preemptions: 0,
+  swapped_out_tokens: 0,
+  swapped_in_tokens: 0,
   first_token_us: null,
   duration_us: 0,
 }

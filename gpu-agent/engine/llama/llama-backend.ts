@@ -20,7 +20,16 @@
  * position. No top-k: OpenAI has none.
  */
 import type { ControlledEvaluateInputItem, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp'
-import type { Backend, EngineCall, Sampling, SlotOperation, StepOutcome, StepPlan, StepWork } from '../types.ts'
+import type {
+  Backend,
+  EngineCall,
+  Sampling,
+  SlotOperation,
+  StepOutcome,
+  StepPlan,
+  StepWork,
+  SwapCosts,
+} from '../types.ts'
 import { CALL_STEP_TOKENS_MAX, SLOTS_MAX, STEP_TOKENS_MAX, THREADS_DEFAULT } from './llama-limits.ts'
 import { tokenSeed } from './sampling-seed.ts'
 import { sampleSerially } from './serial-sampling.ts'
@@ -42,6 +51,7 @@ interface AdmittedCall {
 export class LlamaBackend implements Backend {
   readonly slots: number
   readonly slot_tokens_max: number
+  readonly copies_prefixes = false
   /** Decode batches sent to llama.cpp since start. One per step with work. */
   batches = 0
 
@@ -89,6 +99,10 @@ export class LlamaBackend implements Backend {
     )
   }
 
+  swapCosts(): SwapCosts | null {
+    return null
+  }
+
   admit(call: EngineCall): void {
     if (this.#calls.has(call.lease)) throw new Error(`lease ${call.lease} is admitted already`)
     this.#calls.set(call.lease, { tokens: [...call.prompt], sampling: call.sampling })
@@ -131,6 +145,7 @@ export class LlamaBackend implements Backend {
   }
 
   async #apply(operation: SlotOperation): Promise<void> {
+    if (operation.op !== 'truncate') throw new Error(`this backend cannot ${operation.op}`)
     const sequence = this.#sequence(operation.slot)
     const held = sequence.nextTokenIndex
     if (operation.tokens > held) throw new Error(`slot ${operation.slot} holds ${held} tokens, not ${operation.tokens}`)

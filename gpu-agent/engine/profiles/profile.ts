@@ -6,6 +6,8 @@
  * which is the shape of a memory-bound decode (weights are read once per step, KV once per token) with a compute-bound
  * prefill beside it. Times are integers of the unit in the name, so that equal plans last equally long.
  */
+import type { SwapCosts } from '../types.ts'
+
 export interface LatencyProfile {
   name: string
   /** What the figures stand on. Shown wherever the profile is. */
@@ -14,6 +16,8 @@ export interface LatencyProfile {
   per_sequence_us: number
   per_kv_token_ns: number
   per_prefill_token_us: number
+  /** A step that swaps lasts so much longer. */
+  swap: SwapCosts
 
   seats: number
   slots: number

@@ -32,7 +32,9 @@ export class ExactModel {
   }
 
   step(plan: StepPlan): StepOutcome {
-    for (const { slot, tokens } of plan.operations) {
+    for (const operation of plan.operations) {
+      invariant(operation.op === 'truncate', 'only truncations are planned')
+      const { slot, tokens } = operation
       const state = this.#slot(slot)
       invariant(tokens < state.tokens.length, 'a truncation drops something')
       state.tokens.length = tokens

@@ -13,6 +13,7 @@ export interface GatedStep {
 export class GatedBackend implements Backend {
   readonly slots: number
   readonly slot_tokens_max: number
+  readonly copies_prefixes = false
   readonly admitted: string[] = []
   readonly released: string[] = []
   disposed = false
@@ -36,6 +37,10 @@ export class GatedBackend implements Backend {
   /** Steps that the driver began and nobody took. */
   get pending(): number {
     return this.#steps.length
+  }
+
+  swapCosts(): null {
+    return null
   }
 
   admit(call: EngineCall): void {

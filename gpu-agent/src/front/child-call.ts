@@ -73,6 +73,8 @@ export class ChildCall {
       service_modelled_us: this.#service_modelled_us,
       wait_us: Math.max(0, duration_us - this.#service_wall_us),
       preemptions: 0,
+      swapped_out_tokens: 0,
+      swapped_in_tokens: 0,
       first_token_us: this.#first_token_us,
       duration_us,
     }

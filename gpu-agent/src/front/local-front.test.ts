@@ -37,11 +37,15 @@ const characters = (text: string): number[] => Array.from(text, (character) => c
 class ScriptedBackend implements Backend {
   readonly slots = 4
   readonly slot_tokens_max = CONTEXT_TOKENS
+  readonly copies_prefixes = false
   static answer = 'Hello'
   static breaks = false
   static prompts: number[][] = []
   readonly #calls = new Map<string, EngineCall>()
 
+  swapCosts(): null {
+    return null
+  }
   admit(call: EngineCall): void {
     this.#calls.set(call.lease, call)
     ScriptedBackend.prompts.push([...call.prompt])

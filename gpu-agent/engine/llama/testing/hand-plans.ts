@@ -40,6 +40,7 @@ export class HandPlans {
     operations: readonly SlotOperation[] = [],
   ): Promise<void> {
     for (const operation of operations) {
+      if (operation.op !== 'truncate') continue
       for (const call of calls) if (call.slot === operation.slot) call.computed = operation.tokens
     }
     const work: StepWork[] = [...calls]
