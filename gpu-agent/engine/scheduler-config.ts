@@ -9,11 +9,26 @@ export const WAITING_CALLS_MAX = 8192
 export const WAITING_CALLS_PER_TENANT_MAX = 2048
 /** Seats are shared between tenants afresh when their demand changes, and else this often: shares follow charges. */
 export const SHARES_INTERVAL_US = 100_000
+/**
+ * A new decision on every step, as in Autellix without multi-step scheduling. Between decisions nobody is preempted; freed
+ * seats go to the calls that are next in order.
+ */
+export const STEPS_PER_DECISION = 1
+/** A running call yields to any call before it in order, which is Algorithm 1. One: only to a call of a better level. */
+export const PREEMPTION_LEVELS_MIN = 0
 /** Slots are scanned when a call claims one. */
 export const SLOTS_MAX = 1024
 
 /** How seats go to tenants. */
 type SeatShares = Pick<TenantShares, 'charge' | 'allocate'>
+
+/** Keeping a seat for a program whose next call is about to come; see seat-hold.ts. */
+export interface SeatHold {
+  /** No seat is kept for longer. */
+  hold_us_max: number
+  /** What giving the seat away and taking it back costs. Seats are kept only for programs whose usual gap is shorter. */
+  preemption_cost_us: number
+}
 
 export interface SchedulerConfig {
   epoch: string
@@ -34,6 +49,14 @@ export interface SchedulerConfig {
   waiting_calls_max: number
   waiting_calls_per_tenant_max: number
   shares_interval_us: number
+  /** N: seats are given and taken at every Nth step; between, only freed ones are given. */
+  steps_per_decision: number
+  /** Hysteresis: a seated call yields to another of its tenant whose rank is lower by so much, at least. */
+  preemption_levels_min: number
+  /** Seats that change hands between calls of one tenant in one decision. A tenant's shares may take more. Default: all. */
+  preemptions_per_decision_max: number
+  /** Null, the default, is the paper: a freed seat is given away at once. */
+  seat_hold: SeatHold | null
   /** Which reading of service charges tenants and policies. */
   ordering: ServiceReading
   rates: ServiceRates
@@ -57,6 +80,10 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     waiting_calls_max: WAITING_CALLS_MAX,
     waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
     shares_interval_us: SHARES_INTERVAL_US,
+    steps_per_decision: STEPS_PER_DECISION,
+    preemption_levels_min: PREEMPTION_LEVELS_MIN,
+    preemptions_per_decision_max: given.seats,
+    seat_hold: null,
     ordering: 'modelled',
     rates: DEFAULT_SERVICE_RATES,
     ...given,
@@ -72,13 +99,23 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     'waiting_calls_max',
     'waiting_calls_per_tenant_max',
     'shares_interval_us',
+    'steps_per_decision',
+    'preemptions_per_decision_max',
   ] as const
   for (const name of counts) {
     if (!Number.isSafeInteger(config[name]) || config[name] < 1)
       throw new RangeError(`${name} must be a positive integer`)
   }
+  if (!(config.preemption_levels_min >= 0)) throw new RangeError('preemption_levels_min must not be negative')
+  if (config.seat_hold !== null) checkSeatHold(config.seat_hold)
   if (config.slots > SLOTS_MAX) throw new RangeError(`slots must be at most ${SLOTS_MAX}`)
   if (config.seats > config.slots) throw new RangeError('seats must be at most slots: a call in a step holds a slot')
   if (config.max_step_tokens < config.seats) throw new RangeError('max_step_tokens must be at least seats')
   return config
+}
+
+function checkSeatHold({ hold_us_max, preemption_cost_us }: SeatHold): void {
+  for (const [name, value] of Object.entries({ hold_us_max, preemption_cost_us })) {
+    if (!Number.isSafeInteger(value) || value < 1) throw new RangeError(`seat_hold.${name} must be a positive integer`)
+  }
 }

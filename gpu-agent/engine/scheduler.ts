@@ -292,7 +292,7 @@ export class Scheduler {
   #end(call: CallState, reason: EndReason, now_us: number): EndedCall {
     this.#calls.delete(call.call.lease)
     this.#placement.close(call)
-    this.#seating.remove(call)
+    this.#seating.remove(call, now_us)
     if (call.due.heap_index !== -1) this.#due.remove(call.due)
     if (call.running) this.#running.splice(this.#running.indexOf(call), 1)
     return { lease: call.call.lease, reason, measurement: call.measurement(now_us) }

@@ -4,9 +4,13 @@
  */
 import { type CallState, compareOrder, runsBefore } from './call-state.ts'
 import { Heap } from './heap.ts'
+import type { SchedulerConfig } from './scheduler-config.ts'
+import { SeatHolds } from './seat-hold.ts'
 
 /** A tenant that has come since seats were last shared. */
 export const QUOTA_UNSET = -1
+
+type PreemptionLimits = Pick<SchedulerConfig, 'preemption_levels_min' | 'preemptions_per_decision_max'>
 
 export class TenantQueue {
   readonly tenant: string
@@ -21,11 +25,14 @@ export class TenantQueue {
   step_charge_us = 0
   /** The step in which a call of this tenant found no slot: those behind it do not pass it. */
   blocked_step = -1
+  /** Seats kept for programs of this tenant. */
+  readonly holds: SeatHolds
   #unsorted = false
 
   constructor(tenant: string, weight: number) {
     this.tenant = tenant
     this.weight = weight
+    this.holds = new SeatHolds()
   }
 
   add(call: CallState): void {
@@ -49,23 +56,33 @@ export class TenantQueue {
     else this.unseated.update(call)
   }
 
-  /** Seats the best `quota` calls. */
-  reseat(quota: number): void {
+  /** Seats the best `quota` calls, as far as the limits on preemption allow. */
+  reseat(quota: number, spare_seats: number, limits: PreemptionLimits): void {
     const seated = this.seated
     if (this.#unsorted) seated.sort(compareOrder)
     this.#unsorted = false
     while (seated.length > quota) this.#unseat(seated.pop() as CallState)
-    let best = this.unseated.peek()
-    while (best !== undefined && seated.length < quota) {
-      this.#seat(best)
-      best = this.unseated.peek()
-    }
-    while (best !== undefined && seated.length > 0 && runsBefore(best, seated[seated.length - 1] as CallState)) {
-      const worst = seated.pop() as CallState
+    this.fill(quota, spare_seats)
+    for (let preemptions = 0; preemptions < limits.preemptions_per_decision_max; preemptions++) {
+      const best = this.unseated.peek()
+      const worst = seated[seated.length - 1]
+      if (best === undefined || worst === undefined || !runsBefore(best, worst)) return
+      if (worst.place.rank - best.place.rank < limits.preemption_levels_min) return
+      seated.pop()
       this.#seat(best)
       this.#unseat(worst)
-      best = this.unseated.peek()
     }
+  }
+
+  /** Gives free seats up to `quota` to the best calls that have none, and takes none. Returns the number given. */
+  fill(quota: number, spare_seats: number): number {
+    const before = this.seated.length
+    for (let best = this.unseated.peek(); best !== undefined; best = this.unseated.peek()) {
+      const kept_seats = Math.max(0, this.holds.against(best.place.rank) - spare_seats)
+      if (this.seated.length >= quota - kept_seats) break
+      this.#seat(best)
+    }
+    return this.seated.length - before
   }
 
   #seat(call: CallState): void {

@@ -16,22 +16,20 @@
  * flash attention and fewer than 64 tokens of one sequence at a time (from 64 on llama.cpp takes a tiled kernel that sums
  * in another order; without flash attention it never holds). It costs a third of prefill speed: 113 for 170 tokens/s.
  *
- * Sampling keeps no state: top_p (llama.cpp applies it before temperature), temperature, and a seed from seed and
- * position. No top-k: OpenAI has none.
+ * Swap: an image is all of one sequence's KV, to the bit, so a restored call goes on as if it had stayed. Cleared KV is
+ * not overwritten (the library offers no way to); no sequence can read another's cells, and tests fill cleared slots with
+ * other text.
  */
-import type { ControlledEvaluateInputItem, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp'
-import type {
-  Backend,
-  EngineCall,
-  Sampling,
-  SlotOperation,
-  StepOutcome,
-  StepPlan,
-  StepWork,
-  SwapCosts,
-} from '../types.ts'
+import type { LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp'
+import type { Backend, EngineCall, SlotOperation, StepOutcome, StepPlan, StepWork, SwapCosts } from '../types.ts'
+import { type AdmittedCall, advanceSequence } from './advance-sequence.ts'
+import { BatchGate } from './batch-gate.ts'
+import type { KvImages } from './kv-images.ts'
+import { grammarState } from './llama-grammar.ts'
 import { CALL_STEP_TOKENS_MAX, SLOTS_MAX, STEP_TOKENS_MAX, THREADS_DEFAULT } from './llama-limits.ts'
-import { tokenSeed } from './sampling-seed.ts'
+import { measureBackend } from './measure-backend.ts'
+import type { MeasuredCosts } from './measure-costs.ts'
+import { evaluatedTokens, slotSequence, truncate } from './sequences.ts'
 import { sampleSerially } from './serial-sampling.ts'
 
 export interface LlamaBackendOptions {
@@ -42,16 +40,14 @@ export interface LlamaBackendOptions {
   threads?: number
 }
 
-interface AdmittedCall {
-  /** Prompt, then what was sampled. */
-  readonly tokens: number[]
-  readonly sampling: Sampling
-}
+/** The scheduler counts its images from 0. */
+const COPY_IMAGE = -1
 
 export class LlamaBackend implements Backend {
   readonly slots: number
   readonly slot_tokens_max: number
-  readonly copies_prefixes = false
+  readonly copies_prefixes: boolean
+  readonly prefill_tokens_per_s: number
   /** Decode batches sent to llama.cpp since start. One per step with work. */
   batches = 0
 
@@ -60,8 +56,14 @@ export class LlamaBackend implements Backend {
   readonly #sequences: readonly LlamaContextSequence[]
   readonly #calls = new Map<string, AdmittedCall>()
   readonly #gate: BatchGate
+  /** Null: no file system has room for the KV of all slots. */
+  readonly #images: KvImages | null
+  readonly #swap: SwapCosts | null
+  /** Tokens that measuring has computed. */
+  readonly #measured_tokens: number
   #executing = false
   #broken: unknown = null
+  #sampling_error: unknown = null
 
   static async create(options: LlamaBackendOptions): Promise<LlamaBackend> {
     if (!Number.isInteger(options.slots) || options.slots < 1 || options.slots > SLOTS_MAX) {
@@ -76,36 +78,49 @@ export class LlamaBackend implements Backend {
       threads: { ideal: options.threads ?? THREADS_DEFAULT, min: 1 },
       batching: { itemPrioritizationStrategy: (batch) => gate.pass(batch) },
     })
-    sampleSerially(context)
-    return new LlamaBackend(context, options, gate)
+    try {
+      const sequences = Array.from({ length: options.slots }, () => slotSequence(context))
+      const { images, costs } = await measureBackend(sequences, gate)
+      return new LlamaBackend(context, options.model, sequences, gate, images, costs)
+    } catch (error) {
+      await context.dispose()
+      throw error
+    }
   }
 
-  private constructor(context: LlamaContext, options: LlamaBackendOptions, gate: BatchGate) {
+  private constructor(
+    context: LlamaContext,
+    model: LlamaModel,
+    sequences: readonly LlamaContextSequence[],
+    gate: BatchGate,
+    images: KvImages | null,
+    { swap, prefill_tokens_per_s }: MeasuredCosts,
+  ) {
     this.#context = context
-    this.#model = options.model
+    this.#model = model
+    this.#sequences = sequences
     this.#gate = gate
-    this.slots = options.slots
+    this.#images = images
+    this.#swap = images === null ? null : swap
+    this.slots = sequences.length
     this.slot_tokens_max = context.contextSize - 1
-    this.#sequences = Array.from({ length: options.slots }, () =>
-      context.getSequence({
-        // The library's default forgets the beginning in silence when a sequence is full.
-        contextShift: {
-          size: 1,
-          strategy() {
-            throw new Error('a slot overflowed: the scheduler placed more tokens than slot_tokens_max')
-          },
-        },
-      }),
-    )
+    this.copies_prefixes = images !== null
+    this.prefill_tokens_per_s = prefill_tokens_per_s
+    this.#measured_tokens = evaluatedTokens(sequences)
+    sampleSerially(context, (error) => {
+      this.#sampling_error = error
+    })
   }
 
   swapCosts(): SwapCosts | null {
-    return null
+    return this.#swap
   }
 
   admit(call: EngineCall): void {
     if (this.#calls.has(call.lease)) throw new Error(`lease ${call.lease} is admitted already`)
-    this.#calls.set(call.lease, { tokens: [...call.prompt], sampling: call.sampling })
+    const { lease, prompt, sampling } = call
+    const grammar = sampling.grammar === undefined ? null : grammarState(this.#model, sampling.grammar)
+    this.#calls.set(lease, { tokens: [...prompt], sampling, grammar })
   }
 
   release(lease: string): void {
@@ -128,9 +143,7 @@ export class LlamaBackend implements Backend {
   }
 
   evaluatedTokens(): number {
-    let tokens = 0
-    for (const { tokenMeter } of this.#sequences) tokens += tokenMeter.usedInputTokens + tokenMeter.usedOutputTokens
-    return tokens
+    return evaluatedTokens(this.#sequences) - this.#measured_tokens
   }
 
   /** Tokens whose KV a slot holds, for tests. */
@@ -142,44 +155,85 @@ export class LlamaBackend implements Backend {
     this.#broken ??= new Error('disposed')
     this.#calls.clear()
     await this.#context.dispose()
+    await this.#images?.dispose()
   }
 
   async #apply(operation: SlotOperation): Promise<void> {
-    if (operation.op !== 'truncate') throw new Error(`this backend cannot ${operation.op}`)
-    const sequence = this.#sequence(operation.slot)
-    const held = sequence.nextTokenIndex
-    if (operation.tokens > held) throw new Error(`slot ${operation.slot} holds ${held} tokens, not ${operation.tokens}`)
-    if (operation.tokens === held) return
-    if (operation.tokens === 0) await sequence.clearHistory()
-    else await sequence.eraseContextTokenRanges([{ start: operation.tokens, end: held }])
+    switch (operation.op) {
+      case 'truncate':
+        return truncate(this.#sequence(operation.slot), operation.tokens)
+      case 'save': {
+        const sequence = this.#sequence(operation.slot)
+        const held = sequence.nextTokenIndex
+        if (held !== operation.tokens) throw new Error(`slot holds ${held} tokens, not ${operation.tokens}`)
+        await this.#place().save(sequence, operation.image)
+        return truncate(sequence, 0)
+      }
+      case 'restore':
+        return this.#place().restore(this.#empty(operation.slot), operation.image, operation.tokens)
+      case 'drop_image':
+        return this.#place().drop(operation.image)
+      case 'copy':
+        return this.#copy(this.#sequence(operation.from), this.#empty(operation.slot), operation.tokens)
+    }
+  }
+
+  async #copy(from: LlamaContextSequence, to: LlamaContextSequence, tokens: number): Promise<void> {
+    const held = from.nextTokenIndex
+    if (tokens > held) throw new Error(`a slot of ${held} tokens has no ${tokens} to copy`)
+    const images = this.#place()
+    await images.save(from, COPY_IMAGE)
+    await images.restore(to, COPY_IMAGE, held)
+    await images.drop(COPY_IMAGE)
+    await truncate(to, tokens)
+  }
+
+  #place(): KvImages {
+    if (this.#images === null) throw new Error('there is no place for images')
+    return this.#images
+  }
+
+  #empty(slot: number): LlamaContextSequence {
+    const sequence = this.#sequence(slot)
+    if (sequence.nextTokenIndex !== 0) throw new Error(`slot ${slot} is not empty`)
+    return sequence
   }
 
   async #compute(work: readonly StepWork[]): Promise<StepOutcome> {
     const sampled = new Map<string, { token: number; end: boolean }>()
     if (work.length === 0) return { sampled }
-    const inputs = this.#inputs(work)
-    this.#gate.expect(work.map(({ from, to }) => to - from))
+    this.#check(work)
+    this.#gate.expect(work.map(({ slot, from, to }) => ({ slot, tokens: to - from })))
     // `allSettled`: no evaluation may still be in flight when the step is over, also when one failed.
     const results = await Promise.allSettled(
-      work.map(({ slot }, index) => this.#sequence(slot).controlledEvaluate(inputs[index] ?? [])),
+      work.map((item) => advanceSequence(this.#sequence(item.slot), this.#call(item.lease), item)),
     )
     this.batches += this.#gate.batches()
     for (const [index, item] of work.entries()) {
       const result = results[index]
       if (result?.status !== 'fulfilled') throw new Error('llama.cpp failed a step', { cause: result?.reason })
       if (!item.samples) continue
-      const token = result.value.at(-1)?.next.token
-      if (token === undefined || token === null) throw new Error(`nothing was sampled for lease ${item.lease}`)
-      sampled.set(item.lease, { token, end: this.#model.isEogToken(token) })
-      this.#call(item.lease).tokens.push(token)
+      sampled.set(item.lease, this.#sampled(item.lease, result.value))
     }
     return { sampled }
   }
 
-  #inputs(work: readonly StepWork[]): ControlledEvaluateInputItem[][] {
+  #sampled(lease: string, token: Token | null): { token: number; end: boolean } {
+    const call = this.#call(lease)
+    if (token !== null) {
+      call.tokens.push(token)
+      return { token, end: this.#model.isEogToken(token) }
+    }
+    const error = new Error(`nothing was sampled for lease ${lease}`, { cause: this.#sampling_error })
+    // No token continues this call's output as its grammar asks: it ends here, and its front sees that it is not whole.
+    if (call.grammar !== null) return { token: this.#model.tokens.eos ?? 0, end: true }
+    throw error
+  }
+
+  #check(work: readonly StepWork[]): void {
     let total = 0
     let previous = -1
-    const inputs = work.map((item) => {
+    for (const item of work) {
       const call = this.#call(item.lease)
       const held = this.#sequence(item.slot).nextTokenIndex
       if (item.slot <= previous) throw new Error('work is not in ascending slot order')
@@ -193,10 +247,8 @@ export class LlamaBackend implements Backend {
       if (item.samples && item.to !== call.tokens.length) throw new Error('only the last token can sample')
       previous = item.slot
       total += item.to - item.from
-      return input(call, item)
-    })
+    }
     if (total > STEP_TOKENS_MAX) throw new Error(`a step of ${total} tokens exceeds ${STEP_TOKENS_MAX}`)
-    return inputs
   }
 
   #call(lease: string): AdmittedCall {
@@ -209,50 +261,5 @@ export class LlamaBackend implements Backend {
     const sequence = this.#sequences[slot]
     if (sequence === undefined) throw new Error(`there is no slot ${slot}`)
     return sequence
-  }
-}
-
-function input({ tokens, sampling }: AdmittedCall, { from, to, samples }: StepWork): ControlledEvaluateInputItem[] {
-  const items: ControlledEvaluateInputItem[] = tokens.slice(from, to) as Token[]
-  const last = tokens[to - 1] as Token
-  if (!samples) return items
-  const options = {
-    temperature: sampling.temperature,
-    topK: 0,
-    topP: sampling.top_p,
-    minP: 0,
-    seed: tokenSeed(sampling.seed, to),
-  }
-  items[items.length - 1] = [last, { generateNext: { token: true, options } }]
-  return items
-}
-
-interface LibraryBatch {
-  items: readonly { readonly tokens: readonly Token[] }[]
-  size: number
-}
-
-/** Stands where the library picks a batch: lets a whole step through in queueing order, and nothing else. */
-class BatchGate {
-  #expected: readonly number[] = []
-  #batches = 0
-
-  expect(lengths: readonly number[]): void {
-    this.#expected = lengths
-    this.#batches = 0
-  }
-
-  batches(): number {
-    return this.#batches
-  }
-
-  pass<Batch extends LibraryBatch>({ items }: Batch): { item: Batch['items'][number]; processAmount: number }[] {
-    this.#batches += 1
-    const whole =
-      this.#batches === 1 &&
-      items.length === this.#expected.length &&
-      items.every(({ tokens }, index) => tokens.length === this.#expected[index])
-    if (!whole) throw new Error('a step was split over several decode batches')
-    return items.map((item) => ({ item, processAmount: item.tokens.length }))
   }
 }

@@ -21,19 +21,24 @@ Object.defineProperty(NativeContext.prototype, 'sampleToken', { writable: false 
 
 test('sequences of a batch are sampled one at a time, in order, and a failure stays its own', async () => {
   const native = new NativeContext()
-  sampleSerially({ _ctx: native } as unknown as LlamaContext)
-  const results = await Promise.allSettled([0, 1, 2, 3].map((index) => native.sampleToken(index)))
+  const failures: unknown[] = []
+  sampleSerially({ _ctx: native } as unknown as LlamaContext, (error) => failures.push(error))
+  const results = await Promise.all([0, 1, 2, 3].map((index) => native.sampleToken(index)))
   expect(native.most_running).toBe(1)
   expect(native.order).toEqual([0, 1, 2, 3])
-  expect(results.map((result) => (result.status === 'fulfilled' ? result.value : 'failed'))).toEqual([
-    0,
-    'failed',
-    20,
-    30,
-  ])
+  // -1 is what the library takes for "nothing was sampled".
+  expect(results).toEqual([0, -1, 20, 30])
+  expect(failures).toEqual([new Error('no logits')])
+})
+
+test('a failure answers in the form that was asked for', async () => {
+  const native = { sampleToken: (..._parameters: unknown[]) => Promise.reject(new Error('no logits')) }
+  sampleSerially({ _ctx: native } as unknown as LlamaContext, () => undefined)
+  expect(await native.sampleToken(0, 'sampler')).toBe(-1)
+  expect(await native.sampleToken(0, 'sampler', false, false)).toEqual([-1])
 })
 
 test('a library that samples elsewhere is refused', () => {
-  expect(() => sampleSerially({} as LlamaContext)).toThrow('unknown way')
-  expect(() => sampleSerially({ _ctx: {} } as unknown as LlamaContext)).toThrow('unknown way')
+  expect(() => sampleSerially({} as LlamaContext, () => undefined)).toThrow('unknown way')
+  expect(() => sampleSerially({ _ctx: {} } as unknown as LlamaContext, () => undefined)).toThrow('unknown way')
 })

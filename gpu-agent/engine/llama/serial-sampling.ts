@@ -5,24 +5,35 @@
  * another: measured, 55 of 150 batches of six short prompts gave a call another call's token. One at a time gave 0 of 150
  * and costs nothing measurable on a small machine.
  *
- * The library has no option for it, so this wraps its native context's `sampleToken`, and refuses to start when that is
- * not where it is expected.
+ * A sampler that throws (a grammar whose next character no token of the vocabulary has) leaves the library's batch
+ * without an answer for ever, all its sequences with it. So a failure becomes what the library itself gives where nothing
+ * could be sampled, token -1, and `failed` hears of it.
+ *
+ * The library has no option for either, so this wraps its native context's `sampleToken`, and refuses to start when that
+ * is not where it is expected.
  */
 import type { LlamaContext } from 'node-llama-cpp'
 
 type Sample = (...parameters: unknown[]) => Promise<unknown>
 
-export function sampleSerially(context: LlamaContext): void {
+const NOTHING = -1
+/** With more parameters than the batch index and the sampler, the library expects an array whose first is the token. */
+const PLAIN_PARAMETERS = 2
+
+export function sampleSerially(context: LlamaContext, failed: (error: unknown) => void): void {
   const native: unknown = Reflect.get(context, '_ctx')
   const sample: unknown = typeof native === 'object' && native !== null ? Reflect.get(native, 'sampleToken') : undefined
   if (typeof sample !== 'function') throw new Error('this version of node-llama-cpp samples in an unknown way')
   const original = sample as Sample
   let last: Promise<unknown> = Promise.resolve()
   const value: Sample = (...parameters) => {
-    const result = last.then(() => original.apply(native, parameters))
-    // A failure is the caller's; it must not keep the next sequence from being sampled.
-    last = result.catch(() => undefined)
-    return result
+    last = last
+      .then(() => original.apply(native, parameters))
+      .catch((error: unknown) => {
+        failed(error)
+        return parameters.length > PLAIN_PARAMETERS ? [NOTHING] : NOTHING
+      })
+    return last
   }
   Object.defineProperty(native, 'sampleToken', { value })
 }

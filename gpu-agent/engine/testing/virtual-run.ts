@@ -14,6 +14,13 @@ export type VirtualEvent =
   | { at_us: number; do: 'submit'; call: EngineCall }
   | { at_us: number; do: 'cancel' | 'finish'; lease: string }
 
+export interface VirtualRunOptions {
+  profile?: LatencyProfile
+  output_tokens?: (call: EngineCall) => number
+  /** What happens because a call ended: an agent's next call. */
+  next_events?: (ended: EndedCall, at_us: number) => VirtualEvent[]
+}
+
 export interface VirtualRun {
   scheduler: Scheduler
   verdicts: Map<string, SubmitVerdict>
@@ -33,9 +40,9 @@ const STEPS_MAX = 200_000
 export function virtualRun(
   config: SchedulerConfig,
   events: readonly VirtualEvent[],
-  options: { profile?: LatencyProfile; output_tokens?: (call: EngineCall) => number } = {},
+  options: VirtualRunOptions = {},
 ): VirtualRun {
-  const { profile = TINY, ...emulated } = options
+  const { profile = TINY, next_events, ...emulated } = options
   const scheduler = new Scheduler(config)
   const model = new ExactModel(config.slots, config.slot_tokens_max, emulated)
   const admitted = new Set<string>()
@@ -55,20 +62,26 @@ export function virtualRun(
   let now_us = 0
   let next = 0
 
-  const end = (ended: EndedCall | null) => {
+  const end = (ended: EndedCall | null, at_us: number) => {
     if (ended === null) return
     invariant(!run.ended.has(ended.lease), 'a call ends once')
     run.ended.set(ended.lease, ended)
     if (admitted.has(ended.lease)) model.release(ended.lease)
+    for (const event of next_events?.(ended, at_us) ?? []) {
+      let index = next
+      while ((queue[index]?.at_us ?? Number.POSITIVE_INFINITY) <= event.at_us) index++
+      queue.splice(index, 0, event)
+    }
   }
   const happen = (until_us: number) => {
-    for (let event = queue[next]; event !== undefined && event.at_us <= until_us; event = queue[++next]) {
+    for (let event = queue[next]; event !== undefined && event.at_us <= until_us; event = queue[next]) {
+      next += 1
       const at_us = Math.max(event.at_us, now_us)
       if (event.do === 'submit') {
         const verdict = scheduler.submit(event.call, at_us)
         run.verdicts.set(event.call.lease, verdict)
         if (verdict.ok) calls.set(event.call.lease, event.call)
-      } else end(scheduler[event.do](event.lease, at_us))
+      } else end(scheduler[event.do](event.lease, at_us), at_us)
       now_us = at_us
     }
   }
@@ -104,7 +117,7 @@ export function virtualRun(
       if (output === undefined) run.output.set(lease, [token])
       else output.push(token)
     }
-    for (const ended of result.ended) end(ended)
+    for (const ended of result.ended) end(ended, ended_us)
     const { kv_used_tokens } = scheduler.status()
     invariant(kv_used_tokens <= config.capacity_blocks * config.block_tokens, 'KV stays within capacity')
   }

@@ -26,7 +26,11 @@ export class HandPlans {
     this.backend = backend
   }
 
-  admit(slot: number, prompt: readonly number[], sampling = { temperature: 0, top_p: 1, seed: 1 }): HandCall {
+  admit(
+    slot: number,
+    prompt: readonly number[],
+    sampling: EngineCall['sampling'] = { temperature: 0, top_p: 1, seed: 1 },
+  ): HandCall {
     leases += 1
     const lease = `lease-${leases}`
     this.backend.admit(engineCall(lease, prompt, sampling))
@@ -69,8 +73,13 @@ export class HandPlans {
   }
 
   clear(slot: number): Promise<unknown> {
+    return this.operate([{ op: 'truncate', slot, tokens: 0 }])
+  }
+
+  /** A step without work. */
+  operate(operations: readonly SlotOperation[]): Promise<unknown> {
     this.#step += 1
-    return this.backend.execute({ step: this.#step, operations: [{ op: 'truncate', slot, tokens: 0 }], work: [] })
+    return this.backend.execute({ step: this.#step, operations, work: [] })
   }
 }
 

@@ -4,13 +4,14 @@ import { engineCall, testConfig, tokens } from '../../testing/calls.ts'
 import { virtualRun } from '../../testing/virtual-run.ts'
 import type { EngineCall } from '../../types.ts'
 import { Fcfs } from '../fcfs/fcfs.ts'
-import { PLAS_DEFAULTS, PLAS_LEVELS_MAX, Plas, type PlasConfig } from './plas.ts'
+import { LEVEL_DEFAULTS, LEVELS_MAX, type LevelConfig } from '../levels/level-queues.ts'
+import { Plas } from './plas.ts'
 
 policyContract('plas', () => new Plas())
-policyContract('plas in wall time', () => new Plas(PLAS_DEFAULTS.wall))
+policyContract('plas in wall time', () => new Plas(LEVEL_DEFAULTS.wall))
 
 /** Levels [0, 100), [100, 300), [300, 700), [700, ∞). */
-const CONFIG: PlasConfig = { levels: 4, first_quantum_us: 100, quantum_ratio: 2, promotion_ratio: 10 }
+const CONFIG: LevelConfig = { levels: 4, first_quantum_us: 100, quantum_ratio: 2, promotion_ratio: 10 }
 
 function call(given: Partial<EngineCall>): EngineCall {
   return engineCall({ lease: 'lease', ...given })
@@ -67,7 +68,7 @@ describe('plas levels', () => {
 
   it.each([
     ['levels', 0],
-    ['levels', PLAS_LEVELS_MAX + 1],
+    ['levels', LEVELS_MAX + 1],
     ['levels', 1.5],
     ['first_quantum_us', 0],
     ['quantum_ratio', 0.9],
@@ -78,7 +79,7 @@ describe('plas levels', () => {
   })
 
   it('takes the largest number of levels', () => {
-    expect(new Plas({ ...CONFIG, levels: PLAS_LEVELS_MAX }).arrive(call({ attained_service_us: 0 }), 0).rank).toBe(0)
+    expect(new Plas({ ...CONFIG, levels: LEVELS_MAX }).arrive(call({ attained_service_us: 0 }), 0).rank).toBe(0)
   })
 })
 

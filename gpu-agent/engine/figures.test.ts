@@ -1,0 +1,44 @@
+/**
+ * The examples that Autellix argues with, step by step. Their charts are drawings; the programs here are those that every
+ * statement of the text fits. For Fig. 2: first calls of 3 and 4 steps, so that C and D begin at 3 and 4; A's and B's later
+ * calls run from 6 to 12 under MLFQ and delay D; summed waits of 18, 18 and 12 units.
+ */
+import { describe, expect, it } from 'vitest'
+import { createPolicy, type PolicyConfig } from './policies/index.ts'
+import { testConfig } from './testing/calls.ts'
+import { type Program, type ProgramsRun, runPrograms, UNIT_STEPS, UNIT_US } from './testing/programs.ts'
+
+const QUEUES = { levels: 4, first_quantum_us: 2 * UNIT_US, quantum_ratio: 2, promotion_ratio: 1e6 }
+
+function run(policy: PolicyConfig, programs: readonly Program[]): ProgramsRun {
+  const config = testConfig({ policy: createPolicy(policy), seats: 2, slots: 8, ordering: 'wall' })
+  return runPrograms(config, programs, UNIT_STEPS)
+}
+function chain(id: string, ...steps: number[]): Program {
+  return { id, calls: steps.map((output_tokens) => ({ output_tokens })) }
+}
+function waits({ wait_us }: ProgramsRun): number {
+  return [...wait_us.values()].reduce((sum, wait) => sum + wait, 0) / UNIT_US
+}
+
+describe('Autellix Fig. 2: two long programs (A, B) and two short ones (C, D) on two seats', () => {
+  const programs = [chain('A', 3, 2, 2, 3), chain('B', 4, 2, 2, 2), chain('C', 1, 2), chain('D', 1, 3)]
+
+  it('(b) fcfs: long calls block short ones, 18 units of waiting', () => {
+    const fcfs = run({ name: 'fcfs' }, programs)
+    expect(fcfs.gantt.join(' ')).toBe('AB AB AB BC AD AB BC CD AD AD AB AB AB B')
+    expect(waits(fcfs)).toBe(18)
+  })
+
+  it('(c) mlfq: preempts long calls, but A’s and B’s next calls pass D, 18 units of waiting', () => {
+    const mlfq = run({ name: 'mlfq', ...QUEUES }, programs)
+    expect(mlfq.gantt.join(' ')).toBe('AB AB CD CD CD AB AB AB AB AB AB AB BD A')
+    expect(waits(mlfq)).toBe(18)
+  })
+
+  it('(d) plas: A’s and B’s next calls wait for C and D, 12 units of waiting', () => {
+    const plas = run({ name: 'plas', ...QUEUES }, programs)
+    expect(plas.gantt.join(' ')).toBe('AB AB CD CD CD AB BD AB AB AB AB AB AB A')
+    expect(waits(plas)).toBe(12)
+  })
+})

@@ -1,0 +1,48 @@
+/** Measures a fresh context on its first slot, and finds the images of its KV a place that holds the whole of it. */
+import type { LlamaContextSequence, Token } from 'node-llama-cpp'
+import { type BatchGate, slotPriority } from './batch-gate.ts'
+import { KvImages } from './kv-images.ts'
+import { CALL_STEP_TOKENS_MAX } from './llama-limits.ts'
+import { type MeasuredCosts, measureCosts } from './measure-costs.ts'
+import { truncate } from './sequences.ts'
+
+/** Lengths between which costs are taken to be linear. */
+const FEW_TOKENS = 8
+const MANY_TOKENS = FEW_TOKENS + CALL_STEP_TOKENS_MAX
+/** Room for the images that are made while measuring. */
+const ROOM_BYTES_MIN = 64 << 20
+const IMAGE = -1
+
+/** `images` is null when no file system has room for the KV of all slots; then nothing can be swapped. */
+export async function measureBackend(
+  sequences: readonly LlamaContextSequence[],
+  gate: BatchGate,
+): Promise<{ images: KvImages | null; costs: MeasuredCosts }> {
+  const [first] = sequences
+  if (first === undefined) throw new RangeError('a context has a sequence')
+  const images = await KvImages.open(ROOM_BYTES_MIN)
+  let image_bytes = 0
+  const prefill = async (tokens: number): Promise<void> => {
+    gate.expect([{ slot: 0, tokens }])
+    // Any tokens do: what they say changes nothing in what they cost.
+    const input = Array.from({ length: tokens }, (_, index) => (index + 1) as Token)
+    await first.controlledEvaluate(input, { evaluationPriority: slotPriority(0) })
+  }
+  const save = async (): Promise<void> => {
+    await images?.save(first, IMAGE)
+    image_bytes = images?.bytes ?? 0
+    await truncate(first, 0)
+  }
+  const restore = async (): Promise<void> => {
+    await images?.restoreAll(first, IMAGE)
+    await images?.drop(IMAGE)
+  }
+  const clock = () => performance.now() * 1000
+  const swap = images === null ? null : { save, restore }
+  const costs = await measureCosts({ clock, prefill, swap }, FEW_TOKENS, MANY_TOKENS)
+  await truncate(first, 0)
+  if (images === null) return { images, costs }
+  await images.dispose()
+  const kv_bytes = Math.ceil((image_bytes / MANY_TOKENS) * sequences.length * first.contextSize)
+  return { images: await KvImages.open(kv_bytes), costs }
+}
