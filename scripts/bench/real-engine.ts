@@ -1,0 +1,69 @@
+/** The embedded engine on the real model, alone in this process: one driver per run, so that no run meets another's KV. */
+
+import { EngineDriver } from '../../gpu-agent/engine/driver.ts'
+import { LlamaBackend } from '../../gpu-agent/engine/llama/llama-backend.ts'
+import type { LlamaRuntime } from '../../gpu-agent/engine/llama/llama-runtime.ts'
+import { createPolicy, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
+import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
+import { schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
+import type { Backend, StepOutcome, StepPlan } from '../../gpu-agent/engine/types.ts'
+import type { ServiceReading } from '../../src/core/service.ts'
+import { TenantShares } from '../../src/core/tenant-shares.ts'
+
+export const SEATS = 4
+export const SLOTS = 12
+export const CONTEXT_TOKENS = 1024
+const BLOCK_TOKENS = 16
+const STEP_TOKENS_MAX = 128
+const CHUNK_TOKENS = 63
+
+export interface RealEngineOptions {
+  runtime: LlamaRuntime
+  policy: PolicyName
+  reading: ServiceReading
+  threads: number
+  onBroken: (error: unknown) => void
+}
+
+export async function startRealEngine(options: RealEngineOptions): Promise<EngineDriver> {
+  const { model } = options.runtime
+  const { threads } = options
+  const llama = await LlamaBackend.create({ model, slots: SLOTS, context_tokens: CONTEXT_TOKENS, threads })
+  const config = schedulerConfig({
+    epoch: 'bench',
+    policy: createPolicy({ name: options.policy }, options.reading),
+    shares: new TenantShares(),
+    seats: SEATS,
+    slots: SLOTS,
+    slot_tokens_max: llama.slot_tokens_max,
+    block_tokens: BLOCK_TOKENS,
+    capacity_blocks: SLOTS * Math.ceil(llama.slot_tokens_max / BLOCK_TOKENS),
+    max_step_tokens: STEP_TOKENS_MAX,
+    prefill_chunk_tokens: CHUNK_TOKENS,
+    ordering: options.reading,
+  })
+  return new EngineDriver({
+    epoch: 'bench',
+    scheduler: new Scheduler(config),
+    backend: withoutEnds(llama),
+    clock: () => performance.now() * 1000,
+    onLedger: () => undefined,
+    onStatus: () => undefined,
+    onBroken: options.onBroken,
+  })
+}
+
+/** Calls run to their stated length: an end token is a token like any other, so that every policy does the same work. */
+function withoutEnds(backend: LlamaBackend): Backend {
+  const execute = async (plan: StepPlan): Promise<StepOutcome> => {
+    const { sampled } = await backend.execute(plan)
+    return { sampled: new Map([...sampled].map(([lease, { token }]) => [lease, { token, end: false }])) }
+  }
+  return new Proxy<Backend>(backend, {
+    get(target, name) {
+      if (name === 'execute') return execute
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
