@@ -30,7 +30,7 @@ export async function startEmbeddedFront(
         seats: sizes.seats,
         kv_capacity_tokens: sizes.capacity_blocks * sizes.block_tokens,
         context_tokens_max: sizes.slot_tokens_max,
-        prefill_tokens_per_s: null,
+        prefill_tokens_per_s: first.prefill_tokens_per_s,
         speed_factor: 1,
       },
       text: new LlamaTextModel(runtime.model, sizes.slot_tokens_max),
