@@ -3,12 +3,13 @@
  * scheduler.ts each write the part named below.
  */
 import type { HeapNode } from './heap.ts'
+import type { Image } from './kv/image-store.ts'
 import type { KvClaimant, Slot } from './kv/kv-cache.ts'
 import type { Place } from './policy.ts'
 import type { TenantQueue } from './tenant-queue.ts'
 import type { EndReason, EngineCall, Measurement } from './types.ts'
 
-/** When the policy wants the call back; kept in a heap of its own, beside the one that the call waits in. */
+/** When something is due for a call; kept in a heap of its own, beside the one that the call waits in. */
 export interface DueNode extends HeapNode {
   due_us: number
   readonly call: CallState
@@ -28,6 +29,8 @@ export class CallState implements HeapNode, KvClaimant {
   sequence: number
   heap_index = -1
   readonly due: DueNode
+  /** When the call has been open for too long. */
+  readonly deadline: DueNode
   seated = false
   /** Position in the order of seats; lower is served first. */
   seat_index = 0
@@ -36,6 +39,8 @@ export class CallState implements HeapNode, KvClaimant {
   slot: Slot<CallState> | null = null
   /** Tokens whose KV is in the slot. */
   computed_tokens = 0
+  /** Where its KV is while it has been swapped out. */
+  image: Image | null = null
   /** Has sampled since it claimed its slot: only then may it be evicted, so that every claim bears at least one token. */
   settled = false
   /** The last step in which it had a slot and the blocks that it needs. */
@@ -71,15 +76,17 @@ export class CallState implements HeapNode, KvClaimant {
     this.place = place
     this.sequence = sequence
     this.due = { heap_index: -1, due_us: Number.POSITIVE_INFINITY, call: this }
+    const deadline_us = now_us + (call.deadline_us ?? Number.POSITIVE_INFINITY)
+    this.deadline = { heap_index: -1, due_us: deadline_us, call: this }
   }
 
   get known_tokens(): number {
     return this.prompt.length + this.output.length
   }
 
-  /** Prompt tokens still to be computed. */
+  /** Prompt tokens still to be computed; those in an image are. */
   get queued_tokens(): number {
-    return Math.max(0, this.prompt.length - this.computed_tokens)
+    return Math.max(0, this.prompt.length - (this.image?.tokens ?? this.computed_tokens))
   }
 
   measurement(ended_us: number): Measurement {
@@ -98,6 +105,10 @@ export class CallState implements HeapNode, KvClaimant {
       duration_us,
     }
   }
+}
+
+export function isDueBefore(a: DueNode, b: DueNode): boolean {
+  return a.due_us < b.due_us || (a.due_us === b.due_us && a.call.sequence < b.call.sequence)
 }
 
 /** The order inside a tenant: the policy's rank, then first come, first served. Total, since sequences are unique. */

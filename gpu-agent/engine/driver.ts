@@ -4,21 +4,37 @@
  *
  * Keeps true: a call's ledger rows are delivered before its end; each accepted call ends once; after `ended` nothing more
  * is delivered for it. An exception in a step, in a listener or in the scheduler breaks the engine: every open call ends
- * as failed and `onBroken` is called once; the owner makes another engine with another epoch.
+ * as failed and `onBroken` is called once; the owner makes another engine with another epoch. So does a step that has not
+ * come back after `step_timeout_ms`: a backend that hangs is as lost as one that failed.
  */
 import type { EndedCall, Scheduler, SchedulerStatus, SubmitVerdict } from './scheduler.ts'
-import type { Backend, EndReason, EngineCall, LedgerRow, Measurement, StepPlan } from './types.ts'
+import type {
+  Backend,
+  EndReason,
+  EngineCall,
+  FailureCode,
+  LedgerRow,
+  Measurement,
+  StepOutcome,
+  StepPlan,
+} from './types.ts'
 
 export interface CallListener {
   token(token: number): void
   /** Called once, and last. */
-  ended(reason: EndReason, measurement: Measurement): void
+  ended(reason: EndReason, measurement: Measurement, failure: FailureCode | null): void
 }
 
 export type DriverVerdict =
   | SubmitVerdict
   /** `draining`: takes no further calls. `engine_down`: broken or stopped. Another engine may be tried in both cases. */
   | { ok: false; code: 'draining' | 'engine_down'; message: string }
+
+/** The longest step that any backend is expected to make, with room for a machine that swaps or sleeps. */
+export const STEP_TIMEOUT_MS = 60_000
+
+/** Calls `run` once after `delay_ms`; what it returns keeps it from being called. */
+export type Timer = (run: () => void, delay_ms: number) => () => void
 
 export interface EngineDriverOptions {
   epoch: string
@@ -30,6 +46,8 @@ export interface EngineDriverOptions {
   /** The number of waiting or running calls changed. */
   onStatus: () => void
   onBroken: (error: unknown) => void
+  step_timeout_ms?: number
+  timer?: Timer
 }
 
 interface OpenCall {
@@ -141,12 +159,26 @@ export class EngineDriver {
     this.#admit(plan)
     this.#tellStatus()
     const started_us = this.#now()
-    const outcome = await backend.execute(plan)
+    const outcome = await this.#watch(backend.execute(plan))
     const { ended, tokens, ledger } = scheduler.commit(plan, outcome, started_us, this.#now())
     onLedger(ledger)
     for (const { lease, token } of tokens) this.#open.get(lease)?.listener.token(token)
     for (const end of ended) this.#deliverEnd(end)
     this.#tellStatus()
+  }
+
+  /** A step that ends after it was given up on is ignored: the engine is broken by then. */
+  async #watch(step: Promise<StepOutcome>): Promise<StepOutcome> {
+    const { timer = realTimer, step_timeout_ms = STEP_TIMEOUT_MS } = this.#options
+    let stop = () => {}
+    const timeout = new Promise<never>((_, reject) => {
+      stop = timer(() => reject(new Error(`a step did not end within ${step_timeout_ms} ms`)), step_timeout_ms)
+    })
+    try {
+      return await Promise.race([step, timeout])
+    } finally {
+      stop()
+    }
   }
 
   #admit(plan: StepPlan): void {
@@ -164,12 +196,12 @@ export class EngineDriver {
     this.#tellStatus()
   }
 
-  #deliverEnd({ lease, reason, measurement }: EndedCall): void {
+  #deliverEnd({ lease, reason, measurement, failure }: EndedCall): void {
     const open = this.#open.get(lease)
     if (open === undefined) return
     this.#open.delete(lease)
     if (open.admitted) this.#options.backend.release(lease)
-    open.listener.ended(reason, measurement)
+    open.listener.ended(reason, measurement, failure)
     if (this.#open.size > 0) return
     for (const resolve of this.#drained.splice(0)) resolve()
   }
@@ -205,6 +237,11 @@ export class EngineDriver {
     this.#last_status = status
     this.#options.onStatus()
   }
+}
+
+function realTimer(run: () => void, delay_ms: number): () => void {
+  const timeout = setTimeout(run, delay_ms)
+  return () => clearTimeout(timeout)
 }
 
 /** Lets sockets and timers run between steps. */

@@ -9,7 +9,7 @@
 import { emulatedContentHash, emulatedToken } from './emulated-tokens.ts'
 import { invariant } from './invariant.ts'
 import type { LatencyProfile } from './profiles/index.ts'
-import type { Backend, EngineCall, StepOutcome, StepPlan, SwapCosts } from './types.ts'
+import type { Backend, EngineCall, SlotOperation, StepOutcome, StepPlan, SwapCosts } from './types.ts'
 
 /** Duration of a step by the profile. A call that computes one token and samples is a decode; all other tokens are prefill. */
 export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number {
@@ -19,10 +19,23 @@ export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number 
     kv_tokens += to
     if (!samples || to - from > 1) prefill_tokens += to - from
   }
+  let swap_us = 0
+  for (const operation of plan.operations) swap_us += swapUs(profile, operation)
   const kv_us = Math.round((kv_tokens * profile.per_kv_token_ns) / 1000)
   return (
-    profile.base_us + plan.work.length * profile.per_sequence_us + kv_us + prefill_tokens * profile.per_prefill_token_us
+    profile.base_us +
+    plan.work.length * profile.per_sequence_us +
+    kv_us +
+    prefill_tokens * profile.per_prefill_token_us +
+    Math.round(swap_us)
   )
+}
+
+/** What is copied within the device, or forgotten, takes no time beside a step. */
+function swapUs({ swap_costs }: LatencyProfile, operation: SlotOperation): number {
+  if (operation.op === 'save') return swap_costs.base_us + operation.tokens * swap_costs.save_us_per_token
+  if (operation.op === 'restore') return swap_costs.base_us + operation.tokens * swap_costs.restore_us_per_token
+  return 0
 }
 
 export interface EmulatedOptions {
@@ -109,7 +122,7 @@ export class EmulatedBackend implements Backend {
   }
 
   swapCosts(): SwapCosts {
-    return this.profile.swap
+    return this.profile.swap_costs
   }
 
   admit(call: EngineCall): void {

@@ -1,7 +1,8 @@
 /**
  * The examples that Autellix argues with, step by step. Their charts are drawings; the programs here are those that every
  * statement of the text fits. For Fig. 2: first calls of 3 and 4 steps, so that C and D begin at 3 and 4; A's and B's later
- * calls run from 6 to 12 under MLFQ and delay D; summed waits of 18, 18 and 12 units.
+ * calls run from 6 to 12 under MLFQ and delay D; summed waits of 18, 18 and 12 units. For Fig. 9, of whose DAG the text
+ * says nothing: one whose makespans are the figure's, 11 and 14.
  */
 import { describe, expect, it } from 'vitest'
 import { createPolicy, type PolicyConfig } from './policies/index.ts'
@@ -40,5 +41,25 @@ describe('Autellix Fig. 2: two long programs (A, B) and two short ones (C, D) on
     const plas = run({ name: 'plas', ...QUEUES }, programs)
     expect(plas.gantt.join(' ')).toBe('AB AB CD CD CD AB BD AB AB AB AB AB AB A')
     expect(waits(plas)).toBe(12)
+  })
+})
+
+describe('Autellix Fig. 9: a DAG whose makespan depends on what is taken for its service', () => {
+  const dag = (...calls: [output_tokens: number, parents: number[]][]): Program => ({
+    id: 'P',
+    calls: calls.map(([output_tokens, parents]) => ({ output_tokens, parents })),
+  })
+  const program = dag([1, []], [2, [0]], [3, [0]], [2, [0]], [1, [0]], [3, [4]], [3, [4]], [3, [1]], [3, [6]])
+  const queues = { ...QUEUES, levels: 8, first_quantum_us: 3 * UNIT_US }
+  const makespan = (policy: PolicyConfig) => run(policy, [program]).ended_us / UNIT_US
+
+  it('atlas takes 11 units, the least that 21 units of work can take on two seats', () => {
+    expect(program.calls.reduce((sum, call) => sum + call.output_tokens, 0)).toBe(21)
+    expect(makespan({ name: 'atlas', ...queues })).toBe(11)
+  })
+
+  it('fcfs, and plas, which takes the sum over siblings for the length of the program, take 14', () => {
+    expect(makespan({ name: 'fcfs' })).toBe(14)
+    expect(makespan({ name: 'plas', ...queues })).toBe(14)
   })
 })

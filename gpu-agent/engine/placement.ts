@@ -2,7 +2,8 @@
  * Finds slots and KV blocks for seated calls, and takes them from others when there are none.
  *
  * Preemption is not scheduling a running call: it keeps its slot and its KV while there is room. Only when a seated call
- * needs the room is a holder evicted, whose KV is then recomputed when its turn comes (vLLM's preemption by recompute).
+ * needs the room is a holder evicted. Its KV is then saved, and restored into whichever slot it gets, or it is dropped and
+ * computed again when its turn comes: whichever is predicted to take less time (kv/image-store.ts).
  *
  * Why this always makes progress: a claim reserves blocks for all tokens that the call has, so a claimed call reaches its
  * next sample without asking for more; it cannot be evicted before that; and a token once sampled is never lost. So each
@@ -11,15 +12,18 @@
  */
 import { type CallState, compareOrder, runsBefore } from './call-state.ts'
 import { invariant } from './invariant.ts'
+import type { ImageStore } from './kv/image-store.ts'
 import type { KvCache, Slot } from './kv/kv-cache.ts'
 import type { TenantQueue } from './tenant-queue.ts'
 
 export class Placement {
   readonly #kv: KvCache<CallState>
+  readonly #images: ImageStore
   #queued_tokens = 0
 
-  constructor(kv: KvCache<CallState>) {
+  constructor(kv: KvCache<CallState>, images: ImageStore) {
     this.#kv = kv
+    this.#images = images
   }
 
   /** Prompt tokens of open calls whose KV is still to be computed. */
@@ -38,9 +42,10 @@ export class Placement {
     this.#queued_tokens += call.queued_tokens
   }
 
-  /** The call ends; what it computed stays as a prefix. */
+  /** The call ends; what it computed stays as a prefix, unless it was swapped out. */
   close(call: CallState): void {
     this.#queued_tokens -= call.queued_tokens
+    this.#dropImage(call)
     if (call.slot === null) return
     this.#kv.release(call.slot, call.computed_tokens)
     call.slot = null
@@ -80,9 +85,14 @@ export class Placement {
       call.tenant.blocked_step = step
       return false
     }
-    const { slot, kept_tokens } = kv.claim(call, call.known_tokens)
+    const { slot, kept_tokens } =
+      call.image === null ? kv.claim(call, call.known_tokens) : kv.restore(call, call.known_tokens, call.image)
     call.slot = slot
-    this.computed(call, kept_tokens)
+    if (call.image !== null) call.swapped_in_tokens += kept_tokens
+    this.#queued_tokens -= call.queued_tokens
+    this.#dropImage(call)
+    call.computed_tokens = kept_tokens
+    this.#queued_tokens += call.queued_tokens
     call.settled = false
     call.cached_tokens ??= kept_tokens
     call.prompt_reached_tokens = Math.max(call.prompt_reached_tokens, Math.min(kept_tokens, call.prompt.length))
@@ -127,9 +137,21 @@ export class Placement {
       if (worst === null || isEvictedBefore(holder, worst, heldPerWeight)) worst = holder
     }
     invariant(worst !== null && worst.slot !== null, 'a holder that was counted can be evicted')
-    this.#kv.evict(worst.slot, worst.computed_tokens)
+    const image = this.#images.take(worst.computed_tokens)
+    this.#kv.evict(worst.slot, worst.computed_tokens, image)
     worst.slot = null
-    this.computed(worst, 0)
+    worst.swapped_out_tokens += image?.tokens ?? 0
+    this.#queued_tokens -= worst.queued_tokens
+    worst.computed_tokens = 0
+    worst.image = image
+    this.#queued_tokens += worst.queued_tokens
+  }
+
+  #dropImage(call: CallState): void {
+    if (call.image === null) return
+    this.#kv.dropImage(call.image)
+    this.#images.give(call.image)
+    call.image = null
   }
 }
 

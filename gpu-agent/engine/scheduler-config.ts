@@ -1,6 +1,7 @@
 /** What a scheduler is started with, and the limits that this must keep for every step to have a valid plan. */
 import { DEFAULT_SERVICE_RATES, type ServiceRates, type ServiceReading } from '../../src/core/service.ts'
 import type { TenantShares } from '../../src/core/tenant-shares.ts'
+import type { SwapConfig } from './kv/image-store.ts'
 import type { Policy } from './policy.ts'
 
 /** Calls that hold no seat, over all tenants, before a submit is answered `engine_full`. */
@@ -57,6 +58,10 @@ export interface SchedulerConfig {
   preemptions_per_decision_max: number
   /** Null, the default, is the paper: a freed seat is given away at once. */
   seat_hold: SeatHold | null
+  /** Null, the default: an evicted call's KV is dropped and computed again. Else the backend executes save and restore. */
+  swap: SwapConfig | null
+  /** The backend executes copy: a prefix that another slot holds is copied and not computed. */
+  copies_prefixes: boolean
   /** Which reading of service charges tenants and policies. */
   ordering: ServiceReading
   rates: ServiceRates
@@ -84,6 +89,8 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     preemption_levels_min: PREEMPTION_LEVELS_MIN,
     preemptions_per_decision_max: given.seats,
     seat_hold: null,
+    swap: null,
+    copies_prefixes: false,
     ordering: 'modelled',
     rates: DEFAULT_SERVICE_RATES,
     ...given,
@@ -108,6 +115,7 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
   }
   if (!(config.preemption_levels_min >= 0)) throw new RangeError('preemption_levels_min must not be negative')
   if (config.seat_hold !== null) checkSeatHold(config.seat_hold)
+  if (config.swap !== null) checkSwap(config.swap)
   if (config.slots > SLOTS_MAX) throw new RangeError(`slots must be at most ${SLOTS_MAX}`)
   if (config.seats > config.slots) throw new RangeError('seats must be at most slots: a call in a step holds a slot')
   if (config.max_step_tokens < config.seats) throw new RangeError('max_step_tokens must be at least seats')
@@ -117,5 +125,11 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
 function checkSeatHold({ hold_us_max, preemption_cost_us }: SeatHold): void {
   for (const [name, value] of Object.entries({ hold_us_max, preemption_cost_us })) {
     if (!Number.isSafeInteger(value) || value < 1) throw new RangeError(`seat_hold.${name} must be a positive integer`)
+  }
+}
+
+function checkSwap({ costs, recompute_us_per_token, image_tokens_max }: SwapConfig): void {
+  for (const [name, value] of Object.entries({ ...costs, recompute_us_per_token, image_tokens_max })) {
+    if (!(Number.isFinite(value) && value >= 0)) throw new RangeError(`swap: ${name} must not be negative`)
   }
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_SERVICE_RATES, modelledServiceUs } from '../../src/core/service.ts'
 import { TenantShares } from '../../src/core/tenant-shares.ts'
-import { createPolicy, POLICY_NAMES, type PolicyName } from './policies/index.ts'
+import { createPolicy, POLICY_NAMES, type PolicyConfig, type PolicyName } from './policies/index.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { engineCall, testConfig } from './testing/calls.ts'
 import { type VirtualEvent, virtualRun } from './testing/virtual-run.ts'
@@ -19,6 +19,12 @@ interface Sizes {
   capacity_blocks: number
   max_step_tokens: number
   prefill_chunk_tokens: number
+  steps_per_decision: number
+  preemption_levels_min: number
+  preemptions_per_decision_max: number
+  seat_hold: SchedulerConfig['seat_hold']
+  swap: SchedulerConfig['swap']
+  copies_prefixes: boolean
 }
 
 const sizes: fc.Arbitrary<Sizes> = fc.record({
@@ -29,7 +35,29 @@ const sizes: fc.Arbitrary<Sizes> = fc.record({
   capacity_blocks: fc.integer({ min: 12, max: 60 }),
   max_step_tokens: fc.integer({ min: 5, max: 80 }),
   prefill_chunk_tokens: fc.integer({ min: 1, max: 64 }),
+  steps_per_decision: fc.oneof(fc.constant(1), fc.integer({ min: 2, max: 9 })),
+  preemption_levels_min: fc.constantFrom(0, 0, 1),
+  preemptions_per_decision_max: fc.integer({ min: 1, max: 5 }),
+  seat_hold: fc.option(
+    fc.record({
+      hold_us_max: fc.integer({ min: 1, max: 5000 }),
+      preemption_cost_us: fc.integer({ min: 1, max: 40_000 }),
+    }),
+  ),
+  swap: fc.option(
+    fc.record({
+      costs: fc.constant({ save_us_per_token: 1, restore_us_per_token: 1, base_us: 20 }),
+      recompute_us_per_token: fc.constantFrom(3, 50),
+      image_tokens_max: fc.integer({ min: 0, max: 200 }),
+    }),
+  ),
+  copies_prefixes: fc.boolean(),
 })
+
+function smallPolicy(name: PolicyName): PolicyConfig {
+  if (name === 'fcfs') return { name }
+  return name === 'rr' ? { name, quantum_us: 2_000 } : { name, ...SMALL_PLAS }
+}
 
 /** A fresh config, since policies and shares have state. */
 function configOf(sizes: Sizes): SchedulerConfig {
@@ -37,7 +65,7 @@ function configOf(sizes: Sizes): SchedulerConfig {
   return testConfig({
     ...rest,
     ordering,
-    policy: createPolicy(policy === 'plas' ? { name: 'plas', ...SMALL_PLAS } : { name: policy }),
+    policy: createPolicy(smallPolicy(policy)),
     shares: new TenantShares(),
     slots: sizes.seats + spare_slots,
     slot_tokens_max: 96,
@@ -102,7 +130,13 @@ describe('any schedule', () => {
         // virtualRun and its exact model check every step; here what is left at the end.
         const run = virtualRun(configOf(size), eventsOf(list), { output_tokens: outputTokens(list) })
         for (const [lease, verdict] of run.verdicts) expect(run.ended.has(lease)).toBe(verdict.ok)
-        expect(run.scheduler.status()).toEqual({ waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 })
+        expect(run.scheduler.status()).toEqual({
+          waiting: 0,
+          running: 0,
+          queued_tokens: 0,
+          kv_used_tokens: 0,
+          image_tokens: 0,
+        })
       }),
       { numRuns: 300 },
     )

@@ -123,7 +123,7 @@ describe('the end of a call', () => {
       ['out', 'failed'],
     ])
     expect(ended[0]?.measurement).toMatchObject({ service_wall_us: 0, wait_us: 30 })
-    expect(scheduler.status()).toEqual({ waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 })
+    expect(scheduler.status()).toEqual({ waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0, image_tokens: 0 })
   })
 })
 
@@ -132,11 +132,29 @@ describe('status', () => {
     const scheduler = testScheduler({ seats: 1, prefill_chunk_tokens: 20 })
     scheduler.submit(engineCall({ lease: 'a', prompt: tokens(30, 1), max_output_tokens: 9 }), 0)
     scheduler.submit(engineCall({ lease: 'b', prompt: tokens(5, 2) }), 0)
-    expect(scheduler.status()).toEqual({ waiting: 2, running: 0, queued_tokens: 35, kv_used_tokens: 0 })
+    expect(scheduler.status()).toEqual({
+      waiting: 2,
+      running: 0,
+      queued_tokens: 35,
+      kv_used_tokens: 0,
+      image_tokens: 0,
+    })
     step(scheduler, 0)
-    expect(scheduler.status()).toEqual({ waiting: 1, running: 1, queued_tokens: 15, kv_used_tokens: 32 })
+    expect(scheduler.status()).toEqual({
+      waiting: 1,
+      running: 1,
+      queued_tokens: 15,
+      kv_used_tokens: 32,
+      image_tokens: 0,
+    })
     for (const at_us of [100, 200, 300, 400]) step(scheduler, at_us)
-    expect(scheduler.status()).toEqual({ waiting: 1, running: 1, queued_tokens: 5, kv_used_tokens: 48 })
+    expect(scheduler.status()).toEqual({
+      waiting: 1,
+      running: 1,
+      queued_tokens: 5,
+      kv_used_tokens: 48,
+      image_tokens: 0,
+    })
   })
 })
 

@@ -9,52 +9,34 @@
  * prompt never stalls text that is flowing; the rest goes to prompts in chunks, in the order of seats.
  */
 import { chargeStep } from './accounting.ts'
-import { CallState, type DueNode } from './call-state.ts'
+import { refusalOf, type SubmitVerdict } from './admission.ts'
+import { CallState, type DueNode, isDueBefore } from './call-state.ts'
+import { DrainRate } from './drain-rate.ts'
 import { Heap } from './heap.ts'
 import { invariant } from './invariant.ts'
+import { ImageStore } from './kv/image-store.ts'
 import { KvCache } from './kv/kv-cache.ts'
 import { Placement } from './placement.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
+import type { CommitResult, EndedCall, SchedulerStatus } from './scheduler-results.ts'
 import { Seating } from './seating.ts'
 import { assignStepTokens } from './step-tokens.ts'
 import type { TenantQueue } from './tenant-queue.ts'
-import type { EndReason, EngineCall, LedgerRow, Measurement, StepOutcome, StepPlan, StepWork } from './types.ts'
+import type { EndReason, EngineCall, FailureCode, StepOutcome, StepPlan, StepWork } from './types.ts'
 
-export type SubmitVerdict =
-  | { ok: true }
-  | { ok: false; code: 'engine_full' | 'context_length_exceeded'; message: string }
-
-export interface EndedCall {
-  lease: string
-  reason: EndReason
-  measurement: Measurement
-}
-
-export interface CommitResult {
-  ended: EndedCall[]
-  tokens: { lease: string; token: number }[]
-  ledger: LedgerRow[]
-}
-
-export interface SchedulerStatus {
-  /** Open calls that do not advance: not begun, or preempted. */
-  waiting: number
-  running: number
-  /** Prompt tokens still to be computed for open calls. */
-  queued_tokens: number
-  /** KV reserved by open calls, in whole blocks; prefixes that are only kept do not count. */
-  kv_used_tokens: number
-}
+export type { CommitResult, EndedCall, SchedulerStatus, SubmitVerdict }
 
 export class Scheduler {
   readonly config: SchedulerConfig
   readonly #calls = new Map<string, CallState>()
   readonly #seating: Seating
   readonly #kv: KvCache<CallState>
+  readonly #images: ImageStore
   readonly #placement: Placement
-  readonly #due = new Heap<DueNode>(
-    (a, b) => a.due_us < b.due_us || (a.due_us === b.due_us && a.call.sequence < b.call.sequence),
-  )
+  /** When the policy wants calls back. */
+  readonly #due = new Heap<DueNode>(isDueBefore)
+  readonly #deadlines = new Heap<DueNode>(isDueBefore)
+  readonly #drain = new DrainRate()
   /** Calls that advance in the step under way or advanced in the last one. */
   readonly #running: CallState[] = []
   /** The step under way: `#flight[i]` is the call of `#plan.work[i]`. */
@@ -68,8 +50,9 @@ export class Scheduler {
   constructor(config: SchedulerConfig) {
     this.config = config
     this.#seating = new Seating(config)
-    this.#kv = new KvCache(config.slots, config.block_tokens, config.capacity_blocks)
-    this.#placement = new Placement(this.#kv)
+    this.#kv = new KvCache(config.slots, config.block_tokens, config.capacity_blocks, config.copies_prefixes)
+    this.#images = new ImageStore(config.swap)
+    this.#placement = new Placement(this.#kv, this.#images)
   }
 
   /** `call.prompt` has at least one token, `max_output_tokens` is at least 1, and no open call has its lease. */
@@ -77,7 +60,13 @@ export class Scheduler {
     this.#advance(now_us)
     invariant(call.prompt.length > 0 && call.max_output_tokens > 0, 'a call has a prompt and room for output')
     invariant(!this.#calls.has(call.lease), 'a lease is submitted once')
-    const refusal = this.#refusal(call)
+    invariant(call.deadline_us === undefined || call.deadline_us > 0, 'a deadline lies ahead')
+    const queues = {
+      waiting: this.#calls.size - this.#running.length,
+      drain: this.#drain,
+      queue: this.#seating.queueOf(call.tenant),
+    }
+    const refusal = refusalOf(call, this.config, queues, now_us)
     if (refusal !== null) return refusal
     const place = this.config.policy.arrive(call, now_us)
     const state = new CallState(call, now_us, this.#seating.tenantOf(call), place, this.#sequence++)
@@ -85,6 +74,7 @@ export class Scheduler {
     this.#seating.add(state)
     this.#placement.open(state)
     this.#setDue(state)
+    if (call.deadline_us !== undefined) this.#deadlines.push(state.deadline)
     return { ok: true }
   }
 
@@ -103,7 +93,7 @@ export class Scheduler {
     this.#advance(now_us)
     this.#plan = null
     this.#flight.length = 0
-    return Array.from(this.#calls.values(), (call) => this.#end(call, 'failed', now_us))
+    return Array.from(this.#calls.values(), (call) => this.#end(call, 'failed', now_us, 'engine_lost'))
   }
 
   /** What the next step computes. Its work is empty when and only when no call is open. */
@@ -122,14 +112,14 @@ export class Scheduler {
     if (stranded)
       for (const guest of this.#placement.guests(this.config.seats - flight.length, step)) flight.push(guest)
     this.#countPreemptions(step)
-    const plan: StepPlan = { step, operations: this.#kv.takeOperations(), work: this.#stepWork(step) }
-    invariant(plan.work.length > 0 || this.#calls.size === 0, 'some call advances while one is open')
-    if (plan.work.length > 0) {
-      this.#plan = plan
-      this.#planned_us = now_us
-      this.#step += 1
-    }
-    return plan
+    const work = this.#stepWork(step)
+    invariant(work.length > 0 || this.#calls.size === 0, 'some call advances while one is open')
+    // An empty plan is not executed, so it must not take operations with it.
+    if (work.length === 0) return { step, operations: [], work }
+    this.#plan = { step, operations: this.#kv.takeOperations(), work }
+    this.#planned_us = now_us
+    this.#step += 1
+    return this.#plan
   }
 
   /** The outcome of the plan under way, which ran from `started_us` to `ended_us`. */
@@ -147,6 +137,7 @@ export class Scheduler {
     }
     for (const call of flight) this.#chargeTenant(call.tenant, ended_us)
     flight.length = 0
+    this.#endOverdue(ended_us, result.ended)
     return result
   }
 
@@ -156,31 +147,13 @@ export class Scheduler {
       running: this.#running.length,
       queued_tokens: this.#placement.queued_tokens,
       kv_used_tokens: this.#kv.held_blocks * this.config.block_tokens,
+      image_tokens: this.#images.used_tokens,
     }
   }
 
   #advance(now_us: number): void {
     invariant(now_us >= this.#now_us, 'time does not run backwards')
     this.#now_us = now_us
-  }
-
-  #refusal(call: EngineCall): SubmitVerdict | null {
-    const { slot_tokens_max, capacity_blocks, block_tokens } = this.config
-    const tokens = call.prompt.length + call.max_output_tokens
-    const tokens_max = Math.min(slot_tokens_max, capacity_blocks * block_tokens)
-    if (tokens > tokens_max) {
-      const message = `${call.prompt.length} prompt tokens and ${call.max_output_tokens} of output exceed the context of ${tokens_max} tokens`
-      return { ok: false, code: 'context_length_exceeded', message }
-    }
-    const { waiting_calls_max, waiting_calls_per_tenant_max } = this.config
-    if (this.status().waiting >= waiting_calls_max) {
-      return { ok: false, code: 'engine_full', message: `${waiting_calls_max} calls wait on this engine` }
-    }
-    if (this.#seating.unseatedCalls(call.tenant) >= waiting_calls_per_tenant_max) {
-      const message = `${waiting_calls_per_tenant_max} calls of this tenant wait on this engine`
-      return { ok: false, code: 'engine_full', message }
-    }
-    return null
   }
 
   #endEarly(lease: string, reason: EndReason, now_us: number): EndedCall | null {
@@ -289,12 +262,26 @@ export class Scheduler {
     tenant.step_charge_us = 0
   }
 
-  #end(call: CallState, reason: EndReason, now_us: number): EndedCall {
+  /** Between steps, so that no call ends that is in one. While a call is open there is a next step. */
+  #endOverdue(now_us: number, ended: EndedCall[]): void {
+    for (
+      let node = this.#deadlines.peek();
+      node !== undefined && node.due_us <= now_us;
+      node = this.#deadlines.peek()
+    ) {
+      ended.push(this.#end(node.call, 'failed', now_us, 'deadline_exceeded'))
+    }
+  }
+
+  #end(call: CallState, reason: EndReason, now_us: number, failure: FailureCode | null = null): EndedCall {
     this.#calls.delete(call.call.lease)
+    this.#drain.ended(now_us)
+    call.tenant.drain.ended(now_us)
     this.#placement.close(call)
     this.#seating.remove(call, now_us)
     if (call.due.heap_index !== -1) this.#due.remove(call.due)
+    if (call.deadline.heap_index !== -1) this.#deadlines.remove(call.deadline)
     if (call.running) this.#running.splice(this.#running.indexOf(call), 1)
-    return { lease: call.call.lease, reason, measurement: call.measurement(now_us) }
+    return { lease: call.call.lease, reason, failure, measurement: call.measurement(now_us) }
   }
 }

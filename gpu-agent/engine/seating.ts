@@ -58,8 +58,9 @@ export class Seating {
     return tenant
   }
 
-  unseatedCalls(tenant: string): number {
-    return this.#tenants.get(tenant)?.unseated.size ?? 0
+  /** The tenant's queue if it has calls. */
+  queueOf(tenant: string): TenantQueue | null {
+    return this.#tenants.get(tenant) ?? null
   }
 
   add(call: CallState): void {
@@ -101,11 +102,14 @@ export class Seating {
     if (this.#holding) this.#expireHolds(now_us)
     if (quotas_due || (this.#demand_changed && !this.#quotasFit())) this.#setQuotas(now_us)
     const spare_seats = this.#spareSeats()
-    for (const tenant of this.#tenants.values()) tenant.reseat(tenant.quota, spare_seats, this.#config)
+    let done = true
+    for (const tenant of this.#tenants.values()) {
+      done = tenant.reseat(tenant.quota, spare_seats, this.#config) && done
+    }
     this.#deal()
     if (this.#order.length === 0 && this.#holding) this.#breakHolds()
     this.#demand_changed = false
-    this.#order_changed = false
+    this.#order_changed = !done
     return this.#order
   }
 

@@ -3,6 +3,7 @@
  * the best calls at a cost of O(changes · log waiting), whatever the number that waits.
  */
 import { type CallState, compareOrder, runsBefore } from './call-state.ts'
+import { DrainRate } from './drain-rate.ts'
 import { Heap } from './heap.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { SeatHolds } from './seat-hold.ts'
@@ -25,14 +26,14 @@ export class TenantQueue {
   step_charge_us = 0
   /** The step in which a call of this tenant found no slot: those behind it do not pass it. */
   blocked_step = -1
+  readonly drain = new DrainRate()
   /** Seats kept for programs of this tenant. */
-  readonly holds: SeatHolds
+  readonly holds = new SeatHolds()
   #unsorted = false
 
   constructor(tenant: string, weight: number) {
     this.tenant = tenant
     this.weight = weight
-    this.holds = new SeatHolds()
   }
 
   add(call: CallState): void {
@@ -56,8 +57,8 @@ export class TenantQueue {
     else this.unseated.update(call)
   }
 
-  /** Seats the best `quota` calls, as far as the limits on preemption allow. */
-  reseat(quota: number, spare_seats: number, limits: PreemptionLimits): void {
+  /** Seats the best `quota` calls, as far as the limits on preemption allow. False: the next decision has more to do. */
+  reseat(quota: number, spare_seats: number, limits: PreemptionLimits): boolean {
     const seated = this.seated
     if (this.#unsorted) seated.sort(compareOrder)
     this.#unsorted = false
@@ -66,12 +67,13 @@ export class TenantQueue {
     for (let preemptions = 0; preemptions < limits.preemptions_per_decision_max; preemptions++) {
       const best = this.unseated.peek()
       const worst = seated[seated.length - 1]
-      if (best === undefined || worst === undefined || !runsBefore(best, worst)) return
-      if (worst.place.rank - best.place.rank < limits.preemption_levels_min) return
+      if (best === undefined || worst === undefined || !runsBefore(best, worst)) return true
+      if (worst.place.rank - best.place.rank < limits.preemption_levels_min) return true
       seated.pop()
       this.#seat(best)
       this.#unseat(worst)
     }
+    return false
   }
 
   /** Gives free seats up to `quota` to the best calls that have none, and takes none. Returns the number given. */

@@ -5,7 +5,7 @@ import { commonPrefixTokens } from './token-prefix.ts'
 const BLOCK = 8
 
 function claimant(prompt: number[], given: Partial<KvClaimant> = {}): KvClaimant {
-  return { cache_salt: 'salt', program: 'program', prompt, output: [], ...given }
+  return { cache_salt: 'salt', program: 'program', computed_tokens: 0, prompt, output: [], ...given }
 }
 function range(count: number, start = 0): number[] {
   return Array.from({ length: count }, (_, index) => start + index)

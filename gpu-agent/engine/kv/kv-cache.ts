@@ -8,16 +8,22 @@
  * Blocks are counted, not addressed: backends keep a slot's KV contiguous (llama.cpp's sequences are fixed partitions), so
  * two slots never share a block, and the budget is what makes slots of unequal use share memory.
  *
+ * Where the backend copies, a prefix in another slot of equal salt, live or idle, is copied: programs of one tenant share
+ * the computation of their system prompt, though each slot still pays for its blocks.
+ *
  * Every change of a slot's contents other than by computing is recorded as a SlotOperation for the backend.
  */
 import { invariant } from '../invariant.ts'
 import type { SlotOperation } from '../types.ts'
+import type { Image } from './image-store.ts'
 import { commonPrefixTokens, type TokenSequence } from './token-prefix.ts'
 
 /** What the cache reads of a call. */
 export interface KvClaimant extends TokenSequence {
   readonly cache_salt: string
   readonly program: string
+  /** While it holds a slot: tokens whose KV is in it. */
+  readonly computed_tokens: number
 }
 
 export interface Slot<H extends KvClaimant> {
@@ -50,8 +56,10 @@ export class KvCache<H extends KvClaimant> {
   #held_slots = 0
   #idle_sequence = 0
   #operations: SlotOperation[] = []
+  readonly #copies_prefixes: boolean
 
-  constructor(slots: number, block_tokens: number, capacity_blocks: number) {
+  constructor(slots: number, block_tokens: number, capacity_blocks: number, copies_prefixes = false) {
+    this.#copies_prefixes = copies_prefixes
     this.block_tokens = block_tokens
     this.capacity_blocks = capacity_blocks
     this.slots = Array.from({ length: slots }, (_, id) => ({
@@ -101,17 +109,44 @@ export class KvCache<H extends KvClaimant> {
    * There must be an open slot, and free and idle blocks enough.
    */
   claim(call: H, tokens: number): { slot: Slot<H>; kept_tokens: number } {
+    const shared = this.#copies_prefixes ? this.#chooseCopy(call, tokens) : null
+    if (shared !== null) {
+      const { from, slot, match_tokens } = shared
+      if (slot.prefix !== null) this.#drop(slot)
+      this.#operations.push({ op: 'copy', from: from.id, slot: slot.id, tokens: match_tokens })
+      this.#hold(slot, call, tokens)
+      return { slot, kept_tokens: match_tokens }
+    }
     const { slot, match_tokens } = this.#choose(call, tokens)
     const had_tokens = slot.resident_tokens
     if (slot.prefix !== null) this.#idle_blocks -= slot.blocks
-    slot.holder = call
     slot.prefix = null
     slot.resident_tokens = 0
-    this.#held_slots += 1
     if (match_tokens < had_tokens) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: match_tokens })
     this.#resize(slot, this.blocksFor(match_tokens))
-    invariant(this.grow(slot, this.blocksFor(tokens)), 'a claim finds the blocks that it was promised')
+    this.#hold(slot, call, tokens)
     return { slot, kept_tokens: match_tokens }
+  }
+
+  /** As `claim`, for a call whose KV is in `image`. */
+  restore(call: H, tokens: number, image: Image): { slot: Slot<H>; kept_tokens: number } {
+    const slot =
+      this.slots.find(({ holder, prefix }) => holder === null && prefix === null) ?? this.#leastRecentlyUsed()
+    invariant(slot !== null, 'a call that is restored finds an open slot')
+    if (slot.prefix !== null) this.#drop(slot)
+    this.#operations.push({ op: 'restore', slot: slot.id, image: image.id, tokens: image.tokens })
+    this.#hold(slot, call, tokens)
+    return { slot, kept_tokens: image.tokens }
+  }
+
+  dropImage(image: Image): void {
+    this.#operations.push({ op: 'drop_image', image: image.id })
+  }
+
+  #hold(slot: Slot<H>, call: H, tokens: number): void {
+    slot.holder = call
+    this.#held_slots += 1
+    invariant(this.grow(slot, this.blocksFor(tokens)), 'a claim finds the blocks that it was promised')
   }
 
   /** Raises a held slot's reservation to `blocks`, dropping idle prefixes as needed. False, and no change, if that is not enough. */
@@ -137,11 +172,12 @@ export class KvCache<H extends KvClaimant> {
     this.#idle_blocks += slot.blocks
   }
 
-  /** Takes the slot from its holder and discards its KV (`resident_tokens` of it). */
-  evict(slot: Slot<H>, resident_tokens: number): void {
+  /** Takes the slot from its holder and saves its KV (`resident_tokens` of it) as `image`, or discards it. */
+  evict(slot: Slot<H>, resident_tokens: number, image: Image | null = null): void {
     this.#letGo(slot)
     this.#resize(slot, 0)
-    if (resident_tokens > 0) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: 0 })
+    if (image !== null) this.#operations.push({ op: 'save', slot: slot.id, image: image.id, tokens: resident_tokens })
+    else if (resident_tokens > 0) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: 0 })
   }
 
   #letGo(slot: Slot<H>): H {
@@ -166,12 +202,45 @@ export class KvCache<H extends KvClaimant> {
     invariant(this.#used_blocks <= this.capacity_blocks, 'blocks in use stay within capacity')
   }
 
-  #leastRecentlyUsed(): Slot<H> | null {
+  #leastRecentlyUsed(except: Slot<H> | null = null): Slot<H> | null {
     let oldest: Slot<H> | null = null
     for (const slot of this.slots) {
-      if (slot.prefix !== null && (oldest === null || slot.idle_since < oldest.idle_since)) oldest = slot
+      if (slot !== except && slot.prefix !== null && (oldest === null || slot.idle_since < oldest.idle_since))
+        oldest = slot
     }
     return oldest
+  }
+
+  /**
+   * The longest match of any slot, if copying it is better than taking it: when it is live, or another program's and there
+   * is an empty slot to copy into. Null: nothing to copy, or nowhere.
+   */
+  #chooseCopy(call: H, tokens: number): { from: Slot<H>; slot: Slot<H>; match_tokens: number } | null {
+    let empty: Slot<H> | null = null
+    let from: Slot<H> | null = null
+    let match_tokens = PREFIX_MATCH_TOKENS_MIN - 1
+    let taken_tokens = 0
+    for (const slot of this.slots) {
+      const owner = slot.holder ?? slot.prefix
+      if (owner === null) {
+        empty ??= slot
+        continue
+      }
+      if (owner.cache_salt !== call.cache_salt) continue
+      const resident_tokens = slot.holder === null ? slot.resident_tokens : slot.holder.computed_tokens
+      const tokens_shared = commonPrefixTokens(owner, resident_tokens, call, tokens - 1)
+      if (tokens_shared > match_tokens) {
+        from = slot
+        match_tokens = tokens_shared
+      }
+      if (slot.holder === null && owner.program === call.program) taken_tokens = Math.max(taken_tokens, tokens_shared)
+    }
+    if (from === null || taken_tokens === match_tokens) return null
+    if (empty !== null) return { from, slot: empty, match_tokens }
+    // Its own slot taken destroys the prefix of one program, like another one dropped, but computes as little.
+    if (from.holder === null && isWorthTaking(from, match_tokens, call)) return null
+    const slot = this.#leastRecentlyUsed(from)
+    return slot === null ? null : { from, slot, match_tokens }
   }
 
   /**

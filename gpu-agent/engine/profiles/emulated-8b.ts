@@ -12,7 +12,7 @@ export const EMULATED_8B: LatencyProfile = Object.freeze({
   per_sequence_us: 50,
   per_kv_token_ns: 80,
   per_prefill_token_us: 115,
-  swap: Object.freeze({ save_us_per_token: 5, restore_us_per_token: 5, base_us: 30 }),
+  swap_costs: Object.freeze({ save_us_per_token: 5, restore_us_per_token: 5, base_us: 30 }),
   seats: 64,
   slots: 256,
   slot_tokens_max: 32_768,

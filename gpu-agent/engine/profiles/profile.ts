@@ -17,7 +17,7 @@ export interface LatencyProfile {
   per_kv_token_ns: number
   per_prefill_token_us: number
   /** A step that swaps lasts so much longer. */
-  swap: SwapCosts
+  swap_costs: SwapCosts
 
   seats: number
   slots: number

@@ -8,7 +8,7 @@ export const TINY: LatencyProfile = Object.freeze({
   per_sequence_us: 100,
   per_kv_token_ns: 100,
   per_prefill_token_us: 10,
-  swap: Object.freeze({ save_us_per_token: 1, restore_us_per_token: 1, base_us: 20 }),
+  swap_costs: Object.freeze({ save_us_per_token: 1, restore_us_per_token: 1, base_us: 20 }),
   seats: 4,
   slots: 8,
   slot_tokens_max: 4_096,

@@ -1,14 +1,23 @@
 /**
  * The oracle of scheduler tests: a backend's model that keeps every slot's tokens and refuses a plan that a real backend
  * would compute wrongly. A plan may only extend what is in the slot, and what is in the slot must be the call's own
- * tokens, of its own cache salt, however they came there.
+ * tokens, of its own cache salt, however they came there: computed, kept, copied or restored from an image. What is taken
+ * out of a slot is gone from it, so a plan that counts on it fails.
  */
 import { EmulatedModel, type EmulatedOptions } from '../emulated-backend.ts'
 import { invariant } from '../invariant.ts'
-import type { EngineCall, StepOutcome, StepPlan } from '../types.ts'
+import type { EngineCall, SlotOperation, StepOutcome, StepPlan } from '../types.ts'
+
+interface Kv {
+  tokens: number[]
+  salt: string | null
+}
 
 export class ExactModel {
-  readonly #slots: { tokens: number[]; salt: string | null }[]
+  readonly #slots: Kv[]
+  readonly #images = new Map<number, Kv>()
+  /** No image id is used twice. */
+  #last_image = -1
   readonly #calls = new Map<string, { call: EngineCall; tokens: number[] }>()
   readonly #model: EmulatedModel
   readonly #slot_tokens_max: number
@@ -32,13 +41,7 @@ export class ExactModel {
   }
 
   step(plan: StepPlan): StepOutcome {
-    for (const operation of plan.operations) {
-      invariant(operation.op === 'truncate', 'only truncations are planned')
-      const { slot, tokens } = operation
-      const state = this.#slot(slot)
-      invariant(tokens < state.tokens.length, 'a truncation drops something')
-      state.tokens.length = tokens
-    }
+    for (const operation of plan.operations) this.#apply(operation)
     let slot_before = -1
     for (const work of plan.work) {
       invariant(work.slot > slot_before, 'work is ascending by slot, one call per slot')
@@ -48,6 +51,41 @@ export class ExactModel {
     const outcome = this.#model.step(plan)
     for (const [lease, { token }] of outcome.sampled) this.#calls.get(lease)?.tokens.push(token)
     return outcome
+  }
+
+  /** Tokens in all images. */
+  get image_tokens(): number {
+    let image_tokens = 0
+    for (const { tokens } of this.#images.values()) image_tokens += tokens.length
+    return image_tokens
+  }
+
+  #apply(operation: SlotOperation): void {
+    if (operation.op === 'drop_image') {
+      invariant(this.#images.delete(operation.image), 'an image that is dropped exists')
+      return
+    }
+    const state = this.#slot(operation.slot)
+    const { tokens } = operation
+    if (operation.op === 'truncate') {
+      invariant(tokens < state.tokens.length, 'a truncation drops something')
+      state.tokens.length = tokens
+    } else if (operation.op === 'save') {
+      invariant(operation.image > this.#last_image, 'an image has an id of its own')
+      invariant(tokens > 0 && tokens === state.tokens.length, 'all of a slot is saved')
+      this.#last_image = operation.image
+      this.#images.set(operation.image, { ...state })
+      state.tokens = []
+    } else {
+      const source = operation.op === 'copy' ? this.#slot(operation.from) : this.#images.get(operation.image)
+      invariant(source !== undefined, 'an image that is restored exists')
+      invariant(state.tokens.length === 0, 'KV is put into an empty slot')
+      invariant(tokens > 0 && tokens <= source.tokens.length, 'what is copied is there')
+      invariant(operation.op === 'copy' || tokens === source.tokens.length, 'all of an image is restored')
+      state.tokens = source.tokens.slice(0, tokens)
+      state.salt = source.salt
+    }
+    if (state.tokens.length === 0) state.salt = null
   }
 
   #compute({ lease, slot, from, to, samples }: StepPlan['work'][number]): void {

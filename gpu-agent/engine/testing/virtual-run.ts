@@ -28,6 +28,10 @@ export interface VirtualRun {
   output: Map<string, number[]>
   ledger: LedgerRow[]
   plans: StepPlan[]
+  /** When the plan of the same index was made. */
+  planned_us: number[]
+  /** What happened, at the time at which the scheduler was told: an open workload that repeats the run. */
+  events: VirtualEvent[]
   /** Calls that were open when the plan of the same index was made. */
   open_calls: number[]
   reused: ReadonlyMap<string, number>
@@ -54,6 +58,8 @@ export function virtualRun(
     output: new Map(),
     ledger: [],
     plans: [],
+    planned_us: [],
+    events: [],
     open_calls: [],
     reused: model.reused,
     ended_us: 0,
@@ -77,6 +83,7 @@ export function virtualRun(
     for (let event = queue[next]; event !== undefined && event.at_us <= until_us; event = queue[next]) {
       next += 1
       const at_us = Math.max(event.at_us, now_us)
+      run.events.push({ ...event, at_us })
       if (event.do === 'submit') {
         const verdict = scheduler.submit(event.call, at_us)
         run.verdicts.set(event.call.lease, verdict)
@@ -105,12 +112,14 @@ export function virtualRun(
       model.admit(calls.get(lease) as EngineCall)
     }
     const outcome = model.step(plan)
+    invariant(model.image_tokens <= (config.swap?.image_tokens_max ?? 0), 'images stay within their capacity')
     const started_us = now_us
     const ended_us = started_us + stepDurationUs(profile, plan)
     happen(ended_us)
     now_us = ended_us
     const result = scheduler.commit(plan, outcome, started_us, ended_us)
     run.plans.push(plan)
+    run.planned_us.push(started_us)
     run.ledger.push(...result.ledger)
     for (const { lease, token } of result.tokens) {
       const output = run.output.get(lease)

@@ -1,0 +1,54 @@
+/**
+ * Which evicted calls are swapped out, and how much is: the KV of an evicted call is saved as an image if there is room
+ * for it and saving and restoring it is predicted to take less time than computing it again; else it is dropped.
+ *
+ * Both predictions are linear in tokens, with constants that the engine's owner measures at start. Short calls are dropped
+ * where an operation has a base cost, long ones are saved where copying a token is cheaper than computing it.
+ */
+import { invariant } from '../invariant.ts'
+import type { SwapCosts } from '../types.ts'
+
+/** A call's KV outside the slots. Ids are not used twice. */
+export interface Image {
+  readonly id: number
+  readonly tokens: number
+}
+
+export interface SwapConfig {
+  costs: SwapCosts
+  /** What computing a token's KV again costs, in a prefill of usual length. */
+  recompute_us_per_token: number
+  /** Tokens in all images together. */
+  image_tokens_max: number
+}
+
+export class ImageStore {
+  readonly #config: SwapConfig | null
+  #used_tokens = 0
+  #next_id = 0
+
+  /** Null: nothing is ever saved. */
+  constructor(config: SwapConfig | null) {
+    this.#config = config
+  }
+
+  get used_tokens(): number {
+    return this.#used_tokens
+  }
+
+  /** An image for `tokens` tokens; null if they should be dropped. */
+  take(tokens: number): Image | null {
+    if (this.#config === null || tokens === 0) return null
+    const { costs, recompute_us_per_token, image_tokens_max } = this.#config
+    if (this.#used_tokens + tokens > image_tokens_max) return null
+    const swap_us = 2 * costs.base_us + tokens * (costs.save_us_per_token + costs.restore_us_per_token)
+    if (swap_us >= tokens * recompute_us_per_token) return null
+    this.#used_tokens += tokens
+    return { id: this.#next_id++, tokens }
+  }
+
+  give(image: Image): void {
+    this.#used_tokens -= image.tokens
+    invariant(this.#used_tokens >= 0, 'an image is given back once')
+  }
+}

@@ -1,0 +1,28 @@
+/** What a scheduler tells its driver. */
+import type { EndReason, FailureCode, LedgerRow, Measurement } from './types.ts'
+
+export interface EndedCall {
+  lease: string
+  reason: EndReason
+  /** Why, when and only when `reason` is failed. */
+  failure: FailureCode | null
+  measurement: Measurement
+}
+
+export interface CommitResult {
+  ended: EndedCall[]
+  tokens: { lease: string; token: number }[]
+  ledger: LedgerRow[]
+}
+
+export interface SchedulerStatus {
+  /** Open calls that do not advance: not begun, or preempted. */
+  waiting: number
+  running: number
+  /** Prompt tokens still to be computed for open calls. */
+  queued_tokens: number
+  /** KV reserved by open calls, in whole blocks; prefixes that are only kept do not count. */
+  kv_used_tokens: number
+  /** KV of open calls that is swapped out. */
+  image_tokens: number
+}
