@@ -115,7 +115,8 @@ export function virtualRun(
     invariant(model.image_tokens <= (config.swap?.image_tokens_max ?? 0), 'images stay within their capacity')
     const started_us = now_us
     const ended_us = started_us + stepDurationUs(profile, plan)
-    happen(ended_us)
+    // What happens in the microsecond in which a step ends happens after it, whether or not it is because of it.
+    happen(ended_us - 1)
     now_us = ended_us
     const result = scheduler.commit(plan, outcome, started_us, ended_us)
     run.plans.push(plan)

@@ -1,0 +1,258 @@
+/** Over random programs (DAGs of calls on a closed loop): what must hold of every schedule and of its decisions. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { TenantShares } from '../../src/core/tenant-shares.ts'
+import { stepDurationUs } from './emulated-backend.ts'
+import { createPolicy, POLICY_NAMES, type PolicyName } from './policies/index.ts'
+import { TINY } from './profiles/index.ts'
+import type { SchedulerConfig } from './scheduler-config.ts'
+import { engineCall, testConfig, tokens } from './testing/calls.ts'
+import { type Program, runPrograms, UNIT_STEPS, UNIT_US } from './testing/programs.ts'
+import { type VirtualEvent, virtualRun } from './testing/virtual-run.ts'
+
+const QUEUES = { levels: 4, first_quantum_us: 3_000, quantum_ratio: 2, promotion_ratio: 6 }
+
+const dag = fc
+  .array(
+    fc.record({
+      output_tokens: fc.integer({ min: 1, max: 12 }),
+      prompt_tokens: fc.integer({ min: 1, max: 40 }),
+      gap_us: fc.constantFrom(0, 0, 700, 5_000),
+      /** Of the calls before it, by remainder. */
+      parents: fc.array(fc.nat(), { maxLength: 2 }),
+    }),
+    { minLength: 1, maxLength: 7 },
+  )
+  .map((calls) =>
+    calls.map(({ parents, ...call }, index) => ({
+      ...call,
+      parents: index === 0 ? [] : [...new Set(parents.map((parent) => parent % index))],
+    })),
+  )
+const workload = fc
+  .array(fc.record({ at_us: fc.nat(20_000), tenant: fc.nat(2), calls: dag }), { minLength: 1, maxLength: 7 })
+  .map((list) =>
+    list.map(
+      ({ at_us, tenant, calls }, program): Program => ({
+        id: `p${program}`,
+        at_us,
+        given: { tenant: `tenant ${tenant}`, cache_salt: `salt ${tenant}` },
+        calls: calls.map(({ prompt_tokens, ...call }, index) => ({
+          ...call,
+          prompt: [...tokens(20, tenant), ...tokens(prompt_tokens, 100 + program * 10 + index)],
+        })),
+      }),
+    ),
+  )
+
+const settings = fc.record({
+  policy: fc.constantFrom(...POLICY_NAMES),
+  ordering: fc.constantFrom('modelled' as const, 'wall' as const),
+  seats: fc.integer({ min: 1, max: 4 }),
+  spare_slots: fc.integer({ min: 0, max: 3 }),
+  steps_per_decision: fc.constantFrom(1, 1, 4),
+  preemption_levels_min: fc.constantFrom(0, 1),
+  swaps: fc.boolean(),
+  copies_prefixes: fc.boolean(),
+  holds: fc.boolean(),
+})
+type Settings = typeof settings extends fc.Arbitrary<infer S> ? S : never
+
+function policyOf(name: PolicyName) {
+  if (name === 'fcfs') return createPolicy({ name })
+  return createPolicy(name === 'rr' ? { name, quantum_us: 2_000 } : { name, ...QUEUES })
+}
+
+/** A fresh config, since policies and shares have state. */
+function configOf({ policy, spare_slots, swaps, holds, ...rest }: Settings): SchedulerConfig {
+  const costs = { save_us_per_token: 1, restore_us_per_token: 1, base_us: 20 }
+  return testConfig({
+    ...rest,
+    policy: policyOf(policy),
+    shares: new TenantShares(),
+    slots: rest.seats + spare_slots,
+    slot_tokens_max: 96,
+    block_tokens: 8,
+    capacity_blocks: 30,
+    shares_interval_us: 2_000,
+    swap: swaps ? { costs, recompute_us_per_token: 50, image_tokens_max: 150 } : null,
+    seat_hold: holds ? { hold_us_max: 2_000, preemption_cost_us: 3_000 } : null,
+  })
+}
+
+describe('any schedule of programs', () => {
+  it('ends every call, within seats, slots, KV and images', () => {
+    let swapped_in_tokens = 0
+    let copies = 0
+    fc.assert(
+      fc.property(settings, workload, (given, programs) => {
+        const run = runPrograms(configOf(given), programs)
+        expect(run.ended.size).toBe(programs.reduce((sum, { calls }) => sum + calls.length, 0))
+        expect(run.scheduler.status()).toMatchObject({ waiting: 0, running: 0, kv_used_tokens: 0, image_tokens: 0 })
+        for (const { measurement } of run.ended.values()) swapped_in_tokens += measurement.swapped_in_tokens
+        for (const { operations } of run.plans) copies += operations.filter(({ op }) => op === 'copy').length
+      }),
+      { numRuns: 200 },
+    )
+    // The runs reached what they are about.
+    expect(swapped_in_tokens).toBeGreaterThan(0)
+    expect(copies).toBeGreaterThan(0)
+  })
+
+  it('charges each call of a step the step’s time, and tenants what their calls are charged', () => {
+    fc.assert(
+      fc.property(settings, workload, (given, programs) => {
+        const charged = new Map<string, number>()
+        const shares = new TenantShares()
+        const config = configOf(given)
+        config.shares = {
+          allocate: (...demand) => shares.allocate(...demand),
+          charge: (tenant, service_us, now_us) => {
+            charged.set(tenant, (charged.get(tenant) ?? 0) + service_us)
+            shares.charge(tenant, service_us, now_us)
+          },
+        }
+        const run = runPrograms(config, programs)
+        for (const plan of run.plans) {
+          const rows = run.ledger.filter((row) => row.step === plan.step)
+          expect(rows.map(({ lease }) => lease)).toEqual(plan.work.map(({ lease }) => lease))
+          for (const row of rows) expect(row.wall_us).toBe(stepDurationUs(TINY, plan))
+        }
+        const tenantOf = new Map(programs.map(({ id, given: call }) => [id, call?.tenant as string]))
+        const rows_us = new Map<string, number>()
+        for (const row of run.ledger) {
+          const tenant = tenantOf.get(row.lease.slice(0, row.lease.lastIndexOf('/'))) as string
+          rows_us.set(tenant, (rows_us.get(tenant) ?? 0) + (given.ordering === 'wall' ? row.wall_us : row.modelled_us))
+        }
+        expect(charged).toEqual(new Map([...rows_us].filter(([, service_us]) => service_us > 0)))
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  it('makes the same decisions when the events of a run are replayed', () => {
+    fc.assert(
+      fc.property(settings, workload, (given, programs) => {
+        const run = runPrograms(configOf(given), programs)
+        const replay = virtualRun(configOf(given), run.events)
+        expect(replay.plans).toEqual(run.plans)
+        expect(replay.ledger).toEqual(run.ledger)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('makes no decision that depends on what comes later', () => {
+    fc.assert(
+      fc.property(settings, workload, workload, fc.nat(40_000), (given, programs, others, from_us) => {
+        const { events } = runPrograms(configOf(given), programs)
+        const renamed = others.map((program) => ({ ...program, id: `other ${program.id}` }))
+        const later = runPrograms(configOf(given), renamed).events.map((event) => ({
+          ...event,
+          at_us: event.at_us + from_us,
+        }))
+        const past = events.filter(({ at_us }) => at_us < from_us)
+        const one = virtualRun(configOf(given), [...past, ...events.filter(({ at_us }) => at_us >= from_us)])
+        const other = virtualRun(configOf(given), [...past, ...later])
+        const before = (run: typeof one) => run.plans.filter((_, index) => (run.planned_us[index] as number) < from_us)
+        expect(before(other)).toEqual(before(one))
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
+
+describe('no starvation', () => {
+  /**
+   * With one tenant, room for all and service in wall time. A call that waits in a level below Q1 is promoted once
+   * W_p + W_c ≥ β (T_p + T_c), so after β (T_p + T_c) of waiting at most; those that come to Q1 after it are behind it;
+   * each of the at most n before it keeps a seat until it has spent one quantum of Q1, overdrawn by less than a step.
+   */
+  it.each(['plas', 'atlas', 'mlfq'] as const)('beyond β under %s', (name) => {
+    const { promotion_ratio, first_quantum_us } = QUEUES
+    fc.assert(
+      fc.property(workload, fc.integer({ min: 1, max: 3 }), (programs, seats) => {
+        const one_tenant = programs.map((program) => ({ ...program, given: {} }))
+        const sizes = { seats, slots: 64, slot_tokens_max: 96, capacity_blocks: 1024, max_step_tokens: 4096 }
+        const config = testConfig({ ...sizes, ordering: 'wall', policy: createPolicy({ name, ...QUEUES }) })
+        const run = runPrograms(config, one_tenant)
+        const open_calls_max = Math.max(...run.open_calls)
+        const step_us_max = Math.max(...run.plans.map((plan) => stepDurationUs(TINY, plan)))
+        const turns_us = (open_calls_max * (first_quantum_us + step_us_max)) / seats + 2 * step_us_max
+        const started = new Map(
+          run.events.flatMap((e) => (e.do === 'submit' ? [[e.call.lease, e.at_us] as const] : [])),
+        )
+        const attained = new Map(
+          run.events.flatMap((e) => (e.do === 'submit' ? [[e.call.lease, e.call] as const] : [])),
+        )
+        const last_us = new Map(started)
+        const own_us = new Map<string, number>()
+        for (const [index, plan] of run.plans.entries()) {
+          const at_us = run.planned_us[index] as number
+          for (const { lease } of plan.work) {
+            const call = attained.get(lease)
+            const program_us =
+              name === 'mlfq' ? 0 : name === 'plas' ? call?.attained_service_us : call?.critical_path_us
+            const service_us = (program_us ?? 0) + (own_us.get(lease) ?? 0)
+            const waited_us = at_us - (last_us.get(lease) as number)
+            expect(waited_us).toBeLessThanOrEqual(promotion_ratio * service_us + turns_us)
+            own_us.set(lease, (own_us.get(lease) ?? 0) + stepDurationUs(TINY, plan))
+            last_us.set(lease, at_us + stepDurationUs(TINY, plan))
+          }
+        }
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
+
+describe('two tenants', () => {
+  /** `taker` has work for all seats throughout; `other` is a chain of calls beside it. */
+  function run(name: PolicyName, mint: boolean) {
+    const taker: VirtualEvent[] = Array.from({ length: 40 }, (_, index) => ({
+      at_us: 0,
+      do: 'submit',
+      call: engineCall({
+        lease: `taker/${index}`,
+        tenant: 'taker',
+        program: mint ? `fresh ${index}` : 'taker',
+        prompt: [index],
+        max_output_tokens: 6,
+        attained_service_us: mint ? 0 : index * 10 * UNIT_US,
+        critical_path_us: mint ? 0 : index * 10 * UNIT_US,
+      }),
+    }))
+    const other: VirtualEvent[] = Array.from({ length: 10 }, (_, index) => ({
+      at_us: index * 7 * UNIT_US,
+      do: 'submit',
+      call: engineCall({
+        lease: `other/${index}`,
+        tenant: 'other',
+        program: 'other',
+        prompt: [1000 + index],
+        max_output_tokens: 6,
+        attained_service_us: index * 6 * UNIT_US,
+        critical_path_us: index * 6 * UNIT_US,
+        program_wait_us: index * UNIT_US,
+      }),
+    }))
+    const policy = policyOf(name)
+    const config = testConfig({ policy, seats: 3, slots: 64, capacity_blocks: 1024, ordering: 'wall' })
+    return virtualRun(config, [...taker, ...other], { profile: UNIT_STEPS })
+  }
+
+  it.each(POLICY_NAMES)('under %s: minting a fresh id for every call takes nothing from the other', (name) => {
+    const honest = run(name, false)
+    const minted = run(name, true)
+    for (let index = 0; index < 10; index++) {
+      const waitOf = ({ ended }: typeof honest) => ended.get(`other/${index}`)?.measurement.wait_us
+      expect(waitOf(minted)).toBe(waitOf(honest))
+    }
+    // Both always have work while the other's calls are open; how the taker's last calls end is its own affair.
+    const steps = honest.plans.findLastIndex(({ work }) => work.some(({ lease }) => lease.startsWith('other')))
+    expect(steps).toBeGreaterThan(50)
+    const seatsOf = ({ plans }: typeof honest) =>
+      plans.slice(0, steps).map(({ work }) => work.filter(({ lease }) => lease.startsWith('taker')).length)
+    expect(seatsOf(minted)).toEqual(seatsOf(honest))
+  })
+})
