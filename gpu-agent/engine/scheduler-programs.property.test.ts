@@ -163,6 +163,11 @@ describe('any schedule of programs', () => {
 })
 
 describe('no starvation', () => {
+  const flood = fc.record({
+    output_tokens: fc.integer({ min: 1, max: 4 }),
+    load: fc.double({ min: 0.95, max: 1.1, noNaN: true }),
+  })
+
   /**
    * With one tenant, room for all and service in wall time. A call that waits in a level below Q1 is promoted once
    * W_p + W_c ≥ β (T_p + T_c), so after β (T_p + T_c) of waiting at most; those that come to Q1 after it are behind it;
@@ -171,8 +176,14 @@ describe('no starvation', () => {
   it.each(['plas', 'atlas', 'mlfq'] as const)('beyond β under %s', (name) => {
     const { promotion_ratio, first_quantum_us } = QUEUES
     fc.assert(
-      fc.property(workload, fc.integer({ min: 1, max: 3 }), (programs, seats) => {
-        const one_tenant = programs.map((program) => ({ ...program, given: {} }))
+      fc.property(workload, flood, fc.integer({ min: 1, max: 2 }), (programs, { output_tokens, load }, seats) => {
+        // Beside the programs, short ones that come one by one and about fill the seats: each has received nothing.
+        const short_us = output_tokens * (TINY.base_us + seats * TINY.per_sequence_us)
+        const short = Array.from({ length: 150 }, (_, index): Program => {
+          const at_us = Math.round((index * short_us) / (seats * load))
+          return { id: `short ${index}`, at_us, calls: [{ output_tokens, prompt: [index] }] }
+        })
+        const one_tenant = [...programs.map((program) => ({ ...program, given: {} })), ...short]
         const sizes = { seats, slots: 64, slot_tokens_max: 96, capacity_blocks: 1024, max_step_tokens: 4096 }
         const config = testConfig({ ...sizes, ordering: 'wall', policy: createPolicy({ name, ...QUEUES }) })
         const run = runPrograms(config, one_tenant)
