@@ -20,6 +20,8 @@ export interface PlayedProgram {
 export interface Played {
   programs: PlayedProgram[]
   makespan_s: number
+  /** Summed wall service of all calls: seats × time, as used. */
+  seat_s: number
   preemptions: number
   swapped_tokens: number
   cached_tokens: number
@@ -37,6 +39,7 @@ const TENANT = 'bench'
 const MODEL = 'bench'
 
 interface Totals {
+  seat_s: number
   preemptions: number
   swapped_tokens: number
   cached_tokens: number
@@ -50,7 +53,7 @@ export async function play(
 ): Promise<Played> {
   let runs = 0
   const table = new ProcessTable({ reading: options.reading, newRun: () => `run-${runs++}` })
-  const totals: Totals = { preemptions: 0, swapped_tokens: 0, cached_tokens: 0, prompt_tokens: 0 }
+  const totals: Totals = { seat_s: 0, preemptions: 0, swapped_tokens: 0, cached_tokens: 0, prompt_tokens: 0 }
   const started = performance.now()
   let ended = 0
   const programs = await Promise.all(
@@ -119,6 +122,7 @@ function playCall(
   return new Promise((resolve, reject) => {
     const ended = (reason: EndReason, measurement: Measurement) => {
       if (reason !== 'length') return reject(new Error(`${lease} ended as ${reason} after ${output.length} tokens`))
+      totals.seat_s += measurement.service_wall_us / 1e6
       totals.preemptions += measurement.preemptions
       totals.swapped_tokens += measurement.swapped_out_tokens
       totals.cached_tokens += measurement.cached_tokens

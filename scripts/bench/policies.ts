@@ -22,7 +22,7 @@ const HELP = `Program token latency under each policy, on the real model, in ove
 
   --policies fcfs,mlfq,plas,atlas   what to compare; fcfs is the base of the ratios
   --seeds 3                         workloads; each policy plays each
-  --programs 40                     per workload
+  --programs 48                     per workload
   --load 1.35                       arrival rate as a multiple of what the engine can serve, measured first
   --service wall                    the reading that orders calls: wall (as the paper) or modelled
   --threads 1                       of llama.cpp
@@ -50,7 +50,7 @@ const { values } = parseArgs({
   options: {
     policies: { type: 'string', default: 'fcfs,mlfq,plas,atlas' },
     seeds: { type: 'string', default: '3' },
-    programs: { type: 'string', default: '40' },
+    programs: { type: 'string', default: '48' },
     load: { type: 'string', default: '1.35' },
     service: { type: 'string', default: 'wall' },
     threads: { type: 'string', default: '1' },
@@ -76,7 +76,8 @@ const runtime = await loadLlamaRuntime(model.path)
 const started = performance.now()
 progress('measuring what the engine can serve')
 const burst = await playOne('fcfs', CAPACITY_SEED, CAPACITY_PROGRAMS, Number.POSITIVE_INFINITY)
-const capacity_programs_per_s = CAPACITY_PROGRAMS / burst.makespan_s
+// By seat time, since at the end of a burst seats stand empty.
+const capacity_programs_per_s = (SEATS * CAPACITY_PROGRAMS) / burst.seat_s
 const rate = load * capacity_programs_per_s
 
 const runs: Run[] = []
