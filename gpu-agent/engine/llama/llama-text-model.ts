@@ -4,6 +4,7 @@
  */
 import type { LlamaModel, Token } from 'node-llama-cpp'
 import { ChatTemplate } from './chat-template.ts'
+import { isReadable } from './llama-grammar.ts'
 import type { ChatMessage, Encoding, Recall, TextModel, TokenDecoder } from './text-model.ts'
 import { IncrementalTokenDecoder } from './token-decoder.ts'
 
@@ -46,6 +47,10 @@ export class LlamaTextModel implements TextModel {
     const overlong = this.#overlong(Math.ceil(Buffer.byteLength(text) / this.#longest_token_bytes))
     if (overlong !== null) return overlong
     return { ok: true, tokens: this.#withBeginning(this.#model.tokenize(text, false)) }
+  }
+
+  readsGrammar(grammar: string): boolean {
+    return isReadable(this.#model, grammar)
   }
 
   decoder(): TokenDecoder {

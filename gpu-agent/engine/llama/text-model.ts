@@ -34,5 +34,7 @@ export interface TextModel {
   /** The prompt up to where the assistant speaks. A later turn's encoding begins with this one's tokens and its output's. */
   encodeChat(messages: readonly ChatMessage[], recall: Recall): Encoding
   encodeText(text: string): Encoding
+  /** Whether the engine can hold output to this grammar (its backend's form). */
+  readsGrammar(grammar: string): boolean
   decoder(): TokenDecoder
 }

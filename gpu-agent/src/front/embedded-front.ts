@@ -9,6 +9,7 @@ import { LlamaTextModel } from '../../engine/llama/llama-text-model.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EMBEDDED_DEFAULTS, type FrontOptions } from './front-options.ts'
 import { LocalFront } from './local-front.ts'
+import { EMBEDDED } from './openai/capabilities.ts'
 import { type EngineSizes, monotonicUs, schedulerOf } from './scheduler-of.ts'
 
 export async function startEmbeddedFront(
@@ -34,6 +35,7 @@ export async function startEmbeddedFront(
         speed_factor: 1,
       },
       text: new LlamaTextModel(runtime.model, sizes.slot_tokens_max),
+      capabilities: EMBEDDED,
       system_fingerprint: `switchyard-embedded-${options.model_id}`,
       ordering: options.ordering ?? 'modelled',
       report,

@@ -8,6 +8,7 @@ import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EmulatedTextModel } from './emulated-text-model.ts'
 import type { FrontOptions } from './front-options.ts'
 import { LocalFront } from './local-front.ts'
+import { EMULATED } from './openai/capabilities.ts'
 import { CHAT_OUTPUT_TOKENS_DEFAULT } from './openai/translate.ts'
 import { monotonicUs, schedulerOf } from './scheduler-of.ts'
 
@@ -36,6 +37,7 @@ export function startEmulatedFront(
     {
       description,
       text: new EmulatedTextModel(profile.slot_tokens_max),
+      capabilities: EMULATED,
       system_fingerprint: `switchyard-emulated-${profile.name}`,
       ordering: options.ordering ?? 'modelled',
       report,

@@ -51,6 +51,10 @@ export class EmulatedTextModel implements TextModel {
     return { ok: true, tokens: groups(text) }
   }
 
+  readsGrammar(): boolean {
+    return false
+  }
+
   decoder(): TokenDecoder {
     let first = true
     return {

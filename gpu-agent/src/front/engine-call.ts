@@ -17,6 +17,11 @@ export function engineCall(
   recall: Recall,
 ): EngineCallResult {
   const param = dialect === 'chat' ? 'messages' : 'prompt'
+  const { grammar } = translation.output
+  if (grammar !== null && !text.readsGrammar(grammar)) {
+    const asked = translation.output.format.kind === 'json' ? 'response_format' : 'tools'
+    return invalid(asked, 'its schema refers to itself without an end')
+  }
   const encoding = encode(translation, text, recall)
   if (!encoding.ok) return { ok: false, error: encodingError(encoding, param, dialect, translation, text) }
   const prompt = encoding.tokens
@@ -47,6 +52,7 @@ export function engineCall(
         temperature: translation.temperature,
         top_p: translation.top_p,
         seed: translation.seed ?? seedOf(claims.call),
+        ...(grammar === null ? {} : { grammar }),
       },
     },
   }

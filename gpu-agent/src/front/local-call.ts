@@ -1,44 +1,59 @@
 /**
- * One call on a local engine: the engine's tokens become text, the text is searched for stop strings, and what may go out
- * becomes chunks. The sink hears `accepted` first, the role chunk with the first token (an engine that fails before can be
- * replaced unseen), and `ended` once and last.
+ * One lease on a local engine: one prompt, and one call of the engine per choice. The sink hears `accepted` first and
+ * `ended` once and last, when every choice has ended; what a choice fails of, all fail of.
+ *
+ * A record is of a lease, so the lease's measurement is the sum of its choices', and its ledger rows the sums of theirs
+ * (local-front.ts): service, wait, output, preemptions. The prompt counts once, as OpenAI counts it, with what the choice
+ * that found least of it in the cache had to say.
  */
-import type { FinishReason, StreamError, TicketClaims, UsageExtension } from '../../../src/protocol/index.ts'
+import type { StreamError, TicketClaims, UsageExtension } from '../../../src/protocol/index.ts'
 import type { CallListener } from '../../engine/driver.ts'
-import type { EndReason, Measurement } from '../../engine/types.ts'
+import type { Measurement } from '../../engine/types.ts'
 import type { CallSink } from '../engine-front.ts'
+import { type Answer, type ChoiceEnd, ChoiceOutput } from './choice-output.ts'
 import type { ChunkBuilder } from './openai/chunks.ts'
-import { engineFailed } from './openai/errors.ts'
-import type { StopMatcher } from './stop-matcher.ts'
+import { deadlineExceeded, engineFailed, incompleteOutput } from './openai/errors.ts'
+import type { OutputFormat } from './openai/output-format.ts'
 import type { TokenDecoder } from './text-model.ts'
 
 export interface LocalCallOptions {
   claims: TicketClaims
+  /** The engine's calls, one per choice. */
+  leases: readonly string[]
   sink: CallSink
   chunks: ChunkBuilder
-  decoder: TokenDecoder
-  stops: StopMatcher
+  decoder: () => TokenDecoder
+  stops: readonly string[]
+  format: OutputFormat
   emulated: boolean
   /** Which reading `usage.switchyard.service_s` shows. */
   ordering: 'wall' | 'modelled'
-  /** A stop string was met: the engine need not go on. */
-  finish: (lease: string) => void
-  /** The call is over. `answer` is what was generated, when all of it became text. */
-  over: (answer: { text: string; tokens: readonly number[] } | null) => void
+  /** The engine need not go on with this call of it. */
+  finish: (engine_lease: string) => void
+  cancel: (engine_lease: string) => void
+  /** The lease is over. */
+  over: (answers: readonly Answer[]) => void
 }
 
-export class LocalCall implements CallListener {
+export class LocalCall {
+  readonly leases: readonly string[]
   readonly #options: LocalCallOptions
-  readonly #tokens: number[] = []
-  #text = ''
-  #begun = false
-  #stopped = false
-  /** The sink may cancel the call while it is given a chunk, and the end comes within that. */
-  #over = false
+  readonly #choices: readonly ChoiceOutput[]
+  readonly #ends = new Map<number, ChoiceEnd>()
   #error: StreamError | null = null
+  #abandoned = false
 
   constructor(options: LocalCallOptions) {
     this.#options = options
+    this.leases = options.leases
+    this.#choices = options.leases.map((lease, index) => this.#choice(lease, index))
+  }
+
+  /** Who hears of the engine's call of a choice. */
+  listener(choice: number): CallListener {
+    const listener = this.#choices[choice]
+    if (listener === undefined) throw new RangeError(`there is no choice ${choice}`)
+    return listener
   }
 
   /** Why the call will end as cancelled. */
@@ -46,53 +61,55 @@ export class LocalCall implements CallListener {
     this.#error = error
   }
 
-  token(token: number): void {
-    if (this.#stopped) return
-    this.#tokens.push(token)
-    this.#begin()
-    this.#write(this.#options.decoder.push(token))
-    if (this.#stopped && !this.#over) this.#options.finish(this.#options.claims.lease)
+  /** The engine refused a choice: the sink is told by others, and hears nothing from here. */
+  abandon(): void {
+    this.#abandoned = true
   }
 
-  ended(reason: EndReason, measurement: Measurement): void {
-    if (reason === 'failed' || reason === 'cancelled') {
-      this.#over = true
-      this.#options.over(null)
-      const error = reason === 'failed' ? engineFailed('the engine failed') : this.#error
-      const outcome = reason
-      this.#options.sink.ended({ outcome, finish_reason: null, error, measurement, last_chunks: [] })
+  #choice(lease: string, index: number): ChoiceOutput {
+    const { chunks, decoder, stops, format, sink, finish } = this.#options
+    return new ChoiceOutput({
+      index,
+      chunks,
+      decoder: decoder(),
+      stops,
+      format,
+      send: (chunk) => sink.chunk(chunk),
+      finish: () => finish(lease),
+      ended: (end) => this.#choiceEnded(index, end),
+    })
+  }
+
+  #choiceEnded(index: number, end: ChoiceEnd): void {
+    if (this.#abandoned) return
+    this.#ends.set(index, end)
+    if (end.finish_reason === null) {
+      for (const [other, lease] of this.leases.entries()) if (!this.#ends.has(other)) this.#options.cancel(lease)
+    }
+    if (this.#ends.size === this.leases.length) this.#end()
+  }
+
+  #end(): void {
+    const { over, sink } = this.#options
+    const ends = this.leases.map((_, index) => this.#ends.get(index)).filter((end) => end !== undefined)
+    // Cancelling the others may have ended the last of them within the first's end.
+    this.#ends.clear()
+    const measurement = summed(ends.map((end) => end.measurement))
+    const failed = ends.find(({ reason }) => reason === 'failed')
+    if (failed !== undefined || ends.some(({ reason }) => reason === 'cancelled')) {
+      over([])
+      const error = failed === undefined ? this.#error : failureError(failed.failure)
+      const outcome = failed === undefined ? 'cancelled' : 'failed'
+      sink.ended({ outcome, finish_reason: null, error, measurement, last_chunks: [] })
       return
     }
-    this.#begin()
-    this.#write(this.#options.decoder.end())
-    if (!this.#stopped) this.#emit(this.#options.stops.end())
-    const finish_reason: FinishReason = reason === 'length' && !this.#stopped ? 'length' : 'stop'
-    this.#options.over(this.#stopped ? null : { text: this.#text, tokens: this.#tokens })
-    const last_chunks = this.#lastChunks(finish_reason, measurement)
-    this.#options.sink.ended({ outcome: 'completed', finish_reason, error: null, measurement, last_chunks })
+    over(ends.flatMap(({ answer }) => answer ?? []))
+    const finish_reason = ends[0]?.finish_reason ?? null
+    const last_chunks = this.#lastChunks(ends, measurement)
+    sink.ended({ outcome: 'completed', finish_reason, error: null, measurement, last_chunks })
   }
 
-  #begin(): void {
-    if (this.#begun) return
-    this.#begun = true
-    const role = this.#options.chunks.role()
-    if (role !== null) this.#options.sink.chunk(role)
-  }
-
-  #write(piece: string): void {
-    if (this.#stopped) return
-    const { text, stopped } = this.#options.stops.push(piece)
-    this.#stopped = stopped
-    this.#emit(text)
-  }
-
-  #emit(text: string): void {
-    if (text === '' || this.#over) return
-    this.#text += text
-    this.#options.sink.chunk(this.#options.chunks.content(text))
-  }
-
-  #lastChunks(finish_reason: FinishReason, measurement: Measurement): object[] {
+  #lastChunks(ends: readonly ChoiceEnd[], measurement: Measurement): object[] {
     const { chunks, claims, emulated, ordering } = this.#options
     const { prompt_tokens, output_tokens, cached_tokens } = measurement
     const service_wall_s = measurement.service_wall_us / 1e6
@@ -107,7 +124,33 @@ export class LocalCall implements CallListener {
       region: claims.region,
       emulated,
     }
+    const finishes = ends.map(({ finish_reason }, index) => chunks.finish(index, finish_reason ?? 'stop'))
     const usage = chunks.usage({ prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard })
-    return usage === null ? [chunks.finish(finish_reason)] : [chunks.finish(finish_reason), usage]
+    return usage === null ? finishes : [...finishes, usage]
+  }
+}
+
+function failureError(failure: ChoiceEnd['failure']): StreamError {
+  if (failure === 'deadline_exceeded') return deadlineExceeded()
+  return failure === 'incomplete' ? incompleteOutput() : engineFailed('the engine failed')
+}
+
+/** Of at least one choice. */
+function summed(measurements: readonly Measurement[]): Measurement {
+  const sum = (field: Exclude<keyof Measurement, 'first_token_us'>) =>
+    measurements.reduce((total, measurement) => total + measurement[field], 0)
+  const first = measurements.flatMap(({ first_token_us }) => first_token_us ?? [])
+  return {
+    prompt_tokens: Math.max(...measurements.map(({ prompt_tokens }) => prompt_tokens)),
+    cached_tokens: Math.min(...measurements.map(({ cached_tokens }) => cached_tokens)),
+    output_tokens: sum('output_tokens'),
+    service_wall_us: sum('service_wall_us'),
+    service_modelled_us: sum('service_modelled_us'),
+    wait_us: sum('wait_us'),
+    preemptions: sum('preemptions'),
+    swapped_out_tokens: sum('swapped_out_tokens'),
+    swapped_in_tokens: sum('swapped_in_tokens'),
+    first_token_us: first.length === 0 ? null : Math.min(...first),
+    duration_us: Math.max(...measurements.map(({ duration_us }) => duration_us)),
   }
 }

@@ -3,6 +3,8 @@ import { EngineDriver } from '../../engine/driver.ts'
 import type { Backend, EngineCall, LedgerRow, StepOutcome, StepPlan } from '../../engine/types.ts'
 import type { EngineFrontEvents } from '../engine-front.ts'
 import { LocalFront } from './local-front.ts'
+import { EMBEDDED } from './openai/capabilities.ts'
+import { CHOICES_MAX } from './openai/schemas.ts'
 import { monotonicUs, schedulerOf } from './scheduler-of.ts'
 import { dispatched, user } from './testing/dispatched.ts'
 import { RecordingSink } from './testing/recording-sink.ts'
@@ -13,8 +15,13 @@ const END = 0
 
 /** One token per character, so that tests can say exactly what an engine writes. */
 class CharacterModel implements TextModel {
-  readonly context_tokens_max = CONTEXT_TOKENS
+  readonly context_tokens_max: number
   readonly vocabulary_tokens = 0x110000
+  static reads = true
+
+  constructor(context_tokens: number) {
+    this.context_tokens_max = context_tokens
+  }
 
   encodeChat(messages: readonly ChatMessage[], recall: Recall): Encoding {
     const tokens = messages.flatMap(({ content, role }) => {
@@ -26,6 +33,9 @@ class CharacterModel implements TextModel {
   encodeText(text: string): Encoding {
     return { ok: true, tokens: characters(text) }
   }
+  readsGrammar(): boolean {
+    return CharacterModel.reads
+  }
   decoder() {
     return { push: (token: number) => String.fromCodePoint(token), end: () => '' }
   }
@@ -36,12 +46,16 @@ const characters = (text: string): number[] => Array.from(text, (character) => c
 /** Writes `answer` for every call; breaks when told. */
 class ScriptedBackend implements Backend {
   readonly slots = 4
-  readonly slot_tokens_max = CONTEXT_TOKENS
+  readonly slot_tokens_max: number
   readonly copies_prefixes = false
   static answer = 'Hello'
   static breaks = false
   static prompts: number[][] = []
   readonly #calls = new Map<string, EngineCall>()
+
+  constructor(context_tokens: number) {
+    this.slot_tokens_max = context_tokens
+  }
 
   swapCosts(): null {
     return null
@@ -78,7 +92,7 @@ const ledger: LedgerRow[] = []
 const epochs: string[] = []
 let states: string[] = []
 
-async function start(): Promise<LocalFront> {
+async function start(context_tokens = CONTEXT_TOKENS): Promise<LocalFront> {
   const events: EngineFrontEvents = {
     ledger: (rows) => ledger.push(...rows),
     status: () => states.push(front?.status().state ?? 'starting'),
@@ -93,11 +107,12 @@ async function start(): Promise<LocalFront> {
         model: 'm',
         seats: 4,
         kv_capacity_tokens: 256,
-        context_tokens_max: CONTEXT_TOKENS,
+        context_tokens_max: context_tokens,
         prefill_tokens_per_s: null,
         speed_factor: 1,
       },
-      text: new CharacterModel(),
+      text: new CharacterModel(context_tokens),
+      capabilities: EMBEDDED,
       system_fingerprint: 'fingerprint',
       ordering: 'wall',
       report: () => undefined,
@@ -108,13 +123,25 @@ async function start(): Promise<LocalFront> {
           failing_starts -= 1
           throw new Error('no engine')
         }
-        const sizes = { seats: 4, slots: 4, slot_tokens_max: 64, block_tokens: 4, capacity_blocks: 64 }
+        const sizes = {
+          seats: 4,
+          slots: 4,
+          slot_tokens_max: context_tokens,
+          block_tokens: 4,
+          capacity_blocks: context_tokens,
+        }
         const scheduler = schedulerOf(
           epoch,
           { ...sizes, max_step_tokens: 64, prefill_chunk_tokens: 64 },
           { engine: 'emulated', id: 'e0', model_id: 'm', policy: 'fcfs' },
         )
-        return new EngineDriver({ epoch, scheduler, backend: new ScriptedBackend(), clock: monotonicUs, ...hooks })
+        return new EngineDriver({
+          epoch,
+          scheduler,
+          backend: new ScriptedBackend(context_tokens),
+          clock: monotonicUs,
+          ...hooks,
+        })
       },
     },
     events,
@@ -242,6 +269,87 @@ describe('LocalFront', () => {
     expect(ScriptedBackend.prompts[1]).toEqual([1, ...characters('Hi'), 1, ...characters('Hello'), 2])
     expect(ScriptedBackend.prompts[2]).toEqual(ScriptedBackend.prompts[1])
     await front.stop()
+  })
+
+  test('n choices are calls of the engine, and one lease: rows, measurement, finish reasons, usage', async () => {
+    const sink = await run({ messages: user('Hi'), n: 3, stream_options: { include_usage: true } })
+    for (const index of [0, 1, 2]) {
+      const own = sink.chunks.filter(({ choices }) => choices[0]?.index === index)
+      expect(own[0]?.choices[0]?.delta).toMatchObject({ role: 'assistant' })
+      expect(own.map(({ choices }) => choices[0]?.delta?.content ?? '').join('')).toBe('Hello')
+    }
+    const { measurement, last_chunks } = sink.end ?? expect.fail('no end')
+    expect(last_chunks.slice(0, 3)).toMatchObject([0, 1, 2].map((index) => ({ choices: [{ index }] })))
+    expect(last_chunks[3]).toMatchObject({ usage: { prompt_tokens: 4, completion_tokens: 15, total_tokens: 19 } })
+    expect(measurement).toMatchObject({ prompt_tokens: 4, output_tokens: 15 })
+    expect(new Set(ledger.map(({ lease }) => lease)).size).toBe(1)
+    expect(new Set(ledger.map(({ step }) => step)).size).toBe(ledger.length)
+    const sum = (field: 'wall_us' | 'modelled_us' | 'sampled_tokens') =>
+      ledger.reduce((total, row) => total + row[field], 0)
+    expect(sum('wall_us')).toBe(measurement.service_wall_us)
+    expect(sum('modelled_us')).toBe(measurement.service_modelled_us)
+    expect(sum('sampled_tokens')).toBe(15)
+  })
+
+  test('a cancelled lease ends all its choices, and CHOICES_MAX choices are the most', async () => {
+    ScriptedBackend.answer = 'x'.repeat(60)
+    const front = await start()
+    const { epoch } = front.describe()
+    const sink = new RecordingSink()
+    const call = dispatched(epoch, { messages: user('Hi'), n: CHOICES_MAX })
+    sink.onChunk = () => front.cancel(call.claims.lease, null)
+    front.serve(call, sink)
+    await sink.over
+    expect(sink.end).toMatchObject({ outcome: 'cancelled', last_chunks: [] })
+    expect(front.status()).toMatchObject({ waiting: 0, running: 0 })
+    const over = new RecordingSink()
+    front.serve(dispatched(epoch, { messages: user('Hi'), n: CHOICES_MAX + 1 }), over)
+    expect(over.error).toMatchObject({ status: 400, error: { param: 'n' } })
+    await front.stop()
+  })
+
+  test('a call that the model writes is a tool call, and its history repeats the tokens that were generated', async () => {
+    ScriptedBackend.answer = '<tool_call>{"name":"f","arguments":{"a":1}}</tool_call>'
+    const tools = [{ type: 'function', function: { name: 'f' } }]
+    const front = await start(512)
+    const { epoch } = front.describe()
+    const first = new RecordingSink()
+    front.serve(dispatched(epoch, { messages: user('Hi'), tools }), first)
+    await first.over
+    const deltas = first.chunks.map(({ choices }) => choices[0]?.delta)
+    expect(deltas[0]).toEqual({ role: 'assistant', content: null, refusal: null })
+    expect(deltas[1]).toMatchObject({ tool_calls: [{ index: 0, function: { name: 'f', arguments: '' } }] })
+    expect(deltas[2]).toMatchObject({ tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] })
+    expect(first.end).toMatchObject({ finish_reason: 'tool_calls' })
+    const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
+    const history = [
+      ...user('Hi'),
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', content: '42', tool_call_id: 'c' },
+    ]
+    const second = new RecordingSink()
+    front.serve(dispatched(epoch, { messages: history, tools }), second)
+    await second.over
+    const [before = [], after = []] = ScriptedBackend.prompts
+    // The prompt ends where the assistant speaks; in the history its message stands there, as it was generated.
+    const spoken = before.slice(0, -1)
+    expect(after.slice(0, spoken.length)).toEqual(spoken)
+    const generated = characters(ScriptedBackend.answer)
+    expect(after.slice(spoken.length + 1, spoken.length + 1 + generated.length)).toEqual(generated)
+    await front.stop()
+  })
+
+  test('an enforced format that does not come to its end fails the call and not the engine', async () => {
+    ScriptedBackend.answer = '{"a": '
+    const sink = await run({ messages: user('Hi'), response_format: { type: 'json_object' } })
+    expect(sink.end).toMatchObject({
+      outcome: 'failed',
+      error: { retryable: false, error: { code: 'output_incomplete' } },
+    })
+    CharacterModel.reads = false
+    const unreadable = await run({ messages: user('Hi'), response_format: { type: 'json_object' } })
+    CharacterModel.reads = true
+    expect(unreadable.error).toMatchObject({ status: 400, error: { param: 'response_format' } })
   })
 
   test('cancel ends a call as cancelled, with the reason, and others go on', async () => {

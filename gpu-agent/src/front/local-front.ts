@@ -7,18 +7,19 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { EngineDescription, EngineStatus, StreamError } from '../../../src/protocol/index.ts'
 import type { DriverVerdict, EngineDriver } from '../../engine/driver.ts'
-import type { LedgerRow } from '../../engine/types.ts'
+import { tokenSeed } from '../../engine/llama/sampling-seed.ts'
+import type { EngineCall, LedgerRow } from '../../engine/types.ts'
 import { type BackoffBounds, backoffMs } from '../backoff.ts'
 import type { CallSink, Dialect, DispatchedCall, EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { BytesPerToken } from './bytes-per-token.ts'
 import { engineCall } from './engine-call.ts'
+import { leaseRows } from './lease-rows.ts'
 import { LocalCall } from './local-call.ts'
-import { TEXT_ONLY } from './openai/capabilities.ts'
+import type { Capabilities } from './openai/capabilities.ts'
 import { ChunkBuilder } from './openai/chunks.ts'
 import { badRequest, unavailable } from './openai/errors.ts'
 import { type Translation, translate } from './openai/translate.ts'
 import { OutputMemory } from './output-memory.ts'
-import { StopMatcher } from './stop-matcher.ts'
 import type { TextModel } from './text-model.ts'
 
 export const RESTART_PAUSE: BackoffBounds = { min_ms: 100, max_ms: 30_000 }
@@ -32,6 +33,7 @@ export interface EngineHooks {
 export interface LocalFrontOptions {
   description: Omit<EngineDescription, 'epoch'>
   text: TextModel
+  capabilities: Capabilities
   /** Shown in every chunk. */
   system_fingerprint: string
   ordering: 'wall' | 'modelled'
@@ -56,6 +58,8 @@ export class LocalFront implements EngineFront {
   readonly #bytes = new BytesPerToken()
   /** Bounded by the scheduler's open calls. */
   readonly #calls = new Map<string, OpenCall>()
+  /** Lease of each further choice's engine call. */
+  readonly #lease_of = new Map<string, string>()
   readonly #stopping = new AbortController()
   #epoch = ''
   #driver: EngineDriver | null = null
@@ -101,7 +105,7 @@ export class LocalFront implements EngineFront {
     const open = this.#calls.get(lease)
     if (open === undefined) return
     open.call.cancelledBy(error)
-    open.driver.cancel(lease)
+    for (const engine_lease of open.call.leases) open.driver.cancel(engine_lease)
   }
 
   async drain(): Promise<void> {
@@ -130,52 +134,78 @@ export class LocalFront implements EngineFront {
     if (this.#draining) return unavailable('draining', 'the engine takes no further calls')
     if (driver === null) return unavailable('engine_down', 'the engine is down')
     if (claims.epoch !== this.#epoch) return unavailable('epoch_gone', 'the engine has restarted')
-    const translated = translate(dialect, body, TEXT_ONLY)
+    const translated = translate(dialect, body, this.#options.capabilities)
     if (!translated.ok) return translated.error
     const { translation } = translated
     const recall = (text: string) => this.#memory.recall(claims.cache_salt, text)
     const result = engineCall(claims, dialect, translation, this.#options.text, recall)
     if (!result.ok) return result.error
     const call = this.#localCall(dispatched, translation, sink, driver)
-    const verdict = driver.submit(result.call, call)
-    if (!verdict.ok) return submitError(verdict, dialect)
+    const refusal = this.#submitChoices(result.call, call, driver, dialect)
+    if (refusal !== null) return refusal
     this.#calls.set(claims.lease, { call, driver })
     this.#bytes.add(translation.prompt, result.call.prompt.length)
     sink.accepted(result.call.prompt.length)
     return null
   }
 
+  /** All choices or none. */
+  #submitChoices(call: EngineCall, local: LocalCall, driver: EngineDriver, dialect: Dialect): StreamError | null {
+    for (const [index, lease] of local.leases.entries()) {
+      // The first choice draws what a call with one choice draws.
+      const seed = index === 0 ? call.sampling.seed : tokenSeed(call.sampling.seed, -index)
+      const verdict = driver.submit({ ...call, lease, sampling: { ...call.sampling, seed } }, local.listener(index))
+      if (verdict.ok) {
+        if (index > 0) this.#lease_of.set(lease, call.lease)
+        continue
+      }
+      local.abandon()
+      for (const submitted of local.leases.slice(0, index)) driver.cancel(submitted)
+      this.#forget(local)
+      return submitError(verdict, dialect)
+    }
+    return null
+  }
+
   #localCall(
     { claims, dialect }: DispatchedCall,
-    { stops, include_usage }: Translation,
+    { stops, include_usage, choices, output }: Translation,
     sink: CallSink,
     driver: EngineDriver,
   ): LocalCall {
     const { text, system_fingerprint, description, ordering, wall_ms = Date.now } = this.#options
     const created_s = Math.floor(wall_ms() / 1000)
-    const { call, model } = claims
-    return new LocalCall({
+    const { call, model, lease } = claims
+    const local: LocalCall = new LocalCall({
       claims,
+      leases: Array.from({ length: choices }, (_, index) => (index === 0 ? lease : `${lease}#${index}`)),
       sink,
       chunks: new ChunkBuilder({ dialect, call, model, created_s, system_fingerprint, include_usage }),
-      decoder: text.decoder(),
-      stops: new StopMatcher(stops),
+      decoder: () => text.decoder(),
+      stops,
+      format: output.format,
       emulated: description.kind === 'emulated',
       ordering,
-      finish: (lease) => driver.finish(lease),
-      over: (answer) => {
-        this.#calls.delete(claims.lease)
-        if (answer !== null && dialect === 'chat') {
-          this.#memory.remember(claims.cache_salt, answer.text, answer.tokens)
-        }
+      finish: (engine_lease) => driver.finish(engine_lease),
+      cancel: (engine_lease) => driver.cancel(engine_lease),
+      over: (answers) => {
+        this.#calls.delete(lease)
+        this.#forget(local)
+        if (dialect !== 'chat') return
+        for (const answer of answers) this.#memory.remember(claims.cache_salt, answer.text, answer.tokens)
       },
     })
+    return local
+  }
+
+  #forget({ leases }: LocalCall): void {
+    for (const lease of leases) this.#lease_of.delete(lease)
   }
 
   async #startEngine(): Promise<void> {
     const epoch = randomUUID()
     const driver = await this.#options.startEngine(epoch, {
-      onLedger: (rows) => this.#events.ledger(rows),
+      onLedger: (rows) => this.#events.ledger(leaseRows(rows, this.#lease_of)),
       onStatus: () => this.#events.status(),
       onBroken: (error) => this.#broken(driver, error),
     })

@@ -21,11 +21,17 @@ export type Capability =
   | 'echo'
   | 'suffix'
   | 'names'
+  | 'functions'
+  | 'refusals'
+  | 'best_of'
 
 export type Capabilities = ReadonlySet<Capability>
 
-/** The embedded and the emulated engine: text in, text out. */
+/** Text in, text out: what every engine can. */
 export const TEXT_ONLY: Capabilities = new Set()
+/** It generates no language, so it can neither call a tool nor keep to a format. */
+export const EMULATED: Capabilities = new Set(['choices'])
+export const EMBEDDED: Capabilities = new Set(['tools', 'structured_output', 'choices'])
 
 interface Rule {
   needs: Capability
@@ -48,13 +54,13 @@ const ofType =
 export const BODY_RULES: Readonly<Record<string, Rule>> = {
   tools: { needs: 'tools', neutral: empty },
   tool_choice: { needs: 'tools', neutral: is('none', 'auto') },
-  functions: { needs: 'tools', neutral: empty },
-  function_call: { needs: 'tools', neutral: is('none', 'auto') },
+  functions: { needs: 'functions', neutral: empty },
+  function_call: { needs: 'functions', neutral: is('none', 'auto') },
   response_format: { needs: 'structured_output', neutral: ofType('text') },
   logprobs: { needs: 'logprobs', neutral: is(false) },
   top_logprobs: { needs: 'logprobs', neutral: is(0) },
   n: { needs: 'choices', neutral: is(1) },
-  best_of: { needs: 'choices', neutral: is(1) },
+  best_of: { needs: 'best_of', neutral: is(1) },
   frequency_penalty: { needs: 'penalties', neutral: is(0) },
   presence_penalty: { needs: 'penalties', neutral: is(0) },
   logit_bias: { needs: 'logit_bias', neutral: empty },
@@ -77,8 +83,8 @@ export const BODY_RULES: Readonly<Record<string, Rule>> = {
 export const MESSAGE_RULES: Readonly<Record<string, Rule>> = {
   name: { needs: 'names', neutral: never },
   tool_calls: { needs: 'tools', neutral: empty },
-  function_call: { needs: 'tools', neutral: never },
-  refusal: { needs: 'structured_output', neutral: never },
+  function_call: { needs: 'functions', neutral: never },
+  refusal: { needs: 'refusals', neutral: never },
   audio: { needs: 'media', neutral: never },
   annotations: { needs: 'web_search', neutral: empty },
 }

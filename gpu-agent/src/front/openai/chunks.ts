@@ -1,7 +1,9 @@
 /**
- * OpenAI's stream chunks of one call: a role chunk (chat), content chunks, a chunk with the finish reason, and, when the
- * client asked for usage, a chunk with `usage` and no choices; the chunks before that one then carry `usage: null`.
+ * OpenAI's stream chunks of one call. Each choice: a role chunk (chat), chunks of content or of tool calls (id and name
+ * first, then pieces of the arguments), a chunk with the finish reason. Then, when the client asked for usage, one chunk
+ * with `usage` and no choices; the chunks before it carry `usage: null`.
  */
+import { createHash } from 'node:crypto'
 import type { FinishReason, UsageExtension } from '../../../../src/protocol/index.ts'
 import type { Dialect } from '../../engine-front.ts'
 
@@ -23,6 +25,13 @@ export interface Usage {
   switchyard: UsageExtension
 }
 
+interface Delta {
+  role?: string
+  content?: string | null
+  refusal?: null
+  tool_calls?: object[]
+}
+
 export class ChunkBuilder {
   readonly #options: ChunkOptions
   readonly #frame: object
@@ -39,19 +48,35 @@ export class ChunkBuilder {
     }
   }
 
-  /** The first chunk of a chat call; completions have none. */
-  role(): object | null {
+  /** The first chunk of a choice in chat; completions have none. `content` is null where a tool call follows. */
+  role(choice: number, content: '' | null): object | null {
     return this.#options.dialect === 'chat'
-      ? this.#choice({ role: 'assistant', content: '', refusal: null }, null)
+      ? this.#choice(choice, { role: 'assistant', content, refusal: null }, null)
       : null
   }
 
-  content(text: string): object {
-    return this.#choice({ content: text }, null)
+  content(choice: number, text: string): object {
+    return this.#choice(choice, { content: text }, null)
   }
 
-  finish(reason: FinishReason): object {
-    return this.#choice({}, reason)
+  /** A tool call's beginning; `index` counts the calls of a choice. */
+  toolCall(choice: number, index: number, name: string): object {
+    const { call } = this.#options
+    // The same call served again names its tool calls alike.
+    const id = `call_${createHash('sha256').update(`${call}:${choice}:${index}`).digest('hex').slice(0, 24)}`
+    return this.#choice(
+      choice,
+      { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] },
+      null,
+    )
+  }
+
+  arguments(choice: number, index: number, text: string): object {
+    return this.#choice(choice, { tool_calls: [{ index, function: { arguments: text } }] }, null)
+  }
+
+  finish(choice: number, reason: FinishReason): object {
+    return this.#choice(choice, {}, reason)
   }
 
   usage(usage: Usage): object | null {
@@ -70,9 +95,9 @@ export class ChunkBuilder {
     }
   }
 
-  #choice(delta: { content?: string; role?: string; refusal?: null }, finish_reason: FinishReason | null): object {
+  #choice(index: number, delta: Delta, finish_reason: FinishReason | null): object {
     const body = this.#options.dialect === 'chat' ? { delta } : { text: delta.content ?? '' }
-    const chunk = { ...this.#frame, choices: [{ index: 0, ...body, logprobs: null, finish_reason }] }
+    const chunk = { ...this.#frame, choices: [{ index, ...body, logprobs: null, finish_reason }] }
     return this.#options.include_usage ? { ...chunk, usage: null } : chunk
   }
 }

@@ -20,6 +20,16 @@ export function engineFailed(message: string): StreamError {
   return refusal(502, 'server_error', 'engine_failed', message, null, true)
 }
 
+export function deadlineExceeded(): StreamError {
+  return refusal(504, 'server_error', 'deadline_exceeded', 'the call was open for longer than it may be', null, false)
+}
+
+/** The model has no token with which the output could go on as its schema asks: another engine has none either. */
+export function incompleteOutput(): StreamError {
+  const message = 'the model cannot write what the output format asks for'
+  return refusal(500, 'server_error', 'output_incomplete', message, null, false)
+}
+
 function refusal(
   status: number,
   type: string,

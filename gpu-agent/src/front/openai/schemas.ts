@@ -9,6 +9,8 @@ export const MESSAGES_MAX = 4096
 export const CONTENT_PARTS_MAX = 1024
 export const STOPS_MAX = 4
 export const STOP_CHARS_MAX = 256
+/** `n`: choices of one call. Each is a call to the engine. */
+export const CHOICES_MAX = 8
 export const METADATA_KEYS_MAX = 16
 export const METADATA_KEY_CHARS_MAX = 64
 export const METADATA_VALUE_CHARS_MAX = 512
@@ -36,7 +38,7 @@ const common = {
     .strictObject({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() })
     .nullish(),
   max_tokens: z.number().int().min(1).nullish(),
-  n: z.number().int().min(1).max(128).nullish(),
+  n: z.number().int().min(1).max(CHOICES_MAX).nullish(),
   user: z.string().max(USER_CHARS_MAX).nullish(),
   metadata: Metadata.nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
@@ -45,6 +47,19 @@ const common = {
 }
 
 const ContentPart = z.looseObject({ type: z.string() })
+
+export const TOOL_CALLS_MAX = 128
+
+/** Of an assistant's message. */
+export const ToolCalls = z
+  .array(
+    z.strictObject({
+      id: z.string(),
+      type: z.literal('function'),
+      function: z.strictObject({ name: z.string(), arguments: z.string() }),
+    }),
+  )
+  .max(TOOL_CALLS_MAX)
 
 const Message = z.strictObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),

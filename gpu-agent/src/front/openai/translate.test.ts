@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Dialect } from '../../engine-front.ts'
 import { type Capability, TEXT_ONLY } from './capabilities.ts'
+import { PLAIN_TEXT } from './output-format.ts'
 import {
   CONTENT_PARTS_MAX,
   MESSAGES_MAX,
@@ -40,6 +41,8 @@ describe('chat bodies', () => {
       seed: null,
       stops: [],
       include_usage: false,
+      choices: 1,
+      output: PLAIN_TEXT,
     })
   })
 
@@ -84,6 +87,8 @@ describe('chat bodies', () => {
       seed: -3,
       stops: ['a', 'b'],
       include_usage: true,
+      choices: 1,
+      output: PLAIN_TEXT,
     })
   })
 
@@ -132,7 +137,7 @@ describe('chat bodies', () => {
   })
 
   test('an engine that states a capability is asked for it', () => {
-    const body = chat({ tools: [{}], logprobs: true })
+    const body = chat({ tools: [{ type: 'function', function: { name: 'f' } }], logprobs: true })
     expect(refused('chat', body, new Set<Capability>(['tools']))).toEqual(['unsupported_parameter', 'logprobs'])
     expect(translate('chat', body, new Set<Capability>(['tools', 'logprobs'])).ok).toBe(true)
   })

@@ -8,7 +8,9 @@ import type { ChatMessage } from '../text-model.ts'
 import { bodyError, pathOf } from './body-error.ts'
 import { BODY_RULES, type Capabilities, findUnsupported, MESSAGE_RULES, unsupported } from './capabilities.ts'
 import { badRequest } from './errors.ts'
-import { ChatBody, CompletionBody, type Message } from './schemas.ts'
+import { type Output, outputOf, PLAIN_TEXT } from './output-format.ts'
+import { ChatBody, CompletionBody, type Message, ToolCalls } from './schemas.ts'
+import { assistantText, type ToolCall, withTools } from './tool-text.ts'
 
 /** Output of a chat call that names no limit: as much as the context leaves, at most this. */
 export const CHAT_OUTPUT_TOKENS_DEFAULT = 1024
@@ -30,6 +32,9 @@ export interface Translation {
   seed: number | null
   stops: readonly string[]
   include_usage: boolean
+  /** Answers to the one prompt. */
+  choices: number
+  output: Output
 }
 
 export type TranslationResult = { ok: true; translation: Translation } | { ok: false; error: StreamError }
@@ -55,7 +60,12 @@ function translateChat(input: unknown, capabilities: Capabilities): TranslationR
     return invalid('max_tokens', "'max_tokens' and 'max_completion_tokens' contradict each other")
   }
   const max_output_tokens = max_completion_tokens ?? max_tokens ?? null
-  return { ok: true, translation: { ...sampling(body), prompt: { kind: 'chat', messages }, max_output_tokens } }
+  const result = outputOf(body)
+  if (!result.ok) return result
+  const { output } = result
+  const told = output.tools.length === 0 ? messages : withTools(messages, output.tools)
+  const prompt = { kind: 'chat' as const, messages: told }
+  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, output } }
 }
 
 function translateCompletion(input: unknown, capabilities: Capabilities): TranslationResult {
@@ -66,7 +76,8 @@ function translateCompletion(input: unknown, capabilities: Capabilities): Transl
   if (error !== null) return { ok: false, error }
   const prompt = onePrompt(body.prompt)
   if (prompt === null) return { ok: false, error: unsupported('prompt[1]') }
-  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens: body.max_tokens ?? null } }
+  const max_output_tokens = body.max_tokens ?? null
+  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, output: PLAIN_TEXT } }
 }
 
 /** Null: several prompts in one body, which is several choices. */
@@ -82,7 +93,7 @@ function isNumbers(prompt: readonly (string | number | number[])[]): prompt is n
   return typeof prompt[0] === 'number'
 }
 
-function sampling(body: ChatBody | CompletionBody): Omit<Translation, 'prompt' | 'max_output_tokens'> {
+function sampling(body: ChatBody | CompletionBody): Omit<Translation, 'prompt' | 'max_output_tokens' | 'output'> {
   const stop = body.stop ?? []
   return {
     temperature: body.temperature ?? 1,
@@ -90,6 +101,7 @@ function sampling(body: ChatBody | CompletionBody): Omit<Translation, 'prompt' |
     seed: body.seed ?? null,
     stops: typeof stop === 'string' ? [stop] : stop,
     include_usage: body.stream_options?.include_usage === true,
+    choices: body.n ?? 1,
   }
 }
 
@@ -101,9 +113,32 @@ function translateMessage(message: Message, index: number, capabilities: Capabil
   if (error !== null) return { ok: false, error }
   // Models whose template knows no `developer` role call it `system`.
   const role = message.role === 'developer' ? 'system' : message.role
-  const { content } = message
-  if (content == null) return invalid(`${path}.content`, 'text is required')
-  if (typeof content === 'string') return { ok: true, message: { role, content } }
+  const called = toolCalls(message, path)
+  if (!called.ok) return called
+  const text = contentText(message.content, path, called.calls.length > 0)
+  return text.ok ? { ok: true, message: { role, content: assistantText(text.text, called.calls) } } : text
+}
+
+type ToolCallsResult = { ok: true; calls: ToolCall[] } | { ok: false; error: StreamError }
+
+function toolCalls({ role, tool_calls }: Message, path: string): ToolCallsResult {
+  if (tool_calls == null) return { ok: true, calls: [] }
+  const parsed = ToolCalls.safeParse(tool_calls)
+  if (!parsed.success) {
+    const where = pathOf(parsed.error.issues[0]?.path ?? [])
+    const inner = where === '' || where.startsWith('[') ? where : `.${where}`
+    return invalid(`${path}.tool_calls${inner}`, parsed.error.issues[0]?.message ?? 'it is not a list of calls')
+  }
+  if (parsed.data.length > 0 && role !== 'assistant') return invalid(`${path}.tool_calls`, 'an assistant calls tools')
+  return { ok: true, calls: parsed.data.map((call) => call.function) }
+}
+
+type TextResult = { ok: true; text: string } | { ok: false; error: StreamError }
+
+/** `optional`: a message that calls tools need not say anything. */
+function contentText(content: Message['content'], path: string, optional: boolean): TextResult {
+  if (content == null) return optional ? { ok: true, text: '' } : invalid(`${path}.content`, 'text is required')
+  if (typeof content === 'string') return { ok: true, text: content }
   let text = ''
   for (const [part, { type, ...fields }] of content.entries()) {
     if (MEDIA_PARTS.has(type)) return { ok: false, error: unsupported(`${path}.content`) }
@@ -111,7 +146,7 @@ function translateMessage(message: Message, index: number, capabilities: Capabil
     if (typeof fields.text !== 'string') return invalid(`${path}.content[${part}].text`, 'expected a string')
     text += fields.text
   }
-  return { ok: true, message: { role, content: text } }
+  return { ok: true, text }
 }
 
 const MEDIA_PARTS: ReadonlySet<string> = new Set(['image_url', 'input_audio', 'file', 'refusal'])
