@@ -22,6 +22,20 @@ describe('stepDurationUs', () => {
     expect(stepDurationUs(profile, planOf(work('a', 100, 101), work('b', 0, 40, false)))).toBe(1000 + 200 + 71 + 400)
     expect(stepDurationUs(profile, planOf(work('a', 0, 1, false)))).toBe(1000 + 100 + 1 + 10)
   })
+
+  it('adds what the step saves and restores; copies and what is forgotten take no time', () => {
+    const plan = planOf(work('a', 100, 101))
+    const swap_costs = { save_us_per_token: 2, restore_us_per_token: 3, base_us: 20 }
+    const operations = [
+      { op: 'save' as const, slot: 0, image: 0, tokens: 50 },
+      { op: 'restore' as const, slot: 0, image: 1, tokens: 10 },
+      { op: 'drop_image' as const, image: 1 },
+      { op: 'copy' as const, from: 1, slot: 2, tokens: 100 },
+      { op: 'truncate' as const, slot: 3, tokens: 0 },
+    ]
+    const before_us = stepDurationUs({ ...profile, swap_costs }, plan)
+    expect(stepDurationUs({ ...profile, swap_costs }, { ...plan, operations })).toBe(before_us + 20 + 100 + 20 + 30)
+  })
 })
 
 describe('profiles', () => {

@@ -14,6 +14,9 @@ describe('ProgramGaps', () => {
     expect(gaps.usualUs('p')).toBeNull()
     gaps.arrived('p', 300)
     expect(gaps.usualUs('p')).toBe(200)
+    // Its other calls come in the same wave; the first has ended the gap.
+    gaps.arrived('p', 900)
+    expect(gaps.usualUs('p')).toBe(200)
     gaps.ended('p', 1000)
     gaps.arrived('p', 1600)
     expect(gaps.usualUs('p')).toBe(300)

@@ -26,7 +26,7 @@ interface Hold {
   until_us: number
 }
 
-/** The seats kept of one tenant; at most one for each call that ended, so bounded by calls per hold_us_max. */
+/** The seats kept of one tenant: at most as many as the engine has (seating.ts). */
 export class SeatHolds {
   #holds: Hold[] = []
 
@@ -62,7 +62,8 @@ export class SeatHolds {
 
 /** How long programs usually take from the end of one call to the next. */
 export class ProgramGaps {
-  readonly #gaps = new Map<string, { ended_us: number; mean_us: number | null }>()
+  /** `ended_us` is null once the call after it has come: of a wave of calls the first alone ends the gap. */
+  readonly #gaps = new Map<string, { ended_us: number | null; mean_us: number | null }>()
 
   get remembered(): number {
     return this.#gaps.size
@@ -80,9 +81,10 @@ export class ProgramGaps {
 
   arrived(program: string, now_us: number): void {
     const gap = this.#gaps.get(program)
-    if (gap === undefined) return
+    if (gap === undefined || gap.ended_us === null) return
     const latest_us = now_us - gap.ended_us
     gap.mean_us = gap.mean_us === null ? latest_us : gap.mean_us + GAP_GAIN * (latest_us - gap.mean_us)
+    gap.ended_us = null
   }
 
   /** Null: the program has not come back yet. */

@@ -140,7 +140,7 @@ export class Seating {
 
   #hold(call: CallState, config: SeatHold, now_us: number): void {
     this.#gaps.ended(call.program, now_us)
-    if (!call.seated) return
+    if (!call.seated || call.tenant.holds.size >= this.#config.seats) return
     const hold = holdFor(call, this.#gaps.usualUs(call.program), config, now_us)
     if (hold === null) return
     call.tenant.holds.add(hold)
