@@ -19,11 +19,9 @@ import {
   SCHEMA_DEPTH_MAX,
   SCHEMA_NODES_MAX,
 } from './schema-limits.ts'
+import { isObject, isOfType, type Json, type Path, resolve, typeOf } from './schema-shape.ts'
 
 export type GrammarResult = { ok: true; grammar: string } | { ok: false; error: StreamError }
-
-type Json = Record<string, unknown>
-type Path = readonly (string | number)[]
 
 /** `readings`: how many places of the grammar a text can be at, at most, while it is in this part. */
 interface Part {
@@ -147,7 +145,7 @@ class SchemaWriter {
     if (!Array.isArray(anyOf) || anyOf.length === 0) throw new SchemaError([...path, 'anyOf'], 'a list is expected')
     const parts = anyOf.map((one, index) => this.#part(one, [...path, 'anyOf', index], depth + 1))
     // Alternatives of different JSON types differ in their first character.
-    const types = anyOf.map((one) => typeOf(one))
+    const types = anyOf.map((one) => typeOf(one, this.#schema))
     const distinct = !types.includes(null) && new Set(types).size === types.length
     const readings = parts.reduce((all, one) => (distinct ? Math.max(all, one.readings) : all + one.readings), 0)
     return this.#bounded({ body: this.#gbnf.rule(parts.map(({ body }) => body).join(' | ')), readings }, path)
@@ -251,10 +249,6 @@ class SchemaWriter {
   }
 }
 
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function only(schema: Json, keywords: readonly string[], path: Path): void {
   const other = Object.keys(schema).find((keyword) => !keywords.includes(keyword) && !ANNOTATIONS.has(keyword))
   if (other !== undefined) throw new SchemaError([...path, other], 'this keyword is not supported here')
@@ -270,29 +264,4 @@ function repetition(schema: Json, min: string, max: string, path: Path, less = 0
   })
   if (high !== undefined && high < (low ?? 0)) throw new SchemaError([...path, max], `it is less than ${min}`)
   return `{${Math.max(0, (low ?? 0) - less)},${high === undefined ? '' : Math.max(0, high - less)}}`
-}
-
-/** The JSON type that all texts of a schema have, null if it is not plain. Integers are numbers. */
-function typeOf(schema: unknown): string | null {
-  if (!isObject(schema) || typeof schema.type !== 'string') return null
-  return schema.type === 'integer' ? 'number' : schema.type
-}
-
-function isOfType(value: unknown, type: unknown): boolean {
-  if (Array.isArray(type)) return type.some((one) => isOfType(value, one))
-  if (type === 'null') return value === null
-  if (type === 'array') return Array.isArray(value)
-  if (type === 'object') return isObject(value)
-  if (type === 'integer') return Number.isInteger(value)
-  return typeof value === type
-}
-
-/** Only definitions of the schema itself: `#`, `#/$defs/name`, `#/definitions/name`. */
-function resolve(schema: unknown, reference: string): { schema: unknown; path: Path } | undefined {
-  if (reference === '#') return { schema, path: [] }
-  const [hash, group, name, ...more] = reference.split('/')
-  if (hash !== '#' || (group !== '$defs' && group !== 'definitions') || name === undefined || more.length > 0) return
-  const definitions = isObject(schema) ? schema[group] : undefined
-  if (!isObject(definitions) || !Object.hasOwn(definitions, name)) return
-  return { schema: definitions[name], path: [group, name] }
 }
