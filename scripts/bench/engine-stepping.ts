@@ -3,16 +3,19 @@
  * output lengths, by turns in one process. Both decode one token for each sequence per batch; the difference is what our
  * plan, commit and the wait for a whole step cost.
  */
-import type { LlamaContextSequence, Token } from 'node-llama-cpp'
 import { EngineDriver } from '../../gpu-agent/engine/driver.ts'
 import { LlamaBackend } from '../../gpu-agent/engine/llama/llama-backend.ts'
-import { loadLlamaRuntime } from '../../gpu-agent/engine/llama/llama-runtime.ts'
+import { type LlamaRuntime, loadLlamaRuntime } from '../../gpu-agent/engine/llama/llama-runtime.ts'
 import { createPolicy } from '../../gpu-agent/engine/policies/index.ts'
 import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
 import { schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { Backend, StepOutcome, StepPlan } from '../../gpu-agent/engine/types.ts'
 import { TenantShares } from '../../src/core/tenant-shares.ts'
 import { quantile } from './statistics.ts'
+
+type Model = LlamaRuntime['model']
+type Token = ReturnType<Model['tokenize']>[number]
+type Sequence = ReturnType<Awaited<ReturnType<Model['createContext']>>['getSequence']>
 
 const SEQUENCES = 8
 const CONTEXT_TOKENS = 256
@@ -135,7 +138,7 @@ function emptied(llama: LlamaBackend): Backend {
   })
 }
 
-async function runLibrary(sequences: readonly LlamaContextSequence[], prompts: readonly Token[][]): Promise<void> {
+async function runLibrary(sequences: readonly Sequence[], prompts: readonly Token[][]): Promise<void> {
   await Promise.all(
     sequences.map(async (sequence, index) => {
       await sequence.clearHistory()
