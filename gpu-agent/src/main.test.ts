@@ -1,4 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
@@ -81,6 +83,24 @@ test('a second signal ends at once', async () => {
   await until(() => agent.events.some(({ event }) => event === 'draining'))
   agent.child.kill('SIGTERM')
   expect((await agent.ended).code).toBe(143)
+})
+
+test('a signal during the start ends at once: nobody is served yet', async () => {
+  const control = await startControlPlane()
+  const folder = temporaryFolder()
+  const model = join(folder, 'damaged.gguf')
+  // Promises more entries than any file has, and the loader reads on for them.
+  const header = Buffer.alloc(4096)
+  header.write('GGUF')
+  header.writeUInt32LE(3, 4)
+  header.writeBigUInt64LE(2n ** 40n, 8)
+  header.writeBigUInt64LE(2n ** 40n, 16)
+  writeFileSync(model, header)
+  const flags = ['--id', 'a', '--region', 'here', '--control-url', control.url, '--engine', 'embedded']
+  const starting = run(...flags, '--model-path', model, '--data-dir', join(folder, 'data'))
+  await until(() => existsSync(join(folder, 'data')))
+  starting.child.kill('SIGTERM')
+  expect((await starting.ended).code).toBe(143)
 })
 
 test('a start that fails says at which stage and exits with 1', async () => {

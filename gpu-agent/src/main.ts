@@ -43,21 +43,21 @@ function agentOf(options: CliOptions): Agent {
 async function run(options: CliOptions): Promise<void> {
   const agent = agentOf(options)
   let asked = false
+  let running = false
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      if (asked) process.exit(EXIT_SIGNAL[signal])
+      // An agent that starts serves nobody yet, and its engine may take for ever.
+      if (asked || !running) process.exit(EXIT_SIGNAL[signal])
       asked = true
-      started
-        .then(() => agent.drain(options.drain_limit_ms))
-        .then(
-          () => process.exit(0),
-          (error: unknown) => fail('drain', error),
-        )
+      agent.drain(options.drain_limit_ms).then(
+        () => process.exit(0),
+        (error: unknown) => fail('drain', error),
+      )
     })
   }
-  const started = agent.start()
   try {
-    await started
+    await agent.start()
+    running = true
   } catch (error) {
     fail(error instanceof AgentStartError ? error.stage : 'start', error)
   }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { LedgerRow } from '../../engine/types.ts'
-import { CHILD_CALLS_MAX, CHILD_SILENCE_MS_MAX, ChildFront, STOP_MS_MAX } from './child-front.ts'
+import { CHILD_CALLS_MAX, CHILD_SILENCE_MS_MAX, ChildFront, START_MS_MAX, STOP_MS_MAX } from './child-front.ts'
 import type { ChildListener } from './child-link.ts'
 import type { ChildEvent, FrontStatus, ParentMessage } from './child-protocol.ts'
 import { dispatched, user } from './testing/dispatched.ts'
@@ -252,6 +252,31 @@ describe('ChildFront', () => {
       await vi.advanceTimersByTimeAsync(1)
       expect(current().killed).toBe(true)
       await stopped
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('a child that is not ready in START_MS_MAX is killed, and the start fails; one that is ready is left alone', async () => {
+    vi.useFakeTimers()
+    try {
+      const fork = (listener: ChildListener) => {
+        const child = new FakeChild(listener)
+        children.push(child)
+        return child
+      }
+      const front = { engine: 'embedded', id: 'e0', model_id: 'm', policy: 'plas' } as const
+      const options = { front, report: (message: string) => heard.push(message), fork }
+      const failed = ChildFront.start(options, { ledger() {}, status() {}, epoch() {} }).catch(String)
+      await vi.advanceTimersByTimeAsync(START_MS_MAX - 1)
+      expect(current().killed).toBe(false)
+      await vi.advanceTimersByTimeAsync(1)
+      expect(current().killed).toBe(true)
+      expect(await failed).toContain('ended before it was ready')
+      expect(heard).toEqual([`the engine was not ready within ${START_MS_MAX} ms`])
+      await start()
+      await vi.advanceTimersByTimeAsync(START_MS_MAX)
+      expect(current().killed).toBe(false)
     } finally {
       vi.useRealTimers()
     }

@@ -20,6 +20,8 @@ export const CHILD_CALLS_MAX = 8192
 /** A step of the embedded engine takes a second at most; loading takes longer, but then no call is open. */
 export const CHILD_SILENCE_MS_MAX = 60_000
 const SILENCE_CHECK_MS = 5_000
+/** How long a child may take to get ready. Some damaged model files make the loader read for ever. */
+export const START_MS_MAX = 120_000
 /** How long a child may take to stop before it is killed. */
 export const STOP_MS_MAX = 10_000
 
@@ -30,6 +32,7 @@ export interface ChildFrontOptions {
   clock?: () => number
   random?: () => number
   restart_pause?: BackoffBounds
+  start_ms_max?: number
 }
 
 export class ChildFront implements EngineFront {
@@ -49,6 +52,7 @@ export class ChildFront implements EngineFront {
   #heard_us = 0
   #restart: NodeJS.Timeout | null = null
   #watch: NodeJS.Timeout | null = null
+  #starting: NodeJS.Timeout | undefined
   #drained: (() => void)[] = []
   #ready: { resolve: () => void; reject: (error: Error) => void } | null = null
   #gone: (() => void)[] = []
@@ -143,6 +147,11 @@ export class ChildFront implements EngineFront {
     })
     this.#child = child
     this.#watch = setInterval(() => this.#checkSilence(child), SILENCE_CHECK_MS).unref()
+    const { start_ms_max = START_MS_MAX } = this.#options
+    this.#starting = setTimeout(() => {
+      this.#options.report(`the engine was not ready within ${start_ms_max} ms`, null)
+      child.kill()
+    }, start_ms_max)
     child.send({ type: 'start', options: front })
   }
 
@@ -194,6 +203,7 @@ export class ChildFront implements EngineFront {
   }
 
   #isReady(description: EngineDescription, status: FrontStatus): void {
+    clearTimeout(this.#starting)
     this.#description = description
     this.#status = status
     this.#up = true
@@ -210,6 +220,7 @@ export class ChildFront implements EngineFront {
 
   #lost(child: ChildLink, reason: string): void {
     if (this.#child !== child) return
+    clearTimeout(this.#starting)
     this.#child = null
     this.#up = false
     if (this.#watch !== null) clearInterval(this.#watch)

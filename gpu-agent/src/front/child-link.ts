@@ -37,9 +37,15 @@ export const forkChild: ForkChild = (listener) => {
   })
   let in_flight = 0
   let gone = false
+  // A child whose loop is blocked does not see that its parent is gone.
+  const kill = (): void => {
+    child.kill('SIGKILL')
+  }
+  process.once('exit', kill)
   const end = (reason: string): void => {
     if (gone) return
     gone = true
+    process.off('exit', kill)
     listener.gone(reason)
   }
   child.on('message', (message: ChildMessage) => listener.events(message.events))
@@ -65,9 +71,7 @@ export const forkChild: ForkChild = (listener) => {
       send(message)
       return true
     },
-    kill: () => {
-      child.kill('SIGKILL')
-    },
+    kill,
   }
 }
 

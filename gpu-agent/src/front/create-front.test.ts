@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { describeWithModel, MODEL_PATH } from '../../engine/llama/testing/real-model.ts'
 import type { LedgerRow } from '../../engine/types.ts'
 import type { EngineFront } from '../engine-front.ts'
@@ -64,6 +67,38 @@ test('an embedded engine without its model cannot start', async () => {
   await expect(createFront(embedded, quiet, report)).rejects.toThrow('needs a model file')
   await expect(createFront({ ...embedded, model_path: '/nonexistent.gguf' }, quiet, report)).rejects.toThrow()
 })
+
+/** Its header promises more entries than any file has, and the loader reads on for them. */
+function damagedModel(): string {
+  const header = Buffer.alloc(4096)
+  header.write('GGUF')
+  header.writeUInt32LE(3, 4)
+  header.writeBigUInt64LE(2n ** 40n, 8)
+  header.writeBigUInt64LE(2n ** 40n, 16)
+  const file = join(mkdtempSync(join(tmpdir(), 'switchyard-damaged-')), 'damaged.gguf')
+  writeFileSync(file, header)
+  onTestFinished(() => rmSync(dirname(file), { recursive: true }))
+  return file
+}
+
+test('a model file that the loader never ends reading fails the start in time, and its child is gone', async () => {
+  let pid = 0
+  const starting = ChildFront.start(
+    {
+      front: { engine: 'embedded', id: 'e0', model_id: 'm', policy: 'plas', model_path: damagedModel() },
+      report: () => undefined,
+      start_ms_max: 3000,
+      fork: (listener) => {
+        const child = forkChild(listener)
+        pid = child.pid ?? 0
+        return child
+      },
+    },
+    quiet,
+  )
+  await expect(starting).rejects.toThrow('ended before it was ready')
+  expect(isAlive(pid)).toBe(false)
+}, 20_000)
 
 describeWithModel('the embedded engine in a child process', () => {
   const front_options: FrontOptions = {
