@@ -5,8 +5,8 @@
 
 /** Prompts of at most this many tokens hit the KV cache on any engine (Autellix §4.3, Algorithm 2). */
 export const SHORT_PROMPT_TOKENS = 2048
-/** Queued calls per seat above which the next region is asked. */
-export const SPILL_LOAD = 1
+/** Queued calls per seat above which the next region is asked: waiting for a seat takes seconds, another region milliseconds. */
+export const SPILL_LOAD = 0.25
 
 /** Where a program's KV cache lives. Void once the engine has another epoch. One pin per model. */
 export interface Pin {
