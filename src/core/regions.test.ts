@@ -107,9 +107,7 @@ describe('the walk', () => {
       verdict: { region: 'far', spilled: false },
     })
     expect(walk({ near: 0, far: 2 }, long)).toMatchObject({ asked: ['far', 'near'], verdict: { spilled: true } })
-    expect(walk({ near: 0, far: 0 }, { pin, prompt_tokens_estimate: SHORT_PROMPT_TOKENS, SPILL_LOAD }).asked).toEqual([
-      'near',
-    ])
+    expect(walk({ near: 0, far: 0 }, { pin, prompt_tokens_estimate: SHORT_PROMPT_TOKENS }).asked).toEqual(['near'])
     const removed = { pin: { ...pin, region: 'closed' }, prompt_tokens_estimate: SHORT_PROMPT_TOKENS + 1 }
     expect(walk({ near: 0, far: 0 }, removed)).toMatchObject({ asked: ['near'], verdict: { spilled: false } })
   })
