@@ -4,6 +4,7 @@ import { logFailure } from '../actors/log.ts'
 import { poolActor } from '../actors/stubs.ts'
 import { Id } from '../protocol/index.ts'
 import { catalogue } from '../store/catalogue.ts'
+import { fromStore } from '../store/database.ts'
 import { insertKey } from '../store/keys.ts'
 import { API_KEY_PREFIX, hashSecret, newSecret } from '../store/secrets.ts'
 import { insertTenant, tenantById } from '../store/tenants.ts'
@@ -85,7 +86,7 @@ adminRoutes.openapi(
   async (c) => {
     const { name, weight, id = `tenant-${crypto.randomUUID()}` } = c.req.valid('json')
     const created_at_ms = Date.now()
-    const isNew = await insertTenant(c.env.DB, { id, name, weight, created_at_ms })
+    const isNew = await fromStore(() => insertTenant(c.env.DB, { id, name, weight, created_at_ms }))
     if (!isNew) {
       return refusal(apiError(409, { message: `There is a tenant "${id}".`, param: 'id', code: 'tenant_exists' }))
     }
@@ -107,13 +108,14 @@ adminRoutes.openapi(
   async (c) => {
     const { id: tenant } = c.req.valid('param')
     const { name } = c.req.valid('json')
-    if ((await tenantById(c.env.DB, tenant)) === null) {
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) {
       const message = `There is no tenant "${tenant}".`
       return refusal(apiError(404, { message, param: 'id', code: 'tenant_not_found' }))
     }
     const key = newSecret(API_KEY_PREFIX)
     const created_at_ms = Date.now()
-    await insertKey(c.env.DB, { hash: await hashSecret(c.env.KEY_PEPPER, key), tenant, name, created_at_ms })
+    const hash = await hashSecret(c.env.KEY_PEPPER, key)
+    await fromStore(() => insertKey(c.env.DB, { hash, tenant, name, created_at_ms }))
     return c.json({ key, tenant, name, created_at: new Date(created_at_ms).toISOString() }, 201)
   },
 )

@@ -38,6 +38,27 @@ describe('readBody', () => {
     expect(await readBody(streamed(BODY_BYTES_MAX))).toMatchObject({ http_status: 400 })
   })
 
+  it('refuses what is packed, whose size nobody knows', async () => {
+    const packed = { 'content-encoding': 'gzip' }
+    expect(await readBody(post('{}', packed))).toMatchObject({
+      http_status: 415,
+      error: { code: 'unsupported_content_encoding', param: 'Content-Encoding' },
+    })
+    expect((await readBody(post('{}', { 'content-encoding': 'Identity' }))).status).toBe('read')
+  })
+
+  it('takes an upload that breaks off for the client’s end, not for a failure of ours', async () => {
+    let pulled = 0
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        pulled += 1
+        if (pulled === 1) controller.enqueue(new TextEncoder().encode('{"a":'))
+        else controller.error(new Error('Network connection lost.'))
+      },
+    })
+    expect(await readBody(post(body))).toMatchObject({ status: 'refused', http_status: 400 })
+  })
+
   it('says where JSON breaks', async () => {
     const read = await readBody(post('{"model": "m" "messages": []}'))
     expect(read).toMatchObject({ http_status: 400, error: { code: 'invalid_json' } })
