@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { BODY_BYTES_MAX, NESTING_MAX, readBody } from './body.ts'
+import { BODY_BYTES_MAX } from '../protocol/index.ts'
+import { NESTING_MAX, readBody } from './body.ts'
 
 const post = (body: BodyInit, headers: Record<string, string> = {}): Request =>
   new Request('http://x/', { method: 'POST', body, headers })

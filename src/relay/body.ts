@@ -1,7 +1,7 @@
 /** Reads a client's JSON body under a bound: what is over it is refused as soon as that is known, and never held. */
 import type { ApiErrorFields } from '../api/errors.ts'
+import { BODY_BYTES_MAX } from '../protocol/index.ts'
 
-export const BODY_BYTES_MAX = 4 * 1024 * 1024
 /** Levels of arrays and objects. Parsers take any depth; what copies or writes a value again recurses and dies of it. */
 export const NESTING_MAX = 128
 
@@ -110,7 +110,7 @@ function encoded(): BodyRead {
   return { status: 'refused', http_status: 415, error }
 }
 
-function tooLarge(bytes_max: number): BodyRead {
+export function tooLarge(bytes_max: number): BodyRead & { status: 'refused' } {
   const message = `The body is larger than ${bytes_max} bytes.`
   return { status: 'refused', http_status: 413, error: { message, code: 'request_too_large' } }
 }
