@@ -8,6 +8,7 @@ import { fromStore } from '../store/database.ts'
 import { insertKey } from '../store/keys.ts'
 import { API_KEY_PREFIX, hashSecret, newSecret } from '../store/secrets.ts'
 import { insertTenant, tenantById } from '../store/tenants.ts'
+import { atOnce } from './at-once.ts'
 import { type AdminScope, limitBody, refusal, requireAdmin, router } from './boundary.ts'
 import { apiError, ErrorResponse } from './errors.ts'
 
@@ -130,23 +131,15 @@ adminRoutes.openapi(
   async (c) => {
     const { regions, models } = await catalogue(c.env)
     const wanted = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
-    const pools: z.infer<typeof Pool>[] = []
-    for (let from = 0; from < wanted.length; from += POOLS_AT_ONCE_MAX) {
-      const some = wanted.slice(from, from + POOLS_AT_ONCE_MAX)
-      pools.push(
-        ...(await Promise.all(
-          some.map(async ({ region, model }) => {
-            try {
-              return { ...(await poolActor(c.env, region, model).describe(Date.now())), reachable: true }
-            } catch (error) {
-              logFailure('pool_unreachable', error, { region: region.id, model })
-              const unknown = { version: 0, taken_at_ms: Date.now(), bytes_per_token: null, engines: [] }
-              return { region: region.id, model, ...unknown, reachable: false }
-            }
-          }),
-        )),
-      )
-    }
+    const pools = await atOnce(wanted, POOLS_AT_ONCE_MAX, async ({ region, model }): Promise<z.infer<typeof Pool>> => {
+      try {
+        return { ...(await poolActor(c.env, region, model).describe(Date.now())), reachable: true }
+      } catch (error) {
+        logFailure('pool_unreachable', error, { region: region.id, model })
+        const unknown = { version: 0, taken_at_ms: Date.now(), bytes_per_token: null, engines: [] }
+        return { region: region.id, model, ...unknown, reachable: false }
+      }
+    })
     return c.json({ pools }, 200)
   },
 )
