@@ -19,6 +19,9 @@ const DETACHED_VARIABLE = 'SWITCHYARD_DETACHED'
 const TAIL_LINES = 20
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
+// Programs' names and metadata, records and hashes of keys lie in the data directory, written by every process from here
+// on: they are their owner's alone.
+process.umask(0o077)
 const verdict = parseUpFlags(process.argv.slice(2))
 if (verdict.status === 'help') console.log(UP_HELP)
 else if (verdict.status === 'refused') fail(verdict.reason)

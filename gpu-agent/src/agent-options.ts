@@ -39,7 +39,7 @@ export interface AgentOptions {
   random?: () => number
   tuning?: {
     outbox?: Pick<OutboxOptions, 'retention_ms' | 'acknowledged_records_max' | 'unacknowledged_records_max' | 'commit'>
-    data_plane?: Pick<DataPlaneOptions, 'body_bytes_max' | 'open_calls_max' | 'times'>
+    data_plane?: Pick<DataPlaneOptions, 'body_bytes_max' | 'open_calls_max' | 'connections_max' | 'times'>
     link?: LinkOptions['times']
     sender?: Pick<RecordSenderOptions, 'coalesce_ms' | 'backoff' | 'refused_backoff'>
   }

@@ -1,7 +1,12 @@
 import { createHmac } from 'node:crypto'
 import { createConnection } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { StreamError, TICKET_CLOCK_TOLERANCE_S, TICKET_LIFETIME_S } from '../../src/protocol/index.ts'
+import {
+  DISPATCHED_BODY_BYTES_MAX,
+  StreamError,
+  TICKET_CLOCK_TOLERANCE_S,
+  TICKET_LIFETIME_S,
+} from '../../src/protocol/index.ts'
 import { HEADER_BYTES_MAX } from './data-plane.ts'
 import { ERRORS } from './stream-errors.ts'
 import { startAgent, startControlPlane, until } from './test-support/harness.ts'
@@ -123,6 +128,38 @@ test('a body at the limit is served, one byte more is refused, and the lease is 
   expect(await refusalOf(await post({ ticket, body: `"${'x'.repeat(99)}"` }))).toEqual([413, 'request_too_large'])
   expect(await refusalOf(await post({ ticket, body: '{"cut' }))).toEqual([400, 'invalid_json'])
   expect((await post({ ticket, body: `"${'x'.repeat(98)}"` })).status).toBe(200)
+})
+
+test('a body of the longest that a Worker sends is served by default, one byte more is not', async () => {
+  const { front, post } = await startAgent()
+  front.onCall = (call) => call.accept().end()
+  const of = (bytes: number) => `"${'x'.repeat(bytes - 2)}"`
+  expect((await post({ body: of(DISPATCHED_BODY_BYTES_MAX) })).status).toBe(200)
+  expect(await refusalOf(await post({ body: of(DISPATCHED_BODY_BYTES_MAX + 1) }))).toEqual([413, 'request_too_large'])
+})
+
+test('as many connections as the bound are served, one more is closed, and a free place is taken again', async () => {
+  const { agent } = await startAgent({ tuning: { data_plane: { connections_max: 2 } } })
+  const { port } = new URL(agent.url)
+  const connect = async () => {
+    const socket = createConnection({ port: Number(port), host: '127.0.0.1' })
+    onTestFinished(() => void socket.destroy())
+    const answer = new Promise<string>((resolve) => {
+      socket.once('data', (part) => resolve(part.toString('latin1').split('\r\n', 1)[0] ?? ''))
+      socket.on('error', () => resolve('closed'))
+      socket.on('close', () => resolve('closed'))
+    })
+    socket.write('GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n')
+    return { socket, answer: await answer }
+  }
+  const first = await connect()
+  expect([first.answer, (await connect()).answer]).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 200 OK'])
+  expect((await connect()).answer).toBe('closed')
+  first.socket.destroy()
+  await new Promise((resolve) => first.socket.once('close', resolve))
+  let again = await connect()
+  while (again.answer === 'closed') again = await connect()
+  expect(again.answer).toBe('HTTP/1.1 200 OK')
 })
 
 test('headers past the limit, unknown paths and methods are refused', async () => {

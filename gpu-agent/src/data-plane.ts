@@ -4,12 +4,12 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { StreamError } from '../../src/protocol/index.ts'
+import { DISPATCHED_BODY_BYTES_MAX, type StreamError } from '../../src/protocol/index.ts'
 import { Call, type CallContext } from './call.ts'
 import { answerRefusal, CallStream, STREAM_TIMES, type StreamTimes } from './call-stream.ts'
 import type { Dialect } from './engine-front.ts'
 import { messageOf } from './events.ts'
-import { BODY_BYTES_MAX, type JsonBody, readJsonBody } from './json-body.ts'
+import { type JsonBody, readJsonBody } from './json-body.ts'
 import type { ServedEngine } from './served-engine.ts'
 import { ERRORS, REFUSALS, type Refusal } from './stream-errors.ts'
 import type { TicketGate } from './ticket-gate.ts'
@@ -31,6 +31,7 @@ export interface DataPlaneOptions {
   health: () => { ok: boolean; body: object }
   body_bytes_max?: number
   open_calls_max?: number
+  connections_max?: number
   times?: Partial<StreamTimes>
 }
 
@@ -55,7 +56,8 @@ export class DataPlane {
         this.#route(request, response).catch((error: unknown) => this.#crashed(response, error))
       },
     )
-    this.#server.maxConnections = CONNECTIONS_MAX
+    // Node closes the connection past it at once.
+    this.#server.maxConnections = options.connections_max ?? CONNECTIONS_MAX
   }
 
   get openCalls(): number {
@@ -117,7 +119,7 @@ export class DataPlane {
     const { gate, context } = this.#options
     const judged = await gate.judge(request.headers.authorization)
     if (!judged.ok) return this.#refuse(response, judged)
-    const body = await readJsonBody(request, this.#options.body_bytes_max ?? BODY_BYTES_MAX)
+    const body = await readJsonBody(request, this.#options.body_bytes_max ?? DISPATCHED_BODY_BYTES_MAX)
     if (!body.ok) return this.#refuseBody(response, body)
     const verdict = gate.recheck(judged.claims)
     if (!verdict.ok) return this.#refuse(response, verdict)

@@ -4,8 +4,6 @@
  */
 import type { IncomingMessage } from 'node:http'
 
-export const BODY_BYTES_MAX = 4 * 1024 * 1024
-
 export type JsonBody = { ok: true; value: unknown } | { ok: false; reason: 'too_large' | 'invalid_json' | 'aborted' }
 
 export async function readJsonBody(request: IncomingMessage, bytes_max: number): Promise<JsonBody> {

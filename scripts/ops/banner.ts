@@ -22,7 +22,9 @@ Try, with curl:
 
   curl ${url}/v1/chat/completions \\
     -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -H 'X-Program-Id: my-first' \\
-    -d '{"model": "${model}", "messages": [{"role": "user", "content": "Name three rivers."}], "max_tokens": 60}'
+    -d '{"model": "${model}", "max_tokens": 60,
+         "messages": [{"role": "system", "content": "You are a helpful assistant."},
+                      {"role": "user", "content": "What is the capital of France?"}]}'
 
 with Python (pip install openai):
 
@@ -30,7 +32,8 @@ with Python (pip install openai):
   client = OpenAI(base_url="${url}/v1", api_key="${apiKey}",
                   default_headers={"X-Program-Id": "my-first"})
   answer = client.chat.completions.create(model="${model}", max_tokens=60,
-      messages=[{"role": "user", "content": "Name three rivers."}])
+      messages=[{"role": "system", "content": "You are a helpful assistant."},
+                {"role": "user", "content": "What is the capital of France?"}])
   print(answer.choices[0].message.content)
 
 with TypeScript (npm install openai):
@@ -39,7 +42,8 @@ with TypeScript (npm install openai):
   const client = new OpenAI({ baseURL: '${url}/v1', apiKey: '${apiKey}',
     defaultHeaders: { 'X-Program-Id': 'my-first' } })
   const answer = await client.chat.completions.create({ model: '${model}', max_tokens: 60,
-    messages: [{ role: 'user', content: 'Name three rivers.' }] })
+    messages: [{ role: 'system', content: 'You are a helpful assistant.' },
+               { role: 'user', content: 'What is the capital of France?' }] })
   console.log(answer.choices[0]?.message.content)
 
 What the program cost:  curl -H 'Authorization: Bearer ${apiKey}' ${url}/v1/programs/my-first

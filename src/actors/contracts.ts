@@ -3,65 +3,26 @@
  * on their stubs; the relay depends on nothing else of them. Everything here is structured-cloneable.
  */
 
-import type { LeaseReason, Pin, PoolSnapshot } from '../core/balancer.ts'
-import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
+import type { EngineChoice, EngineRequest, PoolSnapshot } from '../core/balancer.ts'
+import type { Admission, CallArrival, CallEntry, LeaseGrant, ProgramSummary } from '../core/process-table.ts'
 import type { ServiceReading } from '../core/service.ts'
 import type { CallRecord, Outcome } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
-export interface AdmitRequest {
+export interface AdmitRequest extends CallArrival {
   tenant: string
   program: string
-  call: string
-  /** Null: the actor infers it (Autellix: a call that arrives while another of its program is open starts a thread). */
-  thread: string | null
-  /** Ids of calls of the same program that this one depends on; unknown ones are ignored. Null: inferred from the thread. */
-  parents: readonly string[] | null
-  model: string
   app: string | null
   class: string
   /** The ordering reading of the model, fixed by the first call of a run; left out: `modelled`. */
   reading?: ServiceReading
   metadata: Readonly<Record<string, string>> | null
-  now_ms: number
 }
 
-export type AdmitReply =
-  | {
-      status: 'admitted'
-      run: string
-      thread: string
-      /** The program's class as fixed by its first call. */
-      class: string
-      /** Ordering keys at this moment, in the ordering reading, open leases counted by elapsed time. */
-      attained_service_us: number
-      critical_path_us: number
-      wait_us: number
-      /** Where the program's KV cache for this model lives, if anywhere. */
-      pin: Pin | null
-    }
-  | {
-      status: 'refused'
-      code: 'program_calls_exceeded' | 'program_open_calls_exceeded'
-      message: string
-      retry_after_s: number
-    }
+export type AdmitReply = Admission
 
-/** Tells which engine serves the call. Not awaited by the call path. `pin`: whether the program is pinned to it. */
-export interface LeaseOpened {
-  run: string
-  call: string
-  lease: string
-  agent: string
-  engine: string
-  epoch: string
-  region: string
-  model: string
-  reason: LeaseReason
-  speed_factor: number
-  pin: boolean
-  now_ms: number
-}
+/** Tells which engine serves the call. Not awaited by the call path. */
+export type LeaseOpened = LeaseGrant
 
 /** RPC methods of ProgramActor; one object per tenant and program, named by `programActorName`. */
 export interface ProgramRpc {
@@ -98,40 +59,15 @@ export interface ProgramRpc {
   }>
 }
 
-export interface LeaseRequest {
+export interface LeaseRequest extends EngineRequest {
   call: string
-  lease: string
   tenant: string
   program: string
-  prompt_tokens_estimate: number
-  /** Null when unknown (admit was not awaited or failed), or when the program has none. */
-  pin: Pin | null
-  /** Engines that failed for this call already. */
-  excluded_engines: readonly string[]
-  /** Grant only if the least-used engine's load is at most this many calls per seat queued; null: grant anyway. */
-  max_load: number | null
   /** Version of the snapshot that the isolate holds, so that it is sent only when it changed; null: none. */
   snapshot_version: number | null
-  now_ms: number
 }
 
-export type LeaseReply = (
-  | {
-      status: 'leased'
-      agent: string
-      engine: string
-      epoch: string
-      /** Base URL of the agent's data plane. */
-      url: string
-      reason: LeaseReason
-      /** True: the program is now pinned to this engine. */
-      pin: boolean
-      speed_factor: number
-      load: number
-    }
-  | { status: 'busy'; load: number }
-  | { status: 'none'; retry_after_s: number }
-) & { snapshot: PoolSnapshot | null }
+export type LeaseReply = EngineChoice & { snapshot: PoolSnapshot | null }
 
 /** RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. */
 export interface PoolRpc {

@@ -39,32 +39,31 @@ export async function sortLateRecords(d1: D1Database, records: readonly CallReco
   return sorted
 }
 
-/** Applies records to one archived run. Sums are recomputed by core from all of its leases. */
+/**
+ * Applies records to one archived run. Sums are recomputed by core from all of its leases. Returns the leases that another
+ * agent was given, whose records were not applied.
+ */
 export async function settleArchived(
   d1: D1Database,
   run: string,
   records: readonly CallRecord[],
   now_ms: number,
-): Promise<void> {
+): Promise<string[]> {
   const [first] = records
-  if (first === undefined) return
+  if (first === undefined) return []
   const rows = await archivedRun(d1, { tenant: first.tenant, program: first.program, run })
   if (rows === null) throw new Error(`archived leases of run ${run} without its program`)
   const entry = ProgramEntry.restore(rows)
-  const verdicts = records.map((record) => entry.settle(record, now_ms))
-  if (verdicts.includes('applied')) await archiveRun(d1, entry.rows(), entry.summary(now_ms))
-}
-
-/** Whether one of these entries has the record of this lease, under whatever run it came. */
-export function isSettledIn(entries: readonly ProgramEntry[], lease: string): boolean {
-  return entries.some((entry) => entry.rows().leases.some((row) => row.lease === lease && row.state === 'settled'))
+  const settlements = records.map((record) => entry.settle(record, now_ms))
+  if (settlements.includes('applied')) await archiveRun(d1, entry.rows(), entry.summary(now_ms))
+  return records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)
 }
 
 /** The run that a forgotten record opens again: what was known of it beyond its calls is lost. */
-export function openingOfLostRun(record: CallRecord, now_ms: number): Omit<ProgramOpening, 'run'> {
-  const { tenant, program, class: programClass } = record
+export function openingOfLostRun(record: CallRecord, now_ms: number): ProgramOpening {
+  const { tenant, program, run, class: programClass } = record
   return {
-    ...{ tenant, program, class: programClass, app: null, metadata: null, reading: 'modelled' },
+    ...{ tenant, program, run, class: programClass, app: null, metadata: null, reading: 'modelled' },
     now_ms: runStartMs(record.run, now_ms),
   }
 }

@@ -120,6 +120,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)
     if (joined === 'wrong_pool') return this.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
+    if (joined === 'engine_taken')
+      return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine that is taken')
     if (joined === 'full') return this.refuse(socket, link, CLOSE_TRY_AGAIN, 'the pool has no room for another agent')
     for (const other of this.ctx.getWebSockets(link.agent)) {
       if (other !== socket) replace(other)

@@ -8,7 +8,7 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { programClass } from '../core/program-class.ts'
-import { type OpenLeaseRef, ProgramEntry, type ProgramOpening } from '../core/program-entry.ts'
+import type { OpenLeaseRef, Settlement } from '../core/program-entry.ts'
 import type { EndReason, ProgramSummary } from '../core/program-state.ts'
 import { isStale, staleAtMs } from '../core/staleness.ts'
 import type { Env } from '../env.ts'
@@ -16,11 +16,12 @@ import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
-import { isSettledIn, openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
+import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { logFailure } from './log.ts'
 import { Mutex } from './mutex.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { newRunId } from './run-id.ts'
+import { type Run, RunTable } from './run-table.ts'
 import { poolActor, tenantActor } from './stubs.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
@@ -35,19 +36,12 @@ export const RUNS_UNARCHIVED_MAX = 64
 /** Rounds of archiving a run that changes meanwhile, before the alarm takes over. */
 const ARCHIVE_ROUNDS_MAX = 3
 
-/** `revision` grows with every change, so that what changed during a wait is noticed after it. */
-interface Run {
-  entry: ProgramEntry
-  revision: number
-}
-
 type StartRequest = Parameters<ProgramRpc['start']>[0]
 
 export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly storage: ProgramStorage
   private readonly staleAfterMs: number
-  /** The running run, if any, and ended ones that D1 does not have. In order of opening. */
-  private readonly runs = new Map<string, Run>()
+  private readonly runs = new RunTable(() => this.flushAfter(FLUSH_DELAY_MS))
   /** Over waits for D1: archiving and late records must not interleave with each other. */
   private readonly archiving = new Mutex()
   /** So that who waits for a flush waits for the one under way as well. */
@@ -64,10 +58,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
     this.notifier = new TenantNotifier((tenant) => tenantActor(env, tenant))
     ctx.blockConcurrencyWhile(async () => {
-      const stored = await this.storage.load()
-      for (const rows of stored.sort((a, b) => a.program.started_at_ms - b.program.started_at_ms)) {
-        this.runs.set(rows.program.run, { entry: ProgramEntry.restore(rows), revision: 0 })
-      }
+      this.runs.restore(await this.storage.load())
     })
   }
 
@@ -76,7 +67,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     let run = this.running(now_ms)
     if (run === null) {
       if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
-      run = this.open({
+      run = this.runs.open({
+        run: newRunId(now_ms),
         tenant: request.tenant,
         program: request.program,
         app: request.app,
@@ -87,7 +79,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       })
     }
     const reply = run.entry.admit(request)
-    this.changed(run)
+    this.runs.changed(run)
     return reply
   }
 
@@ -96,7 +88,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     // A run that is not in memory was lost or is archived: the lease's record tells what it cost.
     if (run === undefined) return
     const opening = run.entry.leaseOpened(lease)
-    this.changed(run)
+    this.runs.changed(run)
     // The program ended between admit and lease: nobody waits for this call's tokens.
     if (opening === 'ended') this.ctx.waitUntil(this.cancel([lease]))
   }
@@ -105,31 +97,42 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const run = this.runs.get(lost.run)
     if (run === undefined) return
     run.entry.leaseLost(lost)
-    this.changed(run)
+    this.runs.changed(run)
   }
 
   async callEnded(ended: Parameters<ProgramRpc['callEnded']>[0]): Promise<void> {
     const run = this.runs.get(ended.run)
     if (run === undefined) return
     run.entry.callEnded(ended)
-    this.changed(run)
+    this.runs.changed(run)
   }
 
-  /** Writes first, then answers; if a write or D1 fails it throws, and the agent sends those records again. */
+  /**
+   * Writes first, then answers; if a write or D1 fails it throws, and the agent sends those records again. A record of a
+   * lease that another agent was given is left out of the answer and changes nothing.
+   */
   async settle(records: readonly CallRecord[]): Promise<string[]> {
     const now_ms = Date.now()
-    const late = records.filter((record) => !this.apply(record, now_ms))
-    if (late.length > 0) await this.archiving.run(() => this.settleLate(late, now_ms))
+    const late: CallRecord[] = []
+    const foreign = new Set<string>()
+    for (const record of records) {
+      const settlement = this.runs.settle(record, now_ms)
+      if (settlement === 'absent') late.push(record)
+      if (settlement === 'foreign') foreign.add(record.lease)
+    }
+    if (late.length > 0) await this.archiving.run(() => this.settleLate(late, foreign, now_ms))
     await this.flush()
     await this.ctx.storage.sync()
-    return records.map((record) => record.lease)
+    if (foreign.size > 0) logFailure('foreign_records', `${foreign.size} leases of other agents`)
+    return records.map(({ lease }) => lease).filter((lease) => !foreign.has(lease))
   }
 
   async start(request: StartRequest): Promise<Awaited<ReturnType<ProgramRpc['start']>>> {
     const { now_ms, tenant, program, app, metadata } = request
     const known = this.running(now_ms)
     if (known !== null) return { status: 'exists', summary: known.entry.summary(now_ms) }
-    const run = this.open({
+    const run = this.runs.open({
+      run: newRunId(now_ms),
       ...{ tenant, program, app, metadata, now_ms },
       class: programClass({ app, system_prompt: null, tool_names: [] }),
       reading: 'modelled',
@@ -165,15 +168,15 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.alarm_at_ms = null
     this.running(Date.now())
     await this.flush()
-    await this.archiveEnded([...this.runs.values()])
+    await this.archiveEnded(this.runs.all)
     await this.setAlarm()
   }
 
   /** The running run; one that has gone stale is ended on the way, whether or not its alarm came. */
   private running(now_ms: number): Run | null {
-    const run = [...this.runs.values()].find(({ entry }) => entry.state === 'running')
-    if (run === undefined) return null
-    if (run.entry.closeOrphans(now_ms) > 0) this.changed(run)
+    const { running: run } = this.runs
+    if (run === null) return null
+    if (run.entry.closeOrphans(now_ms) > 0) this.runs.changed(run)
     if (!isStale(run.entry, now_ms, this.staleAfterMs)) return run
     const abandoned = this.close(run, now_ms, 'stale')
     this.ctx.waitUntil(Promise.all([this.cancel(abandoned), this.archiveEnded([run])]))
@@ -182,56 +185,34 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
 
   /** What a reader is shown: the running run, else the one that ended last and is not in D1. */
   private latest(now_ms: number): Run | null {
-    return this.running(now_ms) ?? [...this.runs.values()].at(-1) ?? null
-  }
-
-  private open(opening: Omit<ProgramOpening, 'run'>, name: string = newRunId(opening.now_ms)): Run {
-    const run: Run = { entry: ProgramEntry.open({ ...opening, run: name }), revision: 0 }
-    this.runs.set(name, run)
-    this.changed(run)
-    return run
+    return this.running(now_ms) ?? this.runs.last
   }
 
   private close(run: Run, now_ms: number, reason: EndReason): OpenLeaseRef[] {
     const open_leases = run.entry.end(now_ms, reason)
-    this.changed(run)
+    this.runs.changed(run)
     return open_leases
   }
 
-  /** False: no run of that name is in memory. */
-  private apply(record: CallRecord, now_ms: number): boolean {
-    const run = this.runs.get(record.run)
-    if (run === undefined) return false
-    if (run.entry.settle(record, now_ms) === 'applied') this.changed(run)
-    return true
-  }
-
-  private async settleLate(records: readonly CallRecord[], now_ms: number): Promise<void> {
-    // While this waited its turn, a run of these may have been opened by another record.
-    const late = records.filter((record) => !this.apply(record, now_ms))
-    const { archived, forgotten } = await sortLateRecords(this.env.DB, late)
-    for (const [run, ofRun] of archived) await settleArchived(this.env.DB, run, ofRun, now_ms)
-    for (const record of forgotten) this.adopt(record, now_ms)
+  /** Leases that another agent was given are added to `foreign`. */
+  private async settleLate(records: readonly CallRecord[], foreign: Set<string>, now_ms: number): Promise<void> {
+    const { archived, forgotten } = await sortLateRecords(this.env.DB, records)
+    for (const [run, ofRun] of archived) {
+      for (const lease of await settleArchived(this.env.DB, run, ofRun, now_ms)) foreign.add(lease)
+    }
+    for (const record of forgotten) {
+      if (this.adopt(record, now_ms) === 'foreign') foreign.add(record.lease)
+    }
   }
 
   /** Takes a record of a run that was lost before its first flush: see late-records.ts. */
-  private adopt(record: CallRecord, now_ms: number): void {
-    if (this.apply(record, now_ms)) return
-    if (
-      isSettledIn(
-        [...this.runs.values()].map(({ entry }) => entry),
-        record.lease,
-      )
-    )
-      return
-    const run = this.running(now_ms) ?? this.open(openingOfLostRun(record, now_ms), record.run)
-    run.entry.settle({ ...record, run: run.entry.run }, now_ms)
-    this.changed(run)
-  }
-
-  private changed(run: Run): void {
-    run.revision += 1
-    this.flushAfter(FLUSH_DELAY_MS)
+  private adopt(record: CallRecord, now_ms: number): Settlement | 'absent' {
+    // While this waited for its turn and for D1, that run may have been opened by another record.
+    const settlement = this.runs.settle(record, now_ms)
+    if (settlement !== 'absent') return settlement
+    if (this.runs.hasSettled(record.lease)) return 'duplicate'
+    const run = this.running(now_ms) ?? this.runs.open(openingOfLostRun(record, now_ms))
+    return this.runs.settle({ ...record, run: run.entry.run }, now_ms)
   }
 
   private flushAfter(delay_ms: number): void {
@@ -247,7 +228,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** Writes what changed. If storage refuses, the rows are dirty again and it throws. */
   private flush(): Promise<void> {
     return this.flushing.run(async () => {
-      for (const { entry } of this.runs.values()) {
+      for (const { entry } of this.runs.all) {
         if (!entry.isDirty) continue
         const taken = entry.takeDirty()
         try {
@@ -265,7 +246,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** An alarm that stands too early fires for nothing and sets itself again: cheaper than a write per call. */
   private async setAlarm(): Promise<void> {
     let due_ms = Number.POSITIVE_INFINITY
-    for (const { entry } of this.runs.values()) {
+    for (const { entry } of this.runs.all) {
       const at_ms = entry.state === 'ended' ? Date.now() + ARCHIVE_RETRY_MS : staleAtMs(entry, this.staleAfterMs)
       due_ms = Math.min(due_ms, at_ms)
     }
@@ -278,7 +259,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private archiveEnded(ended: readonly Run[]): Promise<void> {
     return this.archiving.run(async () => {
       for (const run of ended) {
-        if (run.entry.state !== 'ended' || !this.runs.has(run.entry.run)) continue
+        if (run.entry.state !== 'ended' || this.runs.get(run.entry.run) === undefined) continue
         await this.archive(run).catch((error: unknown) =>
           logFailure('archive_failed', error, { tenant: run.entry.tenant, run: run.entry.run }),
         )
@@ -294,7 +275,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       await this.notifier.ended(entry)
       // A record that came during the wait must reach D1 before the run is forgotten here.
       if (run.revision !== revision) continue
-      this.runs.delete(entry.run)
+      this.runs.forget(entry.run)
       this.alarm_at_ms = null
       return this.flushing.run(async () => {
         await this.storage.forget(entry.run)

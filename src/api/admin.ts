@@ -4,9 +4,11 @@ import { logFailure } from '../actors/log.ts'
 import { poolActor } from '../actors/stubs.ts'
 import { Id } from '../protocol/index.ts'
 import { catalogue } from '../store/catalogue.ts'
+import { fromStore } from '../store/database.ts'
 import { insertKey } from '../store/keys.ts'
 import { API_KEY_PREFIX, hashSecret, newSecret } from '../store/secrets.ts'
 import { insertTenant, tenantById } from '../store/tenants.ts'
+import { atOnce } from './at-once.ts'
 import { type AdminScope, limitBody, refusal, requireAdmin, router } from './boundary.ts'
 import { apiError, ErrorResponse } from './errors.ts'
 
@@ -85,7 +87,7 @@ adminRoutes.openapi(
   async (c) => {
     const { name, weight, id = `tenant-${crypto.randomUUID()}` } = c.req.valid('json')
     const created_at_ms = Date.now()
-    const isNew = await insertTenant(c.env.DB, { id, name, weight, created_at_ms })
+    const isNew = await fromStore(() => insertTenant(c.env.DB, { id, name, weight, created_at_ms }))
     if (!isNew) {
       return refusal(apiError(409, { message: `There is a tenant "${id}".`, param: 'id', code: 'tenant_exists' }))
     }
@@ -107,13 +109,14 @@ adminRoutes.openapi(
   async (c) => {
     const { id: tenant } = c.req.valid('param')
     const { name } = c.req.valid('json')
-    if ((await tenantById(c.env.DB, tenant)) === null) {
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) {
       const message = `There is no tenant "${tenant}".`
       return refusal(apiError(404, { message, param: 'id', code: 'tenant_not_found' }))
     }
     const key = newSecret(API_KEY_PREFIX)
     const created_at_ms = Date.now()
-    await insertKey(c.env.DB, { hash: await hashSecret(c.env.KEY_PEPPER, key), tenant, name, created_at_ms })
+    const hash = await hashSecret(c.env.KEY_PEPPER, key)
+    await fromStore(() => insertKey(c.env.DB, { hash, tenant, name, created_at_ms }))
     return c.json({ key, tenant, name, created_at: new Date(created_at_ms).toISOString() }, 201)
   },
 )
@@ -128,23 +131,15 @@ adminRoutes.openapi(
   async (c) => {
     const { regions, models } = await catalogue(c.env)
     const wanted = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
-    const pools: z.infer<typeof Pool>[] = []
-    for (let from = 0; from < wanted.length; from += POOLS_AT_ONCE_MAX) {
-      const some = wanted.slice(from, from + POOLS_AT_ONCE_MAX)
-      pools.push(
-        ...(await Promise.all(
-          some.map(async ({ region, model }) => {
-            try {
-              return { ...(await poolActor(c.env, region, model).describe(Date.now())), reachable: true }
-            } catch (error) {
-              logFailure('pool_unreachable', error, { region: region.id, model })
-              const unknown = { version: 0, taken_at_ms: Date.now(), bytes_per_token: null, engines: [] }
-              return { region: region.id, model, ...unknown, reachable: false }
-            }
-          }),
-        )),
-      )
-    }
+    const pools = await atOnce(wanted, POOLS_AT_ONCE_MAX, async ({ region, model }): Promise<z.infer<typeof Pool>> => {
+      try {
+        return { ...(await poolActor(c.env, region, model).describe(Date.now())), reachable: true }
+      } catch (error) {
+        logFailure('pool_unreachable', error, { region: region.id, model })
+        const unknown = { version: 0, taken_at_ms: Date.now(), bytes_per_token: null, engines: [] }
+        return { region: region.id, model, ...unknown, reachable: false }
+      }
+    })
     return c.json({ pools }, 200)
   },
 )

@@ -9,6 +9,7 @@ import { poolStub, programActor } from '../actors/stubs.ts'
 import type { Env } from '../env.ts'
 import { type CallRecord, Id, RecordAck, RecordBatch } from '../protocol/index.ts'
 import { catalogue } from '../store/catalogue.ts'
+import { atOnce } from './at-once.ts'
 import { type AgentScope, limitBody, refusal, requireAgent, router } from './boundary.ts'
 import { apiError, ErrorResponse } from './errors.ts'
 
@@ -87,16 +88,13 @@ async function settle(env: Env, records: readonly CallRecord[]): Promise<string[
   const acknowledged = records.filter(({ program, call }) => program === call).map(({ lease }) => lease)
   const stateful = records.filter(({ program, call }) => program !== call)
   const groups = [...Map.groupBy(stateful, ({ tenant, program }) => JSON.stringify([tenant, program])).values()]
-  const workers = Array.from({ length: Math.min(ACTORS_AT_ONCE_MAX, groups.length) }, async () => {
-    for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
-      const [{ tenant, program }] = group as [CallRecord]
-      try {
-        acknowledged.push(...(await programActor(env, tenant, program).settle(group)))
-      } catch (error) {
-        logFailure('settle_failed', error, { tenant, records: group.length })
-      }
+  await atOnce(groups, ACTORS_AT_ONCE_MAX, async (group) => {
+    const [{ tenant, program }] = group as [CallRecord]
+    try {
+      acknowledged.push(...(await programActor(env, tenant, program).settle(group)))
+    } catch (error) {
+      logFailure('settle_failed', error, { tenant, records: group.length })
     }
   })
-  await Promise.all(workers)
   return acknowledged
 }

@@ -3,6 +3,7 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import { logFailure } from '../actors/log.ts'
 import type { Env } from '../env.ts'
+import { StoreUnavailable } from '../store/database.ts'
 import { adminRoutes } from './admin.ts'
 import { agentRoutes } from './agents.ts'
 import { limitHeaders } from './boundary.ts'
@@ -42,8 +43,13 @@ app.onError((error) => {
   if (error instanceof HTTPException) {
     return apiError(error.status, { message: error.message, code: error.status === 400 ? 'invalid_json' : null })
   }
-  logFailure('unhandled', error)
   const retry = { 'retry-after': String(RETRY_AFTER_S) }
+  if (error instanceof StoreUnavailable) {
+    logFailure('store_unavailable', error)
+    const message = 'Keys, models and ended programs cannot be looked up at this moment.'
+    return apiError(503, { message, code: 'store_unavailable' }, retry)
+  }
+  logFailure('unhandled', error)
   return apiError(
     500,
     { message: 'The request failed on our side. It may be sent again.', code: 'internal_error' },

@@ -100,6 +100,7 @@ function callRoute<B extends z.ZodType, A extends z.ZodType>(path: string, summa
       401: failure('The API key is missing or not valid'),
       404: failure('No such model'),
       413: failure('The body is too large'),
+      415: failure('The body has a Content-Encoding'),
       429: failure('The program has too many calls'),
       502: failure('The engines failed'),
       503: failure('No engine can serve the call at this moment; see Retry-After'),

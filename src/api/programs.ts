@@ -11,6 +11,7 @@ import type { Env } from '../env.ts'
 import { Id } from '../protocol/index.ts'
 import { archivedCalls, archivedProgram, archivedPrograms } from '../store/archive.ts'
 import { catalogue } from '../store/catalogue.ts'
+import { fromStore } from '../store/database.ts'
 import { limitBody, refusal, requireTenant, router, type TenantScope } from './boundary.ts'
 import { apiError, ErrorResponse } from './errors.ts'
 import { callJson, listedItem, programJson, summaryItem } from './program-json.ts'
@@ -141,7 +142,7 @@ programRoutes.openapi(
     await cancelLeases(ended.open_leases, (region, model) =>
       poolActor(c.env, { id: region, location_hint: null }, model),
     )
-    const summary = ended.summary ?? (await archivedProgram(c.env.DB, tenant, id))
+    const summary = ended.summary ?? (await fromStore(() => archivedProgram(c.env.DB, tenant, id)))
     return summary === null ? refusal(notFound(id)) : c.json(programJson(summary), 200)
   },
 )
@@ -160,7 +161,7 @@ async function endedPage(env: Env, tenant: string, cursor: string | null, limit:
   const position = cursor === null ? null : decodeCursor(cursor, EndedPosition)
   if (cursor !== null && position === null) return null
   const after = position === null ? null : { ended_at_ms: position[0], program: position[1], run: position[2] }
-  const found = await archivedPrograms(env.DB, tenant, after, limit + 1)
+  const found = await fromStore(() => archivedPrograms(env.DB, tenant, after, limit + 1))
   const page = found.slice(0, limit)
   const last = page.at(-1)
   const more = found.length > limit && last !== undefined
@@ -172,7 +173,7 @@ async function endedPage(env: Env, tenant: string, cursor: string | null, limit:
 
 async function findProgram(env: Env, tenant: string, program: string): Promise<ProgramSummary | null> {
   const present = await programActor(env, tenant, program).describe(Date.now())
-  return present ?? (await archivedProgram(env.DB, tenant, program))
+  return present ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))
 }
 
 async function callsPage(
@@ -189,9 +190,10 @@ async function callsPage(
     const page = await actor.calls({ after, limit })
     if (page !== null) return { run, ...page }
   }
-  const archived = run ?? (await archivedProgram(env.DB, tenant, program))?.run
+  const archived = run ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))?.run
   if (archived === undefined) return null
-  return { run: archived, ...(await archivedCalls(env.DB, { tenant, program, run: archived }, after, limit)) }
+  const key = { tenant, program, run: archived }
+  return { run: archived, ...(await fromStore(() => archivedCalls(env.DB, key, after, limit))) }
 }
 
 function listJson<T>(data: T[], next_cursor: string | null) {

@@ -122,6 +122,8 @@ describe('a malformed id', () => {
     [{ 'X-Parent-Calls': 'fine, not\u0001fine' }, null, 'X-Parent-Calls'],
     [{ 'X-App': '\u0001' }, null, 'X-App'],
     [{ 'X-Program-Id': '\t' }, null, 'X-Program-Id'],
+    [{ 'X-Program-Id': '.' }, null, 'X-Program-Id'],
+    [{}, { program_id: ' .. ' }, 'metadata.program_id'],
   ])('is refused by name: %j %j', (headers, metadata, param) => {
     expect(of(headers as Record<string, string>, metadata)).toMatchObject({ ok: false, param })
   })

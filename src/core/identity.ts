@@ -140,6 +140,8 @@ class IdReader {
       return this.#fail(source, `${source} has ${id.length} characters, more than ${ID_CHARS_MAX}.`)
     }
     if (!PRINTABLE_ASCII.test(id)) return this.#fail(source, `${source} may hold printable ASCII characters only.`)
+    // As the last part of a URL they name something else: the program could not be read or ended.
+    if (id === '.' || id === '..') return this.#fail(source, `${source} may not be "." or "..".`)
     return { value: id, source }
   }
 

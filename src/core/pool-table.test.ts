@@ -197,3 +197,19 @@ describe('the snapshot’s version', () => {
     expect(grows(() => table.choose(request(), SNAPSHOT_REFRESH_MS + 6))).toBe(false)
   })
 })
+
+describe('an engine’s id', () => {
+  it('has one owner: another agent may not name it, nor one agent twice', () => {
+    const table = pool('a')
+    expect(table.agentJoined(hello('b', [{ id: 'a-e0' }]), 1)).toBe('engine_taken')
+    expect(table.agentJoined(hello('b', [{ id: 'b-e0' }, { id: 'b-e0' }]), 1)).toBe('engine_taken')
+    expect(table.agents).toEqual(['a'])
+    expect(table.agentJoined(hello('a'), 2)).toBe('joined')
+    table.agentLeft('a', 3)
+    expect(table.agentJoined(hello('b', [{ id: 'a-e0' }]), 4)).toBe('joined')
+  })
+
+  it('belongs to the pool’s model', () => {
+    expect(pool().agentJoined(hello('a', [{ model: 'another' }]), 0)).toBe('wrong_pool')
+  })
+})

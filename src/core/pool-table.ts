@@ -93,9 +93,17 @@ export class PoolTable {
     }))
   }
 
-  /** An agent opened its link. One that was here before is replaced, and its `seq` begins anew. */
-  agentJoined(hello: Omit<Hello, 'type' | 'protocol' | 'now_ms'>, now_ms: number): 'joined' | 'wrong_pool' | 'full' {
+  /**
+   * An agent opened its link. One that was here before is replaced, and its `seq` begins anew. `engine_taken`: it names an
+   * engine twice or one of another agent; pins and exclusions go by the engine's id, so that id has one owner.
+   */
+  agentJoined(
+    hello: Omit<Hello, 'type' | 'protocol' | 'now_ms'>,
+    now_ms: number,
+  ): 'joined' | 'wrong_pool' | 'engine_taken' | 'full' {
     if (hello.region !== this.region || hello.model !== this.model) return 'wrong_pool'
+    if (hello.engines.some(({ model }) => model !== this.model)) return 'wrong_pool'
+    if (this.#namesTaken(hello)) return 'engine_taken'
     if (!this.#agents.has(hello.agent) && this.#agents.size >= AGENTS_PER_POOL_MAX) return 'full'
     this.#join(hello, now_ms)
     this.#changed(now_ms)
@@ -167,6 +175,13 @@ export class PoolTable {
       engines.set(description.id, same ? { ...engine, status: known.status, since: known.since } : engine)
     }
     this.#agents.set(member.agent, { agent: member.agent, url: member.url, seq: -1, engines })
+  }
+
+  #namesTaken({ agent, engines }: Pick<Hello, 'agent' | 'engines'>): boolean {
+    const ids = new Set(engines.map(({ id }) => id))
+    if (ids.size < engines.length) return true
+    const others = [...this.#agents.values()].filter((other) => other.agent !== agent)
+    return others.some((other) => [...other.engines.keys()].some((id) => ids.has(id)))
   }
 
   #engines(now_ms: number): EngineSnapshot[] {

@@ -5,8 +5,8 @@
 
 /** Prompts of at most this many tokens hit the KV cache on any engine (Autellix §4.3, Algorithm 2). */
 export const SHORT_PROMPT_TOKENS = 2048
-/** Queued calls per seat above which the next region is asked. */
-export const SPILL_LOAD = 1
+/** Queued calls per seat above which the next region is asked: waiting for a seat takes seconds, another region milliseconds. */
+export const SPILL_LOAD = 0.25
 
 /** Where a program's KV cache lives. Void once the engine has another epoch. One pin per model. */
 export interface Pin {
@@ -65,12 +65,15 @@ export interface PoolSnapshot {
   engines: EngineSnapshot[]
 }
 
-/** What the balancer reads of a LeaseRequest. */
+/** Asks a pool for an engine for one lease. */
 export interface EngineRequest {
   lease: string
   prompt_tokens_estimate: number
+  /** Null when unknown (admit was not awaited or failed), or when the program has none. */
   pin: Pin | null
+  /** Engines that failed for this call already. */
   excluded_engines: readonly string[]
+  /** Grant only if the chosen engine has at most so many calls queued per seat; null: grant anyway. */
   max_load: number | null
   now_ms: number
 }
@@ -81,6 +84,7 @@ export type EngineChoice =
       agent: string
       engine: string
       epoch: string
+      /** Base URL of the agent's data plane. */
       url: string
       reason: LeaseReason
       /** True: the program is pinned to this engine from here on. */

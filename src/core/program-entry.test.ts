@@ -143,6 +143,19 @@ describe('threads', () => {
 })
 
 describe('a record', () => {
+  it('of another agent than the one that was given the lease counts for nothing, before and after the right one', () => {
+    const program = entry()
+    admit(program, 'a')
+    program.leaseOpened(grant({ lease: 'la', call: 'a', agent: 'given' }))
+    const forged = record({ lease: 'la', call: 'a', agent: 'other', service_modelled_us: 0 })
+    expect(program.settle(forged, 1)).toBe('foreign')
+    expect(program.settle(record({ lease: 'la', call: 'a', agent: 'given', service_modelled_us: 70 }), 2)).toBe(
+      'applied',
+    )
+    expect(program.settle(forged, 3)).toBe('foreign')
+    expect(program.summary(3).service_us).toBe(70)
+  })
+
   it('is applied once, however often it comes', () => {
     const program = entry()
     admit(program, 'a')

@@ -6,7 +6,8 @@
  * - totals equal the sums over the leases, in integers, and a record counts once however often it comes;
  * - what an entry says depends on the facts that it was told, not on their order: a record may come before the message
  *   that opened its lease, after the call was closed, or for a call that was forgotten when memory was lost;
- * - a record is never refused. The number of calls is bounded at admission, where a client can still be told.
+ * - a record of the agent that was given the lease is never refused. The number of calls is bounded at admission, where a
+ *   client can still be told.
  */
 import type { CallRecord, Outcome } from '../protocol/index.ts'
 import { admissionRefusal } from './admission.ts'
@@ -33,7 +34,7 @@ import {
 import type { ServiceReading } from './service.ts'
 
 export type LeaseOpening = 'opened' | 'known' | 'ended' | 'exceeded' | 'other_run'
-export type Settlement = 'applied' | 'duplicate' | 'other_run'
+export type Settlement = 'applied' | 'duplicate' | 'other_run' | 'foreign'
 
 export interface ProgramOpening {
   tenant: string
@@ -163,12 +164,17 @@ export class ProgramEntry {
     this.#resolve(call, ended.now_ms)
   }
 
-  /** Applies a record once. `other_run`: it belongs to a run that this entry is not; the archive takes it. */
+  /**
+   * Applies a record once. `other_run`: it belongs to a run that this entry is not; the archive takes it. `foreign`: the
+   * lease was given to another agent, whose record alone counts.
+   */
   settle(record: CallRecord, now_ms: number): Settlement {
     if (record.tenant !== this.tenant || record.program !== this.program) throw new Error('record of another program')
     if (record.run !== this.run) return 'other_run'
-    if (this.hasSettled(record.lease)) return 'duplicate'
-    if (this.#calls.lease(record.lease) === undefined) this.#placement.used(record)
+    const known = this.#calls.lease(record.lease)
+    if (known !== undefined && known.agent !== record.agent) return 'foreign'
+    if (known?.state === 'settled') return 'duplicate'
+    if (known === undefined) this.#placement.used(record)
     this.#resolve(this.#calls.settle(record, now_ms), now_ms)
     return 'applied'
   }

@@ -110,10 +110,12 @@ export interface ThreadSummary {
 
 export type EndReason = 'explicit' | 'stale'
 
-/** Opens a call. Shape of AdmitRequest less what the entry knows. */
+/** Opens a call. */
 export interface CallArrival {
   call: string
+  /** Null: inferred (Autellix: a call that arrives while another of its program is open starts a thread). */
   thread: string | null
+  /** Ids of calls of the same program that this one depends on; unknown ones are ignored. Null: inferred from the thread. */
   parents: readonly string[] | null
   model: string
   now_ms: number
@@ -124,10 +126,13 @@ export type Admission =
       status: 'admitted'
       run: string
       thread: string
+      /** The program's class as fixed by its first call. */
       class: string
+      /** Ordering keys at this moment, in the ordering reading, open leases counted by elapsed time. */
       attained_service_us: number
       critical_path_us: number
       wait_us: number
+      /** Where the program's KV cache for this model lives, if anywhere. */
       pin: Pin | null
     }
   | {
@@ -137,7 +142,7 @@ export type Admission =
       retry_after_s: number
     }
 
-/** Shape of LeaseOpened. */
+/** A lease that a pool granted. `pin`: whether the program is pinned to the engine from here on. */
 export interface LeaseGrant {
   run: string
   call: string

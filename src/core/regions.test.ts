@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { SHORT_PROMPT_TOKENS } from './pool-types.ts'
+import { SHORT_PROMPT_TOKENS, SPILL_LOAD } from './pool-types.ts'
 import {
   distanceKm,
   nearestFirst,
@@ -76,13 +76,13 @@ describe('nearest first', () => {
 
 describe('the walk', () => {
   it('ends at the nearest region when that has room', () => {
-    const { asked, verdict } = walk({ near: 1, far: -1 }, short)
+    const { asked, verdict } = walk({ near: SPILL_LOAD, far: -1 }, short)
     expect(asked).toEqual(['near'])
     expect(verdict).toMatchObject({ status: 'leased', region: 'near', spilled: false })
   })
 
-  it('spills to the next when the nearest has more than one queued call per seat', () => {
-    const { asked, verdict } = walk({ near: 1.01, far: 0.5 }, short)
+  it('spills to the next when the nearest has more calls queued per seat than the limit', () => {
+    const { asked, verdict } = walk({ near: SPILL_LOAD + 0.01, far: SPILL_LOAD }, short)
     expect(asked).toEqual(['near', 'far'])
     expect(verdict).toMatchObject({ region: 'far', spilled: true })
   })

@@ -15,6 +15,7 @@ export const Id = z
   .max(ID_CHARS_MAX, `an id has at most ${ID_CHARS_MAX} characters`)
   .regex(PRINTABLE_ASCII, 'an id consists of printable ASCII characters')
   .refine((id) => id === id.trim(), 'an id neither starts nor ends with a space')
+  .refine((id) => id !== '.' && id !== '..', 'an id is not "." or "..", which a URL resolves')
 
 /** Non-negative integer microseconds. Integers, so that sums over records equal sums over ledger rows exactly. */
 export const Microseconds = z.number().int().nonnegative().max(Number.MAX_SAFE_INTEGER)

@@ -27,8 +27,9 @@ const hello = {
 
 describe('ids', () => {
   it('have 1 to 128 printable ASCII characters and no space at either end', () => {
-    for (const good of ['a', 'x'.repeat(ID_CHARS_MAX), 'agent/7: step 3']) expect(Id.safeParse(good).success).toBe(true)
-    for (const bad of ['', 'x'.repeat(ID_CHARS_MAX + 1), 'a\nb', 'a\u0000', 'é', ' a', 'a ']) {
+    for (const good of ['a', 'x'.repeat(ID_CHARS_MAX), 'agent/7: step 3', '...'])
+      expect(Id.safeParse(good).success).toBe(true)
+    for (const bad of ['', 'x'.repeat(ID_CHARS_MAX + 1), 'a\nb', 'a\u0000', 'é', ' a', 'a ', '.', '..']) {
       expect(Id.safeParse(bad).success, JSON.stringify(bad)).toBe(false)
     }
   })

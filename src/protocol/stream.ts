@@ -8,6 +8,13 @@
  */
 import { z } from 'zod'
 
+/** A client's body, as a Worker takes it. */
+export const BODY_BYTES_MAX = 4 * 1024 * 1024
+/** A Worker writes the body again: fields of ours are added, and numbers may come out longer (1e20 has 21 digits). */
+const DISPATCH_SLACK_BYTES = 64 * 1024
+/** What an agent takes. No Worker sends more, so that no body is refused where its client cannot know the bound. */
+export const DISPATCHED_BODY_BYTES_MAX = BODY_BYTES_MAX + DISPATCH_SLACK_BYTES
+
 export const KEEPALIVE_INTERVAL_MS = 2000
 export const COMMENT_ACCEPTED = 'accepted'
 export const COMMENT_QUEUED = 'queued'

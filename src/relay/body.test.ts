@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { BODY_BYTES_MAX, NESTING_MAX, readBody } from './body.ts'
+import { BODY_BYTES_MAX } from '../protocol/index.ts'
+import { NESTING_MAX, readBody } from './body.ts'
 
 const post = (body: BodyInit, headers: Record<string, string> = {}): Request =>
   new Request('http://x/', { method: 'POST', body, headers })
@@ -36,6 +37,27 @@ describe('readBody', () => {
   it('refuses a body over the bound that does not say its length', async () => {
     expect(await readBody(streamed(BODY_BYTES_MAX + 1))).toMatchObject({ http_status: 413 })
     expect(await readBody(streamed(BODY_BYTES_MAX))).toMatchObject({ http_status: 400 })
+  })
+
+  it('refuses what is packed, whose size nobody knows', async () => {
+    const packed = { 'content-encoding': 'gzip' }
+    expect(await readBody(post('{}', packed))).toMatchObject({
+      http_status: 415,
+      error: { code: 'unsupported_content_encoding', param: 'Content-Encoding' },
+    })
+    expect((await readBody(post('{}', { 'content-encoding': 'Identity' }))).status).toBe('read')
+  })
+
+  it('takes an upload that breaks off for the client’s end, not for a failure of ours', async () => {
+    let pulled = 0
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        pulled += 1
+        if (pulled === 1) controller.enqueue(new TextEncoder().encode('{"a":'))
+        else controller.error(new Error('Network connection lost.'))
+      },
+    })
+    expect(await readBody(post(body))).toMatchObject({ status: 'refused', http_status: 400 })
   })
 
   it('says where JSON breaks', async () => {

@@ -1,7 +1,7 @@
 /** Reads a client's JSON body under a bound: what is over it is refused as soon as that is known, and never held. */
 import type { ApiErrorFields } from '../api/errors.ts'
+import { BODY_BYTES_MAX } from '../protocol/index.ts'
 
-export const BODY_BYTES_MAX = 4 * 1024 * 1024
 /** Levels of arrays and objects. Parsers take any depth; what copies or writes a value again recurses and dies of it. */
 export const NESTING_MAX = 128
 
@@ -18,36 +18,50 @@ export type BodyRead =
 
 export async function readBody(request: Request, bytes_max: number = BODY_BYTES_MAX): Promise<BodyRead> {
   if (request.body === null) return malformed('The request has no body; it must be a JSON object.')
+  const coding = request.headers.get('content-encoding')?.trim().toLowerCase() ?? ''
+  if (coding !== '' && coding !== 'identity') return encoded()
   if (Number(request.headers.get('content-length') ?? 0) > bytes_max) return tooLarge(bytes_max)
-  const bytes = await readBytes(request.body, bytes_max)
-  if (bytes === null) return tooLarge(bytes_max)
-  return parseObject(bytes)
+  const parts = await readParts(request.body, bytes_max)
+  if (parts === 'too_large') return tooLarge(bytes_max)
+  if (parts === 'broken') return malformed('The body ended before it was whole.')
+  return parseObject(joined(parts))
 }
 
-/** Null: more than `bytes_max`. */
-async function readBytes(stream: ReadableStream<Uint8Array>, bytes_max: number): Promise<Uint8Array | null> {
+/** `broken`: the client left or its connection failed; nobody reads the answer. */
+async function readParts(
+  stream: ReadableStream<Uint8Array>,
+  bytes_max: number,
+): Promise<Uint8Array[] | 'too_large' | 'broken'> {
   const parts: Uint8Array[] = []
   let total = 0
   const reader = stream.getReader()
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) break
-    total += value.length
-    if (total > bytes_max) {
-      await reader.cancel()
-      return null
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return parts
+      total += value.length
+      if (total > bytes_max) {
+        await reader.cancel()
+        return 'too_large'
+      }
+      parts.push(value)
     }
-    parts.push(value)
+  } catch {
+    // A request's body fails for no other reason than its client.
+    return 'broken'
   }
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
   const only = parts[0]
   if (parts.length === 1 && only !== undefined) return only
-  const joined = new Uint8Array(total)
+  const all = new Uint8Array(parts.reduce((total, { length }) => total + length, 0))
   let at = 0
   for (const part of parts) {
-    joined.set(part, at)
+    all.set(part, at)
     at += part.length
   }
-  return joined
+  return all
 }
 
 function parseObject(bytes: Uint8Array): BodyRead {
@@ -89,7 +103,14 @@ function malformed(message: string): BodyRead {
   return { status: 'refused', http_status: 400, error: { message, code: 'invalid_json' } }
 }
 
-function tooLarge(bytes_max: number): BodyRead {
+/** Its size would be known only when it is unpacked, so a small body could be any size. */
+function encoded(): BodyRead {
+  const message = 'A body with a Content-Encoding is not read; send it plain.'
+  const error = { message, param: 'Content-Encoding', code: 'unsupported_content_encoding' }
+  return { status: 'refused', http_status: 415, error }
+}
+
+export function tooLarge(bytes_max: number): BodyRead & { status: 'refused' } {
   const message = `The body is larger than ${bytes_max} bytes.`
   return { status: 'refused', http_status: 413, error: { message, code: 'request_too_large' } }
 }

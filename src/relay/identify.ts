@@ -5,11 +5,12 @@
 import { type ApiErrorFields, unauthorisedFields } from '../api/errors.ts'
 import { identify as identifyProgram } from '../core/identity.ts'
 import { classSource, programClass } from '../core/program-class.ts'
-import { estimatePromptTokens } from '../core/prompt-estimate.ts'
+import { estimatePromptTokens, utf8Bytes } from '../core/prompt-estimate.ts'
 import { nearestFirst, type Place } from '../core/regions.ts'
 import type { ServiceReading } from '../core/service.ts'
+import { DISPATCHED_BODY_BYTES_MAX } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
-import { readBody } from './body.ts'
+import { readBody, tooLarge } from './body.ts'
 import { type Dialect, forwardedBody, type ParsedCall, parseCall } from './call.ts'
 import type { RelayDeps } from './deps.ts'
 import { promptBytes } from './prompt-bytes.ts'
@@ -59,6 +60,8 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
     const message = `The model '${call.model}' does not exist.`
     return refused(404, { message, param: 'model', code: 'model_not_found' })
   }
+  const forwarded = forwardedBody(parsed.call)
+  if (isLonger(forwarded, DISPATCHED_BODY_BYTES_MAX)) return tooLarge(DISPATCHED_BODY_BYTES_MAX)
   const near = nearestFirst(regions, placeOf(request))
   const measured = deps.pools.bytesPerToken(
     near.map((region) => region.id),
@@ -78,11 +81,16 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,
       prompt_tokens_estimate: estimatePromptTokens(promptBytes(body), measured ?? model.bytes_per_token),
-      forwarded: forwardedBody(parsed.call),
+      forwarded,
       headers: request.headers,
       regions: near,
     },
   }
+}
+
+/** Counts only what may be too long: a character has at most 3 bytes per unit. */
+function isLonger(text: string, bytes_max: number): boolean {
+  return text.length * 3 > bytes_max && utf8Bytes(text) > bytes_max
 }
 
 function refused(http_status: number, error: ApiErrorFields): Identified {

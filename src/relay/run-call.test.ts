@@ -2,6 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import type { LeaseRequest } from '../actors/contracts.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool-types.ts'
+import { DISPATCHED_BODY_BYTES_MAX } from '../protocol/index.ts'
+import { forwardedBody, parseCall } from './call.ts'
+import { PoolMemory } from './pool-memory.ts'
 import { runCall } from './run-call.ts'
 import {
   ADMITTED,
@@ -13,6 +16,7 @@ import {
   failureOf,
   MODEL,
   PROGRAM,
+  snapshotOf,
   world,
 } from './testing/world.ts'
 
@@ -120,6 +124,18 @@ describe('order of admit and lease', () => {
     expect(await order({})).toBeNull()
   })
 
+  it('a prompt’s tokens are estimated by what engines measured, else by the catalogue’s ratio', async () => {
+    const estimateBy = async (pools: PoolMemory): Promise<number | undefined> => {
+      const it = world({ engines: { e0: answering('x') }, pools })
+      const request = chat({ messages: [{ role: 'user', content: 'x'.repeat(1200) }] }, PROGRAM)
+      await (await runCall(request, 'chat', it.deps)).text()
+      return (it.saidTo('lease')[0] as LeaseRequest).prompt_tokens_estimate
+    }
+    const measured = new PoolMemory()
+    measured.remember({ ...snapshotOf(['e0']), bytes_per_token: 2.5 })
+    expect([await estimateBy(new PoolMemory()), await estimateBy(measured)]).toEqual([300, 480])
+  })
+
   it('a long prompt is leased where its program’s KV cache is', async () => {
     expect(await order(LONG)).toMatchObject({ engine: 'e0' })
   })
@@ -161,6 +177,24 @@ describe('what is refused before any actor is asked', () => {
     })
     await it.settled()
     expect(it.said).toEqual([])
+  })
+
+  it('a body that grows past what an agent takes when it is written again; one at the bound is served', async () => {
+    const numbers = Array.from({ length: 4000 }, () => 1e20)
+    const parsed = parseCall('chat', { model: MODEL, messages: [{ role: 'user', content: '' }], numbers })
+    const shortest = parsed.status === 'parsed' ? forwardedBody(parsed.call).length : 0
+    const bodyOf = (forwarded_bytes: number): Request => {
+      const text = 'x'.repeat(forwarded_bytes - shortest)
+      const written = numbers.map(() => '1e20').join()
+      const body = `{"model":"${MODEL}","messages":[{"role":"user","content":"${text}"}],"numbers":[${written}]}`
+      return new Request('http://x/', { method: 'POST', body })
+    }
+    const { it, requests } = claimsWorld()
+    expect((await runCall(bodyOf(DISPATCHED_BODY_BYTES_MAX), 'chat', it.deps)).status).toBe(200)
+    expect((await requests[0]?.arrayBuffer())?.byteLength).toBe(DISPATCHED_BODY_BYTES_MAX)
+    const refused = await failureOf(await runCall(bodyOf(DISPATCHED_BODY_BYTES_MAX + 1), 'chat', it.deps))
+    expect(refused).toMatchObject({ status: 413, code: 'request_too_large' })
+    expect(requests).toHaveLength(1)
   })
 
   it('a request without a valid key, whatever its body', async () => {

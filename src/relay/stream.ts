@@ -9,6 +9,12 @@
  * JavaScript: measured 10 µs of CPU per token chunk, against 65 µs through `read` and `write`, and also against 70 µs
  * with `new TransformStream()`, whose standard form is JavaScript. So a frame of the middle is never looked at here: what
  * an engine reports inside its stream reaches the client as it is, and a connection that breaks is told by `pipeTo`.
+ *
+ * Silence is not watched from there on: a native pipe tells of no bytes, and one that is aborted to look may lose those
+ * that it holds. A process that dies closes its socket and is told. A host that loses its power closes nothing: such a
+ * stream ends with the network's limit on a silent connection or with its client, and then settles. An agent whose link
+ * is down may be streaming well, so the pool's word must not end it either. An answer in one piece is read here, so its
+ * silence is watched (whole.ts).
  */
 import { type ApiErrorFields, apiError } from '../api/errors.ts'
 import type { ErrorBody, Outcome } from '../protocol/index.ts'

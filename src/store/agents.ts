@@ -1,7 +1,7 @@
 /** Agents by token hash. An agent speaks for its own id in its own region only. */
 import { and, eq } from 'drizzle-orm'
 import type { Env } from '../env.ts'
-import { database } from './database.ts'
+import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { agents } from './schema.ts'
 import { AGENT_TOKEN_PREFIX, bearer, hashSecret } from './secrets.ts'
@@ -17,7 +17,7 @@ export type AgentAuthentication =
 
 const cache = new IsolateCache<AgentIdentity>()
 
-/** Which agent sends this request, by `Authorization: Bearer sya-…`. Throws if D1 must be asked and does not answer. */
+/** Which agent sends this request, by `Authorization: Bearer sya-…`. Throws StoreUnavailable if D1 must be asked and does not answer. */
 export async function authenticateAgent(
   request: Request,
   env: Env,
@@ -27,7 +27,7 @@ export async function authenticateAgent(
   if (token === null) return { status: 'refused', reason: 'missing' }
   if (!token.startsWith(AGENT_TOKEN_PREFIX)) return { status: 'refused', reason: 'unknown' }
   const hash = await hashSecret(env.KEY_PEPPER, token)
-  const identity = await cache.get(hash, now_ms, () => agentByTokenHash(env.DB, hash))
+  const identity = await cache.get(hash, now_ms, () => fromStore(() => agentByTokenHash(env.DB, hash)))
   return identity === null ? { status: 'refused', reason: 'unknown' } : { status: 'agent', identity }
 }
 

@@ -1,7 +1,7 @@
 /** Regions and models: small tables that every call reads, so each isolate holds them whole for CACHE_TTL_MS. */
 import { asc } from 'drizzle-orm'
 import type { Env } from '../env.ts'
-import { database } from './database.ts'
+import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { models, regions } from './schema.ts'
 
@@ -19,9 +19,9 @@ export interface Catalogue {
 
 const cache = new IsolateCache<Catalogue>()
 
-/** Throws if D1 must be asked and does not answer. */
+/** Throws StoreUnavailable if D1 must be asked and does not answer. */
 export async function catalogue(env: Env, now_ms: number = Date.now()): Promise<Catalogue> {
-  const found = await cache.get('catalogue', now_ms, () => load(env.DB))
+  const found = await cache.get('catalogue', now_ms, () => fromStore(() => load(env.DB)))
   return found ?? { regions: [], models: new Map() }
 }
 

@@ -1,7 +1,28 @@
-/** D1 through Drizzle. A statement that fails throws: D1 is a dependency, and callers say what its absence means to them. */
+/**
+ * D1 through Drizzle. A statement that fails throws: D1 is a dependency, and callers say what its absence means to them.
+ * What a request waits for is asked through `fromStore`, so that the API's edge knows an absent D1 from a bug of ours.
+ */
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1'
 
 export type Database = DrizzleD1Database
+
+/** D1 did not answer; `cause` is what it threw. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable'
+
+  constructor(cause: unknown) {
+    super(`D1: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  }
+}
+
+/** `ask`'s answer; whatever it throws becomes StoreUnavailable. */
+export async function fromStore<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask()
+  } catch (error) {
+    throw new StoreUnavailable(error)
+  }
+}
 
 export function database(d1: D1Database): Database {
   return drizzle(d1)

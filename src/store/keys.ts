@@ -4,7 +4,7 @@
  */
 import { and, eq, isNull } from 'drizzle-orm'
 import type { Env } from '../env.ts'
-import { database } from './database.ts'
+import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { apiKeys, tenants } from './schema.ts'
 import { API_KEY_PREFIX, bearer, hashSecret } from './secrets.ts'
@@ -22,13 +22,13 @@ export type Authentication =
 
 const cache = new IsolateCache<TenantIdentity>()
 
-/** Who sends this request, by `Authorization: Bearer sk-sy-…`. Throws if D1 must be asked and does not answer. */
+/** Who sends this request, by `Authorization: Bearer sk-sy-…`. Throws StoreUnavailable if D1 must be asked and does not answer. */
 export async function authenticate(request: Request, env: Env, now_ms: number = Date.now()): Promise<Authentication> {
   const key = bearer(request.headers)
   if (key === null) return { status: 'refused', reason: 'missing' }
   if (!key.startsWith(API_KEY_PREFIX)) return { status: 'refused', reason: 'unknown' }
   const hash = await hashSecret(env.KEY_PEPPER, key)
-  const identity = await cache.get(hash, now_ms, () => tenantByKeyHash(env.DB, hash))
+  const identity = await cache.get(hash, now_ms, () => fromStore(() => tenantByKeyHash(env.DB, hash)))
   return identity === null ? { status: 'refused', reason: 'unknown' } : { status: 'tenant', identity }
 }
 

@@ -2,8 +2,9 @@
  * What a careless or hostile client sends, against the running system: a precise error each time, and nothing lost.
  */
 import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { System } from './support/system.ts'
+import { eventually, System } from './support/system.ts'
 
 let system: System
 const MODEL = 'emulated-8b'
@@ -71,6 +72,19 @@ describe('a request body', () => {
     expect(under.error.code).toBe('context_length_exceeded')
   })
 
+  it('that is packed, nested without end, of broken characters or names what every object has is answered in kind', async () => {
+    const send = (body: BodyInit, headers: Record<string, string> = {}) =>
+      system.fetch('/v1/chat/completions', { method: 'POST', body, headers })
+    expect((await send(gzipSync(JSON.stringify(good)), { 'content-encoding': 'gzip' })).status).toBe(415)
+    expect((await send(`{"model":${'['.repeat(100_000)}`)).status).toBe(400)
+    expect((await send(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]))).status).toBe(400)
+    const { status, error } = await chat(`{"__proto__":{"priority":1},${JSON.stringify(good).slice(1)}`)
+    expect([status, error.param]).toEqual([400, '__proto__'])
+    expect((await chat({ ...good, model: '__proto__' })).error.code).toBe('model_not_found')
+    expect((await chat(good, { headers: { 'X-Program-Id': '__proto__' } })).status).toBe(200)
+    expect((await system.fetch('/v1/programs/__proto__')).status).toBe(200)
+  })
+
   it('that names an unknown model is a 404', async () => {
     const { status, error } = await chat({ ...good, model: 'gpt-17' })
     expect(status).toBe(404)
@@ -98,6 +112,7 @@ describe('an id', () => {
       [good, { 'X-Program-Id': 'x'.repeat(129) }, /x-program-id/i],
       [good, { 'X-Thread-Id': 'x'.repeat(129), 'X-Program-Id': 'p' }, /x-thread-id/i],
       [good, { 'X-Program-Id': 'a\tb' }, /x-program-id/i],
+      [good, { 'X-Program-Id': '..' }, /x-program-id/i],
       [{ ...good, metadata: { program_id: 'a\u0007b' } }, {}, /program_id/],
     ]
     for (const [body, headers, param] of cases) {
@@ -158,10 +173,38 @@ describe('tenants', () => {
   })
 })
 
+describe('a cache', () => {
+  it('is shared by a tenant’s calls and with no other tenant, whatever it sends', async () => {
+    const { apiKey: theirs } = await system.createTenant('neighbour')
+    const body = { ...good, messages: [{ role: 'user', content: 'a prompt that somebody guesses '.repeat(40) }] }
+    const cached = async (sent: object, apiKey?: string): Promise<number> => {
+      const init = { method: 'POST', body: JSON.stringify(sent), ...(apiKey === undefined ? {} : { apiKey }) }
+      const answer = (await (await system.fetch('/v1/chat/completions', init)).json()) as {
+        usage: { prompt_tokens_details: { cached_tokens: number } }
+      }
+      return answer.usage.prompt_tokens_details.cached_tokens
+    }
+    expect(await cached(body)).toBe(0)
+    expect(await cached(body)).toBeGreaterThan(0)
+    const steering = { cache_salt: 'guess', session_id: 'x', user: 'local', priority: -1 }
+    expect(await cached({ ...body, ...steering }, theirs)).toBe(0)
+  })
+})
+
 describe('an unknown route', () => {
   it('is a 404 in the same shape', async () => {
     const response = await system.fetch('/v1/no-such-thing')
     expect(response.status).toBe(404)
     expect(((await response.json()) as { error: { type: string } }).error.type).toBe('invalid_request_error')
   })
+})
+
+it('engines report the bytes per token that they measure, and every pool tells them', async () => {
+  expect((await chat(good)).status).toBe(200)
+  const measured = await eventually('a pool with a measured ratio', async () => {
+    const answer = await system.fetch('/admin/v1/pools', { apiKey: system.dev.adminKey })
+    const { pools } = (await answer.json()) as { pools: { bytes_per_token: number | null }[] }
+    return pools.find(({ bytes_per_token }) => bytes_per_token !== null)
+  })
+  expect(measured.bytes_per_token).toBeGreaterThan(0)
 })

@@ -1,7 +1,7 @@
 /**
  * The commands themselves: up, a second up, a taken port, status, what survives a restart, down, reset, demo, dry-run.
  */
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -31,6 +31,16 @@ describe('npm run up', () => {
     expect(dev).toMatchObject({ policy: 'plas', engine: 'emulated', url: `http://127.0.0.1:${system.port}` })
     for (const pid of [dev.pid, dev.controlPlanePid, ...dev.agents.map((agent) => agent.pid)])
       expect(await processRecord(pid)).not.toBeNull()
+  })
+
+  it('keeps all that it writes from other users', async () => {
+    const entries = readdirSync(system.dataDir, { recursive: true, withFileTypes: true })
+    expect(entries.some(({ name }) => name === 'outbox.sqlite')).toBe(true)
+    const open = entries
+      .filter((entry) => entry.isFile() || entry.isDirectory())
+      .map((entry) => path.join(entry.parentPath, entry.name))
+      .filter((file) => ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0)
+    expect(open).toEqual([])
   })
 
   it('a second one beside it says so and exits 1', async () => {

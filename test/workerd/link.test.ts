@@ -60,6 +60,11 @@ describe('the handshake', () => {
     ['a hello of another shape', { type: 'hello', protocol: { min: 1, max: 1 } }, CLOSE.malformed],
     ['another agent’s hello', helloOf({ agent: 'agent-west' }), CLOSE.unauthorised],
     ['a hello for another pool', helloOf({ region: 'eu-west' }), CLOSE.malformed],
+    [
+      'a hello that names an engine twice',
+      helloOf({ engines: [...helloOf().engines, ...helloOf().engines] }),
+      CLOSE.malformed,
+    ],
     ['a status before hello', statusOf(0), CLOSE.malformed],
     ['something else', { type: 'drain', engines: [] }, CLOSE.malformed],
   ])('closes on %s', async (_, message, code) => {
@@ -236,7 +241,8 @@ describe('bounds', () => {
       const headers = { upgrade: 'websocket', [AGENT_HEADER]: `agent-${i}` }
       const response = await poolStub(env, region, MODEL).fetch('https://pool/link', { headers })
       const link = new Link(response.webSocket as WebSocket)
-      link.send(helloOf({ agent: `agent-${i}`, region: 'full' }))
+      const engines = helloOf().engines.map((engine) => ({ ...engine, id: `agent-${i}-e0` }))
+      link.send(helloOf({ agent: `agent-${i}`, region: 'full', engines }))
       return link
     }
     for (let i = 0; i < AGENTS_PER_POOL_MAX; i++) expect((await (await join(i)).message()).type).toBe('welcome')

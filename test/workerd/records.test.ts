@@ -5,6 +5,7 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { programActor } from '../../src/actors/stubs.ts'
 import { RECORDS_BODY_BYTES_MAX } from '../../src/api/agents.ts'
 import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index.ts'
+import { archivedProgram } from '../../src/store/archive.ts'
 import { KEY_A, openCall, programStub, provision, recordOf, request, TOKEN_EAST, TOKEN_WEST } from './fixtures.ts'
 
 beforeAll(provision)
@@ -79,6 +80,22 @@ describe('refusals', () => {
     const record = recordOf('foreign', 'run', 'call')
     expect(await send([record], TOKEN_WEST)).toMatchObject({ status: 403, body: { error: { code: 'wrong_agent' } } })
     expect(await send([record], TOKEN_WEST, 'agent-west')).toMatchObject({ status: 403 })
+  })
+
+  it('takes no record of a lease that another agent was given, running or archived', async () => {
+    const run = await openCall('robbed', 'call-robbed')
+    const own = recordOf('robbed', run, 'call-robbed', { service_modelled_us: 55 })
+    const forged = { ...own, agent: 'agent-west', service_modelled_us: 0 }
+    const honest = recordOf('call-honest', 'call-honest', 'call-honest', { agent: 'agent-west' })
+    const rob = () => send([forged, honest], TOKEN_WEST, 'agent-west')
+    expect((await rob()).body.acknowledged).toEqual(['lease-call-honest'])
+    expect((await send([own])).body.acknowledged).toEqual(['lease-call-robbed'])
+    expect((await rob()).body.acknowledged).toEqual(['lease-call-honest'])
+    const actor = programActor(env, 'tenant-a', 'robbed')
+    expect(await actor.describe(Date.now())).toMatchObject({ service_us: 55 })
+    await actor.end(Date.now())
+    expect((await rob()).body.acknowledged).toEqual(['lease-call-honest'])
+    expect(await archivedProgram(env.DB, 'tenant-a', 'robbed')).toMatchObject({ service_us: 55 })
   })
 
   it('takes none without an agent’s token', async () => {

@@ -1,0 +1,82 @@
+/**
+ * The runs that one ProgramActor has in memory: the running one, if any, and ended ones that D1 does not have. It keeps
+ * true that at most one of them is running and that every change is told, so that a flush follows it; storage, alarms and
+ * other objects are the actor's.
+ */
+import { ProgramEntry, type ProgramOpening, type Settlement } from '../core/program-entry.ts'
+import type { ProgramRows } from '../core/program-state.ts'
+import type { CallRecord } from '../protocol/index.ts'
+
+/** `revision` grows with every change, so that what changed during a wait is noticed after it. */
+export interface Run {
+  entry: ProgramEntry
+  revision: number
+}
+
+export class RunTable {
+  /** In order of opening. */
+  readonly #runs = new Map<string, Run>()
+  readonly #onChange: () => void
+
+  constructor(onChange: () => void) {
+    this.#onChange = onChange
+  }
+
+  /** As stored; nothing of it counts as changed. */
+  restore(stored: readonly ProgramRows[]): void {
+    for (const rows of stored.toSorted((a, b) => a.program.started_at_ms - b.program.started_at_ms)) {
+      this.#runs.set(rows.program.run, { entry: ProgramEntry.restore(rows), revision: 0 })
+    }
+  }
+
+  get size(): number {
+    return this.#runs.size
+  }
+
+  get all(): Run[] {
+    return [...this.#runs.values()]
+  }
+
+  get(run: string): Run | undefined {
+    return this.#runs.get(run)
+  }
+
+  /** The run that has not ended, whether or not it has gone stale. */
+  get running(): Run | null {
+    return this.all.find(({ entry }) => entry.state === 'running') ?? null
+  }
+
+  get last(): Run | null {
+    return this.all.at(-1) ?? null
+  }
+
+  open(opening: ProgramOpening): Run {
+    const run: Run = { entry: ProgramEntry.open(opening), revision: 0 }
+    this.#runs.set(opening.run, run)
+    this.changed(run)
+    return run
+  }
+
+  forget(run: string): void {
+    this.#runs.delete(run)
+  }
+
+  changed(run: Run): void {
+    run.revision += 1
+    this.#onChange()
+  }
+
+  /** `absent`: no run of the record's name is here. */
+  settle(record: CallRecord, now_ms: number): Settlement | 'absent' {
+    const run = this.#runs.get(record.run)
+    if (run === undefined) return 'absent'
+    const settlement = run.entry.settle(record, now_ms)
+    if (settlement === 'applied') this.changed(run)
+    return settlement
+  }
+
+  /** Whether any run has the record of this lease, under whatever run it came. */
+  hasSettled(lease: string): boolean {
+    return this.all.some(({ entry }) => entry.hasSettled(lease))
+  }
+}
