@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ENGINES_PER_AGENT_MAX, Id } from '../../src/protocol/index.ts'
+import { POLICY_NAMES, type PolicyName } from '../engine/policies/index.ts'
 import { messageOf } from './events.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
@@ -26,7 +27,7 @@ Runs engines on this host and serves the calls that the control plane sends here
   --model-id ID        model that the engines serve (default ${MODEL_DEFAULT.embedded}, emulated: ${MODEL_DEFAULT.emulated})
   --model-path FILE    GGUF file (required for embedded)
   --profile NAME       latency profile (emulated only)
-  --policy NAME        order of waiting calls: plas or fcfs (default plas)
+  --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
   --seats N            calls that can be in one step
   --slots N            calls whose KV cache can be resident
   --context-tokens N   longest prompt and answer together
@@ -71,7 +72,7 @@ export interface CliOptions {
   engine: 'embedded' | 'emulated'
   engines: number
   model_id: string
-  policy: 'plas' | 'fcfs'
+  policy: PolicyName
   /** Only those that were given: the front has the defaults. */
   front: {
     model_path?: string
@@ -132,7 +133,7 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
     engine,
     engines: whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX),
     model_id: idOf('--model-id', values['model-id'] ?? MODEL_DEFAULT[engine]),
-    policy: choice('--policy', values.policy, ['plas', 'fcfs'] as const),
+    policy: choice('--policy', values.policy, POLICY_NAMES),
     front: frontOptions(values, engine),
     data_dir: values['data-dir'] ?? join('.switchyard', 'agents', encodeURIComponent(id)),
     drain_limit_ms: whole('--drain-limit-s', values['drain-limit-s'], 0, 24 * 3600) * 1000,

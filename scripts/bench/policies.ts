@@ -22,7 +22,7 @@ const HELP = `Program token latency under each policy, on the real model, in ove
 
   --policies fcfs,mlfq,plas,atlas   what to compare; fcfs is the base of the ratios
   --seeds 3                         workloads; each policy plays each
-  --programs 48                     per workload
+  --programs 40                     per workload
   --load 1.35                       arrival rate as a multiple of what the engine can serve, measured first
   --service wall                    the reading that orders calls: wall (as the paper) or modelled
   --threads 1                       of llama.cpp
@@ -50,7 +50,7 @@ const { values } = parseArgs({
   options: {
     policies: { type: 'string', default: 'fcfs,mlfq,plas,atlas' },
     seeds: { type: 'string', default: '3' },
-    programs: { type: 'string', default: '48' },
+    programs: { type: 'string', default: '40' },
     load: { type: 'string', default: '1.35' },
     service: { type: 'string', default: 'wall' },
     threads: { type: 'string', default: '1' },

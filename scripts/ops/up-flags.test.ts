@@ -49,7 +49,7 @@ test('each wrong value is refused with the flag and what would be right', () => 
   expect(reasonOf('--port', '65536')).toContain('--port must be')
   expect(reasonOf('--region-rtt-ms', '-1')).toContain('--region-rtt-ms')
   expect(reasonOf('--engine', 'vllm')).toBe('--engine must be embedded or emulated, not "vllm"')
-  expect(reasonOf('--policy', 'sjf')).toBe('--policy must be plas or fcfs, not "sjf"')
+  expect(reasonOf('--policy', 'sjf')).toBe('--policy must be one of fcfs, mlfq, rr, plas, atlas, not "sjf"')
   expect(reasonOf('--regions', 'us-east,,eu')).toContain('--regions must be names')
   expect(reasonOf('--regions', 'US')).toContain('not "US"')
   expect(reasonOf('--regions', 'a,b,a')).toBe('--regions names a twice')

