@@ -142,6 +142,18 @@ describeWithModel('the embedded front on the real model', () => {
     expect(['weather', 'time']).toContain(toolDeltas(either)[0]?.function.name)
   })
 
+  test('with fewer slots than calls, greedy answers are those of calls alone, and service still adds up', async () => {
+    const prompts = ['Count to ten.', 'Name a fruit.', 'Say hello.', 'Name a river.', 'What is a rail?'].map(user)
+    const body = { max_tokens: 24 }
+    const alone: string[] = []
+    for (const messages of prompts) alone.push((await ask({ ...body, messages })).text)
+    rows.length = 0
+    const together = await Promise.all(prompts.map((messages) => ask({ ...body, messages })))
+    expect(together.map(({ text }) => text)).toEqual(alone)
+    const charged = together.reduce((sum, { end }) => sum + (end?.measurement.service_wall_us ?? 0), 0)
+    expect(rows.reduce((sum, row) => sum + row.wall_us, 0)).toBe(charged)
+  })
+
   test('choices of one call differ, and what they cost is in the ledger under one lease', async () => {
     rows.length = 0
     const sink = await ask({ messages: user('Name an animal.'), n: 3, temperature: 1, seed: 3, max_tokens: 12 })

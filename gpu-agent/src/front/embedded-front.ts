@@ -6,6 +6,7 @@ import { EngineDriver } from '../../engine/driver.ts'
 import { LlamaBackend } from '../../engine/llama/llama-backend.ts'
 import { type LlamaRuntime, loadLlamaRuntime } from '../../engine/llama/llama-runtime.ts'
 import { LlamaTextModel } from '../../engine/llama/llama-text-model.ts'
+import { memoryOf } from '../../engine/memory-of.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EMBEDDED_DEFAULTS, type FrontOptions } from './front-options.ts'
 import { LocalFront } from './local-front.ts'
@@ -44,7 +45,7 @@ export async function startEmbeddedFront(
         spare = null
         return new EngineDriver({
           epoch,
-          scheduler: schedulerOf(epoch, sizes, options),
+          scheduler: schedulerOf(epoch, sizes, options, memory(backend)),
           backend,
           clock: monotonicUs,
           ...hooks,
@@ -53,6 +54,11 @@ export async function startEmbeddedFront(
     },
     events,
   )
+}
+
+/** Images hold as much as all slots: the backend looked for a place with that much room. */
+function memory(backend: LlamaBackend): ReturnType<typeof memoryOf> {
+  return memoryOf(backend, backend.prefill_tokens_per_s, backend.slots * backend.slot_tokens_max)
 }
 
 function createBackend({ model }: LlamaRuntime, options: FrontOptions): Promise<LlamaBackend> {

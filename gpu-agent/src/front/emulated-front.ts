@@ -2,6 +2,7 @@
 import { EngineDriver } from '../../engine/driver.ts'
 import { EmulatedBackend } from '../../engine/emulated-backend.ts'
 import { emulatedContentHash } from '../../engine/emulated-tokens.ts'
+import { memoryOf } from '../../engine/memory-of.ts'
 import { type LatencyProfile, PROFILE_NAMES, PROFILES } from '../../engine/profiles/index.ts'
 import type { EngineCall } from '../../engine/types.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
@@ -41,14 +42,13 @@ export function startEmulatedFront(
       system_fingerprint: `switchyard-emulated-${profile.name}`,
       ordering: options.ordering ?? 'modelled',
       report,
-      startEngine: async (epoch, hooks) =>
-        new EngineDriver({
-          epoch,
-          scheduler: schedulerOf(epoch, profile, options),
-          backend: new EmulatedBackend({ profile, clock: monotonicUs, output_tokens: answerTokens }),
-          clock: monotonicUs,
-          ...hooks,
-        }),
+      startEngine: async (epoch, hooks) => {
+        const backend = new EmulatedBackend({ profile, clock: monotonicUs, output_tokens: answerTokens })
+        // Images hold as much as the engine's memory: a host has more than its GPU.
+        const memory = memoryOf(backend, description.prefill_tokens_per_s, description.kv_capacity_tokens)
+        const scheduler = schedulerOf(epoch, profile, options, memory)
+        return new EngineDriver({ epoch, scheduler, backend, clock: monotonicUs, ...hooks })
+      },
     },
     events,
   )

@@ -20,7 +20,7 @@ export function engineCall(
   const { grammar } = translation.output
   if (grammar !== null && !text.readsGrammar(grammar)) {
     const asked = translation.output.format.kind === 'json' ? 'response_format' : 'tools'
-    return invalid(asked, 'its schema refers to itself without an end')
+    return invalid(asked, 'its schema refers to itself without an end, or nests lists that are too long')
   }
   const encoding = encode(translation, text, recall)
   if (!encoding.ok) return { ok: false, error: encodingError(encoding, param, dialect, translation, text) }

@@ -2,7 +2,7 @@
 import { TenantShares } from '../../../src/core/tenant-shares.ts'
 import { createPolicy } from '../../engine/policies/index.ts'
 import { Scheduler } from '../../engine/scheduler.ts'
-import { schedulerConfig } from '../../engine/scheduler-config.ts'
+import { type SchedulerConfig, schedulerConfig } from '../../engine/scheduler-config.ts'
 import type { FrontOptions } from './front-options.ts'
 
 export interface EngineSizes {
@@ -15,15 +15,17 @@ export interface EngineSizes {
   prefill_chunk_tokens: number
 }
 
-/** Throws RangeError for sizes that no step can satisfy. */
+/** `memory`: what the backend does with KV beyond keeping it. Throws RangeError for sizes that no step can satisfy. */
 export function schedulerOf(
   epoch: string,
   sizes: EngineSizes,
   { policy, ordering = 'modelled' }: FrontOptions,
+  memory: Partial<Pick<SchedulerConfig, 'swap' | 'copies_prefixes'>> = {},
 ): Scheduler {
   const config = schedulerConfig({
     epoch,
     ...sizes,
+    ...memory,
     policy: createPolicy({ name: policy }, ordering),
     shares: new TenantShares(),
     ordering,

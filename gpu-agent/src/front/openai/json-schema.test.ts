@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { schemaGrammar } from './json-schema.ts'
-import { AMBIGUITY_MAX, ENUM_VALUES_MAX, REPETITION_MAX, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX } from './schema-limits.ts'
+import {
+  AMBIGUITY_MAX,
+  ENUM_VALUES_MAX,
+  REPETITION_MAX,
+  REPETITIONS_MAX,
+  SCHEMA_DEPTH_MAX,
+  SCHEMA_NODES_MAX,
+} from './schema-limits.ts'
 
 const string = { type: 'string' }
 
@@ -49,6 +56,14 @@ describe('JSON schemas', () => {
     })
     expect(taken(wide(SCHEMA_NODES_MAX - 1))).toBe(true)
     expect(taken(wide(SCHEMA_NODES_MAX))).toBe(false)
+    const strings = (count: number) => ({
+      type: 'array',
+      items: { anyOf: Array.from({ length: count }, () => ({ ...string, maxLength: REPETITION_MAX })) },
+    })
+    expect(taken(strings(REPETITIONS_MAX / REPETITION_MAX))).toBe(true)
+    expect(param(strings(REPETITIONS_MAX / REPETITION_MAX + 1))).toBe(
+      `s.items.anyOf[${REPETITIONS_MAX / REPETITION_MAX}]`,
+    )
     expect(param({ ...string, description: 'x'.repeat(64 * 1024) })).toBe('s')
   })
 

@@ -15,6 +15,7 @@ import {
   AMBIGUITY_MAX,
   ENUM_VALUES_MAX,
   REPETITION_MAX,
+  REPETITIONS_MAX,
   SCHEMA_BYTES_MAX,
   SCHEMA_DEPTH_MAX,
   SCHEMA_NODES_MAX,
@@ -88,6 +89,7 @@ class SchemaWriter {
   /** Definitions that were met; `readings` is null while one is being written. */
   readonly #definitions = new Map<string, { rule: string; readings: number | null; recursive: boolean }>()
   #nodes = 0
+  #repetitions = 0
 
   constructor(gbnf: Gbnf, schema: unknown, path: Path) {
     this.#gbnf = gbnf
@@ -193,12 +195,14 @@ class SchemaWriter {
 
   #string(schema: Json, path: Path): string {
     if (schema.minLength === undefined && schema.maxLength === undefined) return 'string'
+    this.#repeat(schema.maxLength ?? schema.minLength, path)
     return `"\\"" char${repetition(schema, 'minLength', 'maxLength', path)} "\\""`
   }
 
   #array(schema: Json, path: Path, depth: number): Part {
     const items = this.#part(schema.items ?? true, [...path, 'items'], depth + 1)
     const { minItems, maxItems } = schema
+    this.#repeat(maxItems ?? minItems, path)
     const more = repetition(schema, 'minItems', 'maxItems', path, 1)
     const filled = maxItems === 0 ? '' : `${items.body} ("," space ${items.body})${more}`
     const body = `"[" ${(minItems ?? 0) === 0 && filled !== '' ? `(${filled})?` : filled} "]"`
@@ -239,6 +243,12 @@ class SchemaWriter {
       rest = this.#gbnf.rule(optional[index] ? `("," space ${pair})? ${rest}` : `"," space ${pair} ${rest}`)
     }
     return begin
+  }
+
+  #repeat(times: unknown, path: Path): void {
+    this.#repetitions += typeof times === 'number' ? times : 0
+    if (this.#repetitions <= REPETITIONS_MAX) return
+    throw new SchemaError(path, `lengths in a schema add up to at most ${REPETITIONS_MAX}`)
   }
 
   #bounded(part: Part, path: Path): Part {
