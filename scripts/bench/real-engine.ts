@@ -3,6 +3,7 @@
 import { EngineDriver } from '../../gpu-agent/engine/driver.ts'
 import { LlamaBackend } from '../../gpu-agent/engine/llama/llama-backend.ts'
 import type { LlamaRuntime } from '../../gpu-agent/engine/llama/llama-runtime.ts'
+import { memoryOf } from '../../gpu-agent/engine/memory-of.ts'
 import { createPolicy, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
 import { schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
@@ -41,6 +42,7 @@ export async function startRealEngine(options: RealEngineOptions): Promise<Engin
     max_step_tokens: STEP_TOKENS_MAX,
     prefill_chunk_tokens: CHUNK_TOKENS,
     ordering: options.reading,
+    ...memoryOf(llama, llama.prefill_tokens_per_s, SLOTS * llama.slot_tokens_max),
   })
   return new EngineDriver({
     epoch: 'bench',
