@@ -122,10 +122,14 @@ describe('chat completions', () => {
   it('refuses a field that the engine cannot honour and names it', async () => {
     const messages = [{ role: 'user' as const, content: 'Hi' }]
     const bodies: [string, object][] = [
-      ['tools', { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }],
-      ['response_format', { response_format: { type: 'json_object' } }],
-      ['n', { n: 2 }],
-      ['logprobs', { logprobs: true }],
+      ['logit_bias', { logit_bias: { '50': 10 } }],
+      ['modalities', { modalities: ['audio'] }],
+      ['store', { store: true }],
+      ['n', { n: 1000 }],
+      [
+        'messages[1].content',
+        { messages: [...messages, { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:,' } }] }] },
+      ],
       ['frequency_penalty', { frequency_penalty: 0.5 }],
     ]
     for (const [param, extra] of bodies) {
