@@ -42,7 +42,8 @@ export const STREAM_TIMES: StreamTimes = {
 export function answerRefusal(response: ServerResponse, refusal: Refusal): void {
   const body = JSON.stringify(refusal.error)
   const headers: Record<string, string> = { 'content-type': 'application/json', 'cache-control': 'no-store' }
-  if (refusal.http_status === 503) headers['retry-after'] = String(RETRY_AFTER_S)
+  const { retry_after_s = refusal.http_status === 503 ? RETRY_AFTER_S : null } = refusal.error
+  if (retry_after_s !== null) headers['retry-after'] = String(retry_after_s)
   response.writeHead(refusal.http_status, headers).end(body)
 }
 

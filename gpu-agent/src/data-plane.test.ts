@@ -116,7 +116,7 @@ test('an engine that is down and an agent that holds as many calls as it can ref
   const { front, post } = await startAgent({ tuning: { data_plane: { open_calls_max: 1 } } })
   const [response] = await Promise.all([post(), front.next().then((call) => call.accept())])
   expect(response.status).toBe(200)
-  expect(await refusalOf(await post())).toEqual([503, 'engine_full'])
+  expect(await refusalOf(await post())).toEqual([429, 'engine_full'])
   front.state = 'down'
   expect(await refusalOf(await post())).toEqual([503, 'engine_down'])
 })

@@ -38,7 +38,20 @@ export const REFUSALS = {
   epoch_gone: refusal(409, 503, 'epoch_gone', 'the engine has restarted since the ticket was written', true),
   draining: refusal(503, 503, 'draining', 'the engine takes no further calls', true),
   engine_down: refusal(503, 503, 'engine_down', 'the engine is down', true),
-  engine_full: refusal(503, 503, 'engine_full', 'the agent holds as many calls as it can', true),
+  engine_full: {
+    http_status: 429,
+    error: {
+      error: {
+        message: 'the agent holds as many calls as it can',
+        type: 'rate_limit_error',
+        param: null,
+        code: 'engine_full',
+      },
+      status: 429,
+      retryable: true,
+      retry_after_s: 1,
+    },
+  },
   outbox_full: refusal(503, 503, 'outbox_full', 'the agent cannot keep further records', true),
   not_linked: refusal(503, 503, 'not_linked', 'the agent has not reached its control plane yet', true),
   not_found: refusal(404, 404, 'not_found', 'no such path', false),

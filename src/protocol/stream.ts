@@ -20,6 +20,7 @@ export const COMMENT_ACCEPTED = 'accepted'
 export const COMMENT_QUEUED = 'queued'
 export const DONE = '[DONE]'
 export const EVENT_ERROR = 'error'
+export const RETRY_AFTER_S_MAX = 86_400
 
 export const ErrorBody = z.object({
   message: z.string(),
@@ -35,6 +36,8 @@ export const StreamError = z.object({
   status: z.number().int().min(400).max(599),
   /** Whether another engine may be tried: false for the client's own mistakes. */
   retryable: z.boolean(),
+  /** When the engine expects to have room, if it knows. */
+  retry_after_s: z.number().positive().max(RETRY_AFTER_S_MAX).optional(),
 })
 export type StreamError = z.infer<typeof StreamError>
 

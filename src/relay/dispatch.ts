@@ -73,9 +73,10 @@ async function another(failed: readonly Leased[], { call, admission, deps, times
   })
 }
 
-/** Every engine that could be tried has failed: not the client's fault, and worth trying again. */
+/** Every engine that could be tried has failed, or (429) is full: not the client's fault, and worth trying again. */
 function gaveUp(failure: UpstreamFailure, retry_after_s = RETRY_AFTER_S): Served {
-  return { status: 'failed', failure: { ...failure, status: 503 }, retry_after_s }
+  const status = failure.status === 429 ? 429 : 503
+  return { status: 'failed', failure: { ...failure, status }, retry_after_s: failure.retry_after_s ?? retry_after_s }
 }
 
 async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {

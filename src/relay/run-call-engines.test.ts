@@ -89,6 +89,16 @@ describe('an engine that fails before its first data event', () => {
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'engine_full' }])
   })
 
+  it('engines that are all full give a 429 that says when the last one asked expects room', async () => {
+    const error = { message: 'full', type: 'rate_limit_error', param: null, code: 'engine_full' }
+    const full = (retry_after_s: number) => () =>
+      Response.json({ error, status: 429, retryable: true, retry_after_s }, { status: 429 })
+    const it = world({ engines: { e0: full(3), e1: full(7) } })
+    const { status, code, headers } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', it.deps))
+    expect({ status, code }).toEqual({ status: 429, code: 'engine_full' })
+    expect(headers.get('retry-after')).toBe('7')
+  })
+
   it('the last of the bound may still serve', async () => {
     const bad = Object.fromEntries(
       Array.from({ length: LEASES_PER_CALL_MAX - 1 }, (_, i) => [`e${i}`, failing({ code: 'engine_full' })]),

@@ -6,6 +6,7 @@
  * A living agent is never silent for longer than KEEPALIVE_INTERVAL_MS, so silence is a failure too: a host that loses its
  * power closes no socket.
  */
+import type { z } from 'zod'
 import { type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
 import { concat, FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
 
@@ -24,6 +25,8 @@ export interface UpstreamFailure {
   error: ErrorBody
   /** Whether another engine may be tried. */
   replaceable: boolean
+  /** When the engine expects to have room, if it said so. */
+  retry_after_s: number | null
 }
 
 export type Opened =
@@ -128,7 +131,7 @@ function firstEvent(
 export function errorEvent(data: string): UpstreamFailure {
   const stated = parseStreamError(data)
   if (stated === null) return brokenUpstream('engine_malformed', 'The engine failed without saying why.')
-  return { status: stated.status, error: stated.error, replaceable: stated.retryable }
+  return failureOf(stated)
 }
 
 async function refusalOf(response: Response): Promise<Opened> {
@@ -136,9 +139,13 @@ async function refusalOf(response: Response): Promise<Opened> {
   if (stated === null) {
     return failed(brokenUpstream('engine_malformed', `The engine answered ${response.status} without saying why.`))
   }
-  const ours = OUR_STATUSES.has(response.status)
-  const status = ours && stated.status < 500 ? 502 : stated.status
-  return failed({ status, error: stated.error, replaceable: ours || stated.retryable })
+  const failure = failureOf(stated)
+  if (!OUR_STATUSES.has(response.status)) return failed(failure)
+  return failed({ ...failure, status: stated.status < 500 ? 502 : stated.status, replaceable: true })
+}
+
+function failureOf({ status, error, retryable, retry_after_s }: StatedError): UpstreamFailure {
+  return { status, error, replaceable: retryable, retry_after_s: retry_after_s ?? null }
 }
 
 async function readText(response: Response): Promise<string> {
@@ -160,7 +167,9 @@ const LooseStreamError = StreamError.extend({
   retryable: StreamError.shape.retryable.default(false),
 })
 
-function parseStreamError(json: string): StreamError | null {
+type StatedError = z.infer<typeof LooseStreamError>
+
+function parseStreamError(json: string): StatedError | null {
   try {
     const parsed = LooseStreamError.safeParse(JSON.parse(json))
     return parsed.success ? parsed.data : null
@@ -176,7 +185,8 @@ function failed(failure: UpstreamFailure): { status: 'failed'; failure: Upstream
 
 /** A failure that is the engine's or its host's: another engine may serve the call. */
 function brokenUpstream(code: string, message: string): UpstreamFailure {
-  return { status: 502, error: { message, type: 'server_error', param: null, code }, replaceable: true }
+  const error = { message, type: 'server_error', param: null, code }
+  return { status: 502, error, replaceable: true, retry_after_s: null }
 }
 
 function unreachable(error: unknown): UpstreamFailure {

@@ -123,7 +123,7 @@ async function cancelQuietly(reader: ReadableStreamDefaultReader<Uint8Array>, re
 function failureOf(error: unknown): UpstreamFailure {
   if (error instanceof StatedFault) return errorEvent(error.data)
   const reason = error instanceof Error ? error.message : String(error)
-  return { status: 502, error: engineFailed(reason), replaceable: false }
+  return { status: 502, error: engineFailed(reason), replaceable: false, retry_after_s: null }
 }
 
 function endedWith(failure: UpstreamFailure): Collected {

@@ -213,11 +213,11 @@ describe('ChildFront', () => {
   test('takes CHILD_CALLS_MAX calls and not one more, and none that the channel cannot take', async () => {
     const front = await start()
     current().full = true
-    expect(serve(front).sink.error).toMatchObject({ status: 503, error: { code: 'engine_full' } })
+    expect(serve(front).sink.error).toMatchObject({ status: 429, retry_after_s: 1, error: { code: 'engine_full' } })
     current().full = false
     for (let index = 0; index < CHILD_CALLS_MAX; index++) serve(front)
     expect(front.status().waiting).toBe(CHILD_CALLS_MAX)
-    expect(serve(front).sink.error).toMatchObject({ status: 503, error: { code: 'engine_full' } })
+    expect(serve(front).sink.error).toMatchObject({ status: 429, retry_after_s: 1, error: { code: 'engine_full' } })
   })
 
   test('cancel reaches the child for open calls only', async () => {

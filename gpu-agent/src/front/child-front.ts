@@ -11,7 +11,7 @@ import { ChildCall } from './child-call.ts'
 import { type ChildLink, type ForkChild, forkChild } from './child-link.ts'
 import type { ChildEvent, FrontStatus } from './child-protocol.ts'
 import type { FrontOptions } from './front-options.ts'
-import { engineFailed, unavailable } from './openai/errors.ts'
+import { engineFailed, engineFull, unavailable } from './openai/errors.ts'
 import { monotonicUs } from './scheduler-of.ts'
 
 export const RESTART_PAUSE: BackoffBounds = { min_ms: 200, max_ms: 30_000 }
@@ -20,6 +20,8 @@ export const CHILD_CALLS_MAX = 8192
 /** A step of the embedded engine takes a second at most; loading takes longer, but then no call is open. */
 export const CHILD_SILENCE_MS_MAX = 60_000
 const SILENCE_CHECK_MS = 5_000
+/** What a client is told when this side of the pipe is full; the child's own queue knows better. */
+const FULL_RETRY_AFTER_S = 1
 /** How long a child may take to get ready. Some damaged model files make the loader read for ever. */
 export const START_MS_MAX = 120_000
 /** How long a child may take to stop before it is killed. */
@@ -126,10 +128,10 @@ export class ChildFront implements EngineFront {
     if (this.#draining) return unavailable('draining', 'the engine takes no further calls')
     if (!this.#up || this.#child === null) return unavailable('engine_down', 'the engine is down')
     if (call.claims.epoch !== this.describe().epoch) return unavailable('epoch_gone', 'the engine has restarted')
-    if (this.#calls.size >= CHILD_CALLS_MAX) return unavailable('engine_full', 'the engine holds too many calls')
+    if (this.#calls.size >= CHILD_CALLS_MAX) return engineFull('the engine holds too many calls', FULL_RETRY_AFTER_S)
     if (this.#calls.has(lease)) throw new Error(`lease ${lease} is open`)
     if (!this.#child.offer({ type: 'serve', call })) {
-      return unavailable('engine_full', 'the engine does not keep up with new calls')
+      return engineFull('the engine does not keep up with new calls', FULL_RETRY_AFTER_S)
     }
     if (this.#calls.size === 0) this.#heard_us = this.#clock()
     this.#calls.set(lease, new ChildCall(sink, this.#clock))

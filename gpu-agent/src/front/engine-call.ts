@@ -7,6 +7,9 @@ import { badRequest } from './openai/errors.ts'
 import { CHAT_OUTPUT_TOKENS_DEFAULT, COMPLETION_OUTPUT_TOKENS_DEFAULT, type Translation } from './openai/translate.ts'
 import type { Encoding, Recall, TextModel } from './text-model.ts'
 
+/** A call that has been open on an engine for half an hour has outlived whoever asked: it ends as `deadline_exceeded`. */
+export const CALL_OPEN_US_MAX = 30 * 60 * 1_000_000
+
 export type EngineCallResult = { ok: true; call: EngineCall } | { ok: false; error: StreamError }
 
 export function engineCall(
@@ -48,6 +51,7 @@ export function engineCall(
       cache_salt: claims.cache_salt,
       prompt,
       max_output_tokens,
+      deadline_us: CALL_OPEN_US_MAX,
       sampling: {
         temperature: translation.temperature,
         top_p: translation.top_p,

@@ -17,7 +17,7 @@ import { leaseRows } from './lease-rows.ts'
 import { LocalCall } from './local-call.ts'
 import type { Capabilities } from './openai/capabilities.ts'
 import { ChunkBuilder } from './openai/chunks.ts'
-import { badRequest, unavailable } from './openai/errors.ts'
+import { badRequest, engineFull, unavailable } from './openai/errors.ts'
 import { type Translation, translate } from './openai/translate.ts'
 import { OutputMemory } from './output-memory.ts'
 import type { TextModel } from './text-model.ts'
@@ -244,7 +244,9 @@ export class LocalFront implements EngineFront {
 
 const IDLE = { waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 }
 
-function submitError({ code, message }: Extract<DriverVerdict, { ok: false }>, dialect: Dialect): StreamError {
+function submitError(verdict: Extract<DriverVerdict, { ok: false }>, dialect: Dialect): StreamError {
+  const { code, message } = verdict
+  if (code === 'engine_full') return engineFull(message, verdict.retry_after_s)
   if (code !== 'context_length_exceeded') return unavailable(code, message)
   return badRequest(code, message, dialect === 'chat' ? 'messages' : 'prompt')
 }

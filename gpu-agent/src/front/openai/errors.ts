@@ -1,5 +1,5 @@
 /** Errors of an engine front, in OpenAI's shape. A client's own mistake is never retryable; an engine's state is. */
-import type { StreamError } from '../../../../src/protocol/index.ts'
+import { RETRY_AFTER_S_MAX, type StreamError } from '../../../../src/protocol/index.ts'
 
 /** Paths and messages that a client's body flows into are cut to this, so that an error stays small. */
 const TEXT_CHARS_MAX = 512
@@ -13,6 +13,12 @@ export function unavailable(
   message: string,
 ): StreamError {
   return refusal(503, 'server_error', code, message, null, true)
+}
+
+/** The engine's queue is at its bound; `retry_after_s` by the rate at which it drains. Another engine may have room. */
+export function engineFull(message: string, retry_after_s: number): StreamError {
+  const after_s = Math.min(Math.max(1, Math.ceil(retry_after_s)), RETRY_AFTER_S_MAX)
+  return { ...refusal(429, 'rate_limit_error', 'engine_full', message, null, true), retry_after_s: after_s }
 }
 
 /** The engine died or broke under a call that it had accepted. */
