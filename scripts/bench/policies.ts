@@ -14,7 +14,7 @@ import { play } from './play.ts'
 import { policiesPlot } from './policies-plot.ts'
 import { CONTEXT_TOKENS, SEATS, SLOTS, startRealEngine } from './real-engine.ts'
 import { mean, type Summary, summary } from './statistics.ts'
-import { drawWorkload, outputTokens, type ProgramKind } from './workload.ts'
+import { drawWorkload, outputTokens, type ProgramKind, workUs } from './workload.ts'
 
 const HELP = `Program token latency under each policy, on the real model, in overload.
 
@@ -76,9 +76,8 @@ const runtime = await loadLlamaRuntime(model.path)
 const started = performance.now()
 progress('measuring what the engine can serve')
 const burst = await playOne('fcfs', CAPACITY_SEED, CAPACITY_PROGRAMS, Number.POSITIVE_INFINITY)
-// By seat time, since at the end of a burst seats stand empty.
-const capacity_programs_per_s = (SEATS * CAPACITY_PROGRAMS) / burst.seat_s
-const rate = load * capacity_programs_per_s
+// By seat time, since at the end of a burst seats stand empty; and by work, since programs differ and seeds draw others.
+const seat_s_per_work_s = burst.seat_s / totalWork_s(CAPACITY_SEED, CAPACITY_PROGRAMS)
 
 const runs: Run[] = []
 for (let seed = 1; seed <= seeds; seed += 1) {
@@ -86,7 +85,7 @@ for (let seed = 1; seed <= seeds; seed += 1) {
   for (let i = 0; i < policies.length; i += 1) {
     const policy = policies[(i + seed) % policies.length] as PolicyName
     progress(`${policy}, seed ${seed}: run ${runs.length + 1} of ${seeds * policies.length}`)
-    const played = await playOne(policy, seed, programs, rate)
+    const played = await playOne(policy, seed, programs, load * capacityOf(seed))
     runs.push(runOf(policy, seed, played))
   }
 }
@@ -100,9 +99,12 @@ const figures = {
   threads,
   service: reading,
   programs,
-  output_tokens: drawWorkload(1, programs, rate).reduce((sum, program) => sum + outputTokens(program), 0),
-  capacity_programs_per_s,
-  rate_programs_per_s: rate,
+  workloads: Array.from({ length: seeds }, (_, index) => ({
+    seed: index + 1,
+    output_tokens: drawWorkload(index + 1, programs, 1).reduce((sum, program) => sum + outputTokens(program), 0),
+    capacity_programs_per_s: capacityOf(index + 1),
+    rate_programs_per_s: load * capacityOf(index + 1),
+  })),
   load,
   duration_s: (performance.now() - started) / 1000,
   runs,
@@ -111,6 +113,16 @@ const figures = {
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`)
 if (values.plot !== undefined) writeFileSync(values.plot, policiesPlot(policies, runs))
 report()
+
+/** Programs of this seed's workload that the engine can serve in a second, all seats taken. */
+function capacityOf(seed: number): number {
+  return (SEATS * programs) / (seat_s_per_work_s * totalWork_s(seed, programs))
+}
+
+/** Shapes do not depend on the arrival rate. */
+function totalWork_s(seed: number, count: number): number {
+  return drawWorkload(seed, count, 1).reduce((sum, program) => sum + workUs(program), 0) / 1e6
+}
 
 async function playOne(policy: PolicyName, seed: number, count: number, arrivals: number) {
   const driver = await startRealEngine({

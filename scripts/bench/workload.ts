@@ -5,6 +5,8 @@
  * Sizes are those of agents on a model of 135 M parameters and two cores: a mean program costs about two seconds of it.
  */
 
+import { modelledServiceUs } from '../../src/core/service.ts'
+
 export type ProgramKind = 'short_chat' | 'long_chat' | 'tree'
 
 export interface CallShape {
@@ -46,7 +48,7 @@ export function drawWorkload(seed: number, programs: number, rate: number): Prog
   const random = seededRandom(seed)
   let arrival_s = 0
   return Array.from({ length: programs }, (_, index) => {
-    if (Number.isFinite(rate)) arrival_s += -Math.log(1 - random()) / rate
+    arrival_s += -Math.log(1 - random()) / rate
     const kind = drawKind(random())
     return { id: `${kind}-${index}`, kind, arrival_s, calls: drawCalls(kind, random) }
   })
@@ -54,6 +56,12 @@ export function drawWorkload(seed: number, programs: number, rate: number): Prog
 
 export function outputTokens(program: ProgramShape): number {
   return program.calls.reduce((sum, call) => sum + call.output_tokens, 0)
+}
+
+/** Modelled work of a program when each call's prefix is cached. */
+export function workUs(program: ProgramShape): number {
+  const uncached_prompt_tokens = program.calls.reduce((sum, call) => sum + call.new_prompt_tokens, 0)
+  return modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens: outputTokens(program) })
 }
 
 function drawKind(u: number): ProgramKind {
