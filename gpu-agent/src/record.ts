@@ -31,6 +31,11 @@ export const NOTHING_MEASURED: Measurement = {
   duration_us: 0,
 }
 
+/** What of a measurement goes into the record: KV that was swapped concerns the engine alone. */
+function recorded({ swapped_out_tokens: _out, swapped_in_tokens: _in, ...measurement }: Measurement) {
+  return measurement
+}
+
 /** The end of a call that never ran: it was refused, or its client left before it was queued. */
 export function endWithoutService(outcome: 'cancelled' | 'failed', error: StreamError): CallEnd {
   return { outcome, finish_reason: null, error, measurement: NOTHING_MEASURED, last_chunks: [] }
@@ -44,7 +49,7 @@ export function recordOf(claims: TicketClaims, end: CallEnd, ended_at_ms: number
     outcome: end.outcome,
     finish_reason: end.finish_reason,
     error_code: error_code?.slice(0, ERROR_CODE_CHARS_MAX) ?? null,
-    ...end.measurement,
+    ...recorded(end.measurement),
     ended_at_ms,
   }
 }
@@ -65,7 +70,7 @@ export function recordOfLostCall(
     outcome: 'failed',
     finish_reason: null,
     error_code: AGENT_RESTARTED,
-    ...NOTHING_MEASURED,
+    ...recorded(NOTHING_MEASURED),
     prompt_tokens: prompt_tokens ?? 0,
     output_tokens: sums.sampled_tokens,
     service_wall_us: sums.wall_us,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { BODY_BYTES_MAX } from '../protocol/index.ts'
-import { NESTING_MAX, readBody } from './body.ts'
+import { DROPPED_BYTES_MAX, NESTING_MAX, readBody } from './body.ts'
 
 const post = (body: BodyInit, headers: Record<string, string> = {}): Request =>
   new Request('http://x/', { method: 'POST', body, headers })
@@ -37,6 +37,24 @@ describe('readBody', () => {
   it('refuses a body over the bound that does not say its length', async () => {
     expect(await readBody(streamed(BODY_BYTES_MAX + 1))).toMatchObject({ http_status: 413 })
     expect(await readBody(streamed(BODY_BYTES_MAX))).toMatchObject({ http_status: 400 })
+  })
+
+  it('drops what is over the bound so that the client gets its answer, and cuts off who never ends', async () => {
+    let pulled_bytes = 0
+    let cancelled = false
+    const endless = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        pulled_bytes += 65_536
+        controller.enqueue(new Uint8Array(65_536))
+      },
+      cancel: () => {
+        cancelled = true
+      },
+    })
+    expect(await readBody(post(endless), 1024)).toMatchObject({ http_status: 413 })
+    expect(cancelled).toBe(true)
+    expect(pulled_bytes).toBeGreaterThan(DROPPED_BYTES_MAX)
+    expect(pulled_bytes).toBeLessThan(DROPPED_BYTES_MAX + 4 * 65_536)
   })
 
   it('refuses what is packed, whose size nobody knows', async () => {

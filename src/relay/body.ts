@@ -1,9 +1,16 @@
-/** Reads a client's JSON body under a bound: what is over it is refused as soon as that is known, and never held. */
+/**
+ * Reads a client's JSON body under a bound. What is over it is refused and never held, yet read for a while and dropped:
+ * most clients write their whole body before they look for an answer, and one whose connection closes meanwhile sees a
+ * broken pipe in place of the 413.
+ */
 import type { ApiErrorFields } from '../api/errors.ts'
 import { BODY_BYTES_MAX } from '../protocol/index.ts'
 
 /** Levels of arrays and objects. Parsers take any depth; what copies or writes a value again recurses and dies of it. */
 export const NESTING_MAX = 128
+
+/** Bytes over the bound that are read and dropped. */
+export const DROPPED_BYTES_MAX = 16 * 1024 * 1024
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -20,7 +27,8 @@ export async function readBody(request: Request, bytes_max: number = BODY_BYTES_
   if (request.body === null) return malformed('The request has no body; it must be a JSON object.')
   const coding = request.headers.get('content-encoding')?.trim().toLowerCase() ?? ''
   if (coding !== '' && coding !== 'identity') return encoded()
-  if (Number(request.headers.get('content-length') ?? 0) > bytes_max) return tooLarge(bytes_max)
+  const stated_bytes = Number(request.headers.get('content-length') ?? 0)
+  if (stated_bytes > bytes_max + DROPPED_BYTES_MAX) return tooLarge(bytes_max)
   const parts = await readParts(request.body, bytes_max)
   if (parts === 'too_large') return tooLarge(bytes_max)
   if (parts === 'broken') return malformed('The body ended before it was whole.')
@@ -38,13 +46,14 @@ async function readParts(
   try {
     for (;;) {
       const { done, value } = await reader.read()
-      if (done) return parts
+      if (done) return total > bytes_max ? 'too_large' : parts
       total += value.length
-      if (total > bytes_max) {
+      if (total > bytes_max + DROPPED_BYTES_MAX) {
         await reader.cancel()
         return 'too_large'
       }
-      parts.push(value)
+      if (total <= bytes_max) parts.push(value)
+      else parts.length = 0
     }
   } catch {
     // A request's body fails for no other reason than its client.
