@@ -54,8 +54,14 @@ module.exports = {
     rule(
       'product-not-on-scripts',
       { path: '^(src|gpu-agent)/' },
-      { path: '^(scripts|test)/' },
-      'scripts and tests use the product',
+      { path: '^(scripts|simulator|test)/' },
+      'scripts, tests and the simulator use the product',
+    ),
+    rule(
+      'simulator-plays-core-and-engine',
+      { path: '^simulator/' },
+      { path: '^(src/(?!core/|protocol/)|gpu-agent/src/)' },
+      'the simulator has core and the engine, not the control plane or the daemon',
     ),
   ],
   options: {

@@ -18,6 +18,7 @@ export default defineConfig({
             'src/protocol/**/*.test.ts',
             'gpu-agent/**/*.test.ts',
             'scripts/**/*.test.ts',
+            'simulator/**/*.test.ts',
           ],
           exclude: ['**/node_modules/**'],
         },

@@ -17,7 +17,7 @@ const CHECKS: Check[] = [
   { name: 'dead code, dependencies', command: ['knip'] },
   {
     name: 'import directions',
-    command: ['depcruise', '--config', 'dependency-rules.cjs', 'src', 'gpu-agent', 'scripts', 'test'],
+    command: ['depcruise', '--config', 'dependency-rules.cjs', 'src', 'gpu-agent', 'scripts', 'simulator', 'test'],
   },
   { name: 'migrations match schemas', command: ['node', 'scripts/db-generate.ts', '--check'] },
 ]

@@ -1,0 +1,4 @@
+/** What is played: programs drawn from a workload's profile, or read from a trace. */
+export { drawWorkload, WORKLOAD_NAMES, type WorkloadName } from './draw.ts'
+export { type AppHead, appHead, type WorkloadCall, type WorkloadProgram } from './program.ts'
+export { readTrace, TraceError } from './read-trace.ts'
