@@ -35,3 +35,14 @@ export function chargeStep(
     sampled_tokens,
   }
 }
+
+/** Charges `call` for `steps` steps of decoding that lasted `wall_us` together, and gave a token each. Returns the modelled charge. */
+export function chargeDecodes(call: CallState, steps: number, wall_us: number, rates: ServiceRates): number {
+  const modelled_us = modelledServiceUs(
+    { uncached_prompt_tokens: 0, cached_prompt_tokens: 0, output_tokens: steps },
+    rates,
+  )
+  call.service_wall_us += wall_us
+  call.service_modelled_us += modelled_us
+  return modelled_us
+}

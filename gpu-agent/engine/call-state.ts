@@ -19,7 +19,7 @@ export class CallState implements HeapNode, KvClaimant {
   readonly call: EngineCall
   readonly arrived_us: number
   readonly tenant: TenantQueue
-  readonly prompt: readonly number[]
+  readonly prompt: ArrayLike<number>
   readonly output: number[] = []
   readonly cache_salt: string
   readonly program: string

@@ -21,14 +21,13 @@ export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number 
   }
   let swap_us = 0
   for (const operation of plan.operations) swap_us += swapUs(profile, operation)
+  return stepSizeUs(profile, plan.work.length, kv_tokens, prefill_tokens) + Math.round(swap_us)
+}
+
+/** Duration of a step without operations: so many calls, KV tokens read, and prompt tokens computed. */
+export function stepSizeUs(profile: LatencyProfile, calls: number, kv_tokens: number, prefill_tokens: number): number {
   const kv_us = Math.round((kv_tokens * profile.per_kv_token_ns) / 1000)
-  return (
-    profile.base_us +
-    plan.work.length * profile.per_sequence_us +
-    kv_us +
-    prefill_tokens * profile.per_prefill_token_us +
-    Math.round(swap_us)
-  )
+  return profile.base_us + calls * profile.per_sequence_us + kv_us + prefill_tokens * profile.per_prefill_token_us
 }
 
 /** What is copied within the device, or forgotten, takes no time beside a step. */
@@ -83,6 +82,13 @@ export class EmulatedModel {
       sampled.set(lease, { token: emulatedToken(call.content_hash, to), end: to >= call.end_position })
     }
     return { sampled }
+  }
+
+  /** What the call says at `position`; stretches ask for it instead of a step. */
+  token(lease: string, position: number): number {
+    const call = this.#calls.get(lease)
+    invariant(call !== undefined, 'a call is admitted before its first step')
+    return emulatedToken(call.content_hash, position)
   }
 
   evaluatedTokens(): number {

@@ -10,9 +10,9 @@ const FNV_OFFSET = 0x811c9dc5
 const FNV_PRIME = 0x01000193
 
 /** The content that a call's tokens depend on: its prompt and, where it samples, its seed. */
-export function emulatedContentHash(prompt: readonly number[], seed: number): number {
+export function emulatedContentHash(prompt: ArrayLike<number>, seed: number): number {
   let hash = FNV_OFFSET ^ seed
-  for (const token of prompt) hash = Math.imul(hash ^ token, FNV_PRIME)
+  for (let index = 0; index < prompt.length; index++) hash = Math.imul(hash ^ (prompt[index] as number), FNV_PRIME)
   return hash >>> 0
 }
 

@@ -42,6 +42,13 @@ export class Placement {
     this.#queued_tokens += call.queued_tokens
   }
 
+  /** A stretch of `steps` decodes was taken, whose last tokens `known_tokens` counts already: blocks as for its last step. */
+  decoded(call: CallState, steps: number): void {
+    const slot = call.slot as Slot<CallState>
+    invariant(this.#kv.grow(slot, this.#kv.blocksFor(call.known_tokens - 1)), 'a stretch grows into free blocks')
+    this.computed(call, call.computed_tokens + steps)
+  }
+
   /** The call ends; what it computed stays as a prefix, unless it was swapped out. */
   close(call: CallState): void {
     this.#queued_tokens -= call.queued_tokens

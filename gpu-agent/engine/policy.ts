@@ -27,6 +27,11 @@ export interface Policy<P extends Place = Place> {
    */
   charge(place: P, wall_us: number, charge_us: number, now_us: number): boolean
   /**
+   * How much more the call may be charged until `charge` answers true, if anything but charges leaves it alone. Several
+   * charges that stay below it may come as one, of their sums. Absent: unknown, every step is charged by itself.
+   */
+  chargeLeftUs?(place: P): number
+  /**
    * When the call must be offered to `due` if it is not in a step until then; Infinity for never. Charges may only
    * move it later, unless `charge` returned true.
    */

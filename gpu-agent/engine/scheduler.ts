@@ -21,6 +21,7 @@ import type { SchedulerConfig } from './scheduler-config.ts'
 import type { CommitResult, EndedCall, SchedulerStatus } from './scheduler-results.ts'
 import { Seating } from './seating.ts'
 import { assignStepTokens } from './step-tokens.ts'
+import { chargeTenants, SINGLE_STEP, type Stretch, stretchOf, type TokenAt, takeDecodes } from './stretch.ts'
 import type { TenantQueue } from './tenant-queue.ts'
 import type { EndReason, EngineCall, FailureCode, StepOutcome, StepPlan, StepWork } from './types.ts'
 
@@ -139,6 +140,55 @@ export class Scheduler {
     flight.length = 0
     this.#endOverdue(ended_us, result.ended)
     return result
+  }
+
+  /** How far the step just planned goes on unchanged. */
+  stretch(): Stretch {
+    const flight = this.#flight
+    if (this.#plan === null || this.#seating.seated_calls !== flight.length) return SINGLE_STEP
+    const due_us = this.#due.peek()?.due_us ?? Number.POSITIVE_INFINITY
+    const deadline_us = this.#deadlines.peek()?.due_us ?? Number.POSITIVE_INFINITY
+    const until_us = Math.min(this.#seating.steady_until_us, due_us, deadline_us)
+    return stretchOf(this.#plan, flight, this.#kv, this.config.policy, until_us)
+  }
+
+  /**
+   * Instead of `commit`: the step under way and those after it, one after another, as far as `stretch` allowed. `token` is
+   * what a call says at a position. Tokens and ledger are left out: nobody reads a stream on a virtual clock.
+   */
+  commitStretch(plan: StepPlan, token: TokenAt, started_us: number, ends_us: readonly number[]): EndedCall[] {
+    invariant(plan === this.#plan && ends_us.length > 0, 'the plan under way is committed')
+    const { shares, policy, ordering, rates } = this.config
+    const ended_us = ends_us[ends_us.length - 1] as number
+    const steps = ends_us.length
+    this.#advance(ended_us)
+    this.#plan = null
+    this.#step += steps - 1
+    this.#seating.skip(steps - 1)
+    const flight = this.#flight
+    chargeTenants(flight, shares, ordering === 'wall' ? null : rates, started_us, ends_us)
+    const ended: EndedCall[] = []
+    for (let index = 0; index < flight.length; index++) {
+      const call = flight[index] as CallState
+      call.placed_step = this.#step - 1
+      const modelled_us = takeDecodes(call, plan.work[index] as StepWork, token, steps, ended_us - started_us, rates)
+      this.#placement.decoded(call, steps)
+      const charge_us = ordering === 'wall' ? ended_us - started_us : modelled_us
+      if (call.output.length === call.call.max_output_tokens) ended.push(this.#end(call, 'length', ended_us))
+      else if (policy.charge(call.place, ended_us - started_us, charge_us, ended_us)) this.#move(call)
+    }
+    flight.length = 0
+    this.#endOverdue(ended_us, ended)
+    return ended
+  }
+
+  /** Decisions taken, and whether the step that comes `steps` after the planned one takes one. */
+  get decisions(): number {
+    return this.#seating.decisions
+  }
+
+  decidesIn(steps: number): boolean {
+    return this.#seating.decidesIn(steps)
   }
 
   status(): SchedulerStatus {

@@ -40,6 +40,7 @@ export class Seating {
 
   /** Steps planned since seats were last decided. */
   #decided_steps = 0
+  #decisions = 0
   /** Seats are being kept for programs, so that time alone may change who sits. */
   #holding = false
 
@@ -88,6 +89,33 @@ export class Seating {
     this.#order_changed = true
   }
 
+  /** Steps after the decided one that keep its seats unless a call comes, goes or moves: none, or all until this time. */
+  get steady_until_us(): number {
+    const changing = this.#demand_changed || this.#order_changed || this.#holding
+    return changing ? Number.NEGATIVE_INFINITY : this.#quotas_until_us
+  }
+
+  get seated_calls(): number {
+    return this.#order.length
+  }
+
+  /** Decisions so far. */
+  get decisions(): number {
+    return this.#decisions
+  }
+
+  /** Whether the step that comes `steps` after this one begins with a decision. */
+  decidesIn(steps: number): boolean {
+    return (this.#decided_steps - 1 + steps) % this.#config.steps_per_decision === 0
+  }
+
+  /** `steps` more steps were made while seats were steady. */
+  skip(steps: number): void {
+    const done_steps = this.#decided_steps - 1 + steps
+    this.#decisions += Math.floor(done_steps / this.#config.steps_per_decision)
+    this.#decided_steps = (done_steps % this.#config.steps_per_decision) + 1
+  }
+
   /** Seated calls, in the order in which they are served. */
   decide(now_us: number): readonly CallState[] {
     const decided = this.#decided_steps > 0 && this.#decided_steps < this.#config.steps_per_decision
@@ -97,6 +125,7 @@ export class Seating {
       return this.#order
     }
     this.#decided_steps = 1
+    this.#decisions += 1
     const quotas_due = now_us >= this.#quotas_until_us
     if (!quotas_due && !this.#demand_changed && !this.#order_changed && !this.#holding) return this.#order
     if (this.#holding) this.#expireHolds(now_us)

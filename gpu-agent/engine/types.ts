@@ -21,7 +21,8 @@ export interface EngineCall {
   program_wait_us: number
   /** Prefix-cache isolation: KV is reused only between calls of equal salt. */
   cache_salt: string
-  prompt: readonly number[]
+  /** Token ids; a typed array where many calls are open at once. */
+  prompt: ArrayLike<number>
   max_output_tokens: number
   sampling: Sampling
   /** The call ends as failed (`deadline_exceeded`) once it has been open for so long. Absent: never. */

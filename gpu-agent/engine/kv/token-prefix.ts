@@ -1,7 +1,7 @@
 /** Common prefixes of token sequences that are stored as prompt + output, so that no sequence is ever copied to compare it. */
 
 export interface TokenSequence {
-  readonly prompt: readonly number[]
+  readonly prompt: ArrayLike<number>
   readonly output: readonly number[]
 }
 

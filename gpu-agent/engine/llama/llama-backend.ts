@@ -120,7 +120,7 @@ export class LlamaBackend implements Backend {
     if (this.#calls.has(call.lease)) throw new Error(`lease ${call.lease} is admitted already`)
     const { lease, prompt, sampling } = call
     const grammar = sampling.grammar === undefined ? null : grammarState(this.#model, sampling.grammar)
-    this.#calls.set(lease, { tokens: [...prompt], sampling, grammar })
+    this.#calls.set(lease, { tokens: Array.from(prompt), sampling, grammar })
   }
 
   release(lease: string): void {

@@ -31,7 +31,7 @@ export class ExactModel {
   }
 
   admit(call: EngineCall): void {
-    this.#calls.set(call.lease, { call, tokens: [...call.prompt] })
+    this.#calls.set(call.lease, { call, tokens: Array.from(call.prompt) })
     this.#model.admit(call)
   }
 

@@ -62,7 +62,7 @@ class ScriptedBackend implements Backend {
   }
   admit(call: EngineCall): void {
     this.#calls.set(call.lease, call)
-    ScriptedBackend.prompts.push([...call.prompt])
+    ScriptedBackend.prompts.push(Array.from(call.prompt))
   }
   async execute(plan: StepPlan): Promise<StepOutcome> {
     if (ScriptedBackend.breaks) throw new Error('broken')

@@ -12,6 +12,10 @@ export class Fcfs implements Policy {
     return false
   }
 
+  chargeLeftUs(): number {
+    return Number.POSITIVE_INFINITY
+  }
+
   dueUs(): number {
     return Number.POSITIVE_INFINITY
   }

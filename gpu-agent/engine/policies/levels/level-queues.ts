@@ -108,6 +108,10 @@ export class LevelQueues implements Policy<LevelPlace> {
     return true
   }
 
+  chargeLeftUs(place: LevelPlace): number {
+    return place.quantum_left_us
+  }
+
   dueUs(place: LevelPlace): number {
     if (place.rank === 0) return Number.POSITIVE_INFINITY
     const service_us = place.program_service_us + place.window_charge_us

@@ -41,6 +41,10 @@ export class Rr implements Policy<RrPlace> {
     return true
   }
 
+  chargeLeftUs(place: RrPlace): number {
+    return place.quantum_left_us
+  }
+
   dueUs(): number {
     return Number.POSITIVE_INFINITY
   }
