@@ -4,9 +4,9 @@
  */
 import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Env } from '../env.ts'
-import type { Dialect } from '../relay/call.ts'
 import { relayDeps } from '../relay/deps.ts'
-import { ChatRequest, CompletionRequest } from '../relay/dialect-schemas.ts'
+import type { Dialect } from '../relay/dialects/dialect.ts'
+import { DIALECTS, type DialectName } from '../relay/dialects/index.ts'
 import { runCall } from '../relay/run-call.ts'
 import { catalogue, type Model } from '../store/catalogue.ts'
 import { authenticate } from '../store/keys.ts'
@@ -83,14 +83,14 @@ const CallHeaders = z.object({
   'X-App': z.string().optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
 })
 
-function callRoute<B extends z.ZodType, A extends z.ZodType>(path: string, summary: string, body: B, answer: A) {
+function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: string, answer: A) {
   return createRoute({
     method: 'post',
     path,
     tags: [TAG],
     summary,
     security: SECURITY,
-    request: { headers: CallHeaders, body: { required: true, content: json(body) } },
+    request: { headers: CallHeaders, body: { required: true, content: json(request) } },
     responses: {
       200: {
         description: 'The answer, or a stream of chunks where `stream` is true',
@@ -143,12 +143,13 @@ export const openaiRoutes = makeRoutes()
 
 function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
   const app = new OpenAPIHono<{ Bindings: Env }>()
-  const serveCalls = (route: ReturnType<typeof callRoute>, dialect: Dialect): void => {
-    app.openAPIRegistry.registerPath(route)
-    app.post(route.path, (c) => runCall(c.req.raw, dialect, relayDeps(c.env, c.executionCtx)))
+  const serveCalls = (name: DialectName, summary: string, answer: z.ZodType): void => {
+    const dialect = DIALECTS[name]
+    app.openAPIRegistry.registerPath(callRoute(dialect, summary, answer))
+    app.post(dialect.path, (c) => runCall(c.req.raw, name, relayDeps(c.env, c.executionCtx)))
   }
-  serveCalls(callRoute('/v1/chat/completions', 'Chat completion', ChatRequest, ChatCompletion), 'chat')
-  serveCalls(callRoute('/v1/completions', 'Completion', CompletionRequest, Completion), 'completions')
+  serveCalls('chat', 'Chat completion', ChatCompletion)
+  serveCalls('completions', 'Completion', Completion)
 
   app.openAPIRegistry.registerPath(listModels)
   app.get('/v1/models', async (c) => {

@@ -4,6 +4,7 @@ import { Id } from '../protocol/ids.ts'
 import { identify, PARENT_CALLS_CHARS_MAX } from './identity.ts'
 import { PARENTS_MAX } from './program-state.ts'
 import { SESSION_HEADERS } from './session-headers.ts'
+import { AGENT_REQUESTS } from './testing/agent-requests.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const TRACEPARENT = `00-${TRACE}-b7ad6b7169203331-01`
@@ -43,19 +44,14 @@ describe('the program', () => {
 })
 
 describe('threads of coding agents', () => {
-  it.each([
-    ['Claude Code’s main agent', { 'X-Claude-Code-Session-Id': 's' }, 's', null],
-    ['Claude Code’s sub-agent', { 'X-Claude-Code-Session-Id': 's', 'X-Claude-Code-Agent-Id': 'a' }, 's', 'a'],
-    ['Codex', { 'session-id': 's', 'thread-id': 't' }, 's', 't'],
-    ['Codex, as it was spelt before', { session_id: 's' }, 's', null],
-    ['OpenCode', { 'x-session-affinity': 's' }, 's', null],
-    ['OpenCode’s subtask', { 'x-session-id': 'child', 'x-parent-session-id': 's' }, 's', 'child'],
-    ['Dynamo’s root session', { 'x-dynamo-session-id': 's' }, 's', null],
-    ['Dynamo’s child session', { 'x-dynamo-session-id': 'c', 'x-dynamo-parent-session-id': 's' }, 's', 'c'],
-    ['a session that is its own parent', { 'x-dynamo-session-id': 's', 'x-dynamo-parent-session-id': 's' }, 's', null],
-    ['llm-d', { 'x-gateway-inference-fairness-id': 's' }, 's', null],
-  ])('%s', (_, headers, program, thread) => {
-    expect(known(headers as Record<string, string>)).toMatchObject({ program, thread })
+  it.each(AGENT_REQUESTS.map((request) => [request.name, request] as const))('%s', (_, request) => {
+    const { program, thread } = request
+    expect(known({ ...request.headers })).toMatchObject({ program, thread })
+  })
+
+  it('that name themselves as their parent are root sessions', () => {
+    const headers = { 'x-dynamo-session-id': 's', 'x-dynamo-parent-session-id': 's' }
+    expect(known(headers)).toMatchObject({ program: 's', thread: 's' })
   })
 
   it('give way to X-Thread-Id and to metadata.thread_id', () => {

@@ -79,9 +79,9 @@ function fieldSession(reader: IdReader): Session | null {
 }
 
 function sessionOf(own: Named, names: SessionHeaders, reader: IdReader): Session {
-  const parent = names.parent === undefined ? null : reader.header(names.parent)
-  if (parent !== null && parent.value !== own.value) return { program: parent, thread: own }
-  return { program: own, thread: names.thread === undefined ? null : reader.header(names.thread) }
+  if (names.parent !== undefined) return { program: reader.header(names.parent) ?? own, thread: own }
+  if (names.thread !== undefined) return { program: own, thread: reader.header(names.thread) ?? own }
+  return { program: own, thread: null }
 }
 
 /** https://www.w3.org/TR/trace-context/#traceparent-header: version ff and all-zero ids are invalid; 00 has four fields. */

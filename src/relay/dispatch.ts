@@ -5,7 +5,6 @@
 import { RETRY_AFTER_S } from '../api/errors.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program-state.ts'
 import type { Admission } from './admit.ts'
-import { DIALECT_PATH } from './call.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
@@ -97,7 +96,7 @@ async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {
     if (value !== null) headers.set(name, value)
   }
   await travel(call, leased.region, deps)
-  const url = `${leased.url.replace(/\/$/, '')}${DIALECT_PATH[call.dialect]}`
+  const url = `${leased.url.replace(/\/$/, '')}${call.dialect.engine_path}`
   const request = { url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders }
   const opened = await openUpstream(request)
   arrived()

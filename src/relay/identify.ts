@@ -6,13 +6,15 @@ import { type ApiErrorFields, unauthorisedFields } from '../api/errors.ts'
 import { identify as identifyProgram } from '../core/identity.ts'
 import { classSource, programClass } from '../core/program-class.ts'
 import { estimatePromptTokens, utf8Bytes } from '../core/prompt-estimate.ts'
+import { withoutVolatileHead } from '../core/prompt-head.ts'
 import { nearestFirst, type Place } from '../core/regions.ts'
 import type { ServiceReading } from '../core/service.ts'
 import { DISPATCHED_BODY_BYTES_MAX } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
 import { readBody, tooLarge } from './body.ts'
-import { type Dialect, forwardedBody, type ParsedCall, parseCall } from './call.ts'
 import type { RelayDeps } from './deps.ts'
+import type { Dialect, ParsedCall } from './dialects/dialect.ts'
+import { forwardedBody } from './dialects/openai-body.ts'
 import { promptBytes } from './prompt-bytes.ts'
 
 export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
@@ -48,19 +50,22 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
   }
   const read = await readBody(request)
   if (read.status === 'refused') return read
-  const parsed = parseCall(dialect, read.body)
+  const parsed = dialect.parse(read.body)
   if (parsed.status === 'refused') return refused(400, parsed.error)
+  const head = headOf(request.headers)
+  if (head === null) return refused(400, HEAD_FAULT)
   const identity = identifyProgram((name) => request.headers.get(name), parsed.call.metadata)
   if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
 
   const { models, regions } = await deps.catalogue()
-  const { body, ...call } = parsed.call
+  const { body: sent, ...call } = parsed.call
+  const body = head === 'keep' ? sent : withoutVolatileHead(sent)
   const model = models.get(call.model)
   if (model === undefined) {
     const message = `The model '${call.model}' does not exist.`
     return refused(404, { message, param: 'model', code: 'model_not_found' })
   }
-  const forwarded = forwardedBody(parsed.call)
+  const forwarded = forwardedBody({ ...call, body })
   if (isLonger(forwarded, DISPATCHED_BODY_BYTES_MAX)) return tooLarge(DISPATCHED_BODY_BYTES_MAX)
   const near = nearestFirst(regions, placeOf(request))
   const measured = deps.pools.bytesPerToken(
@@ -86,6 +91,19 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       regions: near,
     },
   }
+}
+
+/** What becomes of a volatile head (core/prompt-head.ts): a client that means it as part of its prompt keeps it. */
+const HEAD_HEADER = 'X-Prompt-Head'
+const HEAD_FAULT: ApiErrorFields = {
+  message: `${HEAD_HEADER} is \`strip\` (the default) or \`keep\`.`,
+  param: HEAD_HEADER,
+  code: 'invalid_value',
+}
+
+function headOf(headers: Headers): 'strip' | 'keep' | null {
+  const value = headers.get(HEAD_HEADER) ?? 'strip'
+  return value === 'strip' || value === 'keep' ? value : null
 }
 
 /** Counts only what may be too long: a character has at most 3 bytes per unit. */

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import type { LeaseRequest } from '../actors/contracts.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool-types.ts'
 import { DISPATCHED_BODY_BYTES_MAX } from '../protocol/index.ts'
-import { forwardedBody, parseCall } from './call.ts'
+import { chat as chatDialect } from './dialects/chat.ts'
+import { forwardedBody } from './dialects/openai-body.ts'
 import { PoolMemory } from './pool-memory.ts'
 import { runCall } from './run-call.ts'
 import {
@@ -181,7 +182,7 @@ describe('what is refused before any actor is asked', () => {
 
   it('a body that grows past what an agent takes when it is written again; one at the bound is served', async () => {
     const numbers = Array.from({ length: 4000 }, () => 1e20)
-    const parsed = parseCall('chat', { model: MODEL, messages: [{ role: 'user', content: '' }], numbers })
+    const parsed = chatDialect.parse({ model: MODEL, messages: [{ role: 'user', content: '' }], numbers })
     const shortest = parsed.status === 'parsed' ? forwardedBody(parsed.call).length : 0
     const bodyOf = (forwarded_bytes: number): Request => {
       const text = 'x'.repeat(forwarded_bytes - shortest)

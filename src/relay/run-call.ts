@@ -5,8 +5,8 @@
 import { type ApiErrorFields, apiError } from '../api/errors.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool-types.ts'
 import { type Admission, type Admitted, admit } from './admit.ts'
-import type { Dialect } from './call.ts'
 import type { RelayDeps } from './deps.ts'
+import { DIALECTS, type DialectName } from './dialects/index.ts'
 import { dispatch } from './dispatch.ts'
 import { type IdentifiedCall, identify } from './identify.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
@@ -15,9 +15,9 @@ import { type Answer, type AnswerContext, answerStreaming } from './stream.ts'
 import { StageTimes } from './timing.ts'
 import { answerWhole } from './whole.ts'
 
-export async function runCall(request: Request, dialect: Dialect, deps: RelayDeps): Promise<Response> {
+export async function runCall(request: Request, dialect: DialectName, deps: RelayDeps): Promise<Response> {
   const times = new StageTimes(deps.now)
-  const identified = await times.measure('identify', () => identify(request, dialect, deps))
+  const identified = await times.measure('identify', () => identify(request, DIALECTS[dialect], deps))
   if (identified.status === 'refused') return apiError(identified.http_status, identified.error, identified.headers)
   const { call } = identified
   const { admitted, leasing } = await place(call, deps, times)
@@ -75,7 +75,7 @@ async function serve(
   let answer: Answer
   try {
     answer = call.streaming
-      ? await answerStreaming(serving, context)
+      ? await answerStreaming(serving, call.dialect, context)
       : await answerWhole(serving, call.dialect, deps.times.silence_ms_max, context)
   } catch (error) {
     notes.callEnded('failed', 'relay_failed')

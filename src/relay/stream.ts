@@ -19,6 +19,7 @@
 import { type ApiErrorFields, apiError } from '../api/errors.ts'
 import type { ErrorBody, Outcome } from '../protocol/index.ts'
 import { within } from './deadline.ts'
+import type { Dialect } from './dialects/dialect.ts'
 import type { UpstreamFailure } from './upstream.ts'
 
 const HEADERS_HOLD_MS = 1000
@@ -70,7 +71,11 @@ export interface AnswerContext {
 
 export const CANCELLED: Ending = { outcome: 'cancelled', error_code: 'client_left' }
 
-export async function answerStreaming(serving: Promise<Served>, context: AnswerContext): Promise<Answer> {
+export async function answerStreaming(
+  serving: Promise<Served>,
+  dialect: Pick<Dialect, 'events'>,
+  context: AnswerContext,
+): Promise<Answer> {
   const early = await within(serving, context.times.headers_hold_ms)
   if (early.status === 'in_time' && early.value.status !== 'data') return plainAnswer(early.value, context)
   const { readable, writable } = new IdentityTransformStream()
@@ -78,7 +83,8 @@ export async function answerStreaming(serving: Promise<Served>, context: AnswerC
   headers.set('content-type', 'text/event-stream; charset=utf-8')
   headers.set('cache-control', 'no-store, no-transform')
   const ended = fillStream(writable, serving, context)
-  return { response: new Response(readable, { headers }), ended }
+  const body = dialect.events === null ? readable : readable.pipeThrough(dialect.events())
+  return { response: new Response(body, { headers }), ended }
 }
 
 /** The answer to a call that failed or was left before anything of it was sent. */

@@ -7,9 +7,9 @@
  * not look like one.
  */
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
-import { Aggregate, AggregateFault, StatedFault } from './aggregate.ts'
-import type { Dialect } from './call.ts'
 import { within } from './deadline.ts'
+import { AggregateFault, StatedFault } from './dialects/aggregate.ts'
+import type { Dialect, WholeAnswer } from './dialects/dialect.ts'
 import { parseFrame, SseSplitter } from './sse.ts'
 import {
   type Answer,
@@ -80,7 +80,7 @@ async function collect(
   if (served.status !== 'data') return served
   const reader = served.body.getReader()
   try {
-    return await readWhole(served.head, reader, new Aggregate(dialect), silence_ms_max)
+    return await readWhole(served.head, reader, dialect.whole(), silence_ms_max)
   } catch (error) {
     if (context.gone.aborted) return { status: 'cancelled' }
     await cancelQuietly(reader, error)
@@ -91,7 +91,7 @@ async function collect(
 async function readWhole(
   head: Uint8Array,
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  aggregate: Aggregate,
+  aggregate: WholeAnswer,
   silence_ms_max: number,
 ): Promise<Collected> {
   const splitter = new SseSplitter()

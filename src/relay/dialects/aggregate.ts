@@ -3,14 +3,12 @@
  * Fields that are not known here are taken from the first chunk (top level, choice) that has them, so that what an engine
  * adds is not lost. The answer is given only for a stream that ended with [DONE]: half an answer is none.
  */
-import type { Dialect } from './call.ts'
+import type { Json, WholeAnswer } from './dialect.ts'
 
 /** Text, arguments and log probabilities of one answer, as JSON. */
 export const ANSWER_BYTES_MAX = 16 * 1024 * 1024
 /** Choices and tool calls are kept by the index that the engine gives; one past this is not an answer. */
 export const INDEX_MAX = 128
-
-type Json = Record<string, unknown>
 
 export class AggregateFault extends Error {
   override readonly name = 'AggregateFault'
@@ -27,13 +25,15 @@ export class StatedFault extends Error {
   }
 }
 
-export class Aggregate {
-  readonly #dialect: Dialect
+type OpenAiDialect = 'chat' | 'completions'
+
+export class Aggregate implements WholeAnswer {
+  readonly #dialect: OpenAiDialect
   readonly #top: Json = {}
   readonly #choices = new Map<number, Json>()
   #bytes = 0
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: OpenAiDialect) {
     this.#dialect = dialect
   }
 

@@ -1,26 +1,29 @@
 import { describe, expect, it } from 'vitest'
-import { DROPPED_FIELDS, forwardedBody, type ParsedCall, parseCall } from './call.ts'
+import { chat } from './chat.ts'
+import { completions } from './completions.ts'
+import type { ParsedCall } from './dialect.ts'
+import { DROPPED_FIELDS, forwardedBody } from './openai-body.ts'
 import {
   METADATA_KEY_CHARS_MAX,
   METADATA_KEYS_MAX,
   METADATA_VALUE_CHARS_MAX,
   MODEL_CHARS_MAX,
   STOPS_MAX,
-} from './dialect-schemas.ts'
+} from './openai-schemas.ts'
 
 const good = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
 
-function parsed(dialect: 'chat' | 'completions', body: Record<string, unknown>): ParsedCall {
-  const result = parseCall(dialect, body)
+function parsed(body: Record<string, unknown>, dialect = chat): ParsedCall {
+  const result = dialect.parse(body)
   if (result.status === 'refused') throw new Error(result.error.message)
   return result.call
 }
 
 function forwarded(body: Record<string, unknown>): Record<string, unknown> {
-  return JSON.parse(forwardedBody(parsed('chat', body))) as Record<string, unknown>
+  return JSON.parse(forwardedBody(parsed(body))) as Record<string, unknown>
 }
 
-describe('parseCall', () => {
+describe('parse', () => {
   it.each<[object, string]>([
     [{ messages: good.messages }, 'model'],
     [{ ...good, model: 7 }, 'model'],
@@ -40,7 +43,7 @@ describe('parseCall', () => {
     [{ ...good, stop: [1] }, 'stop[0]'],
     [{ ...good, metadata: { a: 1 } }, 'metadata.a'],
   ])('names the field of %j', (body, param) => {
-    const result = parseCall('chat', body as Record<string, unknown>)
+    const result = chat.parse(body as Record<string, unknown>)
     expect(result).toMatchObject({ status: 'refused', error: { param } })
   })
 
@@ -53,19 +56,19 @@ describe('parseCall', () => {
     [7, false],
     [undefined, false],
   ])('a completions prompt %j is accepted: %j', (prompt, accepted) => {
-    expect(parseCall('completions', { model: 'm', prompt }).status).toBe(accepted ? 'parsed' : 'refused')
+    expect(completions.parse({ model: 'm', prompt }).status).toBe(accepted ? 'parsed' : 'refused')
   })
 
   it('takes null for absent, and passes fields that it does not know', () => {
-    const call = parsed('chat', { ...good, stream: null, max_tokens: null, metadata: null, frobnicate: 1 })
+    const call = parsed({ ...good, stream: null, max_tokens: null, metadata: null, frobnicate: 1 })
     expect(call).toMatchObject({ model: 'm', streaming: false, metadata: null })
     expect(forwarded({ ...good, frobnicate: 1 }).frobnicate).toBe(1)
   })
 
   it('takes as much metadata as OpenAI does and no more', () => {
     const of = (keys: number) => Object.fromEntries(Array.from({ length: keys }, (_, key) => [`k${key}`, 'v']))
-    expect(parseCall('chat', { ...good, metadata: of(METADATA_KEYS_MAX) }).status).toBe('parsed')
-    expect(parseCall('chat', { ...good, metadata: of(METADATA_KEYS_MAX + 1) })).toMatchObject({
+    expect(chat.parse({ ...good, metadata: of(METADATA_KEYS_MAX) }).status).toBe('parsed')
+    expect(chat.parse({ ...good, metadata: of(METADATA_KEYS_MAX + 1) })).toMatchObject({
       error: { param: 'metadata' },
     })
   })
@@ -76,8 +79,8 @@ describe('parseCall', () => {
     ['metadata keys', METADATA_KEY_CHARS_MAX, (size) => ({ metadata: { ['k'.repeat(size)]: 'v' } })],
     ['metadata values', METADATA_VALUE_CHARS_MAX, (size) => ({ metadata: { k: 'v'.repeat(size) } })],
   ])('takes %s of %i and no more', (_, size, fields) => {
-    expect(parseCall('chat', { ...good, ...fields(size) }).status).toBe('parsed')
-    expect(parseCall('chat', { ...good, ...fields(size + 1) }).status).toBe('refused')
+    expect(chat.parse({ ...good, ...fields(size) }).status).toBe('parsed')
+    expect(chat.parse({ ...good, ...fields(size + 1) }).status).toBe('refused')
   })
 })
 
