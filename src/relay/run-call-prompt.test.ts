@@ -53,7 +53,6 @@ describe('a dialect whose stream is not an engine’s', () => {
       })
     const encoder = new TextEncoder()
     const body = new ReadableStream<Uint8Array>({
-      type: 'bytes',
       start: (to) => {
         to.enqueue(encoder.encode('data: later\n\n'))
         to.close()
