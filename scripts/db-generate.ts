@@ -10,7 +10,7 @@ import { join, relative } from 'node:path'
 
 const ACTOR_STORAGE = 'src/actors/storage'
 const EMBEDDED = join(ACTOR_STORAGE, 'migrations.gen.ts')
-const ACTORS = ['program', 'pool', 'tenant']
+const ACTORS = ['program', 'pool', 'tenant', 'idempotency']
 
 interface Target {
   schema: string

@@ -1,4 +1,5 @@
 /** Bindings of the Worker, as wrangler.toml declares them, plus the secrets. Actors are reached through src/actors/stubs.ts. */
+import type { IdempotencyActor } from './actors/idempotency.ts'
 import type { PoolActor } from './actors/pool.ts'
 import type { ProgramActor } from './actors/program.ts'
 import type { TenantActor } from './actors/tenant.ts'
@@ -8,6 +9,7 @@ export interface Env {
   PROGRAM: DurableObjectNamespace<ProgramActor>
   POOL: DurableObjectNamespace<PoolActor>
   TENANT: DurableObjectNamespace<TenantActor>
+  IDEMPOTENCY: DurableObjectNamespace<IdempotencyActor>
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
   /** Milliseconds of delay that the relay adds towards any region but the nearest. */

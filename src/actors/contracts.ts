@@ -4,6 +4,7 @@
  */
 
 import type { EngineChoice, EngineRequest, PoolSnapshot } from '../core/balancer.ts'
+import type { KeyVerdict } from '../core/idempotency.ts'
 import type { Admission, CallArrival, CallEntry, LeaseGrant, ProgramSummary } from '../core/process-table.ts'
 import type { ServiceReading } from '../core/service.ts'
 import type { CallRecord, Outcome } from '../protocol/index.ts'
@@ -101,6 +102,29 @@ export interface TenantRpc {
   }): Promise<{ programs: ProgramListed[]; next: string | null } | null>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */
   medianService(): Promise<{ attained_service_us: number }>
+}
+
+/** RPC methods of IdempotencyActor; one object per tenant and shard of its keys, named by `idempotencyActorName`. */
+export interface IdempotencyRpc {
+  claim(claim: KeyClaim): Promise<KeyVerdict>
+  /** The call is open. Not awaited by the call path. */
+  heard(claim: KeyClaim): Promise<void>
+  /** How the call ended. Not awaited by the call path. */
+  ended(ended: { claim: KeyClaim; end: KeyEnd }): Promise<void>
+}
+
+/** `fingerprint`: of the body, so that another body under the same key is noticed. */
+export interface KeyClaim {
+  key: string
+  fingerprint: string
+  call: string
+}
+
+/** `failed`: the client got nothing or not all. `answer` null: it is not kept. */
+export type KeyEnd = { status: 'answered'; answer: string | null } | { status: 'failed' }
+
+export function idempotencyActorName(tenant: string, shard: number): string {
+  return JSON.stringify([tenant, shard])
 }
 
 export function programActorName(tenant: string, program: string): string {

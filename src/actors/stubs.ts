@@ -2,14 +2,31 @@
  * The actors as the relay and the API see them. workerd's own stub types wrap results in disposables and lose
  * discriminated unions; every method here takes and returns plain structured-cloneable values, so the contracts hold.
  */
+import { hash32 } from '../core/hash.ts'
 import type { Env } from '../env.ts'
-import { type PoolRpc, type ProgramRpc, poolActorName, programActorName, type TenantRpc } from './contracts.ts'
+import {
+  type IdempotencyRpc,
+  idempotencyActorName,
+  type PoolRpc,
+  type ProgramRpc,
+  poolActorName,
+  programActorName,
+  type TenantRpc,
+} from './contracts.ts'
 
 /** Shards of a pool; more than one is a later decision of the operator's, and the name carries it already. */
 export const POOL_SHARD = 0
 
 export function programActor(env: Env, tenant: string, program: string): ProgramRpc {
   return env.PROGRAM.getByName(programActorName(tenant, program)) as unknown as ProgramRpc
+}
+
+/** Keys of one tenant are spread over this many objects. A change of it forgets the keys of the last ten minutes. */
+export const IDEMPOTENCY_SHARDS = 8
+
+export function idempotencyActor(env: Env, tenant: string, key: string): IdempotencyRpc {
+  const name = idempotencyActorName(tenant, hash32(key) % IDEMPOTENCY_SHARDS)
+  return env.IDEMPOTENCY.getByName(name) as unknown as IdempotencyRpc
 }
 
 /** The pool's stub, for RPC and for an agent's link. The hint counts only when the object is first created: objects never move. */

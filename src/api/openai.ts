@@ -80,6 +80,11 @@ const CallHeaders = z.object({
     .string()
     .optional()
     .openapi({ description: 'Ids of calls that it depends on, separated by commas' }),
+  'Idempotency-Key': z.string().optional().openapi({ description: 'Retries under it are one call' }),
+  'X-Prompt-Head': z
+    .enum(['strip', 'keep'])
+    .optional()
+    .openapi({ description: 'Whether a volatile line at the head of the prompt is taken off; strip where left out' }),
   'X-App': z.string().optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
 })
 
@@ -99,8 +104,10 @@ function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: str
       400: failure('The body or an id is not valid, or the engine cannot honour a field; `param` names it'),
       401: failure('The API key is missing or not valid'),
       404: failure('No such model'),
+      409: failure('The call of this Idempotency-Key is open, or its answer is not kept'),
       413: failure('The body is too large'),
       415: failure('The body has a Content-Encoding'),
+      422: failure('The Idempotency-Key stands for another body'),
       429: failure('The program has too many calls'),
       502: failure('The engines failed'),
       503: failure('No engine can serve the call at this moment; see Retry-After'),

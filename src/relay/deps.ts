@@ -2,9 +2,10 @@
  * What one call's journey needs of the world: actors, catalogue, the network, time and randomness. Handed in, so that tests
  * script an engine or break an actor without a network; `relayDeps` is how a Worker fills it.
  */
-import type { PoolRpc, ProgramRpc, TenantRpc } from '../actors/contracts.ts'
+import type { IdempotencyRpc, PoolRpc, ProgramRpc, TenantRpc } from '../actors/contracts.ts'
 import { logFailure } from '../actors/log.ts'
-import { poolActor, programActor, tenantActor } from '../actors/stubs.ts'
+import { idempotencyActor, poolActor, programActor, tenantActor } from '../actors/stubs.ts'
+import { SILENCE_MS_MAX } from '../core/idempotency.ts'
 import type { Env } from '../env.ts'
 import { type Catalogue, catalogue, type Region } from '../store/catalogue.ts'
 import { type Authentication, authenticate } from '../store/keys.ts'
@@ -18,11 +19,17 @@ const ADMIT_TIMEOUT_MS = 250
 const MEDIAN_TIMEOUT_MS = 100
 /** From the question to a PoolActor's answer; past it the isolate's last snapshot of the pool decides. */
 const POOL_TIMEOUT_MS = 1000
+/** From the question to the IdempotencyActor's answer; past it the call is refused. */
+const KEY_TIMEOUT_MS = 1000
+/** Between two words to it that a call is open: a third of the silence after which it takes the call for lost. */
+const KEY_HEARD_MS = SILENCE_MS_MAX / 3
 
 export interface RelayTimes extends AnswerTimes, UpstreamLimits {
   admit_timeout_ms: number
   median_timeout_ms: number
   pool_timeout_ms: number
+  key_timeout_ms: number
+  key_heard_ms: number
 }
 
 export const RELAY_TIMES: RelayTimes = {
@@ -31,6 +38,8 @@ export const RELAY_TIMES: RelayTimes = {
   admit_timeout_ms: ADMIT_TIMEOUT_MS,
   median_timeout_ms: MEDIAN_TIMEOUT_MS,
   pool_timeout_ms: POOL_TIMEOUT_MS,
+  key_timeout_ms: KEY_TIMEOUT_MS,
+  key_heard_ms: KEY_HEARD_MS,
 }
 
 export interface RelayDeps {
@@ -40,6 +49,7 @@ export interface RelayDeps {
   program(tenant: string, program: string): ProgramRpc
   pool(region: Region, model: string): PoolRpc
   tenant(tenant: string): TenantRpc
+  idempotency(tenant: string, key: string): IdempotencyRpc
   pools: PoolMemory
   fetch: typeof fetch
   /** Wall clock, milliseconds. */
@@ -65,6 +75,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     program: (tenant, program) => programActor(env, tenant, program),
     pool: (region, model) => poolActor(env, region, model),
     tenant: (tenant) => tenantActor(env, tenant),
+    idempotency: (tenant, key) => idempotencyActor(env, tenant, key),
     pools,
     // workerd's fetch must not be called as a method of another object.
     fetch: (input, init) => fetch(input, init),

@@ -3,6 +3,7 @@
  * refused here, cheapest first: the key, then ids in headers, then the body.
  */
 import { type ApiErrorFields, unauthorisedFields } from '../api/errors.ts'
+import { KEY_CHARS_MAX } from '../core/idempotency.ts'
 import { identify as identifyProgram } from '../core/identity.ts'
 import { classSource, programClass } from '../core/program-class.ts'
 import { estimatePromptTokens, utf8Bytes } from '../core/prompt-estimate.ts'
@@ -15,6 +16,7 @@ import { readBody, tooLarge } from './body.ts'
 import type { RelayDeps } from './deps.ts'
 import type { Dialect, ParsedCall } from './dialects/dialect.ts'
 import { forwardedBody } from './dialects/openai-body.ts'
+import { idempotencyKey, KEY_HEADER } from './idempotency.ts'
 import { promptBytes } from './prompt-bytes.ts'
 
 export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
@@ -30,6 +32,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   class: string
   reading: ServiceReading
   prompt_tokens_estimate: number
+  /** Retries under it are one call; null: the client sent none. */
+  idempotency_key: string | null
   /** JSON for the engine. */
   forwarded: string
   /** The client's. */
@@ -54,6 +58,8 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
   if (parsed.status === 'refused') return refused(400, parsed.error)
   const head = headOf(request.headers)
   if (head === null) return refused(400, HEAD_FAULT)
+  const idempotency_key = idempotencyKey(request.headers)
+  if (idempotency_key === false) return refused(400, KEY_FAULT)
   const identity = identifyProgram((name) => request.headers.get(name), parsed.call.metadata)
   if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
 
@@ -86,6 +92,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,
       prompt_tokens_estimate: estimatePromptTokens(promptBytes(body), measured ?? model.bytes_per_token),
+      idempotency_key,
       forwarded,
       headers: request.headers,
       regions: near,
@@ -98,6 +105,12 @@ const HEAD_HEADER = 'X-Prompt-Head'
 const HEAD_FAULT: ApiErrorFields = {
   message: `${HEAD_HEADER} is \`strip\` (the default) or \`keep\`.`,
   param: HEAD_HEADER,
+  code: 'invalid_value',
+}
+
+const KEY_FAULT: ApiErrorFields = {
+  message: `${KEY_HEADER} has 1 to ${KEY_CHARS_MAX} printable ASCII characters.`,
+  param: KEY_HEADER,
   code: 'invalid_value',
 }
 

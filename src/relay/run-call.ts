@@ -8,18 +8,35 @@ import { type Admission, type Admitted, admit } from './admit.ts'
 import type { RelayDeps } from './deps.ts'
 import { DIALECTS, type DialectName } from './dialects/index.ts'
 import { dispatch } from './dispatch.ts'
+import { claimKey } from './idempotency.ts'
 import { type IdentifiedCall, identify } from './identify.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
 import { releaseLease, SettleNotes } from './settle.ts'
-import { type Answer, type AnswerContext, answerStreaming } from './stream.ts'
+import { type Answer, type AnswerContext, answerStreaming, type Ending } from './stream.ts'
 import { StageTimes } from './timing.ts'
 import { answerWhole } from './whole.ts'
+
+const RELAY_FAILED: Ending = { outcome: 'failed', error_code: 'relay_failed' }
 
 export async function runCall(request: Request, dialect: DialectName, deps: RelayDeps): Promise<Response> {
   const times = new StageTimes(deps.now)
   const identified = await times.measure('identify', () => identify(request, DIALECTS[dialect], deps))
   if (identified.status === 'refused') return apiError(identified.http_status, identified.error, identified.headers)
   const { call } = identified
+  const claiming = await claimKey(call, deps)
+  if (claiming.status === 'answer') return claiming.response
+  const { claim } = claiming
+  try {
+    const { response, ended } = await journey(request.signal, call, deps, times)
+    if (claim !== null) deps.waitUntil(ended.then((ending) => claim.ended(ending)))
+    return response
+  } catch (error) {
+    claim?.ended(RELAY_FAILED)
+    throw error
+  }
+}
+
+async function journey(signal: AbortSignal, call: IdentifiedCall, deps: RelayDeps, times: StageTimes): Promise<Answer> {
   const { admitted, leasing } = await place(call, deps, times)
   if (admitted.status === 'refused') {
     if (leasing?.status === 'leased') releaseLease(leasing.leased, call.model, deps)
@@ -33,7 +50,7 @@ export async function runCall(request: Request, dialect: DialectName, deps: Rela
     const message = `No engine is ready to serve ${call.model}.`
     return refuse(call, admission, times, 503, { message, code: 'no_engine' }, leasedNow.retry_after_s)
   }
-  return serve(request.signal, call, admission, leasedNow.leased, notes, deps, times)
+  return serve(signal, call, admission, leasedNow.leased, notes, deps, times)
 }
 
 /** Admit and, where it needs no pin, lease. */
@@ -57,7 +74,7 @@ async function serve(
   notes: SettleNotes,
   deps: RelayDeps,
   times: StageTimes,
-): Promise<Response> {
+): Promise<Answer> {
   const left = new AbortController()
   if (signal.aborted) left.abort(signal.reason)
   signal.addEventListener('abort', () => left.abort(signal.reason), { once: true })
@@ -78,19 +95,15 @@ async function serve(
       ? await answerStreaming(serving, call.dialect, context)
       : await answerWhole(serving, call.dialect, deps.times.silence_ms_max, context)
   } catch (error) {
-    notes.callEnded('failed', 'relay_failed')
+    notes.callEnded(RELAY_FAILED.outcome, RELAY_FAILED.error_code)
     throw error
   }
-  deps.waitUntil(
-    answer.ended.then(
-      ({ outcome, error_code }) => notes.callEnded(outcome, error_code),
-      (error: unknown) => {
-        deps.report('relay_failed', error)
-        notes.callEnded('failed', 'relay_failed')
-      },
-    ),
-  )
-  return answer.response
+  const ended = answer.ended.catch((error: unknown): Ending => {
+    deps.report('relay_failed', error)
+    return RELAY_FAILED
+  })
+  deps.waitUntil(ended.then(({ outcome, error_code }) => notes.callEnded(outcome, error_code)))
+  return { response: answer.response, ended }
 }
 
 function refuse(
@@ -100,10 +113,11 @@ function refuse(
   status: number,
   error: ApiErrorFields,
   retry_after_s: number,
-): Response {
+): Answer {
   const headers = headersOf(call, admission, null, times)
   headers.set('retry-after', String(retry_after_s))
-  return apiError(status, error, headers)
+  const ending: Ending = { outcome: 'failed', error_code: error.code ?? null }
+  return { response: apiError(status, error, headers), ended: Promise.resolve(ending) }
 }
 
 function headersOf(

@@ -41,6 +41,8 @@ export type Served =
 export interface Ending {
   outcome: Outcome
   error_code: string | null
+  /** Of an answer in one piece: its body. */
+  json?: string
 }
 
 export interface Answer {

@@ -29,7 +29,6 @@ type Collected = { status: 'whole'; json: string } | Exclude<Served, { status: '
 
 const encoder = new TextEncoder()
 const SPACE = encoder.encode(' ')
-const COMPLETED: Ending = { outcome: 'completed', error_code: null }
 
 export async function answerWhole(
   serving: Promise<Served>,
@@ -44,7 +43,8 @@ export async function answerWhole(
   headers.set('content-type', 'application/json')
   headers.set('cache-control', 'no-store, no-transform')
   if (early.status === 'in_time' && early.value.status === 'whole') {
-    return { response: new Response(early.value.json, { headers }), ended: Promise.resolve(COMPLETED) }
+    const { json } = early.value
+    return { response: new Response(json, { headers }), ended: Promise.resolve(completed(json)) }
   }
   const { readable, writable } = new IdentityTransformStream()
   return { response: new Response(readable, { headers }), ended: fillWhole(writable, collecting, context) }
@@ -67,7 +67,11 @@ async function fillWhole(
   }
   if (!(await delivered(writer.write(encoder.encode(collected.json)), context))) return CANCELLED
   await delivered(writer.close(), context)
-  return COMPLETED
+  return completed(collected.json)
+}
+
+function completed(json: string): Ending {
+  return { outcome: 'completed', error_code: null, json }
 }
 
 async function collect(

@@ -56,3 +56,22 @@ export const tenantMigrations = {
     "m0000": "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n);\n--> statement-breakpoint\nCREATE INDEX `programs_by_start` ON `programs` (`started_at_ms`,`program`);--> statement-breakpoint\nCREATE INDEX `programs_by_arrival` ON `programs` (`last_arrival_ms`);"
   }
 }
+
+export const idempotencyMigrations = {
+  "journal": {
+    "version": "7",
+    "dialect": "sqlite",
+    "entries": [
+      {
+        "idx": 0,
+        "version": "6",
+        "when": 1795259543507,
+        "tag": "0000_keen_forge",
+        "breakpoints": true
+      }
+    ]
+  },
+  "migrations": {
+    "m0000": "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n);\n"
+  }
+}

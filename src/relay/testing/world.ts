@@ -1,5 +1,5 @@
 /** A world for one call: scripted engines in place of the network, and actors that can be slow, broken or full. */
-import type { AdmitReply, LeaseReply, PoolRpc, ProgramRpc, TenantRpc } from '../../actors/contracts.ts'
+import type { AdmitReply, IdempotencyRpc, LeaseReply, PoolRpc, ProgramRpc, TenantRpc } from '../../actors/contracts.ts'
 import type { EngineSnapshot, PoolSnapshot } from '../../core/pool-types.ts'
 import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
@@ -11,7 +11,7 @@ export type Engine = (request: Request) => Response | Promise<Response>
 
 /** What was said to actors, in order. */
 interface Said {
-  to: 'program' | 'pool' | 'tenant'
+  to: 'program' | 'pool' | 'tenant' | 'idempotency'
   method: string
   argument: unknown
 }
@@ -31,6 +31,7 @@ export interface WorldOptions {
   program?: Partial<ProgramRpc>
   pool?: Partial<PoolRpc>
   tenant?: Partial<TenantRpc>
+  idempotency?: Partial<IdempotencyRpc>
   times?: Partial<RelayTimes>
   pools?: PoolMemory
   regions?: readonly string[]
@@ -103,12 +104,19 @@ export function world(options: WorldOptions = {}): World {
     ...options.pool,
   } as unknown as PoolRpc
   const tenant = { medianService: async () => ({ attained_service_us: 77 }), ...options.tenant } as unknown as TenantRpc
+  const idempotency = {
+    claim: async () => ({ status: 'claimed' }),
+    heard: async () => {},
+    ended: async () => {},
+    ...options.idempotency,
+  } as unknown as IdempotencyRpc
   const deps: RelayDeps = {
     authenticate: async () => ({ status: 'tenant', identity: { tenant: 't', weight: 1 } }),
     catalogue: async () => catalogueOf(options.regions ?? ['near']),
     program: () => record('program', program),
     pool: () => record('pool', pool),
     tenant: () => record('tenant', tenant),
+    idempotency: () => record('idempotency', idempotency),
     pools: options.pools ?? new PoolMemory(),
     fetch: async (input, init) => {
       const request = new Request(input as string, init as RequestInit)
