@@ -23,6 +23,23 @@ describe('stepDurationUs', () => {
     expect(stepDurationUs(profile, planOf(work('a', 0, 1, false)))).toBe(1000 + 100 + 1 + 10)
   })
 
+  it('hides tokens in the shadow of the weights, decodes included, and charges attention over the context', () => {
+    const shadowed = { ...profile, shadow_tokens: 10 }
+    const decodes = (n: number) => planOf(...Array.from({ length: n }, (_, i) => work(`${i}`, 0, 1)))
+    expect(stepDurationUs(shadowed, decodes(10))).toBe(1000 + 1000 + 5)
+    expect(stepDurationUs(shadowed, decodes(11))).toBe(1000 + 1100 + 6 + 10)
+    const mixed = planOf(work('a', 0, 1), work('b', 100, 140, false))
+    expect(stepDurationUs(shadowed, mixed)).toBe(1000 + 200 + 71 + 31 * 10)
+    const paired = { ...profile, per_prefill_pair_ps: 1e6 }
+    expect(stepDurationUs(paired, planOf(work('b', 100, 140, false)))).toBe(1000 + 100 + 70 + 400 + 40 * 120)
+    expect(stepDurationUs(paired, planOf(work('a', 100, 101)))).toBe(1000 + 100 + 51)
+  })
+
+  it('is a whole number with constants that are not', () => {
+    const uneven = { ...profile, per_sequence_us: 0.3, per_kv_token_ns: 1.7, per_prefill_token_us: 0.9 }
+    expect(Number.isSafeInteger(stepDurationUs(uneven, planOf(work('a', 0, 37, false), work('b', 3, 4))))).toBe(true)
+  })
+
   it('adds what the step saves and restores; copies and what is forgotten take no time', () => {
     const plan = planOf(work('a', 100, 101))
     const swap_costs = { save_us_per_token: 2, restore_us_per_token: 3, base_us: 20 }

@@ -15,19 +15,44 @@ import type { Backend, EngineCall, SlotOperation, StepOutcome, StepPlan, SwapCos
 export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number {
   let kv_tokens = 0
   let prefill_tokens = 0
+  let prefill_pairs = 0
+  let decodes = 0
   for (const { from, to, samples } of plan.work) {
     kv_tokens += to
-    if (!samples || to - from > 1) prefill_tokens += to - from
+    if (samples && to - from === 1) {
+      decodes += 1
+    } else {
+      prefill_tokens += to - from
+      prefill_pairs += ((to - from) * (from + to)) / 2
+    }
   }
   let swap_us = 0
   for (const operation of plan.operations) swap_us += swapUs(profile, operation)
-  return stepSizeUs(profile, plan.work.length, kv_tokens, prefill_tokens) + Math.round(swap_us)
+  const size_us = stepSizeUs(profile, plan.work.length, kv_tokens, prefill_tokens, decodes, prefill_pairs)
+  return size_us + Math.round(swap_us)
 }
 
-/** Duration of a step without operations: so many calls, KV tokens read, and prompt tokens computed. */
-export function stepSizeUs(profile: LatencyProfile, calls: number, kv_tokens: number, prefill_tokens: number): number {
-  const kv_us = Math.round((kv_tokens * profile.per_kv_token_ns) / 1000)
-  return profile.base_us + calls * profile.per_sequence_us + kv_us + prefill_tokens * profile.per_prefill_token_us
+/**
+ * Duration of a step without operations, a whole number: so many calls, KV tokens read, prompt tokens computed, calls that decode, and
+ * pairs of a prompt token and a token before it. A step that only decodes needs the first two.
+ */
+export function stepSizeUs(
+  profile: LatencyProfile,
+  calls: number,
+  kv_tokens: number,
+  prefill_tokens: number,
+  decodes: number = prefill_tokens === 0 ? calls : 0,
+  prefill_pairs = 0,
+): number {
+  const { shadow_tokens, per_prefill_pair_ps = 0 } = profile
+  const computed = shadow_tokens === undefined ? prefill_tokens : Math.max(0, prefill_tokens + decodes - shadow_tokens)
+  return (
+    profile.base_us +
+    Math.round(calls * profile.per_sequence_us) +
+    Math.round((kv_tokens * profile.per_kv_token_ns) / 1000) +
+    Math.round(computed * profile.per_prefill_token_us) +
+    Math.round((prefill_pairs * per_prefill_pair_ps) / 1e6)
+  )
 }
 
 /** What is copied within the device, or forgotten, takes no time beside a step. */

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ENGINES_PER_AGENT_MAX, Id } from '../../src/protocol/index.ts'
 import { POLICY_NAMES, type PolicyName } from '../engine/policies/index.ts'
+import { PROFILE_NAMES } from '../engine/profiles/index.ts'
 import { messageOf } from './events.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
@@ -26,7 +27,7 @@ Runs engines on this host and serves the calls that the control plane sends here
   --engines N          engines of that kind (default 1, at most ${ENGINES_PER_AGENT_MAX})
   --model-id ID        model that the engines serve (default ${MODEL_DEFAULT.embedded}, emulated: ${MODEL_DEFAULT.emulated})
   --model-path FILE    GGUF file (required for embedded)
-  --profile NAME       latency profile (emulated only)
+  --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated only)
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
   --seats N            calls that can be in one step
   --slots N            calls whose KV cache can be resident

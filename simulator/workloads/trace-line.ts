@@ -11,14 +11,13 @@ export const PROMPT_TOKENS_MAX = 4_194_304
 export const OUTPUT_TOKENS_MAX = 1_048_576
 export const TOOL_SECONDS_MAX = 7 * 86_400
 export const ARRIVAL_SECONDS_MAX = 366 * 86_400
-export const THREADS_MAX = CALLS_PER_PROGRAM_MAX
 
 const text = z.string().min(1).max(ID_CHARS_MAX)
 const tokens = (max: number) => z.int().min(0).max(max)
 const seconds = (max: number) => z.number().min(0).max(max)
 
 const callSchema = z.object({
-  thread: z.int().min(0).max(THREADS_MAX),
+  thread: z.int().min(0).max(CALLS_PER_PROGRAM_MAX),
   parents: z.array(z.int().min(0)).max(PARENTS_PER_CALL_MAX),
   prompt_tokens: z.int().min(1).max(PROMPT_TOKENS_MAX),
   shared_prefix_tokens: tokens(PROMPT_TOKENS_MAX),

@@ -3,7 +3,7 @@ import { EngineDriver } from '../../engine/driver.ts'
 import { EmulatedBackend } from '../../engine/emulated-backend.ts'
 import { emulatedContentHash } from '../../engine/emulated-tokens.ts'
 import { memoryOf } from '../../engine/memory-of.ts'
-import { type LatencyProfile, PROFILE_NAMES, PROFILES } from '../../engine/profiles/index.ts'
+import { type LatencyProfile, profileOf } from '../../engine/profiles/index.ts'
 import type { EngineCall } from '../../engine/types.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EmulatedTextModel } from './emulated-text-model.ts'
@@ -23,7 +23,7 @@ export function startEmulatedFront(
   events: EngineFrontEvents,
   report: (message: string, error: unknown) => void,
 ): Promise<EngineFront> {
-  const profile = profileOf(options)
+  const profile = sizedProfile(options)
   const description = {
     id: options.id,
     kind: 'emulated' as const,
@@ -54,11 +54,9 @@ export function startEmulatedFront(
   )
 }
 
-/** Throws RangeError for a profile that does not exist. */
-function profileOf({ profile = PROFILE_DEFAULT, seats, slots, context_tokens }: FrontOptions): LatencyProfile {
-  const name = PROFILE_NAMES.find((known) => known === profile)
-  if (name === undefined) throw new RangeError(`no profile ${profile}; there are ${PROFILE_NAMES.join(', ')}`)
-  const own = PROFILES[name]
+/** The profile with the sizes that flags gave. Throws RangeError for a profile that does not exist. */
+function sizedProfile({ profile = PROFILE_DEFAULT, seats, slots, context_tokens }: FrontOptions): LatencyProfile {
+  const own = profileOf(profile)
   return {
     ...own,
     seats: seats ?? own.seats,

@@ -27,7 +27,7 @@ export interface FrontOptions {
   model_id: string
   /** The GGUF; the embedded engine needs it. */
   model_path?: string | undefined
-  /** Latency profile of the emulated engine; `emulated-8b` without it. */
+  /** Latency profile of the emulated engine, a name or a JSON file; `emulated-8b` without it. */
   profile?: string | undefined
   policy: PolicyName
   seats?: number | undefined

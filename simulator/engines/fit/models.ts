@@ -62,17 +62,72 @@ export const LOGGED_MODELS: Readonly<Record<string, ModelShape>> = {
   'alpaca-13b': LLAMA_13B,
   'baize-v2-13b': LLAMA_13B,
   'koala-13B-HF': LLAMA_13B,
-  'Baichuan2-13B-Chat': { ...LLAMA_13B, family: 'baichuan2-13b', intermediate: 13_696, vocabulary: 125_696, alibi: true },
+  'Baichuan2-13B-Chat': {
+    ...LLAMA_13B,
+    family: 'baichuan2-13b',
+    intermediate: 13_696,
+    vocabulary: 125_696,
+    alibi: true,
+  },
   'dolly-v2-12b': PYTHIA_12B,
   'oasst-sft-4-pythia-12b-epoch-3.5': PYTHIA_12B,
-  'gpt-j-6b': { ...PYTHIA_12B, family: 'gpt-j-6b', layers: 28, hidden: 4096, intermediate: 16_384, vocabulary: 50_400, query_heads: 16, kv_heads: 16, head: 256 },
-  'gpt-neox-20b': { ...PYTHIA_12B, family: 'gpt-neox-20b', layers: 44, hidden: 6144, intermediate: 24_576, vocabulary: 50_432, query_heads: 64, kv_heads: 64, head: 96 },
-  'mpt-7b-chat': { ...PYTHIA_12B, family: 'mpt-7b', layers: 32, hidden: 4096, intermediate: 16_384, vocabulary: 50_432, query_heads: 32, kv_heads: 32, alibi: true },
-  'chatglm3-6b': { ...LLAMA_7B, family: 'chatglm3-6b', layers: 28, intermediate: 13_696, vocabulary: 65_024, kv_heads: 2 },
-  'Mixtral-8x7B-v0.1': { ...LLAMA_7B, family: 'mixtral-8x7b', intermediate: 14_336, kv_heads: 8, experts: { total: 8, active: 2 } },
+  'gpt-j-6b': {
+    ...PYTHIA_12B,
+    family: 'gpt-j-6b',
+    layers: 28,
+    hidden: 4096,
+    intermediate: 16_384,
+    vocabulary: 50_400,
+    query_heads: 16,
+    kv_heads: 16,
+    head: 256,
+  },
+  'gpt-neox-20b': {
+    ...PYTHIA_12B,
+    family: 'gpt-neox-20b',
+    layers: 44,
+    hidden: 6144,
+    intermediate: 24_576,
+    vocabulary: 50_432,
+    query_heads: 64,
+    kv_heads: 64,
+    head: 96,
+  },
+  'mpt-7b-chat': {
+    ...PYTHIA_12B,
+    family: 'mpt-7b',
+    layers: 32,
+    hidden: 4096,
+    intermediate: 16_384,
+    vocabulary: 50_432,
+    query_heads: 32,
+    kv_heads: 32,
+    alibi: true,
+  },
+  'chatglm3-6b': {
+    ...LLAMA_7B,
+    family: 'chatglm3-6b',
+    layers: 28,
+    intermediate: 13_696,
+    vocabulary: 65_024,
+    kv_heads: 2,
+  },
+  'Mixtral-8x7B-v0.1': {
+    ...LLAMA_7B,
+    family: 'mixtral-8x7b',
+    intermediate: 14_336,
+    kv_heads: 8,
+    experts: { total: 8, active: 2 },
+  },
 }
 
-export const LLAMA_31_8B: ModelShape = { ...LLAMA_7B, family: 'llama-3.1-8b', intermediate: 14_336, vocabulary: 128_256, kv_heads: 8 }
+export const LLAMA_31_8B: ModelShape = {
+  ...LLAMA_7B,
+  family: 'llama-3.1-8b',
+  intermediate: 14_336,
+  vocabulary: 128_256,
+  kv_heads: 8,
+}
 export const LLAMA_31_70B: ModelShape = {
   ...LLAMA_31_8B,
   family: 'llama-3.1-70b',
@@ -86,7 +141,9 @@ const BYTES_PER_VALUE = 2
 
 /** Elements of the weight matrices that one token is multiplied with. */
 export function activeElements(shape: ModelShape): number {
-  return shape.layers * (attentionElements(shape) + shape.experts.active * feedForwardElements(shape)) + headElements(shape)
+  return (
+    shape.layers * (attentionElements(shape) + shape.experts.active * feedForwardElements(shape)) + headElements(shape)
+  )
 }
 
 /** All weights, the embedding included. */

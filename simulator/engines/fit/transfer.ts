@@ -6,7 +6,7 @@
  *     per sequence  once (host), layers · query width
  *     KV token      bytes of KV, layers · query width (grouped queries read KV once but score it for each head)
  *     token         FLOPs, layers · hidden where tp > 1 (collectives)
- *     pair          FLOPs of attention, 4 · layers · query width
+ *     pair          FLOPs of attention, 4 · layers · query width; only logs with prompts of PAIR_LOG_TOKENS show it apart from the token's
  *     shadow        the same for all: the median
  *
  * Models with ALiBi ran on another attention kernel, and which experts' weights a mixture reads depends on the batch: the former are left out,
@@ -19,8 +19,12 @@ import { activeElements, kvBytesPerToken, type ModelShape, weightBytes } from '.
 export interface LoggedEngine {
   shape: ModelShape
   tp: number
+  /** Longest sequence in its log. */
+  longest_tokens: number
   constants: LatencyConstants
 }
+
+const PAIR_LOG_TOKENS = 8192
 
 type Linear = Exclude<keyof LatencyConstants, 'shadow_tokens' | 'per_padded_token_ns'>
 
@@ -32,6 +36,13 @@ const CAUSES: Readonly<Record<Linear, (shape: ModelShape, tp: number) => number[
   per_prefill_pair_ps: (shape, tp) => [(4 * queryWidth(shape)) / tp],
 }
 
+function loggedFor(constant: Linear, usable: readonly LoggedEngine[]): readonly LoggedEngine[] {
+  if (constant === 'per_kv_token_ns') return usable
+  if (constant === 'per_prefill_pair_ps')
+    return usable.filter(({ longest_tokens }) => longest_tokens >= PAIR_LOG_TOKENS)
+  return usable.filter(({ shape }) => shape.experts.total === 1)
+}
+
 function queryWidth({ layers, query_heads, head }: ModelShape): number {
   return layers * query_heads * head
 }
@@ -40,7 +51,7 @@ export function transfer(logged: readonly LoggedEngine[], shape: ModelShape, tp:
   const usable = logged.filter((engine) => !engine.shape.alibi)
   const dense = usable.filter((engine) => engine.shape.experts.total === 1)
   const of = (constant: Linear) => {
-    const engines = (constant === 'per_kv_token_ns' ? usable : dense).filter(({ constants }) => constants[constant] > 0)
+    const engines = loggedFor(constant, usable)
     const samples = engines.map((engine) => ({
       features: CAUSES[constant](engine.shape, engine.tp),
       measured: engine.constants[constant],
