@@ -1,6 +1,7 @@
 /** The latency profiles of the emulated engine: named ones, and one's own from a file. */
 import { readFileSync } from 'node:fs'
 import { EMULATED_8B } from './emulated-8b.ts'
+import { FAST } from './fast.ts'
 import type { LatencyProfile } from './profile.ts'
 import { parseProfile, readProfile } from './read-profile.ts'
 import { TINY } from './tiny.ts'
@@ -8,13 +9,14 @@ import { TINY } from './tiny.ts'
 export type { LatencyProfile }
 export { TINY }
 
-export const PROFILE_NAMES = ['emulated-8b', 'a100-8b', 'a100-70b-tp4', 'tiny'] as const
+export const PROFILE_NAMES = ['emulated-8b', 'a100-8b', 'a100-70b-tp4', 'fast', 'tiny'] as const
 export type ProfileName = (typeof PROFILE_NAMES)[number]
 
 export const PROFILES: Readonly<Record<ProfileName, LatencyProfile>> = {
   'emulated-8b': EMULATED_8B,
   'a100-8b': shipped('a100-8b'),
   'a100-70b-tp4': shipped('a100-70b-tp4'),
+  fast: FAST,
   tiny: TINY,
 }
 

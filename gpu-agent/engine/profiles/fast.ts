@@ -1,0 +1,19 @@
+import type { LatencyProfile } from './profile.ts'
+
+/** Steps of a millisecond whatever is in them, and room for more calls than a control plane can send: what is measured with it is all that stands before the engine. */
+export const FAST: LatencyProfile = Object.freeze({
+  name: 'fast',
+  provenance: 'Invented for load tests of the control plane; resembles no machine.',
+  base_us: 1_000,
+  per_sequence_us: 0,
+  per_kv_token_ns: 0,
+  per_prefill_token_us: 0,
+  swap_costs: Object.freeze({ save_us_per_token: 0, restore_us_per_token: 0, base_us: 0 }),
+  seats: 512,
+  slots: 1_024,
+  slot_tokens_max: 8_192,
+  block_tokens: 16,
+  capacity_blocks: 65_536,
+  max_step_tokens: 1_048_576,
+  prefill_chunk_tokens: 8_192,
+})

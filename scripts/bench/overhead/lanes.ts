@@ -1,0 +1,108 @@
+/**
+ * The same call over each lane. The agent serves nobody without a ticket, so where no control plane makes one (directly, by
+ * the bare Worker, by a peer) the generator brings it as the bearer token; it is made before the load and not measured.
+ * Such a ticket names no program, so its record leaves no state in the control plane.
+ */
+import { randomUUID } from 'node:crypto'
+import { TICKET_KEY_ID } from '../../../src/actors/contracts.ts'
+import { deriveTicketKey, importTicketKey, signTicket } from '../../../src/protocol/index.ts'
+import { HOST } from '../../ops/port.ts'
+import type { Lane } from './load.ts'
+import { type BenchSystem, MODEL, REGION } from './system.ts'
+
+/** A program of an agent: so many calls, of so many programs at a time. */
+export const CALLS_PER_PROGRAM = 20
+export const PROGRAMS_AT_ONCE = 64
+/** Bytes of the prompt: a short one, that needs no pin. */
+const PROMPT_BYTES = 1_000
+
+const PATH = '/v1/chat/completions'
+
+export interface CallShape {
+  output_tokens: number
+}
+
+function body({ output_tokens }: CallShape): string {
+  const messages = [
+    { role: 'system', content: 'You are a helpful assistant that answers in one sentence. '.repeat(8) },
+    { role: 'user', content: 'What is the capital of France? '.repeat(20).slice(0, PROMPT_BYTES / 2) },
+  ]
+  return JSON.stringify({ model: MODEL, messages, max_tokens: output_tokens, temperature: 0, stream: true })
+}
+
+/** One chunk of the role, one a token, one of the finish reason, and [DONE]. */
+function eventsOf({ output_tokens }: CallShape): number {
+  return output_tokens + 3
+}
+
+function requestOf(host: string, headers: readonly string[], json: string): Buffer {
+  const head = [`POST ${PATH} HTTP/1.1`, `host: ${host}`, 'content-type: application/json', ...headers]
+  return Buffer.from(`${head.join('\r\n')}\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`)
+}
+
+/** Programs overlap: at any time PROGRAMS_AT_ONCE are under way, and they end one after the other. */
+function programOf(index: number): string {
+  const place = index % PROGRAMS_AT_ONCE
+  const turn = Math.floor(index / PROGRAMS_AT_ONCE)
+  const shifted = turn + Math.floor((place * CALLS_PER_PROGRAM) / PROGRAMS_AT_ONCE)
+  return `${Math.floor(shifted / CALLS_PER_PROGRAM)}-${place}`
+}
+
+export function switchyardLane(system: BenchSystem, shape: CallShape, program = programOf): Lane {
+  const json = body(shape)
+  let load = 0
+  return {
+    ...{ name: 'switchyard', host: HOST, port: system.port, events: eventsOf(shape) },
+    prepare: async () => {
+      load += 1
+    },
+    request: (index) => {
+      const headers = [`authorization: Bearer ${system.secrets.apiKey}`, `x-program-id: ${load}-${program(index)}`]
+      return requestOf(`${HOST}:${system.port}`, headers, json)
+    },
+  }
+}
+
+/** A lane to the agent through `port` (the agent's own: directly), with tickets from here. */
+export async function ticketLane(
+  name: string,
+  port: number,
+  system: BenchSystem,
+  shape: CallShape,
+  more_headers: readonly string[] = [],
+): Promise<Lane> {
+  const json = body(shape)
+  const key = await importTicketKey(await deriveTicketKey(system.secrets.ticketSecret, TICKET_KEY_ID, system.agent.id))
+  const epoch = await epochOf(system)
+  let tickets: string[] = []
+  return {
+    ...{ name, host: HOST, port, events: eventsOf(shape) },
+    prepare: async (calls) => {
+      tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key)))
+    },
+    request: (index) => {
+      const headers = [`authorization: Bearer ${tickets[index]}`, `x-program-id: ${programOf(index)}`, ...more_headers]
+      return requestOf(`${HOST}:${port}`, headers, json)
+    },
+  }
+}
+
+function ticket({ agent }: BenchSystem, epoch: string, key: CryptoKey): Promise<string> {
+  const call = randomUUID()
+  const claims = {
+    ...{ tenant: 'local', tenant_weight: 1, program: call, run: call, thread: call, call, class: 'bench' },
+    ...{ lease: randomUUID(), agent: agent.id, engine: agent.engine, epoch, region: REGION, model: MODEL },
+    ...{ attained_service_us: 0, critical_path_us: 0, wait_us: 0, cache_salt: 'bench' },
+  }
+  return signTicket(claims, key, TICKET_KEY_ID, Date.now() / 1000)
+}
+
+async function epochOf(system: BenchSystem): Promise<string> {
+  const response = await fetch(`http://${HOST}:${system.port}/admin/v1/pools`, {
+    headers: { authorization: `Bearer ${system.secrets.adminKey}` },
+  })
+  const { pools } = (await response.json()) as { pools: { engines: { engine: string; epoch: string }[] }[] }
+  const found = pools.flatMap(({ engines }) => engines).find(({ engine }) => engine === system.agent.engine)
+  if (found === undefined) throw new Error(`the pool does not know the engine ${system.agent.engine}`)
+  return found.epoch
+}

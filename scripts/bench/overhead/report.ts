@@ -1,0 +1,78 @@
+/** The report of `bench:overhead`: its JSON, and tables for people. */
+import { textTable } from '../../cli/table.ts'
+import type { CallsReport, Run } from './calls.ts'
+import type { MemoryReport } from './memory.ts'
+import type { StreamingReport } from './streaming.ts'
+
+export interface Report {
+  machine: { cpu: string; cores: number; node: string; at: string }
+  calls?: CallsReport
+  streaming?: StreamingReport
+  memory?: MemoryReport
+}
+
+/** The issue's goals. */
+const GOALS = { peak_ratio_to_bare: 0.6, added_p50_ms: 3, added_p99_ms: 10, ratio_to_direct: 0.6 } as const
+
+const RUN_COLUMNS = [
+  'lane',
+  'round',
+  'connections',
+  'calls_per_s',
+  'p50_ms',
+  'p95_ms',
+  'p99_ms',
+  'late_p99_ms',
+  'generator_cpu_us',
+  'workerd_cpu_us',
+  'agent_cpu_us',
+  'rest_s',
+] as const satisfies (keyof Run)[]
+
+export function printReport({ calls, streaming, memory }: Report): void {
+  if (calls !== undefined) printCalls(calls)
+  if (streaming !== undefined) {
+    const { runs, ...figures } = streaming
+    table('Streams, every run', runs, ['lane', 'round', 'chunks_per_s', 'workerd_cpu_us_per_chunk'])
+    figuresOf({ ...figures })
+    judge('streaming over direct', figures.ratio_to_direct >= GOALS.ratio_to_direct, `≥ ${GOALS.ratio_to_direct}`)
+  }
+  if (memory !== undefined) {
+    const { waves, ...figures } = memory
+    const keys = ['programs', 'seconds', 'resident_bytes', 'evicted_bytes', 'bytes_per_resident_program'] as const
+    table('Memory of workerd', waves, keys)
+    figuresOf({ ...figures })
+  }
+}
+
+function printCalls({ closed, open, stages, ...figures }: CallsReport): void {
+  table('Closed loads, every run', closed, RUN_COLUMNS)
+  table('Open loads at half of the peak, every run', open, RUN_COLUMNS)
+  table('Stages (Server-Timing) in the open loads', stages, ['stage', 'mean_ms', 'share'])
+  figuresOf({ ...figures })
+  const { peak_ratio_to_bare, added_p50_ms, added_p99_ms } = GOALS
+  judge('peak over bare', figures.peak_ratio_to_bare >= peak_ratio_to_bare, `≥ ${peak_ratio_to_bare}`)
+  judge('added p50', figures.added_p50_ms <= added_p50_ms, `≤ ${added_p50_ms} ms`)
+  judge('added p99', figures.added_p99_ms <= added_p99_ms, `≤ ${added_p99_ms} ms`)
+}
+
+function judge(what: string, met: boolean, goal: string): void {
+  console.log(`Goal, ${what} ${goal}: ${met ? 'met' : 'missed'}`)
+}
+
+function figuresOf(figures: Readonly<Record<string, number>>): void {
+  console.log(
+    `\n${textTable(
+      [
+        { title: 'figure', cell: ([name]: [string, number]) => name },
+        { title: 'value', cell: ([, value]: [string, number]) => String(value), align: 'right' },
+      ],
+      Object.entries(figures),
+    )}`,
+  )
+}
+
+function table<T extends object>(title: string, rows: readonly T[], keys: readonly (keyof T & string)[]): void {
+  const columns = keys.map((key) => ({ title: key, cell: (row: T) => String(row[key] ?? ''), align: 'right' as const }))
+  console.log(`\n${title}\n${textTable(columns, rows)}`)
+}
