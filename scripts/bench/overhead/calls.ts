@@ -14,6 +14,8 @@ import type { BenchSystem } from './system.ts'
 export const SHORT: CallShape = { output_tokens: 4 }
 export const CONNECTIONS = [8, 32, 96] as const
 const WARM_UP_S = 3
+/** Of an open load; its calls are not counted. */
+const OPEN_WARM_UP_S = 3
 /** Calls of a second at most, for tickets made beforehand. */
 const CALLS_PER_S_MAX = 3_000
 
@@ -77,7 +79,7 @@ export async function openRun(
   due: readonly number[],
 ): Promise<{ measured: Measured; result: LoadResult }> {
   await lane.prepare(due.length)
-  return measured(system, pid, () => openLoad(lane, due))
+  return measured(system, pid, () => openLoad(lane, due, OPEN_WARM_UP_S * 1000))
 }
 
 export async function measureCalls(system: BenchSystem, options: CallsOptions): Promise<CallsReport> {
@@ -130,7 +132,7 @@ async function openRounds(
   const open: Run[] = []
   const heads: string[] = []
   for (let round = 1; round <= rounds; round++) {
-    const due = poisson(offered_calls_per_s, seconds * 2, round)
+    const due = poisson(offered_calls_per_s, seconds * 2 + OPEN_WARM_UP_S, round)
     for (const lane of lanes) {
       const { measured: run, result } = await openRun(system, lane, due)
       const { name } = lane.lane

@@ -102,7 +102,10 @@ export class HttpConnection {
   #readBody(bytes: Buffer): void {
     const answer = this.#answer
     if (answer.status !== 200) {
-      answer.refusal = (answer.refusal + bytes.toString('latin1', 0, BODY_SHOWN_CHARS_MAX)).slice(0, BODY_SHOWN_CHARS_MAX)
+      answer.refusal = (answer.refusal + bytes.toString('latin1', 0, BODY_SHOWN_CHARS_MAX)).slice(
+        0,
+        BODY_SHOWN_CHARS_MAX,
+      )
     }
     // What spans two reads: 6 bytes hold all of a marker but its last.
     const all = this.#tail.length === 0 ? bytes : Buffer.concat([this.#tail, bytes])

@@ -23,7 +23,9 @@ const CONNECTIONS_MAX = 1_500
 const TICK_MS = 1
 
 export interface LoadResult {
+  /** Counted and sent. */
   calls: number
+  sent: number
   seconds: number
   calls_per_s: number
   events_per_s: number
@@ -61,6 +63,7 @@ export async function closedLoad(
       while (performance.now() < until_ms && next < calls_max) {
         const answer = await connection.send(lane.request(next++))
         check(lane, answer)
+        result.sent += 1
         took(result, answer, answer.total_ms)
       }
     } finally {
@@ -71,8 +74,11 @@ export async function closedLoad(
   return rated(result, (performance.now() - started_ms) / 1000)
 }
 
-/** `due`: times of arrival from `poisson`; the lane must be prepared for them. */
-export async function openLoad(lane: Lane, due: readonly number[]): Promise<LoadResult> {
+/**
+ * `due`: times of arrival from `poisson`; the lane must be prepared for them. Calls due before `counted_from_ms` are sent and
+ * not counted: in them every program is new, which is no load that lasts.
+ */
+export async function openLoad(lane: Lane, due: readonly number[], counted_from_ms: number): Promise<LoadResult> {
   const result = emptyResult()
   const idle: HttpConnection[] = []
   const under_way = new Set<Promise<void>>()
@@ -90,9 +96,11 @@ export async function openLoad(lane: Lane, due: readonly number[]): Promise<Load
     const late_ms = performance.now() - started_ms - due_ms
     const answer = await connection.send(lane.request(index))
     check(lane, answer)
+    idle.push(connection)
+    result.sent += 1
+    if (due_ms < counted_from_ms) return
     took(result, answer, performance.now() - started_ms - due_ms)
     result.late_ms.push(late_ms)
-    idle.push(connection)
   }
   for (let index = 0; index < due.length && failure === null; ) {
     const now_ms = performance.now() - started_ms
@@ -108,7 +116,7 @@ export async function openLoad(lane: Lane, due: readonly number[]): Promise<Load
   await Promise.all(under_way)
   for (const connection of idle) connection.close()
   if (failure !== null) throw failure
-  return rated(result, (performance.now() - started_ms) / 1000)
+  return rated(result, (performance.now() - started_ms - counted_from_ms) / 1000)
 }
 
 /** Times of arrival, milliseconds. */
@@ -129,7 +137,7 @@ function took(result: LoadResult, answer: Answered, latency_ms: number): void {
 
 function emptyResult(): LoadResult {
   return {
-    ...{ calls: 0, seconds: 0, calls_per_s: 0, events_per_s: 0 },
+    ...{ calls: 0, sent: 0, seconds: 0, calls_per_s: 0, events_per_s: 0 },
     ...{ latencies_ms: [], first_data_ms: [], heads: [], late_ms: [] },
   }
 }

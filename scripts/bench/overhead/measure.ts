@@ -20,7 +20,7 @@ export interface Measured {
   first_data_p50_ms: number
   /** How late the generator sent its calls; 0 for a closed load. */
   late_p99_ms: number
-  /** Microseconds of CPU per call while the load lasted. */
+  /** Microseconds of CPU per call while the load lasted, warm-up included. */
   generator_cpu_us: number
   workerd_cpu_us: number
   agent_cpu_us: number
@@ -37,7 +37,7 @@ export async function measured(
   const cpu = (): number[] => [process.pid, pid, system.agent.pid].map((one) => (one === null ? 0 : cpuSeconds(one)))
   const before = cpu()
   const result = await load()
-  const used = cpu().map((seconds, index) => ((seconds - (before[index] ?? 0)) / result.calls) * 1e6)
+  const used = cpu().map((seconds, index) => ((seconds - (before[index] ?? 0)) / result.sent) * 1e6)
   const [generator_cpu_us = 0, workerd_cpu_us = 0, agent_cpu_us = 0] = used.map(Math.round)
   const rest_s = await rest(system)
   const { p50, p95, p99 } = summary(result.latencies_ms)
