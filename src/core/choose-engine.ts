@@ -28,7 +28,8 @@ export const PIN_MOVE_FACTOR = 2
 /** What a client is told when a pool has no engine: agents reconnect within seconds. */
 export const NO_ENGINE_RETRY_AFTER_S = 5
 
-interface Picked {
+/** An engine before it is granted: why it, and whether the program is pinned to it. */
+export interface Picked {
   engine: EngineSnapshot
   reason: LeaseReason
   pin: boolean
@@ -43,6 +44,11 @@ export function chooseEngine(region: string, engines: readonly EngineSnapshot[],
     request.prompt_tokens_estimate <= SHORT_PROMPT_TOKENS
       ? { engine: best, reason: unpinnedReason(request, 'least_used'), pin: false }
       : pickLong(region, eligible, best, request)
+  return grantWithin(picked, request)
+}
+
+/** Grants the engine unless it is too full for the request, and the call had better ask in another region. */
+export function grantWithin(picked: Picked, request: EngineRequest): EngineChoice {
   const load = engineLoad(picked.engine)
   if (request.max_load !== null && load > request.max_load && !worthWaiting(picked, request)) {
     return { status: 'busy', load }
@@ -71,7 +77,7 @@ export function chooseFromSnapshot(snapshot: PoolSnapshot, request: EngineReques
 }
 
 /** Ready, not tried before, and large enough; if none is large enough, all: the engine's own count decides overflow. */
-function eligibleEngines(engines: readonly EngineSnapshot[], request: EngineRequest): EngineSnapshot[] {
+export function eligibleEngines(engines: readonly EngineSnapshot[], request: EngineRequest): EngineSnapshot[] {
   const ready = engines.filter(
     (engine) => engine.state === 'ready' && !request.excluded_engines.includes(engine.engine),
   )
@@ -98,11 +104,11 @@ function pickLong(
   return { engine: home, reason: 'pinned', pin: true }
 }
 
-function isHome(engine: EngineSnapshot, pin: Pin): boolean {
+export function isHome(engine: EngineSnapshot, pin: Pin): boolean {
   return engine.engine === pin.engine && engine.epoch === pin.epoch
 }
 
-function unpinnedReason(request: EngineRequest, otherwise: LeaseReason): LeaseReason {
+export function unpinnedReason(request: EngineRequest, otherwise: LeaseReason): LeaseReason {
   return request.excluded_engines.length > 0 ? 'replaced' : otherwise
 }
 
@@ -118,7 +124,7 @@ function grant({ engine, reason, pin }: Picked, load: number): EngineChoice {
   return { status: 'leased', agent, engine: engine.engine, epoch, url, reason, pin, speed_factor, load }
 }
 
-function leastUsed(engines: readonly EngineSnapshot[], lease: string): EngineSnapshot | null {
+export function leastUsed(engines: readonly EngineSnapshot[], lease: string): EngineSnapshot | null {
   let best: EngineSnapshot | null = null
   for (const engine of engines) {
     if (best === null || compareUse(engine, best, lease) < 0) best = engine
@@ -143,6 +149,6 @@ function compareUse(a: EngineSnapshot, b: EngineSnapshot, lease: string): number
   )
 }
 
-function tieHash(engine: EngineSnapshot, lease: string): number {
+export function tieHash(engine: EngineSnapshot, lease: string): number {
   return hash32(`${lease}\n${engine.engine}`)
 }

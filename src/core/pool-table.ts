@@ -17,7 +17,8 @@ import {
   STATUS_MISSED_MAX,
   type Status,
 } from '../protocol/link.ts'
-import { chooseEngine } from './choose-engine.ts'
+import type { Balancer } from './balancers/balancer.ts'
+import { LOCALITY } from './balancers/locality.ts'
 import { LeasesSince } from './leases-since.ts'
 import type { EngineChoice, EngineRequest, EngineSnapshot, PoolSnapshot } from './pool-types.ts'
 
@@ -54,14 +55,16 @@ interface AgentState {
 export class PoolTable {
   readonly region: string
   readonly model: string
+  readonly #balancer: Balancer
   #agents = new Map<string, AgentState>()
   #holders = new Map<string, { agent: string; engine: string }>()
   #version = 1
   #versionedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(pool: { region: string; model: string }) {
+  constructor(pool: { region: string; model: string }, balancer: Balancer = LOCALITY) {
     this.region = pool.region
     this.model = pool.model
+    this.#balancer = balancer
   }
 
   static restore(
@@ -131,9 +134,9 @@ export class PoolTable {
     return left
   }
 
-  /** Algorithm 2; a granted lease counts from here on. The same lease again is counted once. */
+  /** By the pool's balancer; a granted lease counts from here on. The same lease again is counted once. */
   choose(request: EngineRequest, now_ms: number): EngineChoice {
-    const choice = chooseEngine(this.region, this.#engines(now_ms), request)
+    const choice = this.#balancer.choose(this.region, this.#engines(now_ms), request)
     if (choice.status === 'leased') this.#leased(choice.agent, choice.engine, request, now_ms)
     return choice
   }

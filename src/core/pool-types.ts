@@ -71,6 +71,8 @@ export interface EngineRequest {
   prompt_tokens_estimate: number
   /** Null when unknown (admit was not awaited or failed), or when the program has none. */
   pin: Pin | null
+  /** Of the prompt, what the pinned engine is expected to hold already. Absent: all of it. */
+  resident_tokens_estimate?: number
   /** Engines that failed for this call already. */
   excluded_engines: readonly string[]
   /** Grant only if the chosen engine has at most so many calls queued per seat; null: grant anyway. */

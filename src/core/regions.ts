@@ -75,8 +75,9 @@ export class RegionWalk {
     regions: readonly string[],
     call: { pin: Pin | null; prompt_tokens_estimate: number },
     spill_load: number = SPILL_LOAD,
+    short_prompt_tokens: number = SHORT_PROMPT_TOKENS,
   ) {
-    const home = call.prompt_tokens_estimate > SHORT_PROMPT_TOKENS ? (call.pin?.region ?? null) : null
+    const home = call.prompt_tokens_estimate > short_prompt_tokens ? (call.pin?.region ?? null) : null
     const others = regions.filter((region) => region !== home)
     const order = home !== null && others.length < regions.length ? [home, ...others] : others
     this.#unasked = order.slice(0, REGIONS_ASKED_MAX)

@@ -1,0 +1,215 @@
+/**
+ * The control plane on the virtual clock, over the same process table, pools and region walk that serve traffic. A call goes
+ * the way that it goes in service: admit (process table), ask the pools nearest first, travel to the engine, come back with
+ * its record. A message between regions takes half of their round trip.
+ */
+import type { EndedCall } from '../../gpu-agent/engine/scheduler.ts'
+import type { EngineCall, Measurement } from '../../gpu-agent/engine/types.ts'
+import type { Balancer } from '../../src/core/balancers/balancer.ts'
+import type { Pin } from '../../src/core/pool-types.ts'
+import { ProcessTable } from '../../src/core/process-table.ts'
+import { type RegionVerdict, RegionWalk } from '../../src/core/regions.ts'
+import type { ServiceReading } from '../../src/core/service.ts'
+import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
+import type { SimEngine } from '../engine/sim-engine.ts'
+import type { Timeline } from '../timeline.ts'
+import { MODEL, type SimPool } from './pool.ts'
+import type { ProgramRun } from './program-run.ts'
+import { ProgramPrompts } from './prompts.ts'
+
+export interface ControlPlaneOptions {
+  timeline: Timeline
+  reading: ServiceReading
+  balancer: Balancer
+  pools: ReadonlyMap<string, SimPool>
+  /** One way, in microseconds. */
+  delayUs: (from: string, to: string) => number
+  /** Every call's KV is its own: nothing is reused, not even within a program. */
+  prefix_cache: boolean
+  programs_max: number
+  onCall: (run: ProgramRun, index: number, measured: Measurement) => void
+  onProgram: (run: ProgramRun) => void
+}
+
+type Choice = Extract<RegionVerdict, { status: 'leased' }>
+
+interface CallOnItsWay {
+  run: ProgramRun
+  index: number
+  lease: string
+  admitted: { run: string; thread: string; attained_service_us: number; critical_path_us: number; wait_us: number }
+  pin: Pin | null
+  prompt: Uint32Array
+}
+
+interface OpenLease {
+  run: ProgramRun
+  index: number
+  engine: SimEngine
+  thread: string
+  run_id: string
+}
+
+const MS_PER_US = 1 / 1000
+
+export class ControlPlane {
+  readonly #options: ControlPlaneOptions
+  readonly #table: ProcessTable
+  readonly #regions: readonly string[]
+  readonly #open = new Map<string, OpenLease>()
+  #runs = 0
+
+  constructor(options: ControlPlaneOptions) {
+    this.#options = options
+    this.#regions = [...options.pools.keys()]
+    this.#table = new ProcessTable({
+      reading: options.reading,
+      newRun: () => `r${this.#runs++}`,
+      programs_max: options.programs_max,
+    })
+  }
+
+  start(run: ProgramRun): void {
+    for (const index of run.roots()) this.#issue(run, index)
+  }
+
+  /** An engine has ended a call. */
+  ended({ lease, reason, measurement }: EndedCall): void {
+    const open = this.#open.get(lease)
+    if (open === undefined || reason !== 'length') throw new Error(`call ${lease} ended as ${reason}`)
+    this.#open.delete(lease)
+    const { timeline, delayUs } = this.#options
+    const delay_us = delayUs(open.engine.region, open.run.place.region)
+    timeline.send(delay_us, (now_us) => this.#settle(lease, open, measurement, now_us))
+  }
+
+  #issue(run: ProgramRun, index: number): void {
+    const { timeline } = this.#options
+    const now_ms = timeline.now_us * MS_PER_US
+    const { tenant } = run.place
+    const call = run.program.calls[index] as (typeof run.program.calls)[number]
+    const lease = `${run.name}/${index}`
+    const { admission } = this.#table.admit({
+      ...{ tenant, program: run.name, app: null, class: 'tenant', metadata: null, model: MODEL },
+      ...{
+        call: lease,
+        thread: `${call.thread}`,
+        parents: call.parents.map((parent) => `${run.name}/${parent}`),
+        now_ms,
+      },
+    })
+    if (admission.status !== 'admitted') throw new RangeError(`program ${run.program.id}: ${admission.message}`)
+    const prompt = run.prompts.prompt(index)
+    this.#lease({ run, index, lease, admitted: admission, pin: admission.pin, prompt })
+  }
+
+  #lease(call: CallOnItsWay): void {
+    const home = call.run.place.region
+    const regions = nearestFirst(this.#regions, home, this.#options.delayUs)
+    const { short_prompt_tokens } = this.#options.balancer
+    const asked = { pin: call.pin, prompt_tokens_estimate: call.prompt.length }
+    this.#walk(call, new RegionWalk(regions, asked, undefined, short_prompt_tokens))
+  }
+
+  #walk(call: CallOnItsWay, walk: RegionWalk): void {
+    const { timeline, pools, delayUs } = this.#options
+    const question = walk.next()
+    const verdict = walk.verdict()
+    if (question === null) {
+      if (verdict?.status === 'leased') this.#dispatch(call, verdict)
+      else timeline.send(Math.round((verdict?.retry_after_s ?? 1) * 1e6), () => this.#lease(call))
+      return
+    }
+    const delay_us = delayUs(call.run.place.region, question.region)
+    timeline.send(delay_us, (now_us) => {
+      const pool = pools.get(question.region) as SimPool
+      const answer = pool.choose(
+        {
+          ...{ lease: call.lease, prompt_tokens_estimate: call.prompt.length, pin: call.pin },
+          ...{ excluded_engines: [], max_load: question.max_load, now_ms: now_us * MS_PER_US },
+        },
+        now_us,
+      )
+      timeline.send(delay_us, () => {
+        walk.answer(answer)
+        this.#walk(call, walk)
+      })
+    })
+  }
+
+  #dispatch(call: CallOnItsWay, { region, choice, spilled }: Choice): void {
+    const { timeline, pools, delayUs } = this.#options
+    const { run, index, lease, admitted } = call
+    const { agent, engine: engine_id, epoch, speed_factor, pin } = choice
+    this.#table.get(run.place.tenant, run.name)?.leaseOpened({
+      ...{
+        run: admitted.run,
+        call: lease,
+        lease,
+        agent,
+        engine: engine_id,
+        epoch,
+        region,
+        model: MODEL,
+        speed_factor,
+        pin,
+      },
+      ...{ reason: spilled ? 'spilled' : choice.reason, now_ms: timeline.now_us * MS_PER_US },
+    })
+    const pool = pools.get(region) as SimPool
+    const engine = pool.engine(engine_id)
+    this.#open.set(lease, { run, index, engine, thread: admitted.thread, run_id: admitted.run })
+    timeline.send(delayUs(run.place.region, region), (now_us) => {
+      engine.submit(this.#engineCall(call), now_us)
+      pool.reached(engine, lease, now_us)
+    })
+  }
+
+  #engineCall({ run, index, lease, admitted, prompt }: CallOnItsWay): EngineCall {
+    const { tenant, tenant_weight } = run.place
+    const { attained_service_us, critical_path_us, wait_us, thread } = admitted
+    return {
+      ...{ lease, tenant, tenant_weight, program: run.name, thread },
+      ...{ attained_service_us, critical_path_us, program_wait_us: wait_us },
+      cache_salt: this.#options.prefix_cache ? tenant : lease,
+      prompt,
+      max_output_tokens: (run.program.calls[index] as (typeof run.program.calls)[number]).output_tokens,
+      sampling: { temperature: 1, top_p: 1, seed: ProgramPrompts.seed(index) },
+    }
+  }
+
+  /** The record and the answer's end reach the program's region. */
+  #settle(lease: string, open: OpenLease, measured: Measurement, now_us: number): void {
+    const { run, index } = open
+    this.#table.settle(this.#record(lease, open, measured, now_us), now_us * MS_PER_US)
+    this.#options.onCall(run, index, measured)
+    for (const next of run.ended(index, now_us)) {
+      this.#options.timeline.send(next.at_us - now_us, () => this.#issue(run, next.index))
+    }
+    if (!run.isEnded) return
+    this.#table.end(run.place.tenant, run.name, now_us * MS_PER_US, 'explicit')
+    this.#options.onProgram(run)
+  }
+
+  #record(lease: string, open: OpenLease, measured: Measurement, now_us: number): CallRecord {
+    const { run, engine } = open
+    const { swapped_out_tokens: _out, swapped_in_tokens: _in, ...sums } = measured
+    return {
+      ...{ v: RECORD_VERSION, lease, call: lease, tenant: run.place.tenant, program: run.name, run: open.run_id },
+      ...{ thread: open.thread, class: 'tenant', agent: engine.agent, engine: engine.id, epoch: engine.epoch },
+      ...{ region: engine.region, model: MODEL, outcome: 'completed', finish_reason: 'length', error_code: null },
+      ...sums,
+      ended_at_ms: Math.round(now_us * MS_PER_US),
+    }
+  }
+}
+
+/** By delay, the nearest first; among equals in the order in which they were given. */
+function nearestFirst(
+  regions: readonly string[],
+  home: string,
+  delayUs: (from: string, to: string) => number,
+): readonly string[] {
+  if (regions.length === 1) return regions
+  return regions.toSorted((a, b) => delayUs(home, a) - delayUs(home, b))
+}

@@ -1,0 +1,115 @@
+/**
+ * One region's pool on the virtual clock: the PoolTable that the PoolActor holds, and the agents' reports to it. An engine
+ * reports when its queue has changed, but no more often than the report interval, and at least once a second, as agents do
+ * (src/protocol/link.ts). A report travels within its region and takes no time.
+ */
+import type { Balancer } from '../../src/core/balancers/balancer.ts'
+import { PoolTable } from '../../src/core/pool-table.ts'
+import type { EngineChoice, EngineRequest } from '../../src/core/pool-types.ts'
+import { ENGINES_PER_AGENT_MAX, STATUS_INTERVAL_MS } from '../../src/protocol/link.ts'
+import type { SimEngine } from '../engine/sim-engine.ts'
+import { type Timeline, Timer, TURN } from '../timeline.ts'
+
+/** One model; nothing depends on its name. */
+export const MODEL = 'model'
+
+const HEARTBEAT_US = STATUS_INTERVAL_MS * 1000
+
+interface Reporting {
+  engine: SimEngine
+  timer: Timer
+  reported_us: number
+  changed: boolean
+  leases_seen: string[]
+}
+
+export interface SimPoolOptions {
+  region: string
+  engines: readonly SimEngine[]
+  balancer: Balancer
+  timeline: Timeline
+  report_us: number
+  /** False once nothing is left to serve: reports end, and with them the simulation. */
+  alive: () => boolean
+}
+
+export class SimPool {
+  readonly #options: SimPoolOptions
+  readonly #table: PoolTable
+  readonly #reporting = new Map<string, Reporting>()
+  readonly #seq = new Map<string, number>()
+
+  constructor(options: SimPoolOptions) {
+    this.#options = options
+    this.#table = new PoolTable({ region: options.region, model: MODEL }, options.balancer)
+    for (let from = 0; from < options.engines.length; from += ENGINES_PER_AGENT_MAX) {
+      this.#join(options.engines.slice(from, from + ENGINES_PER_AGENT_MAX))
+    }
+    for (const engine of options.engines) {
+      const timer = new Timer(TURN.report, engine.index, (now_us) => this.#tick(engine.id, now_us))
+      this.#reporting.set(engine.id, { engine, timer, reported_us: 0, changed: false, leases_seen: [] })
+      options.timeline.set(timer, HEARTBEAT_US)
+    }
+  }
+
+  choose(request: EngineRequest, now_us: number): EngineChoice {
+    return this.#table.choose(request, now_us / 1000)
+  }
+
+  engine(id: string): SimEngine {
+    return this.#of(id).engine
+  }
+
+  /** A lease has come to its engine. */
+  reached(engine: SimEngine, lease: string, now_us: number): void {
+    this.#of(engine.id).leases_seen.push(lease)
+    this.changed(engine, now_us)
+  }
+
+  /** The engine's queue has changed. */
+  changed(engine: SimEngine, now_us: number): void {
+    const reporting = this.#of(engine.id)
+    if (reporting.changed) return
+    reporting.changed = true
+    this.#options.timeline.set(reporting.timer, Math.max(now_us, reporting.reported_us + this.#options.report_us))
+  }
+
+  #tick(id: string, now_us: number): void {
+    if (!this.#options.alive()) return
+    const reporting = this.#of(id)
+    const { engine, leases_seen } = reporting
+    const { waiting, running, queued_tokens, kv_used_tokens } = engine.status(now_us)
+    const seq = (this.#seq.get(engine.agent) ?? -1) + 1
+    this.#seq.set(engine.agent, seq)
+    const figures = { state: 'ready', waiting, running, queued_tokens, kv_used_tokens, bytes_per_token: null } as const
+    const engines = [{ id, epoch: engine.epoch, ...figures, leases_seen }]
+    this.#table.agentStatus(engine.agent, { seq, engines }, now_us / 1000)
+    reporting.leases_seen = []
+    reporting.changed = false
+    reporting.reported_us = now_us
+    this.#options.timeline.set(reporting.timer, now_us + Math.max(HEARTBEAT_US, this.#options.report_us))
+  }
+
+  #join(engines: readonly SimEngine[]): void {
+    const agent = engines[0]?.agent ?? ''
+    const joined = this.#table.agentJoined(
+      {
+        ...{ agent, region: this.#options.region, model: MODEL, url: 'http://simulated' },
+        engines: engines.map(({ id, epoch, profile, scheduler: { config } }) => ({
+          ...{ id, epoch, kind: 'emulated' as const, model: MODEL, seats: config.seats, speed_factor: 1 },
+          kv_capacity_tokens: config.capacity_blocks * config.block_tokens,
+          context_tokens_max: config.slot_tokens_max,
+          prefill_tokens_per_s: 1e6 / profile.per_prefill_token_us,
+        })),
+      },
+      0,
+    )
+    if (joined !== 'joined') throw new RangeError(`region ${this.#options.region}: its agents do not fit (${joined})`)
+  }
+
+  #of(id: string): Reporting {
+    const reporting = this.#reporting.get(id)
+    if (reporting === undefined) throw new Error(`engine ${id} is not in this pool`)
+    return reporting
+  }
+}

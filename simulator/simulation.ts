@@ -1,0 +1,331 @@
+/**
+ * One simulation: programs with their arrivals, played through the control plane and its engines on a virtual clock until the
+ * last one has ended. The result is a function of the config alone.
+ */
+import type { LatencyProfile } from '../gpu-agent/engine/profiles/index.ts'
+import { type SchedulerConfig, SLOTS_MAX, schedulerConfig } from '../gpu-agent/engine/scheduler-config.ts'
+import type { Measurement } from '../gpu-agent/engine/types.ts'
+import { type BalancerName, createBalancer } from '../src/core/balancers/index.ts'
+import type { ServiceReading } from '../src/core/service.ts'
+import { TenantShares } from '../src/core/tenant-shares.ts'
+import { ControlPlane } from './control/control-plane.ts'
+import { SimPool } from './control/pool.ts'
+import { ProgramRun } from './control/program-run.ts'
+import { SimEngine } from './engine/sim-engine.ts'
+import { createPolicy, isClairvoyant, type PolicyName, type PolicyTuning } from './policies/index.ts'
+import { Clairvoyance, programTokens } from './policies/srpt.ts'
+import { seededRandom } from './random.ts'
+import { Timeline, Timer, TURN } from './timeline.ts'
+import type { WorkloadProgram } from './workloads/program.ts'
+
+export interface EngineSizes {
+  /** Calls in one step. */
+  max_seqs: number
+  prefix_cache: boolean
+  chunked_prefill: boolean
+  steps_per_decision: number
+  /** Null: an evicted call's KV is computed again. Else KV tokens outside the engine, at the profile's costs of moving them. */
+  swap_tokens: number | null
+  /** The scheduler's own time per decision. */
+  decision_us: number
+}
+
+export interface Region {
+  name: string
+  engines: number
+  /** Programs that start here, relative to the other regions. Default: as it has engines. */
+  share?: number
+}
+
+export interface TenantConfig {
+  name: string
+  weight: number
+  /** Programs that are its, relative to the other tenants. */
+  share: number
+}
+
+export interface SimulationConfig {
+  programs: readonly WorkloadProgram[]
+  /** When each program starts. */
+  arrivals_us: readonly number[]
+  profile: LatencyProfile
+  engine: EngineSizes
+  policy: PolicyName
+  tuning: PolicyTuning
+  reading: ServiceReading
+  balancer: BalancerName
+  regions: readonly Region[]
+  /** Round trip between two regions in microseconds, in either order: `us-eu`. What is absent takes no time. */
+  rtt_us: ReadonlyMap<string, number>
+  /** An engine reports a changed queue at most so often. */
+  report_us: number
+  tenants: readonly TenantConfig[]
+  /** Of the draws that the simulation itself makes: tenants and regions of programs. */
+  seed: number
+  /** Take equal steps at once. The result is the same without. */
+  jump: boolean
+  /** Ends the simulation at this time, whatever is open. */
+  until_us?: number
+  onCall?: (call: CallResult) => void
+  onStepped?: (engine: SimEngine, steps: number) => void
+  /** A program has ended. */
+  onProgram?: (ended: number) => void
+}
+
+export interface ProgramResult {
+  id: string
+  workload: string
+  tenant: string
+  region: string
+  arrived_us: number
+  /** -1: still open when the simulation was ended. */
+  response_us: number
+  output_tokens: number
+}
+
+export interface CallResult {
+  /** Position in the config's programs. */
+  program: number
+  call: number
+  ended_us: number
+  measured: Measurement
+}
+
+export interface SimulationResult {
+  /** As in the config. */
+  programs: ProgramResult[]
+  makespan_us: number
+  calls: number
+  service_us: number
+  wait_us: number
+  preemptions: number
+  swapped_out_tokens: number
+  swapped_in_tokens: number
+  prompt_tokens: number
+  cached_tokens: number
+  output_tokens: number
+  decisions: number
+  steps: number
+  /** Events on the clock that the steps took; fewer than steps where they were taken at once. */
+  step_events: number
+  /** Time in which engines computed, over all engines. */
+  busy_us: number
+}
+
+/** A queue without bound: a simulation shows what waiting costs instead of refusing. */
+const WAITING_CALLS_MAX = 10_000_000
+/** Idle prefixes beside the running calls. */
+const SLOTS_PER_SEAT = 4
+/** Places are drawn from another sequence than workload and arrivals. */
+const PLACEMENT_SEED = 0x91ace
+
+export function simulate(config: SimulationConfig): SimulationResult {
+  const simulation = new Simulation(config)
+  return simulation.run()
+}
+
+class Simulation {
+  readonly #config: SimulationConfig
+  readonly #timeline = new Timeline()
+  readonly #clairvoyance = new Clairvoyance()
+  readonly #engines: SimEngine[] = []
+  readonly #pools = new Map<string, SimPool>()
+  readonly #plane: ControlPlane
+  readonly #result: SimulationResult
+  #ended_programs = 0
+
+  constructor(config: SimulationConfig) {
+    this.#config = config
+    this.#result = emptyResult()
+    for (const { name, engines } of config.regions) this.#openRegion(name, engines)
+    this.#plane = new ControlPlane({
+      timeline: this.#timeline,
+      reading: config.reading,
+      balancer: createBalancer(config.balancer),
+      pools: this.#pools,
+      delayUs: (from, to) => (from === to ? 0 : delayUs(config.rtt_us, from, to)),
+      prefix_cache: config.engine.prefix_cache,
+      programs_max: config.programs.length + 1,
+      onCall: (run, index, measured) => this.#callEnded(run, index, measured),
+      onProgram: (run) => this.#programEnded(run),
+    })
+  }
+
+  run(): SimulationResult {
+    const { programs, arrivals_us, until_us } = this.#config
+    const places = new Placement(this.#config)
+    for (const [index, program] of programs.entries()) {
+      const { tenant, region } = places.next()
+      const place = { index, tenant: tenant.name, tenant_weight: tenant.weight, region }
+      const arrived_us = arrivals_us[index] as number
+      const { id, workload } = program
+      const output_tokens = programTokens(program)
+      this.#result.programs.push({
+        id,
+        workload,
+        tenant: tenant.name,
+        region,
+        arrived_us,
+        response_us: -1,
+        output_tokens,
+      })
+      const timer = new Timer(TURN.arrival, index, () => this.#start(program, place, arrived_us))
+      this.#timeline.set(timer, arrived_us)
+    }
+    this.#timeline.run(() => this.#ended_programs === programs.length, until_us)
+    for (const engine of this.#engines) {
+      this.#result.decisions += engine.scheduler.decisions
+      this.#result.steps += engine.steps
+      this.#result.step_events += engine.events
+      this.#result.busy_us += engine.busy_us
+    }
+    return this.#result
+  }
+
+  #start(program: WorkloadProgram, place: ProgramRun['place'], arrived_us: number): void {
+    const run = new ProgramRun(program, place, arrived_us)
+    const { policy } = this.#config
+    if (isClairvoyant(policy)) this.#clairvoyance.begin(run.name, program, policy === 'wsrpt')
+    this.#timeline.send(0, () => this.#plane.start(run))
+  }
+
+  #callEnded(run: ProgramRun, call: number, measured: Measurement): void {
+    const result = this.#result
+    result.calls += 1
+    result.service_us += measured.service_wall_us
+    result.wait_us += measured.wait_us
+    result.preemptions += measured.preemptions
+    result.swapped_out_tokens += measured.swapped_out_tokens
+    result.swapped_in_tokens += measured.swapped_in_tokens
+    result.prompt_tokens += measured.prompt_tokens
+    result.cached_tokens += measured.cached_tokens
+    result.output_tokens += measured.output_tokens
+    this.#config.onCall?.({ program: run.place.index, call, ended_us: this.#timeline.now_us, measured })
+  }
+
+  #programEnded(run: ProgramRun): void {
+    this.#clairvoyance.end(run.name)
+    this.#ended_programs += 1
+    this.#result.makespan_us = Math.max(this.#result.makespan_us, run.ended_us)
+    const program = this.#result.programs[run.place.index] as ProgramResult
+    program.response_us = run.ended_us - run.arrived_us
+    this.#config.onProgram?.(this.#ended_programs)
+  }
+
+  #openRegion(name: string, count: number): void {
+    const { balancer, report_us } = this.#config
+    const engines = Array.from({ length: count }, (_, at) => this.#openEngine(name, at))
+    const pool = new SimPool({
+      ...{ region: name, engines, report_us },
+      balancer: createBalancer(balancer),
+      timeline: this.#timeline,
+      alive: () => this.#ended_programs < this.#config.programs.length,
+    })
+    this.#pools.set(name, pool)
+  }
+
+  #openEngine(region: string, at: number): SimEngine {
+    const { profile, engine: sizes, jump } = this.#config
+    const engine = new SimEngine({
+      id: `${region}-e${at}`,
+      agent: `${region}-a${Math.floor(at / 64)}`,
+      region,
+      index: this.#engines.length,
+      profile,
+      scheduler: this.#schedulerConfig(),
+      decision_us: sizes.decision_us,
+      jump,
+      timeline: this.#timeline,
+      onEnded: (ended, now_us) => {
+        this.#plane.ended(ended)
+        this.#pools.get(region)?.changed(engine, now_us)
+      },
+      ...(this.#config.onStepped === undefined ? {} : { onStepped: this.#config.onStepped }),
+    })
+    this.#engines.push(engine)
+    return engine
+  }
+
+  #schedulerConfig(): SchedulerConfig {
+    const { profile, engine, policy, tuning, reading } = this.#config
+    const { slot_tokens_max, block_tokens, capacity_blocks, swap_costs } = profile
+    const context_tokens = Math.min(slot_tokens_max, capacity_blocks * block_tokens)
+    // What a clairvoyant order has left is work; it is charged in work.
+    const ordering = isClairvoyant(policy) ? 'modelled' : reading
+    return schedulerConfig({
+      epoch: 'e',
+      policy: createPolicy(policy, ordering, tuning, this.#clairvoyance),
+      shares: new TenantShares(),
+      seats: engine.max_seqs,
+      slots: Math.min(SLOTS_MAX, Math.max(profile.slots, engine.max_seqs * SLOTS_PER_SEAT)),
+      slot_tokens_max: context_tokens,
+      ...{ block_tokens, capacity_blocks, ordering },
+      max_step_tokens: Math.max(profile.max_step_tokens, engine.max_seqs),
+      prefill_chunk_tokens: profile.prefill_chunk_tokens,
+      waiting_calls_max: WAITING_CALLS_MAX,
+      waiting_calls_per_tenant_max: WAITING_CALLS_MAX,
+      steps_per_decision: engine.steps_per_decision,
+      copies_prefixes: engine.prefix_cache,
+      swap:
+        engine.swap_tokens === null
+          ? null
+          : {
+              costs: swap_costs,
+              recompute_us_per_token: profile.per_prefill_token_us,
+              image_tokens_max: engine.swap_tokens,
+            },
+    })
+  }
+}
+
+/** Gives programs to tenants and regions by their shares, each drawn by itself. */
+class Placement {
+  readonly #config: SimulationConfig
+  readonly #random: () => number
+
+  constructor(config: SimulationConfig) {
+    this.#config = config
+    this.#random = seededRandom(config.seed ^ PLACEMENT_SEED)
+  }
+
+  next(): { tenant: TenantConfig; region: string } {
+    const { tenants, regions } = this.#config
+    const tenant = this.#draw(tenants, ({ share }) => share)
+    return { tenant, region: this.#draw(regions, ({ engines, share = engines }) => share).name }
+  }
+
+  #draw<T>(of: readonly T[], shareOf: (one: T) => number): T {
+    const random = this.#random()
+    const total = of.reduce((sum, one) => sum + shareOf(one), 0)
+    let left = random * total
+    for (const one of of) {
+      left -= shareOf(one)
+      if (left < 0) return one
+    }
+    throw new RangeError('a share must be above 0')
+  }
+}
+
+function delayUs(rtt_us: ReadonlyMap<string, number>, from: string, to: string): number {
+  return Math.round((rtt_us.get(`${from}-${to}`) ?? rtt_us.get(`${to}-${from}`) ?? 0) / 2)
+}
+
+function emptyResult(): SimulationResult {
+  return {
+    programs: [],
+    makespan_us: 0,
+    calls: 0,
+    service_us: 0,
+    wait_us: 0,
+    preemptions: 0,
+    swapped_out_tokens: 0,
+    swapped_in_tokens: 0,
+    prompt_tokens: 0,
+    cached_tokens: 0,
+    output_tokens: 0,
+    decisions: 0,
+    steps: 0,
+    step_events: 0,
+    busy_us: 0,
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * Cost-aware: the engine on which the call is expected to answer first, its expected wait plus the prefill that it would have
+ * to do there. The engine that served the program last holds its KV cache, so prefill is short there; a queue that costs more
+ * than a prefill makes the program move, and from then on its cache is at the other engine. Algorithm 2 decides the same
+ * question by prompt length and a factor; here it is one sum.
+ */
+import {
+  eligibleEngines,
+  grantWithin,
+  isHome,
+  NO_ENGINE_RETRY_AFTER_S,
+  tieHash,
+  unpinnedReason,
+} from '../choose-engine.ts'
+import { engineLoad, expectedWaitUs, prefillCostUs } from '../engine-load.ts'
+import type { EngineRequest, EngineSnapshot, LeaseReason } from '../pool-types.ts'
+import type { Balancer } from './balancer.ts'
+
+export const COST_AWARE: Balancer = Object.freeze({
+  name: 'cost-aware',
+  short_prompt_tokens: 0,
+  choose(region, engines, request) {
+    let engine: EngineSnapshot | null = null
+    for (const candidate of eligibleEngines(engines, request)) {
+      if (engine === null || compareCost(candidate, engine, region, request) < 0) engine = candidate
+    }
+    if (engine === null) return { status: 'none', retry_after_s: NO_ENGINE_RETRY_AFTER_S }
+    return grantWithin(
+      { engine, reason: unpinnedReason(request, reasonOf(engine, region, request)), pin: true },
+      request,
+    )
+  },
+} satisfies Balancer)
+
+function costUs(engine: EngineSnapshot, region: string, request: EngineRequest): number {
+  const { prompt_tokens_estimate, resident_tokens_estimate = prompt_tokens_estimate } = request
+  const uncached_tokens = holdsCache(engine, region, request)
+    ? Math.max(0, prompt_tokens_estimate - resident_tokens_estimate)
+    : prompt_tokens_estimate
+  return expectedWaitUs(engine) + prefillCostUs(engine, uncached_tokens)
+}
+
+/** Below its seats an engine has no queue, yet the fuller its batch, the longer each step: load breaks the tie. */
+function compareCost(a: EngineSnapshot, b: EngineSnapshot, region: string, request: EngineRequest): number {
+  return (
+    costUs(a, region, request) - costUs(b, region, request) ||
+    engineLoad(a) - engineLoad(b) ||
+    tieHash(a, request.lease) - tieHash(b, request.lease)
+  )
+}
+
+function holdsCache(engine: EngineSnapshot, region: string, { pin }: EngineRequest): boolean {
+  return pin !== null && pin.region === region && isHome(engine, pin)
+}
+
+function reasonOf(engine: EngineSnapshot, region: string, request: EngineRequest): LeaseReason {
+  if (holdsCache(engine, region, request)) return 'pinned'
+  return request.pin !== null && request.pin.region === region ? 'pin_overloaded' : 'pin_created'
+}
