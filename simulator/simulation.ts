@@ -62,6 +62,8 @@ export interface SimulationConfig {
   tenants: readonly TenantConfig[]
   /** Of the draws that the simulation itself makes: tenants and regions of programs. */
   seed: number
+  /** Programs are labelled with their workload, so that each is a class; else all are of one. */
+  labelled: boolean
   /** Take equal steps at once. The result is the same without. */
   jump: boolean
   /** Ends the simulation at this time, whatever is open. */
@@ -146,6 +148,7 @@ class Simulation {
       delayUs: (from, to) => (from === to ? 0 : delayUs(config.rtt_us, from, to)),
       prefix_cache: config.engine.prefix_cache,
       programs_max: config.programs.length + 1,
+      labelled: config.labelled,
       onCall: (run, index, measured) => this.#callEnded(run, index, measured),
       onProgram: (run) => this.#programEnded(run),
     })
@@ -262,6 +265,7 @@ class Simulation {
       ...{ block_tokens, capacity_blocks, ordering },
       max_step_tokens: Math.max(profile.max_step_tokens, engine.max_seqs),
       prefill_chunk_tokens: profile.prefill_chunk_tokens,
+      chunked_prefill: engine.chunked_prefill,
       waiting_calls_max: WAITING_CALLS_MAX,
       waiting_calls_per_tenant_max: WAITING_CALLS_MAX,
       steps_per_decision: engine.steps_per_decision,

@@ -47,6 +47,8 @@ export interface SchedulerConfig {
   max_step_tokens: number
   /** Tokens that one call computes in one step, at most. */
   prefill_chunk_tokens: number
+  /** False: a prompt is computed in one step, in which nothing else is; the two limits above do not hold for it. */
+  chunked_prefill: boolean
   waiting_calls_max: number
   waiting_calls_per_tenant_max: number
   shares_interval_us: number
@@ -82,6 +84,7 @@ type Given =
 /** Fills in what has a default. Throws RangeError for a config that no step can satisfy. */
 export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<SchedulerConfig>): SchedulerConfig {
   const config: SchedulerConfig = {
+    chunked_prefill: true,
     waiting_calls_max: WAITING_CALLS_MAX,
     waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
     shares_interval_us: SHARES_INTERVAL_US,

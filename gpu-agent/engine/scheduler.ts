@@ -20,7 +20,7 @@ import { Placement } from './placement.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { CommitResult, EndedCall, SchedulerStatus } from './scheduler-results.ts'
 import { Seating } from './seating.ts'
-import { assignStepTokens } from './step-tokens.ts'
+import { assignStepTokens, assignWholePrompts } from './step-tokens.ts'
 import { chargeTenants, SINGLE_STEP, type Stretch, stretchOf, type TokenAt, takeDecodes } from './stretch.ts'
 import type { TenantQueue } from './tenant-queue.ts'
 import type { EndReason, EngineCall, FailureCode, StepOutcome, StepPlan, StepWork } from './types.ts'
@@ -258,7 +258,9 @@ export class Scheduler {
   /** The step's work by ascending slot, and `#flight` in the same order; calls that got no tokens are left out. */
   #stepWork(step: number): StepWork[] {
     const flight = this.#flight
-    assignStepTokens(flight, this.config.max_step_tokens, this.config.prefill_chunk_tokens)
+    const { chunked_prefill, max_step_tokens, prefill_chunk_tokens } = this.config
+    if (chunked_prefill) assignStepTokens(flight, max_step_tokens, prefill_chunk_tokens)
+    else assignWholePrompts(flight, max_step_tokens)
     flight.length = 0
     const work: StepWork[] = []
     for (const { id, holder } of this.#kv.slots) {

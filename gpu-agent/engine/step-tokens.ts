@@ -22,3 +22,21 @@ export function assignStepTokens(calls: readonly CallState[], max_step_tokens: n
     budget_tokens -= call.step_tokens
   }
 }
+
+/**
+ * The same without chunks (vLLM without chunked prefill): a step computes whole prompts, as many as `max_step_tokens` holds
+ * and at least one, or it decodes; while prompts are computed, text stands still.
+ */
+export function assignWholePrompts(calls: readonly CallState[], max_step_tokens: number): void {
+  let budget_tokens = max_step_tokens
+  let prompts = 0
+  for (const call of calls) {
+    const missing_tokens = call.known_tokens - call.computed_tokens
+    const fits = missing_tokens > 1 && (missing_tokens <= budget_tokens || prompts === 0)
+    call.step_tokens = fits ? missing_tokens : 0
+    budget_tokens -= call.step_tokens
+    if (fits) prompts += 1
+  }
+  if (prompts > 0) return
+  for (const call of calls) call.step_tokens = 1
+}

@@ -8,6 +8,7 @@ import type { EngineCall, Measurement } from '../../gpu-agent/engine/types.ts'
 import type { Balancer } from '../../src/core/balancers/balancer.ts'
 import type { Pin } from '../../src/core/pool-types.ts'
 import { ProcessTable } from '../../src/core/process-table.ts'
+import { programClass } from '../../src/core/program-class.ts'
 import { type RegionVerdict, RegionWalk } from '../../src/core/regions.ts'
 import type { ServiceReading } from '../../src/core/service.ts'
 import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
@@ -27,6 +28,8 @@ export interface ControlPlaneOptions {
   /** Every call's KV is its own: nothing is reused, not even within a program. */
   prefix_cache: boolean
   programs_max: number
+  /** Programs are of the class that their workload names; else all are of one. */
+  labelled: boolean
   onCall: (run: ProgramRun, index: number, measured: Measurement) => void
   onProgram: (run: ProgramRun) => void
 }
@@ -90,7 +93,7 @@ export class ControlPlane {
     const call = run.program.calls[index] as (typeof run.program.calls)[number]
     const lease = `${run.name}/${index}`
     const { admission } = this.#table.admit({
-      ...{ tenant, program: run.name, app: null, class: 'tenant', metadata: null, model: MODEL },
+      ...{ tenant, program: run.name, ...this.#labelOf(run), metadata: null, model: MODEL },
       ...{
         call: lease,
         thread: `${call.thread}`,
@@ -101,6 +104,11 @@ export class ControlPlane {
     if (admission.status !== 'admitted') throw new RangeError(`program ${run.program.id}: ${admission.message}`)
     const prompt = run.prompts.prompt(index)
     this.#lease({ run, index, lease, admitted: admission, pin: admission.pin, prompt })
+  }
+
+  #labelOf({ program }: ProgramRun): { app: string | null; class: string } {
+    const app = this.#options.labelled ? program.workload : null
+    return { app, class: programClass({ app, system_prompt: null, tool_names: [] }) }
   }
 
   #lease(call: CallOnItsWay): void {

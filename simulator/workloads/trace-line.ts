@@ -4,6 +4,8 @@ import type { WorkloadCall, WorkloadProgram } from './program.ts'
 import { resolvePrefixes } from './resolve-prefixes.ts'
 
 export const ID_CHARS_MAX = 128
+/** Where a call uses several tools their names stand in one text. */
+export const TOOL_CHARS_MAX = 1024
 /** As many as a run of a program may have when served. */
 export const CALLS_PER_PROGRAM_MAX = 20_000
 export const PARENTS_PER_CALL_MAX = 512
@@ -22,7 +24,7 @@ const callSchema = z.object({
   prompt_tokens: z.int().min(1).max(PROMPT_TOKENS_MAX),
   shared_prefix_tokens: tokens(PROMPT_TOKENS_MAX),
   output_tokens: z.int().min(1).max(OUTPUT_TOKENS_MAX),
-  tool: text.nullable(),
+  tool: z.string().min(1).max(TOOL_CHARS_MAX).nullable(),
   tool_seconds: seconds(TOOL_SECONDS_MAX).nullable(),
   kind: text.optional(),
 })

@@ -1,0 +1,15 @@
+/** `npm run simulate -- COMMAND`. */
+import { fail } from '../scripts/cli/flags.ts'
+import { runCommand } from './run/run-command.ts'
+
+const HELP = `npm run simulate -- COMMAND [flags]
+
+  run        programs × policies × rates × balancers × seeds on a virtual clock
+  run --help what it can be told
+
+docs/simulator.md has examples; simulator/README.md says what is modelled and what is not.`
+
+const [command, ...argv] = process.argv.slice(2)
+if (command === undefined || command === '--help' || command === '-h') console.log(HELP)
+else if (command === 'run') await runCommand(argv)
+else fail(`there is no command ${command}; there is run`)

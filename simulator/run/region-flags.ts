@@ -1,0 +1,46 @@
+/** Regions, their engines, and how far apart they are. */
+import { AGENTS_PER_POOL_MAX } from '../../src/core/pool-table.ts'
+import { ENGINES_PER_AGENT_MAX } from '../../src/protocol/link.ts'
+import type { Region } from '../simulation.ts'
+import { FlagError, integer, list, number } from './flag-values.ts'
+
+/** The region of `--engines`. */
+const ONLY_REGION = 'region'
+const ENGINES_PER_REGION_MAX = AGENTS_PER_POOL_MAX * ENGINES_PER_AGENT_MAX
+const RTT_MS_MAX = 60_000
+
+export function parseRegions(regions: string | undefined, engines: string | undefined): Region[] {
+  if (regions === undefined) {
+    return [{ name: ONLY_REGION, engines: integer('--engines', engines ?? '1', 1, ENGINES_PER_REGION_MAX) }]
+  }
+  if (engines !== undefined) throw new FlagError('--regions says how many engines there are: leave --engines out')
+  const parsed = list(regions, (text) => {
+    const [name = '', count = '', ...rest] = text.split(':')
+    if (!/^[A-Za-z0-9_]+$/.test(name) || rest.length > 0) {
+      throw new FlagError(`--regions takes NAME:ENGINES, names of letters, digits and _, not ${text}`)
+    }
+    return { name, engines: integer(`--regions ${name}`, count, 1, ENGINES_PER_REGION_MAX) }
+  })
+  const names = new Set(parsed.map(({ name }) => name))
+  if (names.size < parsed.length) throw new FlagError('--regions names a region twice')
+  return parsed
+}
+
+/** Microseconds by `A-B`. */
+export function parseRtt(text: string | undefined, regions: readonly Region[]): Map<string, number> {
+  const rtt_us = new Map<string, number>()
+  if (text === undefined) return rtt_us
+  for (const item of list(text, (one) => one)) {
+    const [pair = '', ms = '', ...rest] = item.split(':')
+    const [from = '', to = '', ...more] = pair.split('-')
+    if (rest.length > 0 || more.length > 0) throw new FlagError(`--rtt takes A-B:MS, not ${item}`)
+    for (const name of [from, to]) {
+      if (!regions.some((region) => region.name === name))
+        throw new FlagError(`--rtt ${item}: there is no region ${name}`)
+    }
+    if (from === to) throw new FlagError(`--rtt ${item}: a region is at no distance from itself`)
+    if (rtt_us.has(pair) || rtt_us.has(`${to}-${from}`)) throw new FlagError(`--rtt says ${pair} twice`)
+    rtt_us.set(pair, Math.round(number(`--rtt ${pair}`, ms, { above: -1e-9, max: RTT_MS_MAX }) * 1000))
+  }
+  return rtt_us
+}

@@ -1,0 +1,64 @@
+/** `npm run simulate -- run`. */
+import { writeFileSync } from 'node:fs'
+import { fail } from '../../scripts/cli/flags.ts'
+import { withProgress } from '../../scripts/cli/progress.ts'
+import { type Column, textTable } from '../../scripts/cli/table.ts'
+import { Refused, runAll } from './run-all.ts'
+import { parseRunFlags, RUN_HELP } from './run-flags.ts'
+import { runPlot } from './run-plot.ts'
+import type { RunResult } from './run-result.ts'
+
+export async function runCommand(argv: readonly string[]): Promise<void> {
+  if (argv.includes('--help') || argv.includes('-h')) {
+    console.log(RUN_HELP)
+    return
+  }
+  const flags = parseRunFlags(argv)
+  if (!flags.ok) return fail(flags.reason)
+  const { plan, outputs } = flags
+  const runs = await simulated(plan, outputs.threads)
+  if (outputs.json !== null) writeFileSync(outputs.json, `${JSON.stringify({ runs }, null, 2)}\n`)
+  if (outputs.plot !== null) writeFileSync(outputs.plot, runPlot(runs))
+  console.log(textTable(COLUMNS, runs))
+}
+
+async function simulated(plan: Parameters<typeof runAll>[0], threads: number | null): Promise<RunResult[]> {
+  const started_ms = performance.now()
+  let detail = 'starting'
+  const onProgress = (done: number, of: number) => {
+    const elapsed_s = (performance.now() - started_ms) / 1000
+    const left_s = done === 0 ? 0 : Math.ceil((elapsed_s * (of - done)) / done)
+    detail = `${done.toFixed(1)} of ${of} runs, about ${left_s} s left`
+  }
+  try {
+    const work = () => runAll(plan, { onProgress, ...(threads === null ? {} : { threads }) })
+    return await withProgress('Simulating', work, () => detail)
+  } catch (error) {
+    if (error instanceof Refused) return fail(error.message)
+    throw error
+  }
+}
+
+const figure = (title: string, of: (run: RunResult) => number, digits = 0): Column<RunResult> => ({
+  title,
+  align: 'right',
+  cell: (run) => of(run).toFixed(digits),
+})
+
+const COLUMNS: Column<RunResult>[] = [
+  { title: 'policy', cell: ({ policy }) => policy },
+  { title: 'balancer', cell: ({ balancer }) => balancer },
+  { title: 'rate/s', align: 'right', cell: ({ rate }) => `${rate}` },
+  { title: 'seed', align: 'right', cell: ({ seed }) => `${seed}` },
+  figure('ms/token mean', (run) => run.program_token_latency_ms.mean, 1),
+  figure('p50', (run) => run.program_token_latency_ms.p50, 1),
+  figure('p95', (run) => run.program_token_latency_ms.p95, 1),
+  figure('p99', (run) => run.program_token_latency_ms.p99, 1),
+  figure('program s', (run) => run.program_latency_s.mean, 1),
+  figure('makespan s', (run) => run.makespan_s, 1),
+  figure('wait %', (run) => run.wait_share * 100),
+  figure('cached %', (run) => run.cached_prompt_share * 100),
+  figure('preempted', (run) => run.preemptions),
+  figure('swapped', (run) => run.swapped_tokens),
+  figure('took s', (run) => run.sim_wall_s, 1),
+]

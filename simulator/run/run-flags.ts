@@ -1,0 +1,235 @@
+/** The flags of `npm run simulate -- run`: what they mean, and what is refused. */
+import { existsSync } from 'node:fs'
+import { PROFILE_NAMES, PROFILES, type ProfileName } from '../../gpu-agent/engine/profiles/index.ts'
+import { readFlags } from '../../scripts/cli/flags.ts'
+import { BALANCER_NAMES } from '../../src/core/balancers/index.ts'
+import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
+import type { TenantConfig } from '../simulation.ts'
+import { WORKLOAD_NAMES } from '../workloads/index.ts'
+import { FlagError, integer, list, number, oneOf } from './flag-values.ts'
+import { parseRegions, parseRtt } from './region-flags.ts'
+import type { RunPlan } from './run-plan.ts'
+
+export const RUN_HELP = `Plays programs on simulated engines, on the scheduler, balancer and process table that serve traffic.
+
+  npm run simulate -- run --workload mixed --policy fcfs,plas --rate 0.5,1 --programs 500
+
+Lists separated by commas give a run for every combination of policy, rate, balancer and seed; runs use all cores.
+
+What is played
+  --workload NAME          ${WORKLOAD_NAMES.join(', ')}
+  --trace FILE,…           programs of your own (docs/traces.md), in equal shares of the files
+  --programs 500           how many (drawn anew for each seed)
+  --rate 1,2,3             programs per second
+  --arrivals poisson       or gamma:CV (CV 1 is Poisson, more is burstier), trace (each program's arrival_seconds, --rate
+                           times as fast), burst (all at the start)
+  --seed 1,2,3             of programs, arrivals and places (default 1)
+  --tenants NAME:WEIGHT:SHARE,…   tenants with their weight and their share of the programs (default one)
+
+Scheduling
+  --policy plas            ${POLICY_NAMES.join(', ')}
+                           (srpt and wsrpt know what is still to come: references, not for service)
+  --service wall           the reading that orders calls: wall (step time, as in the paper) or modelled (own share of work)
+  --beta 8                 wait over service at which a call is promoted
+  --first-quantum-s 1 --levels 8 --quantum-ratio 2   of plas, atlas and mlfq (defaults by reading)
+  --rr-quantum-s 0.2       a turn of rr
+  --steps-per-decision 1   N: seats are taken and given at every Nth step
+  --decision-us 20         the scheduler's own time per decision (npm run bench:engine measures it)
+  --history FILE|N         what policies that learn may have seen before: a trace, or N programs drawn with another seed
+                           (default none; no policy here learns, so it changes nothing)
+  --label workload         what such a policy is told a program is: workload, or none
+
+Engines
+  --profile NAME           ${PROFILE_NAMES.join(', ')}
+  --engines 1              in one region; or --regions us:2,eu:2, programs starting where engines are
+  --rtt us-eu:80,…         round trips between regions in ms (default 0)
+  --balancer locality      ${BALANCER_NAMES.join(', ')}
+                           (locality is Autellix Algorithm 2, which serves traffic)
+  --report-ms 50           an engine reports a changed queue at most so often
+  --max-seqs 128           calls in one step
+  --prefix-cache on        off: every call's prompt is computed in full
+  --chunked-prefill on     off: a step computes whole prompts or decodes, never both
+  --swap-tokens N          KV tokens that fit outside the engine (default: as many as in it; 0: evicted KV is recomputed)
+
+Output
+  --json FILE              all figures; everything but sim_wall_s depends on the flags alone
+  --plot FILE.svg          program token latency by rate, a line for each policy and balancer
+  --threads N              simulations at a time (default: one for each core)
+  --steps single           take every step by itself; the results are the same
+  --help`
+
+export interface RunOutputs {
+  json: string | null
+  plot: string | null
+  threads: number | null
+}
+
+export type RunFlags = { ok: true; plan: RunPlan; outputs: RunOutputs } | { ok: false; reason: string }
+
+/** More simulations than this in one command are a mistake in a list. */
+const RUNS_MAX = 10_000
+const PROGRAMS_MAX = 1_000_000
+/** Slots are at most 1,024. */
+const SEQS_MAX = 1024
+/** A pool takes an engine that it has not heard of for 3 s for silent. */
+const REPORT_MS_MAX = 3000
+
+const TEXT = { type: 'string' } as const
+const OPTIONS = {
+  workload: TEXT,
+  trace: TEXT,
+  programs: { ...TEXT, default: '500' },
+  rate: { ...TEXT, default: '1' },
+  arrivals: { ...TEXT, default: 'poisson' },
+  seed: { ...TEXT, default: '1' },
+  tenants: { ...TEXT, default: 'tenant:1:1' },
+  policy: { ...TEXT, default: 'plas' },
+  service: { ...TEXT, default: 'wall' },
+  beta: TEXT,
+  'first-quantum-s': TEXT,
+  levels: TEXT,
+  'quantum-ratio': TEXT,
+  'rr-quantum-s': TEXT,
+  'steps-per-decision': { ...TEXT, default: '1' },
+  'decision-us': { ...TEXT, default: '20' },
+  history: { ...TEXT, default: 'none' },
+  label: { ...TEXT, default: 'workload' },
+  profile: { ...TEXT, default: PROFILE_NAMES.find((name) => name === ('a100-8b' as string)) ?? 'emulated-8b' },
+  engines: TEXT,
+  regions: TEXT,
+  rtt: TEXT,
+  balancer: { ...TEXT, default: 'locality' },
+  'report-ms': { ...TEXT, default: '50' },
+  'max-seqs': { ...TEXT, default: '128' },
+  'prefix-cache': { ...TEXT, default: 'on' },
+  'chunked-prefill': { ...TEXT, default: 'on' },
+  'swap-tokens': TEXT,
+  json: TEXT,
+  plot: TEXT,
+  threads: TEXT,
+  steps: { ...TEXT, default: 'jump' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+type Values = Extract<ReturnType<typeof readFlags<typeof OPTIONS>>, { ok: true }>['values']
+
+/** `help` has been looked for already. */
+export function parseRunFlags(argv: readonly string[]): RunFlags {
+  const flags = readFlags('simulate', argv, OPTIONS)
+  if (!flags.ok) return flags
+  try {
+    const plan = planOf(flags.values)
+    const runs = plan.policies.length * plan.rates.length * plan.balancers.length * plan.seeds.length
+    if (runs > RUNS_MAX) throw new FlagError(`that would be ${runs} runs; at most ${RUNS_MAX} go into one command`)
+    const { json = null, plot = null, threads } = flags.values
+    const given_threads = threads === undefined ? null : integer('--threads', threads, 1, 1024)
+    return { ok: true, plan, outputs: { json, plot, threads: given_threads } }
+  } catch (error) {
+    if (error instanceof FlagError) return { ok: false, reason: error.message }
+    throw error
+  }
+}
+
+function planOf(values: Values): RunPlan {
+  const regions = parseRegions(values.regions, values.engines)
+  return {
+    workload: workloadOf(values),
+    programs: integer('--programs', values.programs, 1, PROGRAMS_MAX),
+    arrivals: arrivalsOf(values.arrivals),
+    policies: list(values.policy, (name) => oneOf('--policy', name, POLICY_NAMES)),
+    rates: list(values.rate, (rate) => number('--rate', rate, { above: 0, max: 1e6 })),
+    balancers: list(values.balancer, (name) => oneOf('--balancer', name, BALANCER_NAMES)),
+    seeds: list(values.seed, (seed) => integer('--seed', seed, 0, 2 ** 31)),
+    profile: oneOf('--profile', values.profile, PROFILE_NAMES),
+    engine: engineOf(values),
+    tuning: tuningOf(values),
+    reading: oneOf('--service', values.service, ['wall', 'modelled'] as const),
+    regions,
+    rtt_us: parseRtt(values.rtt, regions),
+    report_us: Math.round(number('--report-ms', values['report-ms'], { above: 0, max: REPORT_MS_MAX }) * 1000),
+    tenants: list(values.tenants, tenantOf),
+    label: oneOf('--label', values.label, ['workload', 'none'] as const),
+    history: historyOf(values.history),
+    jump: oneOf('--steps', values.steps, ['jump', 'single'] as const) === 'jump',
+  }
+}
+
+function workloadOf({ workload, trace }: Values): RunPlan['workload'] {
+  if (workload !== undefined && trace !== undefined) throw new FlagError('--workload and --trace exclude each other')
+  if (trace === undefined) {
+    return { kind: 'drawn', name: oneOf('--workload', workload ?? 'mixed', WORKLOAD_NAMES) }
+  }
+  const files = list(trace, (file) => {
+    if (!existsSync(file)) throw new FlagError(`--trace: there is no file ${file}`)
+    return file
+  })
+  return { kind: 'traces', files }
+}
+
+function arrivalsOf(text: string): RunPlan['arrivals'] {
+  if (text.startsWith('gamma:')) {
+    return { kind: 'gamma', cv: number('--arrivals gamma', text.slice('gamma:'.length), { above: 0, max: 100 }) }
+  }
+  const kinds = ['poisson', 'trace', 'burst'] as const
+  const kind = kinds.find((one) => one === text)
+  if (kind === undefined) throw new FlagError(`--arrivals is poisson, gamma:CV, trace or burst, not ${text}`)
+  return { kind }
+}
+
+function engineOf(values: Values): RunPlan['engine'] {
+  const profile = PROFILES[oneOf('--profile', values.profile, PROFILE_NAMES) as ProfileName]
+  const on = (flag: 'prefix-cache' | 'chunked-prefill') =>
+    oneOf(`--${flag}`, values[flag], ['on', 'off'] as const) === 'on'
+  const swap_tokens =
+    values['swap-tokens'] === undefined
+      ? profile.capacity_blocks * profile.block_tokens
+      : integer('--swap-tokens', values['swap-tokens'], 0, 1e12)
+  return {
+    max_seqs: integer('--max-seqs', values['max-seqs'], 1, SEQS_MAX),
+    prefix_cache: on('prefix-cache'),
+    chunked_prefill: on('chunked-prefill'),
+    steps_per_decision: integer('--steps-per-decision', values['steps-per-decision'], 1, 10_000),
+    swap_tokens: swap_tokens === 0 ? null : swap_tokens,
+    decision_us: integer('--decision-us', values['decision-us'], 0, 1e9),
+  }
+}
+
+function tuningOf(values: Values): PolicyTuning {
+  const us = (flag: 'first-quantum-s' | 'rr-quantum-s') => {
+    const text = values[flag]
+    return text === undefined ? undefined : Math.round(number(`--${flag}`, text, { above: 1e-6, max: 1e6 }) * 1e6)
+  }
+  const ratio = (flag: 'beta' | 'quantum-ratio', above: number) => {
+    const text = values[flag]
+    return text === undefined ? undefined : number(`--${flag}`, text, { above, max: 1e9 })
+  }
+  const levels = {
+    promotion_ratio: ratio('beta', 0),
+    first_quantum_us: us('first-quantum-s'),
+    levels: values.levels === undefined ? undefined : integer('--levels', values.levels, 1, 64),
+    quantum_ratio: ratio('quantum-ratio', 0.999999),
+  }
+  const rr_quantum_us = us('rr-quantum-s')
+  return {
+    levels: Object.fromEntries(Object.entries(levels).filter(([, value]) => value !== undefined)),
+    ...(rr_quantum_us === undefined ? {} : { rr_quantum_us }),
+  }
+}
+
+function tenantOf(text: string): TenantConfig {
+  const [name = '', weight = '1', share = '1', ...rest] = text.split(':')
+  if (name === '' || rest.length > 0) throw new FlagError(`--tenants takes NAME:WEIGHT:SHARE, not ${text}`)
+  return {
+    name,
+    weight: number(`--tenants ${name}: its weight`, weight, { above: 0, max: 1e6 }),
+    share: number(`--tenants ${name}: its share`, share, { above: 0, max: 1e6 }),
+  }
+}
+
+function historyOf(text: string): RunPlan['history'] {
+  if (text === 'none') return null
+  if (/^\d+$/.test(text)) return integer('--history', text, 1, PROGRAMS_MAX)
+  if (!existsSync(text))
+    throw new FlagError(`--history takes a number of programs or a trace; there is no file ${text}`)
+  return text
+}

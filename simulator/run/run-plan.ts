@@ -1,0 +1,109 @@
+/** What one `run` command asks for: every combination of policy, rate, balancer and seed, each a simulation of its own. */
+import { PROFILES, type ProfileName } from '../../gpu-agent/engine/profiles/index.ts'
+import type { BalancerName } from '../../src/core/balancers/index.ts'
+import type { ServiceReading } from '../../src/core/service.ts'
+import { arrivalTimesUs } from '../arrivals.ts'
+import type { PolicyName, PolicyTuning } from '../policies/index.ts'
+import { seededRandom } from '../random.ts'
+import type { EngineSizes, Region, SimulationConfig, TenantConfig } from '../simulation.ts'
+import { drawWorkload, readTrace, type WorkloadName, type WorkloadProgram } from '../workloads/index.ts'
+
+export type WorkloadSource = { kind: 'drawn'; name: WorkloadName } | { kind: 'traces'; files: readonly string[] }
+
+/** Plain data: it travels to worker threads. */
+export interface RunPlan {
+  workload: WorkloadSource
+  programs: number
+  arrivals: { kind: 'poisson' } | { kind: 'gamma'; cv: number } | { kind: 'trace' } | { kind: 'burst' }
+  policies: readonly PolicyName[]
+  rates: readonly number[]
+  balancers: readonly BalancerName[]
+  seeds: readonly number[]
+  profile: ProfileName
+  engine: EngineSizes
+  tuning: PolicyTuning
+  reading: ServiceReading
+  regions: readonly Region[]
+  rtt_us: ReadonlyMap<string, number>
+  report_us: number
+  tenants: readonly TenantConfig[]
+  /** What a program's class says: its workload, or nothing. */
+  label: 'workload' | 'none'
+  /** What policies that learn may have seen before: a trace, or so many programs drawn with another seed; null: nothing. */
+  history: string | number | null
+  jump: boolean
+}
+
+/** One simulation of a plan. */
+export interface RunPoint {
+  policy: PolicyName
+  rate: number
+  balancer: BalancerName
+  seed: number
+}
+
+/** Seeds outermost and policies innermost, so that whoever looks at half of the results has a fair half. */
+export function pointsOf({ policies, rates, balancers, seeds }: RunPlan): RunPoint[] {
+  return seeds.flatMap((seed) =>
+    rates.flatMap((rate) =>
+      balancers.flatMap((balancer) => policies.map((policy) => ({ policy, rate, balancer, seed }))),
+    ),
+  )
+}
+
+export function configOf(plan: RunPlan, point: RunPoint, programs: readonly WorkloadProgram[]): SimulationConfig {
+  const { kind } = plan.arrivals
+  const process = kind === 'burst' ? { kind } : { ...plan.arrivals, rate: point.rate }
+  return {
+    programs,
+    arrivals_us: arrivalTimesUs(process as Parameters<typeof arrivalTimesUs>[0], programs, point.seed),
+    profile: PROFILES[plan.profile],
+    engine: plan.engine,
+    policy: point.policy,
+    tuning: plan.tuning,
+    reading: plan.reading,
+    balancer: point.balancer,
+    regions: plan.regions,
+    rtt_us: plan.rtt_us,
+    report_us: plan.report_us,
+    tenants: plan.tenants,
+    seed: point.seed,
+    labelled: plan.label === 'workload',
+    jump: plan.jump,
+  }
+}
+
+/** A plan's programs for one seed; files are read once. */
+export class WorkloadPrograms {
+  readonly #plan: Pick<RunPlan, 'workload' | 'programs' | 'arrivals'>
+  #read: WorkloadProgram[][] | null = null
+
+  constructor(plan: Pick<RunPlan, 'workload' | 'programs' | 'arrivals'>) {
+    this.#plan = plan
+  }
+
+  of(seed: number): WorkloadProgram[] {
+    const { workload, programs, arrivals } = this.#plan
+    if (workload.kind === 'drawn') return drawWorkload(workload.name, programs, seed)
+    this.#read ??= workload.files.map((file) => readTrace(file))
+    // A trace's own arrivals belong to its own programs.
+    if (arrivals.kind === 'trace') return this.#read.flat().slice(0, programs)
+    return sample(this.#read, programs, seed)
+  }
+}
+
+/** Programs drawn from the files in equal shares, without replacement until a file is used up, then from all of it again. */
+function sample(files: readonly WorkloadProgram[][], programs: number, seed: number): WorkloadProgram[] {
+  const random = seededRandom(seed)
+  const left: WorkloadProgram[][] = files.map(() => [])
+  return Array.from({ length: programs }, (_, index) => {
+    const at = index % files.length
+    if (left[at]?.length === 0) left[at] = [...(files[at] as WorkloadProgram[])]
+    const deck = left[at] as WorkloadProgram[]
+    const drawn = Math.floor(random() * deck.length)
+    const program = deck[drawn] as WorkloadProgram
+    deck[drawn] = deck.at(-1) as WorkloadProgram
+    deck.pop()
+    return program
+  })
+}

@@ -1,0 +1,98 @@
+/** One run as `--json` writes it. Program token latency is the paper's: a program's response ÷ the tokens that it generated. */
+import { type Summary, summary } from '../../scripts/bench/statistics.ts'
+import type { ProgramResult, SimulationResult } from '../simulation.ts'
+import type { RunPoint } from './run-plan.ts'
+
+export interface TenantResult {
+  tenant: string
+  programs: number
+  program_token_latency_ms: Summary
+}
+
+export interface RunResult {
+  policy: string
+  balancer: string
+  rate: number
+  programs: number
+  engines: number
+  seed: number
+  program_token_latency_ms: Summary
+  program_latency_s: Summary
+  makespan_s: number
+  /** Of the time that calls were on engines, the part in which they waited. */
+  wait_share: number
+  preemptions: number
+  swapped_tokens: number
+  cached_prompt_share: number
+  decisions: number
+  /** Of the whole run, engines' time in steps. */
+  busy_share: number
+  calls: number
+  output_tokens: number
+  /** By the workload's own label. */
+  program_token_latency_ms_by_workload: Record<string, Summary>
+  /** Where there are several tenants. */
+  tenants?: TenantResult[]
+  /** Real seconds that the simulation took: all else is a function of the flags. */
+  sim_wall_s: number
+}
+
+export function runResult(
+  point: RunPoint,
+  engines: number,
+  simulated: SimulationResult,
+  sim_wall_s: number,
+): RunResult {
+  const { programs, makespan_us, service_us, wait_us } = simulated
+  const tenants = groupBy(programs, ({ tenant }) => tenant)
+  return {
+    policy: point.policy,
+    balancer: point.balancer,
+    rate: point.rate,
+    programs: programs.length,
+    engines,
+    seed: point.seed,
+    program_token_latency_ms: tokenLatencyMs(programs),
+    program_latency_s: summary(programs.map(({ response_us }) => response_us / 1e6)),
+    makespan_s: makespan_us / 1e6,
+    wait_share: ratio(wait_us, wait_us + service_us),
+    preemptions: simulated.preemptions,
+    swapped_tokens: simulated.swapped_out_tokens,
+    cached_prompt_share: ratio(simulated.cached_tokens, simulated.prompt_tokens),
+    decisions: simulated.decisions,
+    busy_share: ratio(simulated.busy_us, makespan_us * engines),
+    calls: simulated.calls,
+    output_tokens: simulated.output_tokens,
+    program_token_latency_ms_by_workload: Object.fromEntries(
+      [...groupBy(programs, ({ workload }) => workload)].map(([workload, own]) => [workload, tokenLatencyMs(own)]),
+    ),
+    ...(tenants.size === 1 ? {} : { tenants: [...tenants].map(tenantResult) }),
+    sim_wall_s,
+  }
+}
+
+function tenantResult([tenant, programs]: [string, ProgramResult[]]): TenantResult {
+  return { tenant, programs: programs.length, program_token_latency_ms: tokenLatencyMs(programs) }
+}
+
+function tokenLatencyMs(programs: readonly ProgramResult[]): Summary {
+  return summary(programs.map(({ response_us, output_tokens }) => response_us / 1000 / output_tokens))
+}
+
+function ratio(part: number, whole: number): number {
+  return whole === 0 ? 0 : part / whole
+}
+
+/** Keys ascending. */
+function groupBy(
+  programs: readonly ProgramResult[],
+  keyOf: (program: ProgramResult) => string,
+): Map<string, ProgramResult[]> {
+  const groups = new Map<string, ProgramResult[]>()
+  for (const program of programs) {
+    const group = groups.get(keyOf(program))
+    if (group === undefined) groups.set(keyOf(program), [program])
+    else group.push(program)
+  }
+  return new Map([...groups].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
