@@ -18,7 +18,7 @@ export function exponential(random: () => number): number {
 }
 
 /** Standard normal (Box and Muller; the second value is not used, so that draws do not depend on each other). */
-function normal(random: () => number): number {
+export function normal(random: () => number): number {
   return Math.sqrt(2 * exponential(random)) * Math.cos(2 * Math.PI * random())
 }
 

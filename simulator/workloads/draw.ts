@@ -1,18 +1,77 @@
-/** Draws programs of a named workload: the same name, number and seed give the same programs. */
+/**
+ * Draws programs of a named workload from its shipped profile (profiles/*.json, written by fit/main.ts). A program depends on workload, seed
+ * and its number alone, so a longer draw starts with the shorter one.
+ */
+import { readFileSync } from 'node:fs'
+import { seededRandom } from '../random.ts'
+import { type ChainProfile, drawChain } from './chain-profile.ts'
 import type { WorkloadProgram } from './program.ts'
+import { drawSearch, type SearchProfile } from './search-profile.ts'
 
-export const WORKLOAD_NAMES = [
+const PROFILE_NAMES = [
   'sharegpt',
   'bfcl',
   'lats',
-  'mixed',
   'infercept',
   'infercept-single',
   'toolbench',
+  'lamps-toolbench',
 ] as const
+export type ProfileName = (typeof PROFILE_NAMES)[number]
+
+export const WORKLOAD_NAMES = [...PROFILE_NAMES, 'mixed'] as const
 export type WorkloadName = (typeof WORKLOAD_NAMES)[number]
+
+/** Equal shares, as in Autellix's evaluation. */
+const MIXED: readonly ProfileName[] = ['sharegpt', 'bfcl', 'lats']
+const MIXED_SEED = 0x6d697865
+export const PROGRAMS_PER_DRAW_MAX = 1_000_000
+
+const loaded = new Map<ProfileName, ChainProfile | SearchProfile>()
 
 /** `programs`: how many. Ids are unique within a draw and name workload, seed and number. */
 export function drawWorkload(name: WorkloadName, programs: number, seed: number): WorkloadProgram[] {
-  throw new Error(`the profile of ${name} is not fitted (${programs} programs, seed ${seed})`)
+  if (!Number.isSafeInteger(programs) || programs < 1 || programs > PROGRAMS_PER_DRAW_MAX) {
+    throw new RangeError(`programs must be a whole number from 1 to ${PROGRAMS_PER_DRAW_MAX}, not ${programs}`)
+  }
+  if (!Number.isSafeInteger(seed) || seed < 0) throw new RangeError(`seed must be a whole number from 0, not ${seed}`)
+  const parts = name === 'mixed' ? mixedParts(programs, seed) : null
+  return Array.from({ length: programs }, (_, index) => {
+    const part = parts === null ? (name as ProfileName) : (parts[index] as ProfileName)
+    return drawProgram(profileNamed(part), `${part}-${seed}-${index}`)
+  })
+}
+
+export function drawProgram(profile: ChainProfile | SearchProfile, id: string): WorkloadProgram {
+  const random = seededRandom(hash(id))
+  return profile.shape === 'chains' ? drawChain(profile, id, random) : drawSearch(profile, id, random)
+}
+
+/** Of every three programs one of each workload, in random order. */
+function mixedParts(programs: number, seed: number): ProfileName[] {
+  const random = seededRandom(seed ^ MIXED_SEED)
+  const parts: ProfileName[] = []
+  while (parts.length < programs) {
+    const rest = [...MIXED]
+    while (rest.length > 0) parts.push(...rest.splice(Math.floor(random() * rest.length), 1))
+  }
+  return parts
+}
+
+function profileNamed(name: ProfileName): ChainProfile | SearchProfile {
+  const known = loaded.get(name)
+  if (known !== undefined) return known
+  const file = new URL(`profiles/${name}.json`, import.meta.url)
+  const profile = JSON.parse(readFileSync(file, 'utf8')) as ChainProfile | SearchProfile
+  loaded.set(name, profile)
+  return profile
+}
+
+/** FNV-1a, finished as in murmur3: neighbouring ids give unlike seeds. */
+function hash(text: string): number {
+  let h = 0x811c9dc5
+  for (let i = 0; i < text.length; i += 1) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193)
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35)
+  return (h ^ (h >>> 16)) >>> 0
 }
