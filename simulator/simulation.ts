@@ -6,17 +6,17 @@ import type { LatencyProfile } from '../gpu-agent/engine/profiles/index.ts'
 import { type SchedulerConfig, SLOTS_MAX, schedulerConfig } from '../gpu-agent/engine/scheduler-config.ts'
 import type { Measurement } from '../gpu-agent/engine/types.ts'
 import { type BalancerName, createBalancer } from '../src/core/balancers/index.ts'
-import type { ServiceReading } from '../src/core/service.ts'
+import { DEFAULT_SERVICE_RATES, type ServiceRates, type ServiceReading } from '../src/core/service.ts'
 import { TenantShares } from '../src/core/tenant-shares.ts'
-import { ControlPlane } from './control/control-plane.ts'
-import { SimPool } from './control/pool.ts'
-import { ProgramRun } from './control/program-run.ts'
-import { SimEngine } from './engine/sim-engine.ts'
 import { createPolicy, isClairvoyant, type PolicyName, type PolicyTuning } from './policies/index.ts'
 import { Clairvoyance, programTokens } from './policies/srpt.ts'
 import { seededRandom } from './random.ts'
-import { Timeline, Timer, TURN } from './timeline.ts'
 import type { WorkloadProgram } from './workloads/program.ts'
+import { ControlPlane } from './world/control-plane.ts'
+import { SimPool } from './world/pool.ts'
+import { ProgramRun } from './world/program-run.ts'
+import { SimEngine } from './world/sim-engine.ts'
+import { Timeline, Timer, TURN } from './world/timeline.ts'
 
 export interface EngineSizes {
   /** Calls in one step. */
@@ -53,6 +53,8 @@ export interface SimulationConfig {
   policy: PolicyName
   tuning: PolicyTuning
   reading: ServiceReading
+  /** Of the modelled reading, and so of what clairvoyant orders take for work. Default: the reference engine's. */
+  rates?: ServiceRates
   balancer: BalancerName
   regions: readonly Region[]
   /** Round trip between two regions in microseconds, in either order: `us-eu`. What is absent takes no time. */
@@ -134,11 +136,13 @@ class Simulation {
   readonly #pools = new Map<string, SimPool>()
   readonly #plane: ControlPlane
   readonly #result: SimulationResult
+  readonly #rates: ServiceRates
   #ended_programs = 0
 
   constructor(config: SimulationConfig) {
     this.#config = config
     this.#result = emptyResult()
+    this.#rates = config.rates ?? DEFAULT_SERVICE_RATES
     for (const { name, engines } of config.regions) this.#openRegion(name, engines)
     this.#plane = new ControlPlane({
       timeline: this.#timeline,
@@ -188,7 +192,7 @@ class Simulation {
   #start(program: WorkloadProgram, place: ProgramRun['place'], arrived_us: number): void {
     const run = new ProgramRun(program, place, arrived_us)
     const { policy } = this.#config
-    if (isClairvoyant(policy)) this.#clairvoyance.begin(run.name, program, policy === 'wsrpt')
+    if (isClairvoyant(policy)) this.#clairvoyance.begin(run.name, program, policy === 'wsrpt', this.#rates)
     this.#timeline.send(0, () => this.#plane.start(run))
   }
 
@@ -262,7 +266,7 @@ class Simulation {
       seats: engine.max_seqs,
       slots: Math.min(SLOTS_MAX, Math.max(profile.slots, engine.max_seqs * SLOTS_PER_SEAT)),
       slot_tokens_max: context_tokens,
-      ...{ block_tokens, capacity_blocks, ordering },
+      ...{ block_tokens, capacity_blocks, ordering, rates: this.#rates },
       max_step_tokens: Math.max(profile.max_step_tokens, engine.max_seqs),
       prefill_chunk_tokens: profile.prefill_chunk_tokens,
       chunked_prefill: engine.chunked_prefill,

@@ -9,7 +9,7 @@
  */
 import type { Place, Policy } from '../../gpu-agent/engine/policy.ts'
 import type { EngineCall } from '../../gpu-agent/engine/types.ts'
-import { modelledServiceUs } from '../../src/core/service.ts'
+import { modelledServiceUs, type ServiceRates } from '../../src/core/service.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 
 /** What is left of one program; its calls share it. */
@@ -24,11 +24,11 @@ interface SrptPlace extends Place {
 }
 
 /** Work of a whole program. */
-export function programWorkUs(program: WorkloadProgram): number {
+function programWorkUs(program: WorkloadProgram, rates: ServiceRates): number {
   let work_us = 0
   for (const { prompt_tokens, shared_prefix_tokens, output_tokens } of program.calls) {
     const uncached_prompt_tokens = prompt_tokens - shared_prefix_tokens
-    work_us += modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens })
+    work_us += modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens }, rates)
   }
   return work_us
 }
@@ -41,9 +41,9 @@ export function programTokens(program: WorkloadProgram): number {
 export class Clairvoyance {
   readonly #remaining = new Map<string, Remaining>()
 
-  begin(name: string, program: WorkloadProgram, weighted: boolean): void {
+  begin(name: string, program: WorkloadProgram, weighted: boolean, rates: ServiceRates): void {
     const weight = weighted ? programTokens(program) : 1
-    this.#remaining.set(name, { work_us: programWorkUs(program), weight })
+    this.#remaining.set(name, { work_us: programWorkUs(program, rates), weight })
   }
 
   end(name: string): void {

@@ -1,6 +1,6 @@
 /** The flags of `npm run simulate -- run`: what they mean, and what is refused. */
 import { existsSync } from 'node:fs'
-import { PROFILE_NAMES, PROFILES, type ProfileName } from '../../gpu-agent/engine/profiles/index.ts'
+import { type LatencyProfile, PROFILE_NAMES, profileOf } from '../../gpu-agent/engine/profiles/index.ts'
 import { readFlags } from '../../scripts/cli/flags.ts'
 import { BALANCER_NAMES } from '../../src/core/balancers/index.ts'
 import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
@@ -40,7 +40,8 @@ Scheduling
   --label workload         what such a policy is told a program is: workload, or none
 
 Engines
-  --profile NAME           ${PROFILE_NAMES.join(', ')}
+  --profile a100-8b        ${PROFILE_NAMES.join(', ')},
+                           or a JSON file (npm run calibrate makes one)
   --engines 1              in one region; or --regions us:2,eu:2, programs starting where engines are
   --rtt us-eu:80,…         round trips between regions in ms (default 0)
   --balancer locality      ${BALANCER_NAMES.join(', ')}
@@ -94,7 +95,7 @@ const OPTIONS = {
   'decision-us': { ...TEXT, default: '20' },
   history: { ...TEXT, default: 'none' },
   label: { ...TEXT, default: 'workload' },
-  profile: { ...TEXT, default: PROFILE_NAMES.find((name) => name === ('a100-8b' as string)) ?? 'emulated-8b' },
+  profile: { ...TEXT, default: 'a100-8b' },
   engines: TEXT,
   regions: TEXT,
   rtt: TEXT,
@@ -131,6 +132,7 @@ export function parseRunFlags(argv: readonly string[]): RunFlags {
 }
 
 function planOf(values: Values): RunPlan {
+  const profile = readProfile(values.profile)
   const regions = parseRegions(values.regions, values.engines)
   return {
     workload: workloadOf(values),
@@ -140,8 +142,8 @@ function planOf(values: Values): RunPlan {
     rates: list(values.rate, (rate) => number('--rate', rate, { above: 0, max: 1e6 })),
     balancers: list(values.balancer, (name) => oneOf('--balancer', name, BALANCER_NAMES)),
     seeds: list(values.seed, (seed) => integer('--seed', seed, 0, 2 ** 31)),
-    profile: oneOf('--profile', values.profile, PROFILE_NAMES),
-    engine: engineOf(values),
+    profile,
+    engine: engineOf(values, profile),
     tuning: tuningOf(values),
     reading: oneOf('--service', values.service, ['wall', 'modelled'] as const),
     regions,
@@ -176,8 +178,16 @@ function arrivalsOf(text: string): RunPlan['arrivals'] {
   return { kind }
 }
 
-function engineOf(values: Values): RunPlan['engine'] {
-  const profile = PROFILES[oneOf('--profile', values.profile, PROFILE_NAMES) as ProfileName]
+function readProfile(name_or_file: string): LatencyProfile {
+  try {
+    return profileOf(name_or_file)
+  } catch (error) {
+    if (error instanceof RangeError) throw new FlagError(`--profile: ${error.message}`)
+    throw error
+  }
+}
+
+function engineOf(values: Values, profile: LatencyProfile): RunPlan['engine'] {
   const on = (flag: 'prefix-cache' | 'chunked-prefill') =>
     oneOf(`--${flag}`, values[flag], ['on', 'off'] as const) === 'on'
   const swap_tokens =

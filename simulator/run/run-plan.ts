@@ -1,5 +1,5 @@
 /** What one `run` command asks for: every combination of policy, rate, balancer and seed, each a simulation of its own. */
-import { PROFILES, type ProfileName } from '../../gpu-agent/engine/profiles/index.ts'
+import type { LatencyProfile } from '../../gpu-agent/engine/profiles/index.ts'
 import type { BalancerName } from '../../src/core/balancers/index.ts'
 import type { ServiceReading } from '../../src/core/service.ts'
 import { arrivalTimesUs } from '../arrivals.ts'
@@ -19,7 +19,7 @@ export interface RunPlan {
   rates: readonly number[]
   balancers: readonly BalancerName[]
   seeds: readonly number[]
-  profile: ProfileName
+  profile: LatencyProfile
   engine: EngineSizes
   tuning: PolicyTuning
   reading: ServiceReading
@@ -57,7 +57,7 @@ export function configOf(plan: RunPlan, point: RunPoint, programs: readonly Work
   return {
     programs,
     arrivals_us: arrivalTimesUs(process as Parameters<typeof arrivalTimesUs>[0], programs, point.seed),
-    profile: PROFILES[plan.profile],
+    profile: plan.profile,
     engine: plan.engine,
     policy: point.policy,
     tuning: plan.tuning,

@@ -7,8 +7,8 @@ import type { Balancer } from '../../src/core/balancers/balancer.ts'
 import { PoolTable } from '../../src/core/pool-table.ts'
 import type { EngineChoice, EngineRequest } from '../../src/core/pool-types.ts'
 import { ENGINES_PER_AGENT_MAX, STATUS_INTERVAL_MS } from '../../src/protocol/link.ts'
-import type { SimEngine } from '../engine/sim-engine.ts'
-import { type Timeline, Timer, TURN } from '../timeline.ts'
+import type { SimEngine } from './sim-engine.ts'
+import { type Timeline, Timer, TURN } from './timeline.ts'
 
 /** One model; nothing depends on its name. */
 export const MODEL = 'model'

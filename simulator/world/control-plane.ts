@@ -12,11 +12,11 @@ import { programClass } from '../../src/core/program-class.ts'
 import { type RegionVerdict, RegionWalk } from '../../src/core/regions.ts'
 import type { ServiceReading } from '../../src/core/service.ts'
 import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
-import type { SimEngine } from '../engine/sim-engine.ts'
-import type { Timeline } from '../timeline.ts'
 import { MODEL, type SimPool } from './pool.ts'
 import type { ProgramRun } from './program-run.ts'
 import { ProgramPrompts } from './prompts.ts'
+import type { SimEngine } from './sim-engine.ts'
+import type { Timeline } from './timeline.ts'
 
 export interface ControlPlaneOptions {
   timeline: Timeline

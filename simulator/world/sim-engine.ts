@@ -12,7 +12,7 @@ import type { LatencyProfile } from '../../gpu-agent/engine/profiles/index.ts'
 import { type EndedCall, Scheduler, type SchedulerStatus } from '../../gpu-agent/engine/scheduler.ts'
 import type { SchedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { EngineCall, StepPlan } from '../../gpu-agent/engine/types.ts'
-import { type Timeline, Timer, TURN } from '../timeline.ts'
+import { type Timeline, Timer, TURN } from './timeline.ts'
 
 export interface SimEngineOptions {
   id: string
