@@ -65,6 +65,30 @@ export function policyContract(name: string, create: () => Policy): void {
       )
     })
 
+    it('takes charges that move nobody as one, of their sums', () => {
+      fc.assert(
+        fc.property(history, charges, (given, steps) => {
+          const policy = create()
+          const at_us = 1000
+          const [one, many] = [0, 1].map(() => policy.arrive(engineCall({ lease: 'lease', ...given }), at_us))
+          const left_us = policy.chargeLeftUs?.(one as never) ?? 0
+          const sums = { wall_us: 0, charge_us: 0 }
+          const until_us = at_us + 1e9
+          for (const { wall_us, charge_us } of steps) {
+            if (sums.charge_us >= left_us) break
+            sums.wall_us += wall_us
+            sums.charge_us += charge_us
+            const moved = policy.charge(many as never, wall_us, charge_us, until_us)
+            expect(moved).toBe(sums.charge_us >= left_us)
+          }
+          if (sums.charge_us === 0 && left_us === 0) return
+          policy.charge(one as never, sums.wall_us, sums.charge_us, until_us)
+          expect(one?.rank).toBe(many?.rank)
+          expect(policy.dueUs(one as never)).toBe(policy.dueUs(many as never))
+        }),
+      )
+    })
+
     it('lets every call end and keeps every seat busy while calls wait', () => {
       const load = fc.array(
         fc.record({
