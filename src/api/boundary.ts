@@ -7,6 +7,7 @@ import type { MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import type { Env } from '../env.ts'
 import { type AgentIdentity, authenticateAgent } from '../store/agents.ts'
+import { type Auditor, auditorOf } from '../store/audit.ts'
 import { authenticate, type TenantIdentity } from '../store/keys.ts'
 import { bearer, secretsEqual } from '../store/secrets.ts'
 import { apiError, unauthorised } from './errors.ts'
@@ -26,6 +27,7 @@ export interface AgentScope {
 
 export interface AdminScope {
   Bindings: Env
+  Variables: { auditor: Auditor }
 }
 
 export function router<S extends TenantScope | AgentScope | AdminScope>(): OpenAPIHono<S> {
@@ -55,8 +57,12 @@ export const requireTenant: MiddlewareHandler<TenantScope> = async (c, next) => 
   await next()
 }
 
+/** A link is asked for seldom, and a removed agent must not open one: D1 is asked. */
+export const LINK_PATH = '/agents/v1/link'
+
 export const requireAgent: MiddlewareHandler<AgentScope> = async (c, next) => {
-  const who = await authenticateAgent(c.req.raw, c.env)
+  const age = c.req.path === LINK_PATH ? 'fresh' : 'cached'
+  const who = await authenticateAgent(c.req.raw, c.env, Date.now(), age)
   if (who.status === 'refused') {
     return apiError(401, { message: 'The agent token is not valid.', code: 'invalid_agent_token' })
   }
@@ -68,6 +74,7 @@ export const requireAdmin: MiddlewareHandler<AdminScope> = async (c, next) => {
   const key = bearer(c.req.raw.headers)
   const isAdmin = key !== null && c.env.ADMIN_KEY.length > 0 && (await secretsEqual(key, c.env.ADMIN_KEY))
   if (!isAdmin) return apiError(401, { message: 'The admin key is not valid.', code: 'invalid_admin_key' })
+  c.set('auditor', await auditorOf(c.env.KEY_PEPPER, c.env.ADMIN_KEY, Date.now()))
   await next()
 }
 

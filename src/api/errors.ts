@@ -52,12 +52,25 @@ function typeOfStatus(status: number): string {
   return status < 500 ? 'invalid_request_error' : 'server_error'
 }
 
-export function unauthorisedFields(reason: 'missing' | 'unknown'): ApiErrorFields {
-  if (reason === 'unknown') return { message: 'The API key is not valid.', code: 'invalid_api_key' }
-  return { message: 'No API key was given: send it as a bearer token.', code: 'missing_api_key' }
+/** Why a request without a usable API key is refused, and how: 401, or 403 where the key is good and its tenant is not. */
+export function authenticationFailure(reason: 'missing' | 'unknown' | 'disabled'): {
+  http_status: number
+  error: ApiErrorFields
+  headers: Record<string, string>
+} {
+  if (reason === 'disabled') {
+    const message = 'The tenant of this API key is disabled. Ask the operator of this service.'
+    return { http_status: 403, error: { message, code: 'tenant_disabled' }, headers: {} }
+  }
+  const headers = { 'www-authenticate': 'Bearer' }
+  if (reason === 'unknown') {
+    return { http_status: 401, error: { message: 'The API key is not valid.', code: 'invalid_api_key' }, headers }
+  }
+  const message = 'No API key was given: send it as a bearer token.'
+  return { http_status: 401, error: { message, code: 'missing_api_key' }, headers }
 }
 
-/** 401 for a request without a usable API key. */
-export function unauthorised(reason: 'missing' | 'unknown'): Response {
-  return apiError(401, unauthorisedFields(reason), { 'www-authenticate': 'Bearer' })
+export function unauthorised(reason: 'missing' | 'unknown' | 'disabled'): Response {
+  const { http_status, error, headers } = authenticationFailure(reason)
+  return apiError(http_status, error, headers)
 }

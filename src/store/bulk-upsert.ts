@@ -4,7 +4,7 @@
  */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
-import type { Statement } from './provision.ts'
+import type { Statement } from './statements.ts'
 
 /** Rows per statement: a lease row is under 1.5 kB, a D1 parameter at most 2 MB. */
 export const ROWS_PER_STATEMENT_MAX = 1_000

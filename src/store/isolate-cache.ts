@@ -19,7 +19,23 @@ export class IsolateCache<V> {
     if (hit !== undefined && now_ms < hit.until_ms) return hit.value
     const miss = this.absent.get(key)
     if (miss !== undefined && now_ms < miss.until_ms) return null
-    const value = await load()
+    return this.keep(key, now_ms, await load())
+  }
+
+  /** As `get`, but `load` is asked first: what is remembered answers only if that fails. */
+  async refresh(key: string, now_ms: number, load: () => Promise<V | null>): Promise<V | null> {
+    let value: V | null
+    try {
+      value = await load()
+    } catch (error) {
+      const hit = this.present.get(key)
+      if (hit !== undefined && now_ms < hit.until_ms) return hit.value
+      throw error
+    }
+    return this.keep(key, now_ms, value)
+  }
+
+  private keep(key: string, now_ms: number, value: V | null): V | null {
     this.present.delete(key)
     this.absent.delete(key)
     if (value === null) put(this.absent, key, { until_ms: now_ms + CACHE_ABSENT_TTL_MS }, CACHE_ABSENT_ENTRIES_MAX)

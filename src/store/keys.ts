@@ -1,26 +1,49 @@
 /**
- * API key → tenant. The only lookup is by peppered hash; an unknown and a revoked key are one answer, so that nothing is
- * learned from it. A revoked key stops working within CACHE_TTL_MS in every isolate.
+ * API key → tenant, and what the key may do. The only lookup is by peppered hash; an unknown and a revoked key are one
+ * answer, so that nothing is learned from it. A revoked key, a disabled tenant and a changed limit take effect within
+ * CACHE_TTL_MS in every isolate.
  */
-import { and, eq, isNull } from 'drizzle-orm'
+import { and, asc, eq, gt, isNull, type SQL, sql } from 'drizzle-orm'
+import { z } from 'zod'
 import type { Env } from '../env.ts'
+import { type AuditedOutcome, type AuditedObject, type Auditor, audited } from './audit.ts'
 import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { apiKeys, tenants } from './schema.ts'
 import { API_KEY_PREFIX, bearer, hashSecret } from './secrets.ts'
+import { builder } from './statements.ts'
+
+/** A key's id is so many characters of its hash: enough to be unique, and it opens nothing. */
+export const KEY_ID_HASH_CHARS = 16
+export const KEY_ID_PREFIX = 'key-'
 
 export interface TenantIdentity {
   tenant: string
   /** Share of seats relative to other tenants. */
   weight: number
+  /** Models that the key may call; null: all. */
+  models: readonly string[] | null
+  /** Regions that may serve the key's calls; null: all. */
+  regions: readonly string[] | null
+  calls_per_minute_max: number | null
+  live_programs_max: number | null
 }
+
+/**
+ * `missing`: no usable Authorization header. `unknown`: no such key, or it was revoked. `disabled`: the key is good and
+ * its tenant is switched off.
+ */
+export type AuthenticationRefusal = 'missing' | 'unknown' | 'disabled'
 
 export type Authentication =
   | { status: 'tenant'; identity: TenantIdentity }
-  /** `missing`: no usable Authorization header. `unknown`: no such key, or it was revoked. */
-  | { status: 'refused'; reason: 'missing' | 'unknown' }
+  | { status: 'refused'; reason: AuthenticationRefusal }
 
-const cache = new IsolateCache<TenantIdentity>()
+type Known = TenantIdentity & { disabled: boolean }
+
+const cache = new IsolateCache<Known>()
+
+const Ids = z.array(z.string())
 
 /** Who sends this request, by `Authorization: Bearer sk-sy-…`. Throws StoreUnavailable if D1 must be asked and does not answer. */
 export async function authenticate(request: Request, env: Env, now_ms: number = Date.now()): Promise<Authentication> {
@@ -28,23 +51,122 @@ export async function authenticate(request: Request, env: Env, now_ms: number = 
   if (key === null) return { status: 'refused', reason: 'missing' }
   if (!key.startsWith(API_KEY_PREFIX)) return { status: 'refused', reason: 'unknown' }
   const hash = await hashSecret(env.KEY_PEPPER, key)
-  const identity = await cache.get(hash, now_ms, () => fromStore(() => tenantByKeyHash(env.DB, hash)))
-  return identity === null ? { status: 'refused', reason: 'unknown' } : { status: 'tenant', identity }
+  const known = await cache.get(hash, now_ms, () => fromStore(() => tenantByKeyHash(env.DB, hash)))
+  if (known === null) return { status: 'refused', reason: 'unknown' }
+  const { disabled, ...identity } = known
+  return disabled ? { status: 'refused', reason: 'disabled' } : { status: 'tenant', identity }
 }
 
-async function tenantByKeyHash(d1: D1Database, hash: string): Promise<TenantIdentity | null> {
+async function tenantByKeyHash(d1: D1Database, hash: string): Promise<Known | null> {
   const row = await database(d1)
-    .select({ tenant: tenants.id, weight: tenants.weight })
+    .select({ tenant: tenants, models: apiKeys.models, regions: apiKeys.regions })
     .from(apiKeys)
     .innerJoin(tenants, eq(tenants.id, apiKeys.tenant))
     .where(and(eq(apiKeys.hash, hash), isNull(apiKeys.revoked_at_ms)))
     .get()
-  return row ?? null
+  if (row === undefined) return null
+  const { id, weight, calls_per_minute_max, live_programs_max, disabled_at_ms } = row.tenant
+  return {
+    ...{ tenant: id, weight, calls_per_minute_max, live_programs_max },
+    models: idsOf(row.models),
+    regions: idsOf(row.regions),
+    disabled: disabled_at_ms !== null,
+  }
 }
 
-export async function insertKey(
+function idsOf(stored: string | null): string[] | null {
+  return stored === null ? null : Ids.parse(JSON.parse(stored))
+}
+
+export interface KeyGrant {
+  hash: string
+  tenant: string
+  name: string
+  models: readonly string[] | null
+  regions: readonly string[] | null
+}
+
+export function keyIdOf(hash: string): string {
+  return KEY_ID_PREFIX + hash.slice(0, KEY_ID_HASH_CHARS)
+}
+
+/** The tenant must be there: tenants are never deleted. */
+export function insertKey(d1: D1Database, auditor: Auditor, { hash, models, regions, ...rest }: KeyGrant) {
+  const key = {
+    ...{ hash, ...rest, created_at_ms: auditor.at_ms },
+    models: models === null ? null : JSON.stringify(models),
+    regions: regions === null ? null : JSON.stringify(regions),
+  }
+  const change = builder.insert(apiKeys).values(key).onConflictDoNothing().toSQL()
+  return audited(d1, auditor, 'created', 'key.create', keyObject(rest.tenant, keyIdOf(hash)), change)
+}
+
+/** `refused`: the tenant has no such key, or it was revoked before. */
+export function revokeKey(d1: D1Database, auditor: Auditor, tenant: string, id: string): Promise<AuditedOutcome> {
+  const object = keyObject(tenant, id)
+  const valid = and(object.where, isNull(apiKeys.revoked_at_ms))
+  const change = builder
+    .update(apiKeys)
+    .set({ revoked_at_ms: auditor.at_ms })
+    .where(valid)
+    .toSQL()
+  return audited(d1, auditor, 'changed', 'key.revoke', { ...object, guard: sql`${valid}` }, change)
+}
+
+function keyObject(tenant: string, id: string): AuditedObject {
+  const extra = { id: keyIdSql() }
+  return { name: `key:${id}`, table: apiKeys, where: sql`(${keyWhere(tenant, id)})`, extra }
+}
+
+/** A range of hashes, so that the primary key finds it; an id that is not one of ours finds nothing. */
+function keyWhere(tenant: string, id: string): SQL | undefined {
+  const prefix = id.startsWith(KEY_ID_PREFIX) ? id.slice(KEY_ID_PREFIX.length) : ''
+  const isOurs = /^[0-9a-f]+$/.test(prefix) && prefix.length === KEY_ID_HASH_CHARS
+  const from = isOurs ? prefix : 'none'
+  return and(eq(apiKeys.tenant, tenant), sql`${apiKeys.hash} >= ${from}`, sql`${apiKeys.hash} < ${`${from}g`}`)
+}
+
+function keyIdSql(): SQL<string> {
+  return sql<string>`${KEY_ID_PREFIX} || substr(${apiKeys.hash}, 1, ${KEY_ID_HASH_CHARS})`
+}
+
+export interface KeyListed {
+  id: string
+  tenant: string
+  name: string
+  created_at_ms: number
+  revoked_at_ms: number | null
+  models: string[] | null
+  regions: string[] | null
+}
+
+/** In order of their ids, after `after`. */
+export async function keysOfTenant(
   d1: D1Database,
-  key: { hash: string; tenant: string; name: string; created_at_ms: number },
-): Promise<void> {
-  await database(d1).insert(apiKeys).values(key)
+  tenant: string,
+  after: string | null,
+  limit: number,
+): Promise<KeyListed[]> {
+  const beyond = after === null ? undefined : gt(apiKeys.hash, `${after.slice(KEY_ID_PREFIX.length)}g`)
+  return selectKeys(d1, and(eq(apiKeys.tenant, tenant), beyond), limit)
+}
+
+export async function keyById(d1: D1Database, tenant: string, id: string): Promise<KeyListed | null> {
+  return (await selectKeys(d1, keyWhere(tenant, id), 1))[0] ?? null
+}
+
+async function selectKeys(d1: D1Database, where: SQL | undefined, limit: number): Promise<KeyListed[]> {
+  const { hash, ...columns } = { ...apiKeysColumns() }
+  const rows = await database(d1)
+    .select({ ...columns, id: keyIdSql() })
+    .from(apiKeys)
+    .where(where)
+    .orderBy(asc(hash))
+    .limit(limit)
+  return rows.map((row) => ({ ...row, models: idsOf(row.models), regions: idsOf(row.regions) }))
+}
+
+function apiKeysColumns() {
+  const { hash, tenant, name, created_at_ms, revoked_at_ms, models, regions } = apiKeys
+  return { hash, tenant, name, created_at_ms, revoked_at_ms, models, regions }
 }

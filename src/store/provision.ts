@@ -3,9 +3,9 @@
  * same rows come from `npm run up`, deployment and tests. Applying it again changes nothing but what was declared
  * differently: a key that was revoked stays revoked, and nothing is deleted.
  */
-import { drizzle } from 'drizzle-orm/sqlite-proxy'
 import { agents, apiKeys, models, regions, tenants } from './schema.ts'
 import { hashSecret } from './secrets.ts'
+import { builder, type Statement } from './statements.ts'
 
 export interface Provision {
   created_at_ms: number
@@ -29,11 +29,6 @@ export interface Provision {
   agents: readonly { id: string; region: string; token: string }[]
 }
 
-export interface Statement {
-  sql: string
-  params: unknown[]
-}
-
 /** For `d1.batch(statements.map(({ sql, params }) => d1.prepare(sql).bind(...params)))`, in this order (foreign keys). */
 export async function provisionStatements(pepper: string, provision: Provision): Promise<Statement[]> {
   const { created_at_ms } = provision
@@ -51,9 +46,6 @@ export async function provisionStatements(pepper: string, provision: Provision):
   }
   return statements
 }
-
-/** Writes SQL and never runs it. */
-const builder = drizzle(async () => ({ rows: [] }))
 
 function upsertTenant(tenant: typeof tenants.$inferInsert): Statement {
   const { name, weight } = tenant

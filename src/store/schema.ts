@@ -10,6 +10,12 @@ export const tenants = sqliteTable('tenants', {
   /** Share of seats relative to other tenants. */
   weight: real('weight').notNull(),
   created_at_ms: integer('created_at_ms').notNull(),
+  /** Null: no limit. */
+  calls_per_minute_max: integer('calls_per_minute_max'),
+  /** Null: no limit. */
+  live_programs_max: integer('live_programs_max'),
+  /** Its keys open nothing while this is set. */
+  disabled_at_ms: integer('disabled_at_ms'),
 })
 
 export const apiKeys = sqliteTable(
@@ -23,6 +29,10 @@ export const apiKeys = sqliteTable(
     name: text('name').notNull(),
     created_at_ms: integer('created_at_ms').notNull(),
     revoked_at_ms: integer('revoked_at_ms'),
+    /** JSON array of model ids that the key may call; null: every model. */
+    models: text('models'),
+    /** JSON array of region ids that may serve its calls; null: every region. */
+    regions: text('regions'),
   },
   (table) => [index('api_keys_by_tenant').on(table.tenant)],
 )
@@ -57,7 +67,9 @@ export const agents = sqliteTable(
     /** Hex HMAC-SHA256(KEY_PEPPER, token). */
     token_hash: text('token_hash').notNull().unique(),
     created_at_ms: integer('created_at_ms').notNull(),
-    state: text('state', { enum: ['active', 'revoked'] }).notNull(),
+    /** `draining`: serves what it has and is given nothing more. `removed`: opens no link; its id is not used again. */
+    state: text('state', { enum: ['active', 'draining', 'removed'] }).notNull(),
+    removed_at_ms: integer('removed_at_ms'),
   },
   (table) => [index('agents_by_region').on(table.region)],
 )
@@ -93,6 +105,8 @@ export const endedPrograms = sqliteTable(
     cached_tokens: integer('cached_tokens').notNull(),
     output_tokens: integer('output_tokens').notNull(),
     preemptions: integer('preemptions').notNull(),
+    /** JSON array of the regions that the run was held to; null: any. */
+    regions: text('regions'),
   },
   (table) => [
     primaryKey({ columns: [table.tenant, table.program, table.run] }),
@@ -164,4 +178,37 @@ export const endedLeases = sqliteTable(
     finish_reason: text('finish_reason'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
+)
+
+/** Residency of running programs, for a relay that cannot ask the ProgramActor in time. */
+export const programRegions = sqliteTable(
+  'program_regions',
+  {
+    tenant: text('tenant').notNull(),
+    program: text('program').notNull(),
+    run: text('run').notNull(),
+    /** JSON array of region ids. */
+    regions: text('regions').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenant, table.program] })],
+)
+
+/** What operators changed. A row is written in the same transaction as its change and never altered after it. */
+export const audit = sqliteTable(
+  'audit',
+  {
+    /** Grows with time: base-36 milliseconds, then random characters. */
+    id: text('id').primaryKey(),
+    at_ms: integer('at_ms').notNull(),
+    /** Fingerprint of the key that was used. */
+    actor: text('actor').notNull(),
+    /** `tenant.create`, `key.revoke`, … */
+    action: text('action').notNull(),
+    /** Kind and id, `tenant:acme`. */
+    object: text('object').notNull(),
+    /** JSON object without secrets; null: there was nothing before. */
+    before_json: text('before_json'),
+    after_json: text('after_json'),
+  },
+  (table) => [index('audit_by_object').on(table.object, table.id)],
 )

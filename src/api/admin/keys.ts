@@ -1,0 +1,93 @@
+/**
+ * /admin/v1/tenants/{id}/keys. A key is shown once, when it is made; only its hash is kept. A revoked key stops working
+ * within CACHE_TTL_MS on every isolate.
+ */
+import { createRoute, z } from '@hono/zod-openapi'
+import { Id } from '../../protocol/index.ts'
+import { catalogue } from '../../store/catalogue.ts'
+import { fromStore } from '../../store/database.ts'
+import { insertKey, type KeyListed, keyById, keyIdOf, keysOfTenant, revokeKey } from '../../store/keys.ts'
+import { API_KEY_PREFIX, hashSecret, newSecret } from '../../store/secrets.ts'
+import { tenantById } from '../../store/tenants.ts'
+import { type AdminScope, refusal, router } from '../boundary.ts'
+import { listOf, PageQuery } from '../program-schemas.ts'
+import { failure, invalidCursor, json, jsonBody, pageOf, pageStart } from '../route-parts.ts'
+import { absent, iso, isoOrNull, SECURITY as security } from './answers.ts'
+import { IdParams, KeyCreate, KeyCreated, KeyJson } from './schemas.ts'
+
+export const keyRoutes = router<AdminScope>()
+
+keyRoutes.openapi(
+  createRoute({
+    method: 'post',
+    path: '/admin/v1/tenants/{id}/keys',
+    security,
+    request: { params: IdParams, ...jsonBody(KeyCreate) },
+    responses: {
+      201: json(KeyCreated, 'Created'),
+      404: failure('No such tenant, or a model or region that the key is to be held to does not exist'),
+    },
+  }),
+  async (c) => {
+    const { id: tenant } = c.req.valid('param')
+    const { name, models, regions } = c.req.valid('json')
+    const { auditor } = c.var
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
+    const known = await catalogue(c.env)
+    const noModel = models?.find((id) => !known.models.has(id))
+    if (noModel !== undefined) return refusal(absent('model', noModel, 'models'))
+    const noRegion = regions?.find((id) => !known.regions.some((region) => region.id === id))
+    if (noRegion !== undefined) return refusal(absent('region', noRegion, 'regions'))
+    const key = newSecret(API_KEY_PREFIX)
+    const hash = await hashSecret(c.env.KEY_PEPPER, key)
+    const grant = { tenant, name, models, regions }
+    await fromStore(() => insertKey(c.env.DB, auditor, { hash, ...grant }))
+    const created_at_ms = auditor.at_ms
+    return c.json({ ...keyJson({ id: keyIdOf(hash), ...grant, created_at_ms, revoked_at_ms: null }), key }, 201)
+  },
+)
+
+keyRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/tenants/{id}/keys',
+    security,
+    request: { params: IdParams, query: PageQuery },
+    responses: { 200: json(listOf(KeyJson), 'By id, the revoked ones too'), 404: failure('No such tenant') },
+  }),
+  async (c) => {
+    const { id: tenant } = c.req.valid('param')
+    const { limit, cursor } = c.req.valid('query')
+    const start = pageStart(cursor, z.tuple([Id]))
+    if (start.status === 'unreadable') return refusal(invalidCursor())
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
+    const rows = await fromStore(() => keysOfTenant(c.env.DB, tenant, start.position?.[0] ?? null, limit + 1))
+    return c.json(
+      pageOf(rows, limit, keyJson, ({ id }) => [id]),
+      200,
+    )
+  },
+)
+
+keyRoutes.openapi(
+  createRoute({
+    method: 'delete',
+    path: '/admin/v1/tenants/{id}/keys/{key}',
+    security,
+    request: { params: IdParams.extend({ key: Id.openapi({ param: { name: 'key', in: 'path' } }) }) },
+    responses: {
+      200: json(KeyJson, 'Revoked; it opens nothing after 10 s at most'),
+      404: failure('No such tenant or key'),
+    },
+  }),
+  async (c) => {
+    const { id: tenant, key: id } = c.req.valid('param')
+    await fromStore(() => revokeKey(c.env.DB, c.var.auditor, tenant, id))
+    const key = await fromStore(() => keyById(c.env.DB, tenant, id))
+    return key === null ? refusal(absent('key', id, 'key')) : c.json(keyJson(key), 200)
+  },
+)
+
+function keyJson({ created_at_ms, revoked_at_ms, ...key }: KeyListed): z.infer<typeof KeyJson> {
+  return { ...key, created_at: iso(created_at_ms), revoked_at: isoOrNull(revoked_at_ms) }
+}

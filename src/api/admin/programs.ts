@@ -1,0 +1,68 @@
+/** /admin/v1/tenants/{id}/programs: a tenant's programs and calls as the operator sees them. Reading only. */
+import { createRoute } from '@hono/zod-openapi'
+import { Id } from '../../protocol/index.ts'
+import { fromStore } from '../../store/database.ts'
+import { tenantById } from '../../store/tenants.ts'
+import { type AdminScope, refusal, router } from '../boundary.ts'
+import { programJson } from '../program-json.ts'
+import { callsPage, findProgram, programsPage } from '../program-reads.ts'
+import { Call, ListQuery, listOf, PageQuery, Program, ProgramListItem } from '../program-schemas.ts'
+import { failure, invalidCursor, json } from '../route-parts.ts'
+import { absent, SECURITY as security } from './answers.ts'
+import { IdParams } from './schemas.ts'
+
+export const tenantProgramRoutes = router<AdminScope>()
+
+const ProgramParams = IdParams.extend({ program: Id.openapi({ param: { name: 'program', in: 'path' } }) })
+const NOT_FOUND = failure('No such tenant or program')
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/tenants/{id}/programs',
+    security,
+    request: { params: IdParams, query: ListQuery },
+    responses: {
+      200: json(listOf(ProgramListItem), 'The newest first'),
+      400: failure('Invalid'),
+      404: failure('No such tenant'),
+    },
+  }),
+  async (c) => {
+    const { id: tenant } = c.req.valid('param')
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
+    const page = await programsPage(c.env, tenant, c.req.valid('query'))
+    return page === null ? refusal(invalidCursor()) : c.json(page, 200)
+  },
+)
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/tenants/{id}/programs/{program}',
+    security,
+    request: { params: ProgramParams },
+    responses: { 200: json(Program, 'Its process-table entry'), 404: NOT_FOUND },
+  }),
+  async (c) => {
+    const { id: tenant, program } = c.req.valid('param')
+    const summary = await findProgram(c.env, tenant, program)
+    return summary === null ? refusal(absent('program', program, 'program')) : c.json(programJson(summary), 200)
+  },
+)
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/tenants/{id}/programs/{program}/calls',
+    security,
+    request: { params: ProgramParams, query: PageQuery },
+    responses: { 200: json(listOf(Call), 'In order of arrival'), 400: failure('Invalid'), 404: NOT_FOUND },
+  }),
+  async (c) => {
+    const { id: tenant, program } = c.req.valid('param')
+    const page = await callsPage(c.env, tenant, program, c.req.valid('query'))
+    if (page.status === 'unreadable') return refusal(invalidCursor())
+    return page.status === 'absent' ? refusal(absent('program', program, 'program')) : c.json(page.list, 200)
+  },
+)

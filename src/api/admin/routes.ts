@@ -1,0 +1,27 @@
+/** /admin/v1: the operator's routes, behind ADMIN_KEY. Whatever changes something leaves a row in the audit table. */
+import { type AdminScope, limitBody, requireAdmin, router } from '../boundary.ts'
+import { agentAdminRoutes } from './agents.ts'
+import { auditRoutes } from './audit.ts'
+import { keyRoutes } from './keys.ts'
+import { modelRoutes } from './models.ts'
+import { poolRoutes } from './pools.ts'
+import { tenantProgramRoutes } from './programs.ts'
+import { regionRoutes } from './regions.ts'
+import { tenantRoutes } from './tenants.ts'
+
+export const ADMIN_BODY_BYTES_MAX = 16 * 1024
+
+export const adminRoutes = router<AdminScope>()
+adminRoutes.use('/admin/v1/*', requireAdmin, limitBody(ADMIN_BODY_BYTES_MAX))
+for (const routes of [
+  tenantRoutes,
+  keyRoutes,
+  tenantProgramRoutes,
+  modelRoutes,
+  regionRoutes,
+  agentAdminRoutes,
+  poolRoutes,
+  auditRoutes,
+]) {
+  adminRoutes.route('/', routes)
+}

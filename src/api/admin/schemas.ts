@@ -1,0 +1,176 @@
+/** What /admin/v1 takes and gives, as OpenAPI schemas, with the bounds of each field. */
+import { z } from '@hono/zod-openapi'
+import { Id } from '../../protocol/index.ts'
+
+export const WEIGHT_MAX = 1000
+export const CALLS_PER_MINUTE_MAX = 1_000_000
+export const LIVE_PROGRAMS_MAX = 100_000
+/** Models or regions that a key may be held to. */
+export const KEY_GRANTS_MAX = 64
+
+const Name = z.string().min(1).max(128)
+const Weight = z.number().positive().max(WEIGHT_MAX)
+const Timestamp = z.iso.datetime()
+const Grants = z.array(Id).min(1).max(KEY_GRANTS_MAX).nullable()
+const CallsPerMinute = z.number().int().min(1).max(CALLS_PER_MINUTE_MAX).nullable()
+const LivePrograms = z.number().int().min(1).max(LIVE_PROGRAMS_MAX).nullable()
+
+export const IdParams = z.object({ id: Id.openapi({ param: { name: 'id', in: 'path' } }) })
+
+/** A PATCH names at least one field. */
+const someField = [(change: object) => Object.keys(change).length > 0, 'name at least one field'] as const
+
+export const TenantCreate = z
+  .strictObject({
+    id: Id.optional(),
+    name: Name,
+    weight: Weight.default(1),
+    calls_per_minute_max: CallsPerMinute.default(null),
+    live_programs_max: LivePrograms.default(null),
+  })
+  .openapi('TenantCreate')
+
+export const TenantUpdate = z
+  .strictObject({
+    name: Name.optional(),
+    weight: Weight.optional(),
+    calls_per_minute_max: CallsPerMinute.optional(),
+    live_programs_max: LivePrograms.optional(),
+    disabled: z.boolean().optional(),
+  })
+  .refine(...someField)
+  .openapi('TenantUpdate')
+
+export const TenantJson = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    weight: z.number().openapi({ description: 'Share of seats relative to other tenants' }),
+    calls_per_minute_max: z.number().nullable().openapi({ description: 'Null: no limit' }),
+    live_programs_max: z.number().nullable().openapi({ description: 'Null: no limit' }),
+    created_at: Timestamp,
+    disabled_at: Timestamp.nullable(),
+  })
+  .openapi('Tenant')
+
+export const KeyCreate = z
+  .strictObject({ name: Name.default('default'), models: Grants.default(null), regions: Grants.default(null) })
+  .openapi('KeyCreate')
+
+export const KeyJson = z
+  .object({
+    id: z.string().openapi({ description: 'Names the key; opens nothing' }),
+    tenant: z.string(),
+    name: z.string(),
+    models: z.array(z.string()).nullable().openapi({ description: 'Models that it may call; null: every one' }),
+    regions: z.array(z.string()).nullable().openapi({ description: 'Regions that may serve it; null: every one' }),
+    created_at: Timestamp,
+    revoked_at: Timestamp.nullable(),
+  })
+  .openapi('Key')
+export const KeyCreated = KeyJson.extend({ key: z.string().openapi({ description: 'Shown this once' }) }).openapi(
+  'KeyCreated',
+)
+
+const Context = z.number().int().min(1).max(100_000_000)
+const BytesPerToken = z.number().positive().max(64)
+const Reading = z.enum(['modelled', 'wall'])
+
+export const ModelCreate = z
+  .strictObject({
+    id: Id,
+    context_tokens_max: Context,
+    ordering_service: Reading.default('modelled'),
+    bytes_per_token: BytesPerToken.default(4),
+  })
+  .openapi('ModelCreate')
+
+export const ModelUpdate = z
+  .strictObject({
+    context_tokens_max: Context.optional(),
+    ordering_service: Reading.optional(),
+    bytes_per_token: BytesPerToken.optional(),
+  })
+  .refine(...someField)
+  .openapi('ModelUpdate')
+
+export const ModelJson = z
+  .object({
+    id: z.string(),
+    ordering_service: Reading.openapi({ description: 'Which reading of service orders programs' }),
+    context_tokens_max: z.number(),
+    bytes_per_token: z.number().openapi({ description: 'First estimate, until engines have measured it' }),
+    created_at: Timestamp,
+  })
+  .openapi('CatalogueModel')
+
+/** https://developers.cloudflare.com/durable-objects/reference/data-location/#supported-locations-1 */
+const LocationHint = z.enum(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me']).nullable()
+const Latitude = z.number().min(-90).max(90).nullable()
+const Longitude = z.number().min(-180).max(180).nullable()
+const Position = z.number().int().min(0).max(1_000_000)
+
+export const RegionCreate = z
+  .strictObject({
+    id: Id,
+    position: Position.default(0),
+    location_hint: LocationHint.default(null),
+    latitude: Latitude.default(null),
+    longitude: Longitude.default(null),
+  })
+  .openapi('RegionCreate')
+
+export const RegionUpdate = z
+  .strictObject({
+    position: Position.optional(),
+    location_hint: LocationHint.optional(),
+    latitude: Latitude.optional(),
+    longitude: Longitude.optional(),
+  })
+  .refine(...someField)
+  .openapi('RegionUpdate')
+
+export const RegionJson = z
+  .object({
+    id: z.string(),
+    position: z.number().openapi({ description: 'Order of preference where a client’s place is unknown' }),
+    location_hint: z.string().nullable().openapi({ description: 'Where new pools are created; pools never move' }),
+    latitude: z.number().nullable(),
+    longitude: z.number().nullable(),
+  })
+  .openapi('Region')
+
+export const AgentCreate = z.strictObject({ id: Id, region: Id }).openapi('AgentCreate')
+
+export const AgentJson = z
+  .object({
+    id: z.string(),
+    region: z.string(),
+    state: z.enum(['active', 'draining', 'removed']),
+    created_at: Timestamp,
+    removed_at: Timestamp.nullable(),
+  })
+  .openapi('Agent')
+export const AgentCreated = AgentJson.extend({
+  token: z.string().openapi({ description: 'Shown this once; the agent takes it as SWITCHYARD_TOKEN' }),
+}).openapi('AgentCreated')
+export const AgentLive = AgentJson.extend({
+  engines: z
+    .array(z.object({ engine: z.string(), model: z.string(), state: z.string() }))
+    .nullable()
+    .openapi({ description: 'Engines that its pools know; null: a pool did not answer' }),
+}).openapi('AgentLive')
+
+const Change = z.record(z.string(), z.unknown()).nullable()
+
+export const AuditJson = z
+  .object({
+    id: z.string(),
+    at: Timestamp,
+    actor: z.string().openapi({ description: 'Fingerprint of the key that was used' }),
+    action: z.string(),
+    object: z.string(),
+    before: Change,
+    after: Change,
+  })
+  .openapi('AuditEntry')

@@ -1,0 +1,83 @@
+/**
+ * Programs and calls of one tenant as pages: a running program is told by its actor, an ended one by D1. The tenant asks
+ * for its own, the operator for anybody's; the caller says whose.
+ */
+import { z } from '@hono/zod-openapi'
+import { encodeCursor } from '../actors/cursor.ts'
+import { programActor, tenantActor } from '../actors/stubs.ts'
+import type { CallEntry, ProgramSummary } from '../core/process-table.ts'
+import type { Env } from '../env.ts'
+import { Id } from '../protocol/index.ts'
+import { archivedCalls, archivedProgram, archivedPrograms } from '../store/archive.ts'
+import { catalogue } from '../store/catalogue.ts'
+import { fromStore } from '../store/database.ts'
+import { callJson, listedItem, summaryItem } from './program-json.ts'
+import type { Call, ListQuery, PageQuery, ProgramListItem } from './program-schemas.ts'
+import { listJson, pageOf, pageStart } from './route-parts.ts'
+
+/** End, id and run of the last program of a page. */
+const EndedPosition = z.tuple([z.number().int(), Id, Id])
+/** Run and id of the last call of a page: a run that is archived between two pages goes on from D1. */
+const CallPosition = z.tuple([Id, Id])
+
+type List<T> = ReturnType<typeof listJson<T>>
+
+/** Null: the cursor is not one of ours. */
+export async function programsPage(
+  env: Env,
+  tenant: string,
+  { state, limit, cursor }: z.infer<typeof ListQuery>,
+): Promise<List<ProgramListItem> | null> {
+  if (state === 'running') {
+    const page = await tenantActor(env, tenant).running({ cursor: cursor ?? null, limit })
+    return page === null ? null : listJson(page.programs.map(listedItem), page.next)
+  }
+  const start = pageStart(cursor, EndedPosition)
+  if (start.status === 'unreadable') return null
+  const { position } = start
+  const after = position === null ? null : { ended_at_ms: position[0], program: position[1], run: position[2] }
+  const found = await fromStore(() => archivedPrograms(env.DB, tenant, after, limit + 1))
+  return pageOf(found, limit, summaryItem, ({ ended_at_ms, program, run }) => [ended_at_ms ?? 0, program, run])
+}
+
+export async function findProgram(env: Env, tenant: string, program: string): Promise<ProgramSummary | null> {
+  const present = await programActor(env, tenant, program).describe(Date.now())
+  return present ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))
+}
+
+type CallsPage = { status: 'page'; list: List<Call> } | { status: 'absent' | 'unreadable' }
+
+export async function callsPage(
+  env: Env,
+  tenant: string,
+  program: string,
+  { limit, cursor }: z.infer<typeof PageQuery>,
+): Promise<CallsPage> {
+  const start = pageStart(cursor, CallPosition)
+  if (start.status === 'unreadable') return start
+  const page = await findCalls(env, tenant, program, start.position, limit)
+  if (page === null) return { status: 'absent' }
+  const { models } = await catalogue(env)
+  const data = page.calls.map((call) => callJson(call, models.get(call.model)?.ordering_service ?? 'modelled'))
+  return { status: 'page', list: listJson(data, page.next === null ? null : encodeCursor([page.run, page.next])) }
+}
+
+async function findCalls(
+  env: Env,
+  tenant: string,
+  program: string,
+  position: readonly [run: string, after: string] | null,
+  limit: number,
+): Promise<{ run: string; calls: CallEntry[]; next: string | null } | null> {
+  const actor = programActor(env, tenant, program)
+  const present = await actor.describe(Date.now())
+  const [run, after] = position ?? [present?.run ?? null, null]
+  if (present !== null && present.run === run) {
+    const page = await actor.calls({ after, limit })
+    if (page !== null) return { run, ...page }
+  }
+  const archived = run ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))?.run
+  if (archived === undefined) return null
+  const key = { tenant, program, run: archived }
+  return { run: archived, ...(await fromStore(() => archivedCalls(env.DB, key, after, limit))) }
+}
