@@ -55,14 +55,18 @@ test('an engine that restarts is described again, its calls fail, and tickets to
   ])
 })
 
-test('a pool drains one engine and leaves the others', async () => {
+test('a pool drains one engine, leaves the others, and undrains it', async () => {
   const { fronts, post, control } = await startAgent({ engine_count: 2 })
   for (const front of fronts) front.onCall = (call) => call.accept().end()
   control.down({ type: 'drain', engines: ['a-e1', 'unknown'] })
   await control.until(() => control.statuses.at(-1)?.engines[1]?.state === 'draining')
-  expect(fronts.map(({ drained }) => drained)).toEqual([false, true])
+  expect(fronts.map(({ drained }) => drained)).toEqual([false, false])
+  expect(control.statuses.at(-1)?.engines[0]?.state).toBe('ready')
   expect((await post()).status).toBe(200)
   expect((await post({ ticket: await control.ticket({ engine: 'a-e1' }) })).status).toBe(503)
+  control.down({ type: 'undrain', engines: [] })
+  await control.until(() => control.statuses.at(-1)?.engines[1]?.state === 'ready')
+  expect((await post({ ticket: await control.ticket({ engine: 'a-e1', lease: 'after' }) })).status).toBe(200)
 })
 
 test('a drain refuses further calls, lets those under way end, sends every record, then stops', async () => {

@@ -189,7 +189,9 @@ export class Agent {
         hello: () => this.#hello(model),
         statuses: () => takeStatuses(this.#enginesOf(model)),
         onWelcome: (welcome: Welcome) => this.#gate.welcome(model, welcome),
-        onDrain: (engines) => this.#drainEngines(engines),
+        onDrain: (engines) => this.#holdEngines(engines, true),
+        onUndrain: (engines) => this.#holdEngines(engines, false),
+        onDismissed: () => this.#gate.forget(model),
         onCancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
         onIgnored: () => this.#metrics.messageIgnored(),
         onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
@@ -235,11 +237,15 @@ export class Agent {
   }
 
   /** An empty list means all engines. */
-  #drainEngines(ids: readonly string[]): void {
+  #holdEngines(ids: readonly string[], held: boolean): void {
     const engines = [...this.#engines.values()].filter((engine) => ids.length === 0 || ids.includes(engine.id))
     if (engines.length === 0) return
-    for (const engine of engines) this.#drainEngine(engine)
-    this.#options.report({ event: 'draining', calls: this.openCalls, limit_ms: 0, reason: 'the pool asked' })
+    for (const engine of engines) {
+      engine.hold(held)
+      this.#changed(engine.id)
+    }
+    const names = engines.map(({ id }) => id)
+    this.#options.report({ event: held ? 'engines_held' : 'engines_released', engines: names, calls: this.openCalls })
   }
 
   /** Whether its calls have ended is seen by the calls themselves. */

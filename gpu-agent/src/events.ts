@@ -14,9 +14,11 @@ export type AgentEvent =
   | { event: 'engine_epoch'; engine: string; epoch: string }
   | { event: 'engine_drain_failed'; engine: string; message: string }
   | { event: 'linked'; model: string; clock_offset_ms: number }
+  | { event: 'engines_held' | 'engines_released'; engines: readonly string[]; calls: number }
   | { event: 'link_lost'; model: string; reason: string; retry_in_ms: number }
   | { event: 'records_refused'; status: number; message: string; retry_in_ms: number }
   | { event: 'records_delayed'; reason: string; retry_in_ms: number }
+  | { event: 'record_unproven'; lease: string }
   | { event: 'record_rejected'; lease: string; status: number }
   | { event: 'outbox_write_failed'; message: string; operations: number }
   | { event: 'ledger_mismatch'; lease: string; what: string }

@@ -15,6 +15,8 @@ interface Seen {
   link: Link
   lost: string[]
   drained: (readonly string[])[]
+  undrained: (readonly string[])[]
+  dismissed: { count: number }
   cancelled: (readonly string[])[]
   ignored: { count: number }
   epoch: { value: string }
@@ -23,6 +25,8 @@ interface Seen {
 function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> = {}): Seen {
   const lost: string[] = []
   const drained: (readonly string[])[] = []
+  const undrained: (readonly string[])[] = []
+  const dismissed = { count: 0 }
   const cancelled: (readonly string[])[] = []
   const ignored = { count: 0 }
   const epoch = { value: 'epoch-1' }
@@ -66,6 +70,10 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
     statuses: () => [status()],
     onWelcome: async () => ({ ok: true }),
     onDrain: (engines) => drained.push(engines),
+    onUndrain: (engines) => undrained.push(engines),
+    onDismissed: () => {
+      dismissed.count += 1
+    },
     onCancel: (leases) => cancelled.push(leases),
     onIgnored: () => {
       ignored.count += 1
@@ -78,7 +86,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
   })
   onTestFinished(() => link.stop())
   link.start()
-  return { link, lost, drained, cancelled, ignored, epoch }
+  return { link, lost, drained, undrained, dismissed, cancelled, ignored, epoch }
 }
 
 test('says hello first, then statuses without being asked, numbered without gaps', async () => {
@@ -127,16 +135,18 @@ test('a changed engine is described again on the same link', async () => {
   expect(control.sockets).toHaveLength(1)
 })
 
-test('drain and cancel reach the agent; messages that it does not know are counted and harmless', async () => {
+test('drain, undrain and cancel reach the agent; messages that it does not know are counted and harmless', async () => {
   const control = await startControlPlane()
-  const { drained, cancelled, ignored, link } = startLink(control)
+  const { drained, undrained, cancelled, ignored, link } = startLink(control)
   await control.until(() => control.statuses.length > 0)
   control.down({ type: 'classes', sketches: [] })
   control.down({ type: 'cancel', leases: 'not a list' })
   control.down({ type: 'drain', engines: ['a-e0'] })
+  control.down({ type: 'undrain', engines: [] })
   control.down({ type: 'cancel', leases: ['l1', 'l2'] })
   await until(() => cancelled.length === 1)
   expect(drained).toEqual([['a-e0']])
+  expect(undrained).toEqual([[]])
   expect(cancelled).toEqual([['l1', 'l2']])
   expect(ignored.count).toBe(2)
   expect(link.linked).toBe(true)

@@ -27,6 +27,8 @@ const LINK_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 /** Pace of what a person must mend: unknown token, no common protocol version, a second agent under this id. */
 const LINK_REFUSED_BACKOFF: BackoffBounds = { min_ms: 5000, max_ms: 60_000 }
 
+const REFUSALS: readonly number[] = [CLOSE.protocol_version, CLOSE.replaced, CLOSE.unauthorised, CLOSE.dismissed]
+
 export interface LinkTimes {
   status_ms: number
   status_min_ms: number
@@ -55,6 +57,9 @@ export interface LinkOptions {
   /** Resolves with a message if the welcome cannot be used; the link is then closed. */
   onWelcome: (welcome: Welcome) => Promise<{ ok: true } | { ok: false; message: string }>
   onDrain: (engines: readonly string[]) => void
+  onUndrain: (engines: readonly string[]) => void
+  /** The operator removed this agent or replaced its token. */
+  onDismissed: () => void
   onCancel: (leases: readonly string[]) => void
   onIgnored: () => void
   onLinked: (clock_offset_ms: number) => void
@@ -195,6 +200,8 @@ export class Link {
         return this.#welcomed(socket, parsed.data)
       case 'drain':
         return this.#options.onDrain(parsed.data.engines)
+      case 'undrain':
+        return this.#options.onUndrain(parsed.data.engines)
       case 'cancel':
         return this.#options.onCancel(parsed.data.leases)
     }
@@ -227,8 +234,8 @@ export class Link {
     this.#status = null
     this.#ping = null
     if (this.#stopped) return
-    const refused =
-      this.#refused || code === CLOSE.protocol_version || code === CLOSE.replaced || code === CLOSE.unauthorised
+    if (code === CLOSE.dismissed) this.#options.onDismissed()
+    const refused = this.#refused || REFUSALS.includes(code)
     this.#failures += 1
     const bounds = refused ? this.#times.refused_backoff : this.#times.backoff
     const retry_in_ms = backoffMs(this.#failures, bounds, this.#options.random())

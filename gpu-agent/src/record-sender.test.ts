@@ -111,6 +111,20 @@ test('a control plane that fails, hangs up, answers nonsense or half: every reco
   expect(events).toContainEqual(expect.objectContaining({ event: 'records_delayed', reason: 'status 500' }))
 })
 
+test('a record of a lease that was never granted is reported and not sent again', async () => {
+  const control = await startControlPlane()
+  const { stored, events, sender } = startSender(control)
+  const [forged] = stored.add(3)
+  control.answer = ({ records }) => {
+    const leases = records.map(({ lease }) => lease)
+    return { status: 200, body: { acknowledged: leases.filter((lease) => lease !== forged), refused: [forged] } }
+  }
+  sender.start()
+  await empty(stored)
+  expect(control.batches).toHaveLength(1)
+  expect(events).toContainEqual({ event: 'record_unproven', lease: forged })
+})
+
 test('a record whose program does not answer is passed by those behind it and comes again', async () => {
   const control = await startControlPlane()
   const { stored, sender } = startSender(control)

@@ -4,7 +4,8 @@
  *
  * It walks the unacknowledged records in order with a cursor. A record that is not acknowledged (its program's actor is
  * busy, or the control plane cannot read it) is passed and comes again with the next walk, so it never blocks those
- * behind it. A batch that is refused as malformed is halved until the record at fault is alone. Nothing is dropped.
+ * behind it. A batch that is refused as malformed is halved until the record at fault is alone. A record of a lease that
+ * the control plane says it never granted is reported and not sent again; nothing else is dropped.
  */
 import { RECORDS_PER_BATCH_MAX, RecordAck, type RecordBatch } from '../../src/protocol/index.ts'
 import { type BackoffBounds, backoffMs } from './backoff.ts'
@@ -35,7 +36,7 @@ export interface RecordSenderOptions {
 }
 
 type SendResult =
-  | { status: 'answered'; acknowledged: ReadonlySet<string> }
+  | { status: 'answered'; acknowledged: ReadonlySet<string>; unproven: ReadonlySet<string> }
   | { status: 'unreachable'; reason: string }
   /** The control plane does not take this batch's content. */
   | { status: 'malformed'; http_status: number }
@@ -104,7 +105,7 @@ export class RecordSender {
     if (this.#stopped.signal.aborted && result.status !== 'answered') return
     switch (result.status) {
       case 'answered':
-        return this.#answered(batch, result.acknowledged)
+        return this.#answered(batch, result.acknowledged, result.unproven)
       case 'malformed':
         this.#options.metrics.batchSent('refused')
         this.#malformed(batch, result.http_status)
@@ -125,8 +126,16 @@ export class RecordSender {
     }
   }
 
-  async #answered(batch: readonly StoredRecord[], acknowledged: ReadonlySet<string>): Promise<void> {
-    const leases = batch.map(({ record }) => record.lease).filter((lease) => acknowledged.has(lease))
+  async #answered(
+    batch: readonly StoredRecord[],
+    acknowledged: ReadonlySet<string>,
+    unproven: ReadonlySet<string>,
+  ): Promise<void> {
+    const sent = batch.map(({ record }) => record.lease)
+    for (const lease of sent.filter((one) => unproven.has(one))) {
+      this.#options.report({ event: 'record_unproven', lease })
+    }
+    const leases = sent.filter((lease) => acknowledged.has(lease) || unproven.has(lease))
     this.#options.metrics.batchSent(leases.length === batch.length ? 'acknowledged' : 'partial')
     this.#pass(batch, batch.length - leases.length)
     this.#batch_max = Math.min(RECORDS_PER_BATCH_MAX, this.#batch_max * 2)
@@ -210,7 +219,8 @@ function verdictOf(http_status: number, text: string): SendResult {
   if (http_status !== 200) return { status: 'unreachable', reason: `status ${http_status}` }
   const ack = RecordAck.safeParse(parseJson(text))
   if (!ack.success) return { status: 'unreachable', reason: 'the answer is not an acknowledgement' }
-  return { status: 'answered', acknowledged: new Set(ack.data.acknowledged) }
+  const { acknowledged, refused = [] } = ack.data
+  return { status: 'answered', acknowledged: new Set(acknowledged), unproven: new Set(refused) }
 }
 
 function parseJson(text: string): unknown {

@@ -13,6 +13,8 @@ export class ServedEngine {
   readonly front: EngineFront
   readonly id: string
   #draining: Promise<void> | null = null
+  /** The operator wants no further calls here, until further notice. */
+  #held = false
   #leases_seen: string[] = []
 
   constructor(id: string, front: EngineFront) {
@@ -32,7 +34,7 @@ export class ServedEngine {
 
   get state(): EngineStatus['state'] {
     const { state } = this.front.status()
-    return this.#draining !== null && state === 'ready' ? 'draining' : state
+    return (this.#held || this.#draining !== null) && state === 'ready' ? 'draining' : state
   }
 
   /** The pool adds what it does not hear of to this engine's load, and forgets it by itself: the oldest may be dropped. */
@@ -47,6 +49,12 @@ export class ServedEngine {
     return { ...this.front.status(), state: this.state, leases_seen }
   }
 
+  /** Takes no further calls while held; those under way go on. */
+  hold(held: boolean): void {
+    this.#held = held
+  }
+
+  /** For good: the daemon ends. */
   drain(): Promise<void> {
     this.#draining ??= this.front.drain()
     return this.#draining

@@ -22,7 +22,7 @@ export interface TicketGateOptions {
 
 export class TicketGate {
   readonly #options: TicketGateOptions
-  /** Newest keys of each link; a link that is lost keeps its last ones. */
+  /** Newest keys of each link; a link that is lost keeps its last ones, one that is dismissed none. */
   readonly #keys_by_link = new Map<string, ReadonlyMap<string, CryptoKey>>()
   #keys: ReadonlyMap<string, CryptoKey> = new Map()
   #clock_offset_ms = 0
@@ -42,9 +42,19 @@ export class TicketGate {
       keys.set(kid, await importTicketKey(bytes))
     }
     this.#keys_by_link.set(link, keys)
-    this.#keys = new Map([...this.#keys_by_link.values()].flatMap((of_link) => [...of_link]))
     this.#clock_offset_ms = welcome.clock_offset_ms
+    this.#collect()
     return { ok: true }
+  }
+
+  /** Tickets under the keys of this link open nothing from here on. */
+  forget(link: string): void {
+    this.#keys_by_link.delete(link)
+    this.#collect()
+  }
+
+  #collect(): void {
+    this.#keys = new Map([...this.#keys_by_link.values()].flatMap((of_link) => [...of_link]))
   }
 
   async judge(authorization: string | undefined): Promise<GateVerdict> {

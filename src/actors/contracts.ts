@@ -6,6 +6,7 @@
 import type { EngineChoice, EngineRequest, PoolSnapshot } from '../core/balancer.ts'
 import type { KeyVerdict } from '../core/idempotency.ts'
 import type { Admission, CallArrival, CallEntry, LeaseGrant, ProgramSummary } from '../core/process-table.ts'
+import type { LeaseGranted } from '../core/recent-leases.ts'
 import type { ServiceReading } from '../core/service.ts'
 import type { CallRecord, Outcome } from '../protocol/index.ts'
 
@@ -18,6 +19,10 @@ export interface AdmitRequest extends CallArrival {
   /** The ordering reading of the model, fixed by the first call of a run; left out: `modelled`. */
   reading?: ServiceReading
   metadata: Readonly<Record<string, string>> | null
+  /** A run that this call opens is held to them; null or left out: any. */
+  regions?: readonly string[] | null
+  /** The tenant's limit, looked at when the call opens a run; null or left out: none. */
+  live_programs_max?: number | null
 }
 
 export type AdmitReply = Admission
@@ -41,14 +46,24 @@ export interface ProgramRpc {
   }): Promise<void>
   /** Applies each record exactly once; returns the leases whose records storage has confirmed (duplicates included). */
   settle(records: readonly CallRecord[]): Promise<string[]>
-  /** Starts a program explicitly. `exists` if one of this id is running. */
+  /**
+   * Starts a program explicitly. `exists` if one of this id is running; `full` if the tenant may have no further program;
+   * `store_unavailable` if its regions could not be kept where every relay finds them.
+   */
   start(request: {
     tenant: string
     program: string
     app: string | null
     metadata: Readonly<Record<string, string>> | null
+    regions?: readonly string[] | null
+    live_programs_max?: number | null
     now_ms: number
-  }): Promise<{ status: 'started' | 'exists'; summary: ProgramSummary }>
+  }): Promise<
+    | { status: 'started'; summary: ProgramSummary }
+    | { status: 'exists'; summary: ProgramSummary }
+    | { status: 'full' }
+    | { status: 'store_unavailable' }
+  >
   /** The running program, or one that ended and is not in D1 yet; null: the archive in D1 may have it. */
   describe(now_ms: number): Promise<ProgramSummary | null>
   calls(page: { after: string | null; limit: number }): Promise<{ calls: CallEntry[]; next: string | null } | null>
@@ -64,11 +79,22 @@ export interface LeaseRequest extends EngineRequest {
   call: string
   tenant: string
   program: string
+  /** Another region was too full, or had no engine: said with the reason of the choice. */
+  spilled: boolean
   /** Version of the snapshot that the isolate holds, so that it is sent only when it changed; null: none. */
   snapshot_version: number | null
 }
 
-export type LeaseReply = EngineChoice & { snapshot: PoolSnapshot | null }
+/** A pool as an isolate remembers it: with the ids of the keys that sign its agents' tickets. */
+export interface RememberedPool extends PoolSnapshot {
+  ticket_kids: Readonly<Record<string, string>>
+}
+
+export type LeaseReply = EngineChoice & {
+  /** Id of the key that signs tickets for the chosen agent; null where none was chosen. */
+  ticket_kid: string | null
+  snapshot: RememberedPool | null
+}
 
 /** RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. */
 export interface PoolRpc {
@@ -78,6 +104,12 @@ export interface PoolRpc {
   /** Asks the agents that hold these leases to cancel them. */
   cancel(leases: readonly { lease: string; agent: string }[]): Promise<void>
   describe(now_ms: number): Promise<PoolSnapshot>
+  /** The latest first. */
+  recentLeases(limit: number): Promise<LeaseGranted[]>
+  /** The operator's word: the pool leases nothing (more) on the agent, and its link is told. */
+  drainAgent(request: { agent: string; draining: boolean }): Promise<void>
+  /** Closes the agent's links but those under `except_kid`, and takes none under another key for a while. */
+  dismissAgent(request: { agent: string; except_kid: string | null }): Promise<void>
 }
 
 export interface ProgramListed {
@@ -100,6 +132,13 @@ export interface TenantRpc {
     cursor: string | null
     limit: number
   }): Promise<{ programs: ProgramListed[]; next: string | null } | null>
+  /** Takes up to `wanted` calls out of the tenant's minute (core/call-rate.ts). Nothing durable is waited for. */
+  takeCalls(request: {
+    calls_per_minute_max: number
+    wanted: number
+  }): Promise<{ granted: number; retry_after_s: number }>
+  /** Whether the tenant may have this program run beside those that it has; one that was given room keeps it a while. */
+  roomForProgram(request: { program: string; live_programs_max: number }): Promise<boolean>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */
   medianService(): Promise<{ attained_service_us: number }>
 }
@@ -134,6 +173,3 @@ export function programActorName(tenant: string, program: string): string {
 export function poolActorName(region: string, model: string, shard: number): string {
   return JSON.stringify([region, model, shard])
 }
-
-/** Id of the key with which an agent's tickets are signed: `deriveTicketKey(TICKET_SECRET, TICKET_KEY_ID, agent)`. */
-export const TICKET_KEY_ID = '1'

@@ -3,27 +3,32 @@
  * which may outlive the object's memory (hibernation). Loads are never stored: a report is old after a second.
  *
  * It keeps true: an engine is known by the latest link of its agent only; after a wake every member counts as heard of at
- * that moment, with its last report if its link still stands; one that does not come back is dropped by an alarm.
+ * that moment, with its last report if its link still stands; one that does not come back is dropped by an alarm, as is
+ * a link that never says hello. An agent that the operator dismissed is gone at once, whatever its token still opens.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { eq } from 'drizzle-orm'
 import { z } from 'zod'
 import type { PoolSnapshot } from '../core/balancer.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/balancer.ts'
+import { type LeaseGranted, RecentLeases } from '../core/recent-leases.ts'
+import { spilledReason } from '../core/regions.ts'
 import type { Env } from '../env.ts'
-import {
-  CLOSE,
-  type DownMessage,
-  deriveTicketKey,
-  Hello,
-  Id,
-  LEASES_SEEN_MAX,
-  PROTOCOL_VERSION,
-  type Status,
-} from '../protocol/index.ts'
-import { type LeaseReply, type LeaseRequest, type PoolRpc, TICKET_KEY_ID } from './contracts.ts'
+import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
+import type { LeaseReply, LeaseRequest, PoolRpc, RememberedPool } from './contracts.ts'
 import { logFailure } from './log.ts'
-import { AGENT_HEADER, type Attachment, readAttachment, readFrame, writeAttachment } from './pool-links.ts'
+import {
+  type Attachment,
+  closeLink,
+  HELLO_TIMEOUT_MS,
+  helloDueMs,
+  makeRoomForLink,
+  newAttachment,
+  readAttachment,
+  readFrame,
+  send,
+  writeAttachment,
+} from './pool-links.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { poolMigrations } from './storage/migrations.gen.ts'
 import { members } from './storage/pool-schema.ts'
@@ -32,6 +37,10 @@ import { members } from './storage/pool-schema.ts'
 export const LINKS_MAX = 2 * AGENTS_PER_POOL_MAX
 /** A member without a link is dropped when it has not come back for this long. */
 export const MEMBER_RETURN_MS = 60_000
+/** For how long a dismissed agent's links are refused here: longer than any isolate believes in its token. */
+export const DISMISSED_MS = 30_000
+/** Agents whose dismissal is remembered; the oldest is forgotten first. */
+export const DISMISSED_MAX = 256
 /** Close code of RFC 6455 for "try again later". */
 const CLOSE_TRY_AGAIN = 1013
 
@@ -40,6 +49,14 @@ const PoolName = z.tuple([Id, Id, z.number().int()])
 export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly storage: ActorDatabase
   private table: PoolTable
+  /** By agent: id of the key that signs its tickets. */
+  private readonly ticketKids = new Map<string, string>()
+  private readonly recent = new RecentLeases()
+  private readonly dismissed = new Map<string, { except_kid: string | null; until_ms: number }>()
+  /** When members without a link are dropped; null: none is waited for. */
+  private membersDueMs: number | null = null
+  /** Where the alarm stands; null: not known to stand anywhere. */
+  private alarmAtMs: number | null = null
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -52,8 +69,41 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   async lease(request: LeaseRequest): Promise<LeaseReply> {
     const now_ms = Date.now()
     const choice = this.table.choose({ ...request, now_ms }, now_ms)
-    const isKnown = request.snapshot_version === this.table.version
-    return { ...choice, snapshot: isKnown ? null : this.table.snapshot(now_ms) }
+    const snapshot = request.snapshot_version === this.table.version ? null : this.remembered(now_ms)
+    if (choice.status !== 'leased') return { ...choice, ticket_kid: null, snapshot }
+    const { lease, tenant, program, call, prompt_tokens_estimate } = request
+    const { agent, engine, pin, load } = choice
+    const reason = request.spilled ? spilledReason(choice.reason) : choice.reason
+    const asked = { lease, tenant, program, call, prompt_tokens_estimate }
+    this.recent.add({ ...asked, agent, engine, pin, load, reason, at_ms: now_ms })
+    return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot }
+  }
+
+  async recentLeases(limit: number): Promise<LeaseGranted[]> {
+    return this.recent.latest(limit)
+  }
+
+  async drainAgent({ agent, draining }: Parameters<PoolRpc['drainAgent']>[0]): Promise<void> {
+    for (const socket of this.ctx.getWebSockets(agent)) writeAttachment(socket, { ...readAttachment(socket), draining })
+    if (!this.table.setDraining(agent, draining, Date.now())) return
+    const db = await this.storage.stored()
+    db?.update(members).set({ draining }).where(eq(members.agent, agent)).run()
+    const socket = this.socketOf(agent)
+    if (socket !== null) send(socket, { type: draining ? 'drain' : 'undrain', engines: [] })
+  }
+
+  async dismissAgent({ agent, except_kid }: Parameters<PoolRpc['dismissAgent']>[0]): Promise<void> {
+    this.dismissed.delete(agent)
+    this.dismissed.set(agent, { except_kid, until_ms: Date.now() + DISMISSED_MS })
+    for (const oldest of this.dismissed.keys()) {
+      if (this.dismissed.size <= DISMISSED_MAX) break
+      this.dismissed.delete(oldest)
+    }
+    for (const socket of this.ctx.getWebSockets(agent)) {
+      if (readAttachment(socket).ticket_kid === except_kid) continue
+      closeLink(socket, CLOSE.dismissed, 'the operator removed this agent or replaced its token')
+    }
+    if (this.ticketKids.get(agent) !== except_kid) await this.leave(agent)
   }
 
   async release(lease: string): Promise<void> {
@@ -78,11 +128,18 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   /** The upgrade of a link, already authorised by the Worker. */
   override async fetch(request: Request): Promise<Response> {
-    const agent = Id.parse(request.headers.get(AGENT_HEADER))
-    if (this.ctx.getWebSockets().length >= LINKS_MAX) return new Response(null, { status: 503 })
+    const now_ms = Date.now()
+    const link = newAttachment(request.headers, now_ms)
+    const dismissal = this.dismissed.get(link.agent)
+    if (dismissal !== undefined && now_ms < dismissal.until_ms && link.ticket_kid !== dismissal.except_kid) {
+      return new Response(null, { status: 403 })
+    }
+    makeRoomForLink(this.ctx.getWebSockets(link.agent))
+    if (this.openLinks().length >= LINKS_MAX) return new Response(null, { status: 503 })
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket]
-    this.ctx.acceptWebSocket(server, [agent])
-    writeAttachment(server, { agent, state: 'waiting', report: null })
+    this.ctx.acceptWebSocket(server, [link.agent])
+    writeAttachment(server, link)
+    await this.alarmBy(now_ms + HELLO_TIMEOUT_MS)
     return new Response(null, { status: 101, webSocket: client })
   }
 
@@ -105,36 +162,72 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     await this.left(socket, link)
   }
 
-  /** Drops members whose link did not come back after a restart. May fire twice. */
+  /** May fire twice, late, or for nothing: it does what is due and sets itself again. */
   override async alarm(): Promise<void> {
-    for (const agent of this.table.agents) {
-      if (this.socketOf(agent) === null) await this.leave(agent)
+    this.alarmAtMs = null
+    const now_ms = Date.now()
+    for (const socket of this.openLinks()) {
+      const { state, opened_at_ms } = readAttachment(socket)
+      if (state !== 'waiting' || now_ms - opened_at_ms < HELLO_TIMEOUT_MS) continue
+      closeLink(socket, CLOSE.malformed, 'no hello in time')
     }
+    if (this.membersDueMs !== null && now_ms >= this.membersDueMs) {
+      this.membersDueMs = null
+      for (const agent of this.table.agents) {
+        if (this.socketOf(agent) === null) await this.leave(agent)
+      }
+    }
+    const hello_due_ms = helloDueMs(this.openLinks())
+    const due = [hello_due_ms, this.membersDueMs].filter((due_ms) => due_ms !== null)
+    if (due.length > 0) await this.alarmBy(Math.min(...due))
+  }
+
+  private async alarmBy(due_ms: number): Promise<void> {
+    if (this.alarmAtMs !== null && this.alarmAtMs <= due_ms) return
+    this.alarmAtMs = due_ms
+    await this.ctx.storage.setAlarm(due_ms)
+  }
+
+  private openLinks(): WebSocket[] {
+    return this.ctx.getWebSockets().filter((socket) => socket.readyState === WebSocket.OPEN)
+  }
+
+  private remembered(now_ms: number): RememberedPool {
+    return { ...this.table.snapshot(now_ms), ticket_kids: Object.fromEntries(this.ticketKids) }
   }
 
   private async hello(socket: WebSocket, link: Attachment, hello: Hello): Promise<void> {
     if (hello.agent !== link.agent) {
       return this.refuse(socket, link, CLOSE.unauthorised, 'the token belongs to another agent')
     }
-    const key = await deriveTicketKey(this.env.TICKET_SECRET, TICKET_KEY_ID, link.agent)
+    const key = await deriveTicketKey(this.env.TICKET_SECRET, link.ticket_kid, link.agent)
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)
     if (joined === 'wrong_pool') return this.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
-    if (joined === 'engine_taken')
-      return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine that is taken')
+    if (joined === 'engine_twice')
+      return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine twice')
+    if (joined === 'engine_foreign') {
+      const reason = 'engine ids are the agent id, "-" and a label without "-"'
+      return this.refuse(socket, link, CLOSE.malformed, reason)
+    }
     if (joined === 'full') return this.refuse(socket, link, CLOSE_TRY_AGAIN, 'the pool has no room for another agent')
     for (const other of this.ctx.getWebSockets(link.agent)) {
-      if (other !== socket) replace(other)
+      if (other !== socket) closeLink(other, CLOSE.replaced, 'another link of this agent took over')
     }
-    writeAttachment(socket, { agent: link.agent, state: 'joined', report: null })
+    // Read again: the operator may have spoken while the key was derived.
+    const { draining, ticket_kid } = readAttachment(socket)
+    this.ticketKids.set(link.agent, ticket_kid)
+    this.table.setDraining(link.agent, draining, now_ms)
+    writeAttachment(socket, { ...link, draining, state: 'joined', report: null })
     send(socket, {
       type: 'welcome',
       protocol: Math.min(hello.protocol.max, PROTOCOL_VERSION),
-      ticket_keys: [{ kid: TICKET_KEY_ID, key: base64url(key) }],
+      ticket_keys: [{ kid: ticket_kid, key: base64url(key) }],
       clock_offset_ms: now_ms - hello.now_ms,
     })
+    if (draining) send(socket, { type: 'drain', engines: [] })
     const db = await this.storage.writable()
-    const member = { hello: JSON.stringify(hello), joined_at_ms: now_ms }
+    const member = { hello: JSON.stringify(hello), joined_at_ms: now_ms, ticket_kid, draining }
     db.insert(members)
       .values({ agent: link.agent, ...member })
       .onConflictDoUpdate({ target: members.agent, set: member })
@@ -165,6 +258,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   private async leave(agent: string): Promise<void> {
     this.table.agentLeft(agent, Date.now())
+    this.ticketKids.delete(agent)
     const db = await this.storage.stored()
     db?.delete(members).where(eq(members.agent, agent)).run()
   }
@@ -180,29 +274,25 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const now_ms = Date.now()
     const db = await this.storage.stored()
     const rows = db?.select().from(members).limit(AGENTS_PER_POOL_MAX).all() ?? []
-    const hellos = rows.map(({ hello }) => Hello.parse(JSON.parse(hello)))
+    // A member of a version that kept no key id cannot be signed for; it comes back by its link.
+    const known = rows.filter(({ ticket_kid }) => ticket_kid !== '')
+    const hellos = known.map(({ hello }) => Hello.parse(JSON.parse(hello)))
     // Isolates compare versions for equality: a restarted table must not count through numbers that it used before.
     this.table = PoolTable.restore(pool, hellos, now_ms, now_ms)
     let unlinked = 0
-    for (const { agent } of hellos) {
+    for (const { agent, ticket_kid, draining } of known) {
+      this.ticketKids.set(agent, ticket_kid)
+      this.table.setDraining(agent, draining, now_ms)
       const socket = this.socketOf(agent)
       if (socket === null) unlinked += 1
       const report = socket === null ? null : readAttachment(socket).report
       if (report !== null) this.table.agentStatus(agent, report, now_ms)
     }
-    if (unlinked > 0) await this.ctx.storage.setAlarm(now_ms + MEMBER_RETURN_MS)
+    if (unlinked === 0) return
+    this.membersDueMs = now_ms + MEMBER_RETURN_MS
+    const hello_due_ms = helloDueMs(this.openLinks()) ?? this.membersDueMs
+    await this.alarmBy(Math.min(hello_due_ms, this.membersDueMs))
   }
-}
-
-function send(socket: WebSocket, message: DownMessage): void {
-  socket.send(JSON.stringify(message))
-}
-
-function replace(socket: WebSocket): void {
-  const link = readAttachment(socket)
-  if (link.state === 'replaced') return
-  writeAttachment(socket, { ...link, state: 'replaced', report: null })
-  socket.close(CLOSE.replaced, 'another link of this agent took over')
 }
 
 function base64url(bytes: Uint8Array): string {

@@ -7,6 +7,7 @@
  * acknowledges. An ended run stays here until D1 has it, and at most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
+import { liveProgramsExceeded } from '../core/admission.ts'
 import { programClass } from '../core/program-class.ts'
 import type { OpenLeaseRef, Settlement } from '../core/program-entry.ts'
 import type { EndReason, ProgramSummary } from '../core/program-state.ts'
@@ -14,6 +15,7 @@ import { isStale, staleAtMs } from '../core/staleness.ts'
 import type { Env } from '../env.ts'
 import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
+import { dropResidency, putResidency } from '../store/residency.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
@@ -35,6 +37,9 @@ export const ARCHIVE_RETRY_MS = 15_000
 export const RUNS_UNARCHIVED_MAX = 64
 /** Rounds of archiving a run that changes meanwhile, before the alarm takes over. */
 const ARCHIVE_ROUNDS_MAX = 3
+
+/** From the question to the TenantActor's answer, whether the tenant may have another program. */
+const ROOM_TIMEOUT_MS = 150
 
 type StartRequest = Parameters<ProgramRpc['start']>[0]
 
@@ -67,6 +72,12 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     let run = this.running(now_ms)
     if (run === null) {
       if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
+      if (!(await this.hasRoom(request))) return liveProgramsExceeded(request.live_programs_max ?? 0)
+      // Another call may have opened the run while this one waited.
+      run = this.running(now_ms)
+    }
+    if (run === null) {
+      const regions = request.regions ?? null
       run = this.runs.open({
         run: newRunId(now_ms),
         tenant: request.tenant,
@@ -75,8 +86,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
         class: request.class,
         metadata: request.metadata,
         reading: request.reading ?? 'modelled',
-        now_ms,
+        ...{ regions, now_ms },
       })
+      if (regions !== null) this.ctx.waitUntil(this.keepResidency(run, regions))
     }
     const reply = run.entry.admit(request)
     this.runs.changed(run)
@@ -128,12 +140,21 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   async start(request: StartRequest): Promise<Awaited<ReturnType<ProgramRpc['start']>>> {
-    const { now_ms, tenant, program, app, metadata } = request
+    const { now_ms, tenant, program, app, metadata, regions = null } = request
+    const exists = (run: Run) => ({ status: 'exists' as const, summary: run.entry.summary(now_ms) })
     const known = this.running(now_ms)
-    if (known !== null) return { status: 'exists', summary: known.entry.summary(now_ms) }
+    if (known !== null) return exists(known)
+    if (!(await this.hasRoom(request))) return { status: 'full' }
+    const id = newRunId(now_ms)
+    if (regions !== null && !(await keptResidency(this.env.DB, { tenant, program, run: id }, regions))) {
+      return { status: 'store_unavailable' }
+    }
+    // A call may have opened a run of its own meanwhile.
+    const opened = this.running(now_ms)
+    if (opened !== null) return exists(opened)
     const run = this.runs.open({
-      run: newRunId(now_ms),
-      ...{ tenant, program, app, metadata, now_ms },
+      run: id,
+      ...{ tenant, program, app, metadata, regions, now_ms },
       class: programClass({ app, system_prompt: null, tool_names: [] }),
       reading: 'modelled',
     })
@@ -170,6 +191,29 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.flush()
     await this.archiveEnded(this.runs.all)
     await this.setAlarm()
+  }
+
+  /** A tenant that does not answer has room: serving beats counting. */
+  private async hasRoom(request: Pick<AdmitRequest, 'tenant' | 'program' | 'live_programs_max'>): Promise<boolean> {
+    const { tenant, program, live_programs_max = null } = request
+    if (live_programs_max === null) return true
+    const { promise: late, resolve } = Promise.withResolvers<boolean>()
+    const timer = setTimeout(() => resolve(true), ROOM_TIMEOUT_MS)
+    const asked = tenantActor(this.env, tenant)
+      .roomForProgram({ program, live_programs_max })
+      .catch((error: unknown) => {
+        logFailure('tenant_not_asked', error)
+        return true
+      })
+    const hasRoom = await Promise.race([asked, late])
+    clearTimeout(timer)
+    return hasRoom
+  }
+
+  /** Where a relay finds it that cannot ask this actor. */
+  private async keepResidency({ entry }: Run, regions: readonly string[]): Promise<void> {
+    const { tenant, program, run } = entry
+    await keptResidency(this.env.DB, { tenant, program, run }, regions)
   }
 
   /** The running run; one that has gone stale is ended on the way, whether or not its alarm came. */
@@ -272,6 +316,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     for (let round = 0; round < ARCHIVE_ROUNDS_MAX; round++) {
       const { revision } = run
       await archiveRun(this.env.DB, entry.rows(), entry.summary(Date.now()))
+      if (entry.summary(Date.now()).regions !== null) await dropResidency(this.env.DB, entry)
       await this.notifier.ended(entry)
       // A record that came during the wait must reach D1 before the run is forgotten here.
       if (run.revision !== revision) continue
@@ -296,5 +341,16 @@ function runsPending(): AdmitReply {
     code: 'program_calls_exceeded',
     message: `${RUNS_UNARCHIVED_MAX} ended runs of this program wait for the archive`,
     retry_after_s: ARCHIVE_RETRY_MS / 1000,
+  }
+}
+
+/** False: D1 did not take it. */
+async function keptResidency(d1: D1Database, run: Parameters<typeof putResidency>[1], regions: readonly string[]) {
+  try {
+    await putResidency(d1, run, regions)
+    return true
+  } catch (error) {
+    logFailure('residency_not_kept', error, { tenant: run.tenant })
+    return false
   }
 }

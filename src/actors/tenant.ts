@@ -5,10 +5,12 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
+import { type CallBucket, takeCalls } from '../core/call-rate.ts'
 import type { Env } from '../env.ts'
 import { Id } from '../protocol/index.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { logFailure } from './log.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { programs } from './storage/tenant-schema.ts'
@@ -19,6 +21,13 @@ export const RUNNING_PAGE_MAX = 100
 /** The median is taken over this many programs, those that called last. */
 export const MEDIAN_SAMPLE_MAX = 1_000
 
+/** A program that was given room and was not heard of for so long was never opened. */
+export const OPENING_EXPIRY_MS = 60_000
+/** The bucket is stored at most this often, and never waited for: a crash gives back what was taken since. */
+const BUCKET_FLUSH_MS = 1_000
+const BUCKET_KEY = 'calls'
+const StoredBucket = z.object({ calls: z.number(), at_ms: z.number() })
+
 /** Start and id of the last program of a page. */
 const Position = z.tuple([z.number().int(), Id])
 
@@ -26,19 +35,56 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private readonly storage: ActorDatabase
   /** Rows of the index; null until counted. */
   private indexed: number | null = null
+  /** Programs that were given room and are not in the index yet, with the time of it. */
+  private readonly opening = new Map<string, number>()
+  private bucket: CallBucket | null = null
+  private bucketTimer: ReturnType<typeof setTimeout> | null = null
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
+    ctx.blockConcurrencyWhile(async () => {
+      const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))
+      this.bucket = stored.success ? stored.data : null
+    })
+  }
+
+  async takeCalls(request: Parameters<TenantRpc['takeCalls']>[0]): ReturnType<TenantRpc['takeCalls']> {
+    const { calls_per_minute_max, wanted } = request
+    const { bucket, granted, retry_after_s } = takeCalls(this.bucket, calls_per_minute_max, wanted, Date.now())
+    this.bucket = bucket
+    this.bucketTimer ??= setTimeout(() => {
+      this.bucketTimer = null
+      this.ctx.storage.put(BUCKET_KEY, this.bucket).catch((error: unknown) => logFailure('bucket_not_kept', error))
+    }, BUCKET_FLUSH_MS)
+    return { granted, retry_after_s }
+  }
+
+  async roomForProgram(request: Parameters<TenantRpc['roomForProgram']>[0]): Promise<boolean> {
+    const { program, live_programs_max } = request
+    const now_ms = Date.now()
+    for (const [opened, at_ms] of this.opening) {
+      if (now_ms - at_ms < OPENING_EXPIRY_MS) break
+      this.opening.delete(opened)
+    }
+    if (this.opening.has(program)) return true
+    const db = await this.storage.stored()
+    const known = db?.select({ run: programs.run }).from(programs).where(eq(programs.program, program)).get()
+    if (known !== undefined) return true
+    this.indexed ??= db?.select({ rows: count() }).from(programs).get()?.rows ?? 0
+    if (this.indexed + this.opening.size >= live_programs_max) return false
+    this.opening.set(program, now_ms)
+    return true
   }
 
   async programFlushed(program: ProgramListed): Promise<void> {
     const db = await this.storage.writable()
+    this.opening.delete(program.program)
     const known = db.select({ run: programs.run }).from(programs).where(eq(programs.program, program.program)).get()
     if (known === undefined) this.makeRoom(db)
     const { program: _, ...set } = program
     db.insert(programs).values(program).onConflictDoUpdate({ target: programs.program, set }).run()
-    if (known === undefined) this.indexed = (this.indexed ?? 0) + 1
+    if (known === undefined && this.indexed !== null) this.indexed += 1
   }
 
   private makeRoom(db: ActorDb): void {
@@ -53,6 +99,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   /** Only the run that ended leaves the index: the id may have been opened again. */
   async programEnded(program: string, run: string): Promise<void> {
+    this.opening.delete(program)
     const db = await this.storage.stored()
     if (db === null) return
     const gone = db

@@ -4,13 +4,14 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import { logFailure } from '../actors/log.ts'
-import { AGENT_HEADER } from '../actors/pool-links.ts'
+import { AGENT_HEADER, DRAINING_HEADER, TICKET_KID_HEADER } from '../actors/pool-links.ts'
 import { poolStub, programActor } from '../actors/stubs.ts'
 import type { Env } from '../env.ts'
 import { type CallRecord, Id, RecordAck, RecordBatch } from '../protocol/index.ts'
+import { isProven } from '../relay/lease-proof.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { atOnce } from './at-once.ts'
-import { type AgentScope, limitBody, refusal, requireAgent, router } from './boundary.ts'
+import { type AgentScope, LINK_PATH, limitBody, refusal, requireAgent, router } from './boundary.ts'
 import { apiError, ErrorResponse } from './errors.ts'
 
 /** RECORDS_PER_BATCH_MAX records of at most about 2.5 kB. */
@@ -27,7 +28,7 @@ agentRoutes.use('/agents/v1/records', limitBody(RECORDS_BODY_BYTES_MAX))
 agentRoutes.openapi(
   createRoute({
     method: 'get',
-    path: '/agents/v1/link',
+    path: LINK_PATH,
     security,
     request: { query: z.object({ region: Id, model: Id }) },
     responses: {
@@ -42,7 +43,13 @@ agentRoutes.openapi(
       return apiError(426, { message: 'The link is a WebSocket.', code: 'upgrade_required' }, { upgrade: 'websocket' })
     }
     const { region, model } = c.req.valid('query')
-    const { agent, region: home } = c.var.agent
+    const { agent, region: home, state, ticket_kid } = c.var.agent
+    if (state === 'removed') {
+      return apiError(403, {
+        message: `The agent "${agent}" was removed. Enrol it under another id.`,
+        code: 'agent_removed',
+      })
+    }
     const { regions, models } = await catalogue(c.env)
     const place = regions.find(({ id }) => id === region)
     if (region !== home || place === undefined) {
@@ -52,7 +59,12 @@ agentRoutes.openapi(
     if (!models.has(model)) {
       return apiError(404, { message: `There is no model "${model}".`, param: 'model', code: 'model_not_found' })
     }
-    const headers = new Headers({ upgrade: 'websocket', [AGENT_HEADER]: agent })
+    const headers = new Headers({
+      upgrade: 'websocket',
+      [AGENT_HEADER]: agent,
+      [TICKET_KID_HEADER]: ticket_kid,
+      [DRAINING_HEADER]: String(state === 'draining'),
+    })
     return poolStub(c.env, place, model).fetch('https://pool/link', { headers })
   },
 )
@@ -65,7 +77,8 @@ agentRoutes.openapi(
     request: { body: { content: { 'application/json': { schema: RecordBatch } }, required: true } },
     responses: {
       200: {
-        description: 'Leases whose records storage has confirmed; send the others again',
+        description:
+          'Leases whose records storage has confirmed, and those that were never granted; send the others again',
         content: { 'application/json': { schema: RecordAck } },
       },
       403: { description: 'Another agent’s records', content: { 'application/json': { schema: ErrorResponse } } },
@@ -78,7 +91,14 @@ agentRoutes.openapi(
       const message = `The token belongs to the agent "${c.var.agent.agent}".`
       return refusal(apiError(403, { message, param: 'agent', code: 'wrong_agent' }))
     }
-    return c.json({ acknowledged: await settle(c.env, records) }, 200)
+    const verdicts = await Promise.all(records.map((record) => isProven(record, c.env.TICKET_SECRET)))
+    const refused = records.filter((_, at) => !verdicts[at]).map(({ lease }) => lease)
+    if (refused.length > 0) logFailure('records_unproven', `${refused.length} records`, { agent })
+    const acknowledged = await settle(
+      c.env,
+      records.filter((_, at) => verdicts[at]),
+    )
+    return c.json({ acknowledged, refused }, 200)
   },
 )
 

@@ -1,5 +1,6 @@
 /** The routers together: bounds before everything, errors in one shape, and /openapi.json from the routes' own schemas. */
 import { OpenAPIHono } from '@hono/zod-openapi'
+import type { Hono } from 'hono'
 import { HTTPException } from 'hono/http-exception'
 import { logFailure } from '../actors/log.ts'
 import type { Env } from '../env.ts'
@@ -9,6 +10,7 @@ import { agentRoutes } from './agents.ts'
 import { limitHeaders } from './boundary.ts'
 import { apiError, RETRY_AFTER_S } from './errors.ts'
 import { healthRoutes } from './health.ts'
+import { methodNotAllowed } from './method-not-allowed.ts'
 import { openaiRoutes } from './openai.ts'
 import { programRoutes } from './programs.ts'
 
@@ -36,7 +38,11 @@ app.doc31('/openapi.json', {
   },
 })
 
-app.notFound((c) => apiError(404, { message: `There is nothing at ${c.req.method} ${c.req.path}.`, code: 'not_found' }))
+app.notFound((c) => {
+  const { method, path } = c.req
+  const wrongMethod = methodNotAllowed(app.router as Hono['router'], method, path)
+  return wrongMethod ?? apiError(404, { message: `There is nothing at ${method} ${path}.`, code: 'not_found' })
+})
 
 app.onError((error) => {
   // Hono's validators throw these for a body that is no JSON; the message is theirs and safe to show.

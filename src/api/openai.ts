@@ -7,6 +7,7 @@ import type { Env } from '../env.ts'
 import { relayDeps } from '../relay/deps.ts'
 import type { Dialect } from '../relay/dialects/dialect.ts'
 import { DIALECTS, type DialectName } from '../relay/dialects/index.ts'
+import { mayUse, modelNotFound } from '../relay/restrictions.ts'
 import { runCall } from '../relay/run-call.ts'
 import { catalogue, type Model } from '../store/catalogue.ts'
 import { authenticate } from '../store/keys.ts'
@@ -85,6 +86,10 @@ const CallHeaders = z.object({
     .enum(['strip', 'keep'])
     .optional()
     .openapi({ description: 'Whether a volatile line at the head of the prompt is taken off; strip where left out' }),
+  'X-Program-Regions': z
+    .string()
+    .optional()
+    .openapi({ description: 'Regions that may serve the program, separated by commas; the call never leaves them' }),
   'X-App': z.string().optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
 })
 
@@ -103,12 +108,13 @@ function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: str
       },
       400: failure('The body or an id is not valid, or the engine cannot honour a field; `param` names it'),
       401: failure('The API key is missing or not valid'),
-      404: failure('No such model'),
+      403: failure('The tenant is disabled, or the key may not use the regions that the call is held to'),
+      404: failure('No such model, or the key may not call it'),
       409: failure('The call of this Idempotency-Key is open, or its answer is not kept'),
       413: failure('The body is too large'),
       415: failure('The body has a Content-Encoding'),
       422: failure('The Idempotency-Key stands for another body'),
-      429: failure('The program has too many calls'),
+      429: failure('The program has too many calls, or the tenant’s limits are reached; see Retry-After'),
       502: failure('The engines failed'),
       503: failure('No engine can serve the call at this moment; see Retry-After'),
     },
@@ -122,7 +128,7 @@ const listModels = createRoute({
   summary: 'List models',
   security: SECURITY,
   responses: {
-    200: { description: 'Every model of the catalogue', content: json(ModelList) },
+    200: { description: 'Every model that the key may call', content: json(ModelList) },
     401: failure('The API key is missing or not valid'),
   },
 })
@@ -163,7 +169,9 @@ function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
     const authentication = await authenticate(c.req.raw, c.env)
     if (authentication.status === 'refused') return unauthorised(authentication.reason)
     const { models } = await catalogue(c.env)
-    return c.json({ object: 'list' as const, data: [...models.values()].map(modelEntry) })
+    const { identity } = authentication
+    const data = [...models.values()].filter(({ id }) => mayUse(identity.models, id)).map(modelEntry)
+    return c.json({ object: 'list' as const, data })
   })
 
   app.openAPIRegistry.registerPath(getModel)
@@ -173,8 +181,8 @@ function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
     if (authentication.status === 'refused') return unauthorised(authentication.reason)
     const id = c.req.param('id')
     const model = (await catalogue(c.env)).models.get(id)
-    if (model !== undefined) return c.json(modelEntry(model))
-    return apiError(404, { message: `The model '${id}' does not exist.`, param: 'model', code: 'model_not_found' })
+    if (model !== undefined && mayUse(authentication.identity.models, id)) return c.json(modelEntry(model))
+    return apiError(404, modelNotFound(id))
   })
   return app
 }

@@ -14,6 +14,7 @@ export function programJson(summary: ProgramSummary): Program {
     ...summaryItem(summary),
     class: summary.class,
     metadata: summary.metadata,
+    regions: summary.regions,
     end_reason: summary.end_reason,
     service_wall_s: seconds(summary.service_wall_us),
     service_modelled_s: seconds(summary.service_modelled_us),

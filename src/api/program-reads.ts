@@ -45,7 +45,7 @@ export async function findProgram(env: Env, tenant: string, program: string): Pr
   return present ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))
 }
 
-type CallsPage = { status: 'page'; list: List<Call> } | { status: 'absent' | 'unreadable' }
+type CallsPage = { status: 'page'; list: List<Call> } | { status: 'absent' } | { status: 'unreadable' }
 
 export async function callsPage(
   env: Env,

@@ -1,6 +1,7 @@
 /** What /v1/programs takes and gives: the process-table entry in seconds and in the words of the design, as OpenAPI schemas. */
 import { z } from '@hono/zod-openapi'
 import { Id, Outcome } from '../protocol/index.ts'
+import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
 
 export const METADATA_KEYS_MAX = 16
 export const METADATA_KEY_CHARS_MAX = 64
@@ -21,6 +22,9 @@ export const ProgramStart = z
     id: Id.optional().openapi({ description: 'Chosen by the client, unique among its running programs' }),
     app: Id.optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
     metadata: Metadata.optional(),
+    regions: z.array(Id).min(1).max(PROGRAM_REGIONS_MAX).optional().openapi({
+      description: 'Regions that may serve its calls; they never leave them. Left out: any',
+    }),
   })
   .openapi('ProgramStart')
 
@@ -44,6 +48,7 @@ export const Program = z
     app: z.string().nullable(),
     class: z.string(),
     metadata: z.record(z.string(), z.string()),
+    regions: z.array(z.string()).nullable().openapi({ description: 'To which the program is held; null: any' }),
     started_at: Timestamp,
     ended_at: Timestamp.nullable(),
     end_reason: z.enum(['explicit', 'stale']).nullable(),

@@ -5,8 +5,11 @@
 import { createRoute } from '@hono/zod-openapi'
 import { cancelLeases } from '../actors/cancel-leases.ts'
 import { poolActor, programActor } from '../actors/stubs.ts'
+import { liveProgramsExceeded } from '../core/admission.ts'
+import { allowedRegions } from '../relay/restrictions.ts'
 import { archivedProgram } from '../store/archive.ts'
-import { fromStore } from '../store/database.ts'
+import { catalogue } from '../store/catalogue.ts'
+import { fromStore, StoreUnavailable } from '../store/database.ts'
 import { limitBody, refusal, requireTenant, router, type TenantScope } from './boundary.ts'
 import { apiError } from './errors.ts'
 import { programJson } from './program-json.ts'
@@ -42,19 +45,34 @@ programRoutes.openapi(
     responses: {
       201: json(Program, 'Started'),
       400: failure('Invalid'),
+      403: failure('The key may not use these regions'),
       409: failure('A program of this id is running'),
+      429: failure('The tenant has as many running programs as it may'),
     },
   }),
   async (c) => {
-    const { tenant } = c.var.identity
-    const { id, app, metadata } = c.req.valid('json')
+    const { tenant, live_programs_max, regions: granted } = c.var.identity
+    const { id, app, metadata, regions } = c.req.valid('json')
     const program = id ?? `program-${crypto.randomUUID()}`
+    if (regions !== undefined) {
+      const allowed = allowedRegions((await catalogue(c.env)).regions, granted, regions)
+      if (allowed.status === 'refused') {
+        return refusal(apiError(allowed.http_status, { ...allowed.error, param: 'regions' }))
+      }
+    }
     const started = await programActor(c.env, tenant, program).start({
       ...{ tenant, program },
       app: app ?? null,
       metadata: metadata ?? null,
+      regions: regions ?? null,
+      live_programs_max,
       now_ms: Date.now(),
     })
+    if (started.status === 'store_unavailable') throw new StoreUnavailable('the regions of a program could not be kept')
+    if (started.status === 'full') {
+      const { message, code, retry_after_s } = liveProgramsExceeded(live_programs_max ?? 0)
+      return refusal(apiError(429, { message, code }, { 'retry-after': String(retry_after_s) }))
+    }
     if (started.status === 'exists') {
       const message = `A program with the id "${program}" is running.`
       return refusal(apiError(409, { message, param: 'id', code: 'program_exists' }))
@@ -106,7 +124,8 @@ programRoutes.openapi(
     const { id } = c.req.valid('param')
     const page = await callsPage(c.env, c.var.identity.tenant, id, c.req.valid('query'))
     if (page.status === 'unreadable') return refusal(invalidCursor())
-    return page.status === 'absent' ? refusal(notFound(id)) : c.json(page.list, 200)
+    if (page.status === 'absent') return refusal(notFound(id))
+    return c.json(page.list, 200)
   },
 )
 

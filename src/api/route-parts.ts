@@ -1,5 +1,5 @@
 /** Pieces that the OpenAPI routes of all routers are made of. */
-import { z } from '@hono/zod-openapi'
+import type { z } from '@hono/zod-openapi'
 import { decodeCursor, encodeCursor } from '../actors/cursor.ts'
 import { apiError, ErrorResponse } from './errors.ts'
 

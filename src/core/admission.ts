@@ -2,6 +2,15 @@
 import { type Admission, CALLS_PER_RUN_MAX, OPEN_CALLS_PER_PROGRAM_MAX } from './program-state.ts'
 import { STALE_AFTER_MS } from './staleness.ts'
 
+/** Programs end when their agents say so, or go stale: nobody can tell when there will be room. */
+const LIVE_PROGRAMS_RETRY_AFTER_S = 10
+
+export function liveProgramsExceeded(live_programs_max: number) {
+  const message = `the tenant has ${live_programs_max} programs running, the most that it may have: end some (DELETE /v1/programs/{id}) or wait`
+  const code = 'live_programs_exceeded' as const
+  return { status: 'refused' as const, code, message, retry_after_s: LIVE_PROGRAMS_RETRY_AFTER_S }
+}
+
 /**
  * Null: it may. A run that has made all its calls takes none before it has ended, by request or by going stale; one with
  * too many open calls takes the next as soon as one of them ends.

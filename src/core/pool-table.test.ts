@@ -198,15 +198,35 @@ describe('the snapshot’s version', () => {
   })
 })
 
+describe('an agent that the operator drains', () => {
+  it('gets no lease whatever it reports or says in a further hello, until it is undrained', () => {
+    const table = pool('a', 'b')
+    expect(table.setDraining('nobody', true, 1)).toBe(false)
+    const before = table.version
+    expect(table.setDraining('a', true, 1)).toBe(true)
+    expect(table.version).toBeGreaterThan(before)
+    table.agentStatus('a', { seq: 1, engines: [report({ id: 'a-e0' })] }, 2)
+    table.agentJoined(hello('a'), 3)
+    expect(table.snapshot(4).engines.map(({ state }) => state)).toEqual(expect.arrayContaining(['draining', 'ready']))
+    const chosen = Array.from({ length: 8 }, (_, i) => table.choose(request({ lease: `lease-${i}` }), 5))
+    expect(new Set(chosen.map((choice) => choice.status === 'leased' && choice.agent))).toEqual(new Set(['b']))
+    table.setDraining('a', false, 6)
+    const again = Array.from({ length: 16 }, (_, i) => table.choose(request({ lease: `again-${i}` }), 7))
+    expect(again.some((choice) => choice.status === 'leased' && choice.agent === 'a')).toBe(true)
+  })
+})
+
 describe('an engine’s id', () => {
-  it('has one owner: another agent may not name it, nor one agent twice', () => {
+  it('has one owner: another agent may not name it, whoever came first, nor one agent twice', () => {
     const table = pool('a')
-    expect(table.agentJoined(hello('b', [{ id: 'a-e0' }]), 1)).toBe('engine_taken')
-    expect(table.agentJoined(hello('b', [{ id: 'b-e0' }, { id: 'b-e0' }]), 1)).toBe('engine_taken')
+    for (const id of ['a-e0', 'b', 'b-', 'b-c-e0', 'bb-e0', '-e0']) {
+      expect(table.agentJoined(hello('b', [{ id }]), 1), id).toBe('engine_foreign')
+    }
+    expect(table.agentJoined(hello('b', [{ id: 'b-e0' }, { id: 'b-e0' }]), 1)).toBe('engine_twice')
     expect(table.agents).toEqual(['a'])
     expect(table.agentJoined(hello('a'), 2)).toBe('joined')
     table.agentLeft('a', 3)
-    expect(table.agentJoined(hello('b', [{ id: 'a-e0' }]), 4)).toBe('joined')
+    expect(table.agentJoined(hello('b', [{ id: 'a-e0' }]), 4)).toBe('engine_foreign')
   })
 
   it('belongs to the pool’s model', () => {

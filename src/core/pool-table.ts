@@ -50,6 +50,8 @@ interface AgentState {
   url: string
   seq: number
   engines: Map<string, EngineState>
+  /** The operator drains it: its engines count as draining, whatever they report. */
+  draining: boolean
 }
 
 export class PoolTable {
@@ -97,16 +99,18 @@ export class PoolTable {
   }
 
   /**
-   * An agent opened its link. One that was here before is replaced, and its `seq` begins anew. `engine_taken`: it names an
-   * engine twice or one of another agent; pins and exclusions go by the engine's id, so that id has one owner.
+   * An agent opened its link. One that was here before is replaced, and its `seq` begins anew. `engine_foreign`:
+   * it names an engine whose id is not its own id, `-` and a label without `-`. Pins and exclusions go by the engine's
+   * id, so that id has one owner, and no agent can take one that another will want.
    */
   agentJoined(
     hello: Omit<Hello, 'type' | 'protocol' | 'now_ms'>,
     now_ms: number,
-  ): 'joined' | 'wrong_pool' | 'engine_taken' | 'full' {
+  ): 'joined' | 'wrong_pool' | 'engine_twice' | 'engine_foreign' | 'full' {
     if (hello.region !== this.region || hello.model !== this.model) return 'wrong_pool'
     if (hello.engines.some(({ model }) => model !== this.model)) return 'wrong_pool'
-    if (this.#namesTaken(hello)) return 'engine_taken'
+    if (!hello.engines.every(({ id }) => isEngineOf(hello.agent, id))) return 'engine_foreign'
+    if (new Set(hello.engines.map(({ id }) => id)).size < hello.engines.length) return 'engine_twice'
     if (!this.#agents.has(hello.agent) && this.#agents.size >= AGENTS_PER_POOL_MAX) return 'full'
     this.#join(hello, now_ms)
     this.#changed(now_ms)
@@ -132,6 +136,15 @@ export class PoolTable {
     const left = this.#agents.delete(agent)
     if (left) this.#changed(now_ms)
     return left
+  }
+
+  /** The operator's word, which holds over reports and further links. False: there is no such agent. */
+  setDraining(agent: string, draining: boolean, now_ms: number): boolean {
+    const state = this.#agents.get(agent)
+    if (state === undefined) return false
+    if (state.draining !== draining) this.#changed(now_ms)
+    state.draining = draining
+    return true
   }
 
   /** By the pool's balancer; a granted lease counts from here on. The same lease again is counted once. */
@@ -177,14 +190,8 @@ export class PoolTable {
       const engine = unreported(description, now_ms)
       engines.set(description.id, same ? { ...engine, status: known.status, since: known.since } : engine)
     }
-    this.#agents.set(member.agent, { agent: member.agent, url: member.url, seq: -1, engines })
-  }
-
-  #namesTaken({ agent, engines }: Pick<Hello, 'agent' | 'engines'>): boolean {
-    const ids = new Set(engines.map(({ id }) => id))
-    if (ids.size < engines.length) return true
-    const others = [...this.#agents.values()].filter((other) => other.agent !== agent)
-    return others.some((other) => [...other.engines.keys()].some((id) => ids.has(id)))
+    const draining = before?.draining ?? false
+    this.#agents.set(member.agent, { agent: member.agent, url: member.url, seq: -1, engines, draining })
   }
 
   #engines(now_ms: number): EngineSnapshot[] {
@@ -223,6 +230,12 @@ export class PoolTable {
   }
 }
 
+/** The last `-` ends the agent's id, so one engine id has one agent. */
+export function isEngineOf(agent: string, engine: string): boolean {
+  const dash = engine.lastIndexOf('-')
+  return engine.slice(0, dash) === agent && dash < engine.length - 1
+}
+
 /** An engine before its first report counts as idle: its hello says that it is there. */
 function unreported(description: EngineDescription, now_ms: number): EngineState {
   const status = {
@@ -259,13 +272,14 @@ function engineSnapshot(agent: AgentState, engine: EngineState, now_ms: number):
   const { waiting, running, kv_used_tokens } = engine.status
   const queued_tokens = engine.status.queued_tokens + engine.since.prompt_tokens
   const silent = now_ms - engine.last_report_ms > SILENT_AFTER_MS
+  const reported = engine.status.state === 'ready' && agent.draining ? 'draining' : engine.status.state
   return {
     engine: id,
     ...{ epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s },
     ...{ waiting, running, queued_tokens, kv_used_tokens },
     agent: agent.agent,
     url: agent.url,
-    state: engine.status.state !== 'down' && silent ? 'silent' : engine.status.state,
+    state: reported !== 'down' && silent ? 'silent' : reported,
     leases_since_report: engine.since.count,
     last_report_ms: engine.last_report_ms,
   }

@@ -44,6 +44,8 @@ export interface ProgramOpening {
   class: string
   metadata: Readonly<Record<string, string>> | null
   reading: ServiceReading
+  /** To which the program is held; null or left out: any. */
+  regions?: readonly string[] | null
   now_ms: number
 }
 
@@ -72,6 +74,7 @@ export class ProgramEntry {
     const row = {
       ...program,
       metadata: { ...opening.metadata },
+      regions: copied(opening.regions),
       started_at_ms: now_ms,
       ended_at_ms: null,
       end_reason: null,
@@ -127,9 +130,9 @@ export class ProgramEntry {
       this.#program.last_arrival_ms = arrival.now_ms
       this.#dirty = true
     }
-    const { run, class: of_class } = this.#program
+    const { run, class: of_class, regions } = this.#program
     const pin = this.#placement.pinOf(arrival.model)
-    return { status: 'admitted', run, thread: call.thread, class: of_class, ...keys, pin }
+    return { status: 'admitted', run, thread: call.thread, class: of_class, ...keys, pin, regions: copied(regions) }
   }
 
   /**
@@ -235,6 +238,7 @@ export class ProgramEntry {
     return {
       ...program,
       metadata: { ...program.metadata },
+      regions: copied(program.regions),
       state: this.state,
       ...this.#calls.totals,
       critical_path_us: this.#calls.criticalPathUs(),
@@ -278,7 +282,8 @@ export class ProgramEntry {
   }
 
   #row(): ProgramRow {
-    return { ...this.#program, metadata: { ...this.#program.metadata }, pins: this.#placement.pins() }
+    const { metadata, regions } = this.#program
+    return { ...this.#program, metadata: { ...metadata }, regions: copied(regions), pins: this.#placement.pins() }
   }
 
   #resolve(call: CallState, now_ms: number): void {
@@ -299,4 +304,8 @@ export class ProgramEntry {
     const engine = call.leases.at(-1)?.engine ?? null
     return { thread, call: call.call, arrived_at_ms: opened_at_ms, wait_us, service_us, engine }
   }
+}
+
+function copied(regions: readonly string[] | null | undefined): string[] | null {
+  return regions == null ? null : [...regions]
 }

@@ -73,6 +73,8 @@ export interface ProgramSummary {
   app: string | null
   class: string
   metadata: Record<string, string>
+  /** Regions to which the program is held; null: any. */
+  regions: string[] | null
   started_at_ms: number
   ended_at_ms: number | null
   end_reason: EndReason | null
@@ -134,10 +136,12 @@ export type Admission =
       wait_us: number
       /** Where the program's KV cache for this model lives, if anywhere. */
       pin: Pin | null
+      /** Regions to which the program is held; null: any. */
+      regions: string[] | null
     }
   | {
       status: 'refused'
-      code: 'program_calls_exceeded' | 'program_open_calls_exceeded'
+      code: 'program_calls_exceeded' | 'program_open_calls_exceeded' | 'live_programs_exceeded'
       message: string
       retry_after_s: number
     }
@@ -166,6 +170,7 @@ export interface ProgramRow {
   app: string | null
   class: string
   metadata: Record<string, string>
+  regions: string[] | null
   reading: ServiceReading
   started_at_ms: number
   ended_at_ms: number | null

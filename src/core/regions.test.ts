@@ -138,7 +138,7 @@ describe('the walk', () => {
       walking.next()
       walking.answer(reply)
     }
-    expect(walking.next()).toEqual({ region: 'b', max_load: null })
+    expect(walking.next()).toEqual({ region: 'b', max_load: null, spilled: true })
   })
 
   it('always ends, after at most two questions per region', () => {

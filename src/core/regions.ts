@@ -9,7 +9,7 @@
  * The relay drives the walk with one RPC per step. A region answers a walk at most twice and a walk asks at most
  * REGIONS_ASKED_MAX of them, so it ends.
  */
-import { type EngineChoice, type Pin, SHORT_PROMPT_TOKENS, SPILL_LOAD } from './pool-types.ts'
+import { type EngineChoice, type LeaseReason, type Pin, SHORT_PROMPT_TOKENS, SPILL_LOAD } from './pool-types.ts'
 
 /** Regions that one walk asks; farther ones are left out. */
 export const REGIONS_ASKED_MAX = 8
@@ -48,6 +48,8 @@ export interface RegionQuestion {
   region: string
   /** For LeaseRequest: null grants at any load. */
   max_load: number | null
+  /** Another region was to serve the call and was too full, or had no engine. */
+  spilled: boolean
 }
 
 /** What a pool said. `unreachable`: the RPC failed, and the Worker had no snapshot to choose from. */
@@ -58,6 +60,11 @@ export type RegionVerdict =
   | { status: 'none'; retry_after_s: number }
 
 export const UNREACHABLE_RETRY_AFTER_S = 1
+
+/** Reasons that speak of the pool alone give way; those that speak of the program's cache or of a failure stay. */
+export function spilledReason(reason: LeaseReason): LeaseReason {
+  return reason === 'least_used' || reason === 'pin_created' ? 'spilled' : reason
+}
 
 export class RegionWalk {
   #first: string | null
@@ -103,8 +110,7 @@ export class RegionWalk {
     this.#asked = null
     switch (reply.status) {
       case 'leased': {
-        const spilled = asked.region !== this.#first
-        this.#verdict = { status: 'leased', region: asked.region, choice: reply, spilled }
+        this.#verdict = { status: 'leased', region: asked.region, choice: reply, spilled: asked.spilled }
         return
       }
       case 'busy':
@@ -127,14 +133,18 @@ export class RegionWalk {
   #nextQuestion(): RegionQuestion | null {
     const region = this.#unasked.shift()
     // With nowhere else to go there is nothing to compare with.
-    if (region !== undefined) return { region, max_load: this.#alone ? null : this.#spill_load }
+    if (region !== undefined) return this.#question(region, this.#alone ? null : this.#spill_load)
     let least: { region: string; load: number } | null = null
     for (const busy of this.#busy) {
       if (least === null || busy.load < least.load) least = busy
     }
     if (least === null) return null
     this.#busy = this.#busy.filter((busy) => busy !== least)
-    return { region: least.region, max_load: null }
+    return this.#question(least.region, null)
+  }
+
+  #question(region: string, max_load: number | null): RegionQuestion {
+    return { region, max_load, spilled: region !== this.#first }
   }
 }
 

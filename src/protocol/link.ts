@@ -22,6 +22,8 @@ export const CLOSE = {
   malformed: 4002,
   replaced: 4003,
   unauthorised: 4004,
+  /** The agent was removed, or its token was replaced: the keys that it holds sign nothing more. */
+  dismissed: 4005,
 } as const
 
 export const EngineKind = z.enum(['embedded', 'emulated', 'vllm'])
@@ -99,8 +101,10 @@ export type Welcome = z.infer<typeof Welcome>
 
 /** Stop taking calls on these engines (all of the agent's if empty); finish those under way. */
 export const Drain = z.object({ type: z.literal('drain'), engines: z.array(Id).max(ENGINES_PER_AGENT_MAX) })
+/** Take calls again after `drain`. */
+export const Undrain = z.object({ type: z.literal('undrain'), engines: z.array(Id).max(ENGINES_PER_AGENT_MAX) })
 /** Cancel these leases: their program was ended. */
 export const Cancel = z.object({ type: z.literal('cancel'), leases: z.array(Id).min(1).max(LEASES_SEEN_MAX) })
 
-export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Cancel])
+export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel])
 export type DownMessage = z.infer<typeof DownMessage>

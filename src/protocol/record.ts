@@ -28,6 +28,8 @@ export const CallRecord = z.object({
   epoch: Id,
   region: Id,
   model: Id,
+  /** As the ticket had it. A record without the right one is refused. */
+  lease_proof: z.string().max(64).optional(),
   outcome: Outcome,
   finish_reason: FinishReason.nullable(),
   /** Code of the error that ended the lease, null when it completed. */
@@ -59,6 +61,12 @@ export const RecordBatch = z.object({
 })
 export type RecordBatch = z.infer<typeof RecordBatch>
 
-/** Its answer: leases whose records storage has confirmed. Whatever is missing is sent again. */
-export const RecordAck = z.object({ acknowledged: z.array(Id).max(RECORDS_PER_BATCH_MAX) })
+/**
+ * Its answer: leases whose records storage has confirmed, and leases that were never granted as their records say, which
+ * are not to be sent again. Whatever is missing is sent again.
+ */
+export const RecordAck = z.object({
+  acknowledged: z.array(Id).max(RECORDS_PER_BATCH_MAX),
+  refused: z.array(Id).max(RECORDS_PER_BATCH_MAX).optional(),
+})
 export type RecordAck = z.infer<typeof RecordAck>

@@ -40,6 +40,8 @@ export const TicketClaims = z.object({
   critical_path_us: Microseconds,
   /** Summed wait of the program at admission, for anti-starvation. */
   wait_us: Microseconds,
+  /** Says that the control plane granted this lease; the record carries it back (record.ts). */
+  lease_proof: z.string().max(64).optional(),
   /** Isolates the prefix cache: equal for calls of one tenant, unguessable from outside. */
   cache_salt: Id,
   iat: Count,

@@ -5,7 +5,7 @@
  */
 import type { AdmitReply } from '../actors/contracts.ts'
 import { newRunId } from '../actors/run-id.ts'
-import type { ApiErrorFields } from '../api/errors.ts'
+import { type ApiErrorFields, RETRY_AFTER_S } from '../api/errors.ts'
 import type { Pin } from '../core/pool-types.ts'
 import { within } from './deadline.ts'
 import type { RelayDeps } from './deps.ts'
@@ -20,13 +20,15 @@ export interface Admission {
   critical_path_us: number
   wait_us: number
   pin: Pin | null
+  /** Regions to which the program is held; null: any. */
+  regions: readonly string[] | null
   /** The run in which the ProgramActor has this call, once it is known; null: it has not, there is nobody to tell. */
   known_run: Promise<string | null>
 }
 
 export type Admitted =
   | { status: 'admitted'; admission: Admission }
-  | { status: 'refused'; error: ApiErrorFields; retry_after_s: number }
+  | { status: 'refused'; http_status: 429 | 503; error: ApiErrorFields; retry_after_s: number }
 
 export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admitted> {
   const { program } = call
@@ -36,18 +38,32 @@ export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admi
   if (waited.status === 'in_time' && waited.value.status === 'answered') return admitted(waited.value.value)
   if (waited.status === 'in_time' && waited.value.status === 'failed') deps.report('admit_failed', waited.value.error)
   const known_run = asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null))
-  return { status: 'admitted', admission: await unplaced(call, known_run, deps) }
+  return unplaced(call, program, known_run, deps)
 }
 
 function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
-  const { tenant, id, thread, parents, model, app, metadata, reading } = call
-  return { tenant, program, call: id, thread, parents, model, app, class: call.class, metadata, reading, now_ms }
+  const { tenant, id, thread, parents, model, app, metadata, reading, live_programs_max } = call
+  const limits = { regions: call.wanted_regions, live_programs_max }
+  return {
+    tenant,
+    program,
+    call: id,
+    thread,
+    parents,
+    model,
+    app,
+    class: call.class,
+    metadata,
+    reading,
+    now_ms,
+    ...limits,
+  }
 }
 
 function admitted(reply: AdmitReply): Admitted {
   if (reply.status === 'refused') {
     const { code, message, retry_after_s } = reply
-    return { status: 'refused', error: { message, code, type: 'rate_limit_error' }, retry_after_s }
+    return { status: 'refused', http_status: 429, error: { message, code, type: 'rate_limit_error' }, retry_after_s }
   }
   const { status: _, ...admission } = reply
   return { status: 'admitted', admission: { ...admission, known_run: Promise.resolve(reply.run) } }
@@ -62,17 +78,34 @@ function alone(call: IdentifiedCall): Admission {
   return { ...unordered(call), run: call.id, known_run: Promise.resolve(null) }
 }
 
-async function unplaced(call: IdentifiedCall, known_run: Promise<string | null>, deps: RelayDeps): Promise<Admission> {
-  const asked = await askActor(() => deps.tenant(call.tenant).medianService(), deps.times.median_timeout_ms)
+/** Ordering may be guessed, residency may not: where nobody can say to which regions the program is held, the call waits. */
+async function unplaced(
+  call: IdentifiedCall,
+  program: string,
+  known_run: Promise<string | null>,
+  deps: RelayDeps,
+): Promise<Admitted> {
+  const [asked, held] = await Promise.all([
+    askActor(() => deps.tenant(call.tenant).medianService(), deps.times.median_timeout_ms),
+    askActor(() => deps.residency(call.tenant, program), deps.times.residency_timeout_ms),
+  ])
   if (asked.status === 'failed') deps.report('median_failed', asked.error)
+  if (held.status === 'failed') deps.report('residency_failed', held.error)
+  if (held.status !== 'answered') {
+    const message = 'It cannot be told at this moment which regions may serve this program.'
+    const error = { message, code: 'residency_unknown' }
+    return { status: 'refused', http_status: 503, error, retry_after_s: RETRY_AFTER_S }
+  }
   const attained_service_us = asked.status === 'answered' ? asked.value.attained_service_us : 0
-  return {
+  const admission: Admission = {
     ...unordered(call),
     run: newRunId(deps.now()),
     attained_service_us,
     critical_path_us: attained_service_us,
+    regions: held.value,
     known_run,
   }
+  return { status: 'admitted', admission }
 }
 
 function unordered(call: IdentifiedCall): Omit<Admission, 'run' | 'known_run'> {
@@ -83,5 +116,6 @@ function unordered(call: IdentifiedCall): Omit<Admission, 'run' | 'known_run'> {
     critical_path_us: 0,
     wait_us: 0,
     pin: null,
+    regions: null,
   }
 }

@@ -8,7 +8,10 @@ import { idempotencyActor, poolActor, programActor, tenantActor } from '../actor
 import { SILENCE_MS_MAX } from '../core/idempotency.ts'
 import type { Env } from '../env.ts'
 import { type Catalogue, catalogue, type Region } from '../store/catalogue.ts'
+import { fromStore } from '../store/database.ts'
 import { type Authentication, authenticate } from '../store/keys.ts'
+import { residencyOf } from '../store/residency.ts'
+import { Permits } from './permits.ts'
 import { PoolMemory } from './pool-memory.ts'
 import { ANSWER_TIMES, type AnswerTimes } from './stream.ts'
 import { UPSTREAM_LIMITS, type UpstreamLimits } from './upstream.ts'
@@ -17,6 +20,8 @@ import { UPSTREAM_LIMITS, type UpstreamLimits } from './upstream.ts'
 const ADMIT_TIMEOUT_MS = 250
 /** From the question to the TenantActor's answer, for such a call. */
 const MEDIAN_TIMEOUT_MS = 100
+/** From the question to D1's answer: to which regions such a call's program is held. */
+const RESIDENCY_TIMEOUT_MS = 1000
 /** From the question to a PoolActor's answer; past it the isolate's last snapshot of the pool decides. */
 const POOL_TIMEOUT_MS = 1000
 /** From the question to the IdempotencyActor's answer; past it the call is refused. */
@@ -27,6 +32,7 @@ const KEY_HEARD_MS = SILENCE_MS_MAX / 3
 export interface RelayTimes extends AnswerTimes, UpstreamLimits {
   admit_timeout_ms: number
   median_timeout_ms: number
+  residency_timeout_ms: number
   pool_timeout_ms: number
   key_timeout_ms: number
   key_heard_ms: number
@@ -37,6 +43,7 @@ export const RELAY_TIMES: RelayTimes = {
   ...UPSTREAM_LIMITS,
   admit_timeout_ms: ADMIT_TIMEOUT_MS,
   median_timeout_ms: MEDIAN_TIMEOUT_MS,
+  residency_timeout_ms: RESIDENCY_TIMEOUT_MS,
   pool_timeout_ms: POOL_TIMEOUT_MS,
   key_timeout_ms: KEY_TIMEOUT_MS,
   key_heard_ms: KEY_HEARD_MS,
@@ -51,6 +58,9 @@ export interface RelayDeps {
   tenant(tenant: string): TenantRpc
   idempotency(tenant: string, key: string): IdempotencyRpc
   pools: PoolMemory
+  permits: Permits
+  /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
+  residency(tenant: string, program: string): Promise<readonly string[] | null>
   fetch: typeof fetch
   /** Wall clock, milliseconds. */
   now(): number
@@ -67,6 +77,7 @@ export interface RelayDeps {
 
 /** The isolate's own: what one request learns of a pool serves the next. */
 const pools = new PoolMemory()
+const permits = new Permits()
 
 export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
   return {
@@ -77,6 +88,8 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     tenant: (tenant) => tenantActor(env, tenant),
     idempotency: (tenant, key) => idempotencyActor(env, tenant, key),
     pools,
+    permits,
+    residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.
     fetch: (input, init) => fetch(input, init),
     now: () => Date.now(),

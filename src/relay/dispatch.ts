@@ -8,6 +8,7 @@ import type { Admission } from './admit.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
+import { leaseProof } from './lease-proof.ts'
 import type { SettleNotes } from './settle.ts'
 import type { Served } from './stream.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
@@ -108,11 +109,16 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
   const { run, thread, attained_service_us, critical_path_us, wait_us } = admission
   const { lease, agent, engine, epoch, region } = leased
   const { tenant, tenant_weight, model } = call
+  const granted = {
+    ...{ tenant, program: call.program ?? call.id, run, call: call.id },
+    ...{ lease, agent, engine, region: region.id, model },
+  }
   const claims = {
-    ...{ tenant, tenant_weight, program: call.program ?? call.id, run, thread, call: call.id, class: admission.class },
-    ...{ lease, agent, engine, epoch, region: region.id, model },
+    ...granted,
+    lease_proof: await leaseProof(granted, deps.ticket_secret),
+    ...{ tenant_weight, thread, epoch, class: admission.class },
     ...{ attained_service_us, critical_path_us, wait_us },
     cache_salt: await cacheSaltOf(tenant, deps.ticket_secret),
   }
-  return ticketFor(claims, deps.ticket_secret, deps.now())
+  return ticketFor(claims, leased.ticket_kid, deps.ticket_secret, deps.now())
 }

@@ -2,7 +2,7 @@
  * Identify: whose call it is, which program's, and what it asks for. Everything that can be refused without an actor is
  * refused here, cheapest first: the key, then ids in headers, then the body.
  */
-import { type ApiErrorFields, unauthorisedFields } from '../api/errors.ts'
+import { type ApiErrorFields, authenticationFailure } from '../api/errors.ts'
 import { KEY_CHARS_MAX } from '../core/idempotency.ts'
 import { identify as identifyProgram } from '../core/identity.ts'
 import { classSource, programClass } from '../core/program-class.ts'
@@ -18,12 +18,16 @@ import type { Dialect, ParsedCall } from './dialects/dialect.ts'
 import { forwardedBody } from './dialects/openai-body.ts'
 import { idempotencyKey, KEY_HEADER } from './idempotency.ts'
 import { promptBytes } from './prompt-bytes.ts'
+import { allowedRegions, mayUse, modelNotFound, wantedRegions } from './restrictions.ts'
 
 export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   /** Ours, and never the client's: what a client sends as X-Call-Id is not read. */
   id: string
   tenant: string
   tenant_weight: number
+  /** Null: no limit. */
+  calls_per_minute_max: number | null
+  live_programs_max: number | null
   /** Null: the call is a program of its own and leaves no state behind. */
   program: string | null
   thread: string | null
@@ -40,6 +44,10 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   headers: Headers
   /** That may serve the call, nearest first. */
   regions: readonly Region[]
+  /** The regions that the call names, if any: a program that it opens is held to them. */
+  wanted_regions: readonly string[] | null
+  /** Whether the key, the call or its program leaves regions out. */
+  held: boolean
 }
 
 export type Identified =
@@ -49,9 +57,9 @@ export type Identified =
 export async function identify(request: Request, dialect: Dialect, deps: RelayDeps): Promise<Identified> {
   const authentication = await deps.authenticate(request)
   if (authentication.status === 'refused') {
-    const headers = { 'www-authenticate': 'Bearer' }
-    return { status: 'refused', http_status: 401, error: unauthorisedFields(authentication.reason), headers }
+    return { status: 'refused', ...authenticationFailure(authentication.reason) }
   }
+  const { identity: who } = authentication
   const read = await readBody(request)
   if (read.status === 'refused') return read
   const parsed = dialect.parse(read.body)
@@ -67,13 +75,14 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
   const { body: sent, ...call } = parsed.call
   const body = head === 'keep' ? sent : withoutVolatileHead(sent)
   const model = models.get(call.model)
-  if (model === undefined) {
-    const message = `The model '${call.model}' does not exist.`
-    return refused(404, { message, param: 'model', code: 'model_not_found' })
-  }
+  if (model === undefined || !mayUse(who.models, model.id)) return refused(404, modelNotFound(call.model))
+  const wanted = wantedRegions(request.headers, parsed.call.metadata)
+  if (wanted.status === 'refused') return refused(400, wanted.error)
+  const allowed = allowedRegions(regions, who.regions, wanted.regions)
+  if (allowed.status === 'refused') return refused(allowed.http_status, allowed.error)
   const forwarded = forwardedBody({ ...call, body })
   if (isLonger(forwarded, DISPATCHED_BODY_BYTES_MAX)) return tooLarge(DISPATCHED_BODY_BYTES_MAX)
-  const near = nearestFirst(regions, placeOf(request))
+  const near = nearestFirst(allowed.regions, placeOf(request))
   const measured = deps.pools.bytesPerToken(
     near.map((region) => region.id),
     model.id,
@@ -83,8 +92,10 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
     call: {
       ...call,
       id: deps.newId(),
-      tenant: authentication.identity.tenant,
-      tenant_weight: authentication.identity.weight,
+      tenant: who.tenant,
+      tenant_weight: who.weight,
+      calls_per_minute_max: who.calls_per_minute_max,
+      live_programs_max: who.live_programs_max,
       program: identity.program,
       thread: identity.thread,
       parents: identity.parents,
@@ -96,6 +107,8 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       forwarded,
       headers: request.headers,
       regions: near,
+      wanted_regions: wanted.regions,
+      held: who.regions !== null || wanted.regions !== null,
     },
   }
 }

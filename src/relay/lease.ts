@@ -5,7 +5,7 @@
 import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
 import { chooseFromSnapshot } from '../core/choose-engine.ts'
 import type { LeaseReason, Pin } from '../core/pool-types.ts'
-import { type RegionAnswer, type RegionQuestion, RegionWalk } from '../core/regions.ts'
+import { type RegionAnswer, type RegionQuestion, RegionWalk, spilledReason } from '../core/regions.ts'
 import type { Region } from '../store/catalogue.ts'
 import { sleep } from './deadline.ts'
 import type { RelayDeps } from './deps.ts'
@@ -24,6 +24,8 @@ export interface Leased {
   speed_factor: number
   /** The program is pinned to this engine. */
   pin: boolean
+  /** Id of the key that signs tickets for its agent. */
+  ticket_kid: string
 }
 
 export type Leasing = { status: 'leased'; leased: Leased } | { status: 'none'; retry_after_s: number }
@@ -39,17 +41,22 @@ export async function lease(
     call.regions.map((region) => region.id),
     { pin, prompt_tokens_estimate: call.prompt_tokens_estimate },
   )
+  let ticket_kid: string | null = null
   for (let question = walk.next(); question !== null; question = walk.next()) {
     const request = leaseRequest(call, id, pin, excluded_engines, question)
-    walk.answer(await askRegion(call, regionOf(call, question.region), request, deps))
+    const answer = await askRegion(call, regionOf(call, question.region), request, deps)
+    // A walk ends with the first lease, so this is the chosen agent's.
+    ticket_kid = answer.ticket_kid
+    walk.answer(answer.choice)
   }
   const verdict = walk.verdict()
-  if (verdict === null || verdict.status === 'none') {
-    return { status: 'none', retry_after_s: verdict?.retry_after_s ?? 1 }
+  if (verdict === null || verdict.status === 'none' || ticket_kid === null) {
+    const retry_after_s = verdict?.status === 'none' ? verdict.retry_after_s : 1
+    return { status: 'none', retry_after_s }
   }
   const { status: _, load: __, reason, ...choice } = verdict.choice
   const region = regionOf(call, verdict.region)
-  const leased = { ...choice, lease: id, region, reason: verdict.spilled ? spilledReason(reason) : reason }
+  const leased = { ...choice, lease: id, region, ticket_kid, reason: verdict.spilled ? spilledReason(reason) : reason }
   return { status: 'leased', leased }
 }
 
@@ -63,7 +70,7 @@ async function askRegion(
   region: Region,
   request: Omit<LeaseRequest, 'snapshot_version' | 'now_ms'>,
   deps: RelayDeps,
-): Promise<RegionAnswer> {
+): Promise<{ choice: RegionAnswer; ticket_kid: string | null }> {
   const remembered = deps.pools.recall(region.id, call.model)
   const now_ms = deps.now()
   const asked = await askActor<LeaseReply>(async () => {
@@ -71,13 +78,15 @@ async function askRegion(
     return deps.pool(region, call.model).lease({ ...request, snapshot_version: remembered?.version ?? null, now_ms })
   }, deps.times.pool_timeout_ms + deps.region_rtt_ms)
   if (asked.status === 'answered') {
-    const { snapshot, ...reply } = asked.value
+    const { snapshot, ticket_kid, ...choice } = asked.value
     if (snapshot !== null) deps.pools.remember(snapshot)
-    return reply
+    return { choice, ticket_kid }
   }
   if (asked.status === 'failed') deps.report('lease_failed', asked.error)
-  if (remembered === null) return { status: 'unreachable' }
-  return chooseFromSnapshot(remembered, { ...request, now_ms })
+  if (remembered === null) return { choice: { status: 'unreachable' }, ticket_kid: null }
+  const choice = chooseFromSnapshot(remembered, { ...request, now_ms })
+  const ticket_kid = choice.status === 'leased' ? (remembered.ticket_kids[choice.agent] ?? null) : null
+  return { choice, ticket_kid }
 }
 
 function leaseRequest(
@@ -88,17 +97,13 @@ function leaseRequest(
   question: RegionQuestion,
 ): Omit<LeaseRequest, 'snapshot_version' | 'now_ms'> {
   const { id, tenant, program, prompt_tokens_estimate } = call
-  const { max_load } = question
-  return { call: id, lease, tenant, program: program ?? id, prompt_tokens_estimate, pin, excluded_engines, max_load }
+  const { max_load, spilled } = question
+  const asked = { lease, prompt_tokens_estimate, pin, excluded_engines, max_load, spilled }
+  return { call: id, tenant, program: program ?? id, ...asked }
 }
 
 function regionOf(call: IdentifiedCall, id: string): Region {
   const region = call.regions.find((one) => one.id === id)
   if (region === undefined) throw new Error(`region ${id} was not among those to ask`)
   return region
-}
-
-/** Reasons that speak of the pool alone give way; those that speak of the program's cache or of a failure stay. */
-function spilledReason(reason: LeaseReason): LeaseReason {
-  return reason === 'least_used' || reason === 'pin_created' ? 'spilled' : reason
 }

@@ -2,15 +2,15 @@
  * The isolate's last snapshot of each pool: what decides when a PoolActor cannot be asked, and where the learned ratio of
  * bytes to prompt tokens comes from. Snapshots ride on lease answers, and only when they changed.
  */
-import type { PoolSnapshot } from '../core/pool-types.ts'
+import type { RememberedPool } from '../actors/contracts.ts'
 
 /** Pools that an isolate remembers; past it the one heard of longest ago is forgotten. */
 export const POOLS_REMEMBERED_MAX = 1000
 
 export class PoolMemory {
-  readonly #pools = new Map<string, PoolSnapshot>()
+  readonly #pools = new Map<string, RememberedPool>()
 
-  remember(snapshot: PoolSnapshot): void {
+  remember(snapshot: RememberedPool): void {
     const key = keyOf(snapshot.region, snapshot.model)
     this.#pools.delete(key)
     if (this.#pools.size >= POOLS_REMEMBERED_MAX) {
@@ -20,7 +20,7 @@ export class PoolMemory {
     this.#pools.set(key, snapshot)
   }
 
-  recall(region: string, model: string): PoolSnapshot | null {
+  recall(region: string, model: string): RememberedPool | null {
     return this.#pools.get(keyOf(region, model)) ?? null
   }
 

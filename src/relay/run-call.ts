@@ -11,6 +11,7 @@ import { dispatch } from './dispatch.ts'
 import { claimKey } from './idempotency.ts'
 import { type IdentifiedCall, identify } from './identify.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
+import { noEngine, regionsNotGranted } from './restrictions.ts'
 import { releaseLease, SettleNotes } from './settle.ts'
 import { type Answer, type AnswerContext, answerStreaming, type Ending } from './stream.ts'
 import { StageTimes } from './timing.ts'
@@ -36,21 +37,50 @@ export async function runCall(request: Request, dialect: DialectName, deps: Rela
   }
 }
 
-async function journey(signal: AbortSignal, call: IdentifiedCall, deps: RelayDeps, times: StageTimes): Promise<Answer> {
-  const { admitted, leasing } = await place(call, deps, times)
+async function journey(
+  signal: AbortSignal,
+  asked: IdentifiedCall,
+  deps: RelayDeps,
+  times: StageTimes,
+): Promise<Answer> {
+  const permit = await deps.permits.take(asked, deps)
+  if (permit.status === 'refused') {
+    const message = `This tenant may make ${asked.calls_per_minute_max} calls a minute. Send the call again after Retry-After.`
+    return refuse(asked, null, times, 429, { message, code: 'rate_limit_exceeded' }, permit.retry_after_s)
+  }
+  const { admitted, leasing } = await place(asked, deps, times)
   if (admitted.status === 'refused') {
-    if (leasing?.status === 'leased') releaseLease(leasing.leased, call.model, deps)
-    return refuse(call, null, times, 429, admitted.error, admitted.retry_after_s)
+    if (leasing?.status === 'leased') releaseLease(leasing.leased, asked.model, deps)
+    return refuse(asked, null, times, admitted.http_status, admitted.error, admitted.retry_after_s)
   }
   const { admission } = admitted
+  const call = heldTo(asked, admission.regions)
   const notes = new SettleNotes(call, admission, deps)
-  const leasedNow = leasing ?? (await times.measure('lease', () => lease(call, admission.pin, [], deps)))
+  if (call.regions.length === 0 && asked.regions.length > 0) {
+    if (leasing?.status === 'leased') releaseLease(leasing.leased, call.model, deps)
+    notes.callEnded('failed', 'region_not_allowed')
+    return refuse(call, admission, times, 403, regionsNotGranted(admission.regions ?? []), null)
+  }
+  const kept = leasing === null ? null : withinRegions(leasing, call, deps)
+  const leasedNow = kept ?? (await times.measure('lease', () => lease(call, admission.pin, [], deps)))
   if (leasedNow.status === 'none') {
     notes.callEnded('failed', 'no_engine')
-    const message = `No engine is ready to serve ${call.model}.`
-    return refuse(call, admission, times, 503, { message, code: 'no_engine' }, leasedNow.retry_after_s)
+    return refuse(call, admission, times, 503, noEngine(call.model, call.regions, call.held), leasedNow.retry_after_s)
   }
   return serve(signal, call, admission, leasedNow.leased, notes, deps, times)
+}
+
+/** The call with no more regions than its program may use. */
+function heldTo(call: IdentifiedCall, regions: readonly string[] | null): IdentifiedCall {
+  if (regions === null) return call
+  return { ...call, regions: call.regions.filter(({ id }) => regions.includes(id)), held: true }
+}
+
+/** A lease that was taken before the program's regions were known is given back if it is outside of them. */
+function withinRegions(leasing: Leasing, call: IdentifiedCall, deps: RelayDeps): Leasing | null {
+  if (leasing.status === 'none' || call.regions.some(({ id }) => id === leasing.leased.region.id)) return leasing
+  releaseLease(leasing.leased, call.model, deps)
+  return null
 }
 
 /** Admit and, where it needs no pin, lease. */
@@ -112,10 +142,10 @@ function refuse(
   times: StageTimes,
   status: number,
   error: ApiErrorFields,
-  retry_after_s: number,
+  retry_after_s: number | null,
 ): Answer {
   const headers = headersOf(call, admission, null, times)
-  headers.set('retry-after', String(retry_after_s))
+  if (retry_after_s !== null) headers.set('retry-after', String(retry_after_s))
   const ending: Ending = { outcome: 'failed', error_code: error.code ?? null }
   return { response: apiError(status, error, headers), ended: Promise.resolve(ending) }
 }

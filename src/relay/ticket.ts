@@ -1,8 +1,7 @@
 /**
- * Tickets from the Worker's side: one key per agent, derived from the master secret and kept in the isolate, and the
+ * Tickets from the Worker's side: one key per agent and token of it, derived from the master secret and kept in the isolate, and the
  * tenant's cache salt. Nothing is stored: both are functions of TICKET_SECRET, so a new secret voids all of them at once.
  */
-import { TICKET_KEY_ID } from '../actors/contracts.ts'
 import { deriveTicketKey, importTicketKey, signTicket, type TicketClaims } from '../protocol/index.ts'
 
 /** Agents whose key, and tenants whose salt, an isolate keeps; past it the one kept longest is derived again. */
@@ -14,13 +13,14 @@ const salts = new Map<string, string>()
 
 export async function ticketFor(
   claims: Omit<TicketClaims, 'iat' | 'exp' | 'v'>,
+  kid: string,
   secret: string,
   now_ms: number,
 ): Promise<string> {
-  const key = await kept(keys, `${secret}\n${claims.agent}`, async () =>
-    importTicketKey(await deriveTicketKey(secret, TICKET_KEY_ID, claims.agent)),
+  const key = await kept(keys, `${secret}\n${kid}\n${claims.agent}`, async () =>
+    importTicketKey(await deriveTicketKey(secret, kid, claims.agent)),
   )
-  return signTicket(claims, key, TICKET_KEY_ID, now_ms / 1000)
+  return signTicket(claims, key, kid, now_ms / 1000)
 }
 
 /** Equal for all calls of a tenant and unguessable from outside: KV is shared only under equal salts. */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program-state.ts'
 import { Id } from '../protocol/index.ts'
-import { AnsweredJson, EngineJson, LeaseReasonJson, MetadataJson, PinJson } from './program-rows.ts'
+import { AnsweredJson, EngineJson, LeaseReasonJson, MetadataJson, PinJson, RegionsJson } from './program-rows.ts'
 import type { endedCalls, endedLeases, endedPrograms } from './schema.ts'
 
 type StoredProgram = typeof endedPrograms.$inferSelect
@@ -26,6 +26,7 @@ export function storeProgram(row: ProgramRow, summary: ProgramSummary): StoredPr
     end_reason,
     metadata: JSON.stringify(row.metadata),
     pins: JSON.stringify(row.pins),
+    regions: row.regions === null ? null : JSON.stringify(row.regions),
     engines: JSON.stringify(summary.engines),
     service_us: summary.service_us,
     service_wall_us: summary.service_wall_us,
@@ -47,6 +48,7 @@ export function summaryOf(stored: StoredProgram): ProgramSummary {
     state: 'ended',
     metadata: MetadataJson.parse(JSON.parse(stored.metadata)),
     pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
+    regions: regionsOf(stored),
     engines: z.array(EngineJson).parse(JSON.parse(stored.engines)),
     threads: [],
     open_calls: 0,
@@ -66,9 +68,14 @@ export function programOf(stored: StoredProgram): ProgramRow {
     ended_at_ms: stored.ended_at_ms,
     end_reason: stored.end_reason,
     pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
+    regions: regionsOf(stored),
     last_arrival_ms: stored.last_arrival_ms,
     last_completion_ms: stored.last_completion_ms,
   }
+}
+
+function regionsOf({ regions }: StoredProgram): string[] | null {
+  return regions === null ? null : RegionsJson.parse(JSON.parse(regions))
 }
 
 export function storeCall(key: RunKey, row: CallRow): StoredCall {

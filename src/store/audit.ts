@@ -6,10 +6,10 @@
 import { and, desc, eq, getTableColumns, lt, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { z } from 'zod'
-import { database } from './database.ts'
+import { database, inOneTransaction } from './database.ts'
 import { audit } from './schema.ts'
 import { hashSecret } from './secrets.ts'
-import { inOneTransaction, type Statement, statementOf } from './statements.ts'
+import { type Statement, statementOf } from './statements.ts'
 
 const FINGERPRINT_CHARS = 12
 const ID_TIME_CHARS = 9

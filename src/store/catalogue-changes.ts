@@ -69,9 +69,7 @@ export async function regionsPage(
 ): Promise<Region[]> {
   const { position, id } = regions
   const beyond =
-    after === null
-      ? undefined
-      : or(gt(position, after.position), and(eq(position, after.position), gt(id, after.id)))
+    after === null ? undefined : or(gt(position, after.position), and(eq(position, after.position), gt(id, after.id)))
   return database(d1).select().from(regions).where(beyond).orderBy(asc(position), asc(id)).limit(limit)
 }
 

@@ -3,6 +3,7 @@
  * What a request waits for is asked through `fromStore`, so that the API's edge knows an absent D1 from a bug of ours.
  */
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1'
+import type { Statement } from './statements.ts'
 
 export type Database = DrizzleD1Database
 
@@ -26,4 +27,10 @@ export async function fromStore<T>(ask: () => Promise<T>): Promise<T> {
 
 export function database(d1: D1Database): Database {
   return drizzle(d1)
+}
+
+/** All or nothing. Rows of the last statement. */
+export async function inOneTransaction<Row>(d1: D1Database, statements: readonly Statement[]): Promise<Row[]> {
+  const results = await d1.batch<Row>(statements.map(({ sql, params }) => d1.prepare(sql).bind(...params)))
+  return results.at(-1)?.results ?? []
 }

@@ -6,7 +6,7 @@
 import { and, asc, eq, gt, isNull, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import type { Env } from '../env.ts'
-import { type AuditedOutcome, type AuditedObject, type Auditor, audited } from './audit.ts'
+import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
 import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { apiKeys, tenants } from './schema.ts'
@@ -105,11 +105,7 @@ export function insertKey(d1: D1Database, auditor: Auditor, { hash, models, regi
 export function revokeKey(d1: D1Database, auditor: Auditor, tenant: string, id: string): Promise<AuditedOutcome> {
   const object = keyObject(tenant, id)
   const valid = and(object.where, isNull(apiKeys.revoked_at_ms))
-  const change = builder
-    .update(apiKeys)
-    .set({ revoked_at_ms: auditor.at_ms })
-    .where(valid)
-    .toSQL()
+  const change = builder.update(apiKeys).set({ revoked_at_ms: auditor.at_ms }).where(valid).toSQL()
   return audited(d1, auditor, 'changed', 'key.revoke', { ...object, guard: sql`${valid}` }, change)
 }
 

@@ -6,6 +6,7 @@ import { Count, Id, Microseconds, Outcome } from '../protocol/index.ts'
 export const PinJson = z.object({ region: Id, model: Id, engine: Id, epoch: Id })
 export const EngineJson = z.object({ engine: Id, region: Id, model: Id, epoch: Id })
 export const MetadataJson = z.record(z.string(), z.string())
+export const RegionsJson = z.array(Id).nullable()
 export const AnsweredJson = z.object({ outcome: Outcome, error_code: z.string().nullable() })
 
 export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
@@ -15,6 +16,8 @@ export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
   app: z.string().nullable(),
   class: z.string(),
   metadata: MetadataJson,
+  // Rows of a version that knew no residency have none.
+  regions: RegionsJson.default(null),
   reading: z.enum(['wall', 'modelled']),
   started_at_ms: Count,
   ended_at_ms: Count.nullable(),

@@ -17,9 +17,3 @@ export function statementOf(query: SQL): Statement {
   const { sql, params } = dialect.sqlToQuery(query)
   return { sql, params }
 }
-
-/** All or nothing. Rows of the last statement. */
-export async function inOneTransaction<Row>(d1: D1Database, statements: readonly Statement[]): Promise<Row[]> {
-  const results = await d1.batch<Row>(statements.map(({ sql, params }) => d1.prepare(sql).bind(...params)))
-  return results.at(-1)?.results ?? []
-}

@@ -2,11 +2,11 @@
 import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
-import { POOLS_AT_ONCE_MAX } from '../../src/api/admin.ts'
+import { POOLS_AT_ONCE_MAX } from '../../src/api/admin/pools.ts'
 import { ACTORS_AT_ONCE_MAX } from '../../src/api/agents.ts'
 import { app } from '../../src/api/app.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
-import { ORIGIN, provision, recordOf, TOKEN_EAST } from './fixtures.ts'
+import { ORIGIN, proven, provision, recordOf, TOKEN_EAST } from './fixtures.ts'
 
 beforeAll(provision)
 
@@ -35,7 +35,8 @@ it('a batch of records is settled with as many programs at once as the bound', a
   const counted = new Counted()
   const settle = (records: CallRecord[]) => counted.answer(records.map(({ lease }) => lease))
   const PROGRAM = { getByName: () => ({ settle }) }
-  const records = Array.from({ length: ACTORS_AT_ONCE_MAX + 1 }, (_, i) => recordOf(`p${i}`, 'run', `call-${i}`))
+  const calls = Array.from({ length: ACTORS_AT_ONCE_MAX + 1 }, (_, i) => recordOf(`p${i}`, 'run', `call-${i}`))
+  const records = await Promise.all(calls.map(proven))
   const response = await ask('POST', '/agents/v1/records', TOKEN_EAST, { PROGRAM }, { agent: 'agent-east', records })
   expect(((await response.json()) as { acknowledged: string[] }).acknowledged).toHaveLength(records.length)
   expect(counted.most).toBe(ACTORS_AT_ONCE_MAX)

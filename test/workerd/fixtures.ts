@@ -3,6 +3,7 @@ import { env, exports } from 'cloudflare:workers'
 import type { AdmitRequest, LeaseOpened } from '../../src/actors/contracts.ts'
 import { programActor } from '../../src/actors/stubs.ts'
 import type { CallRecord, Hello, Status } from '../../src/protocol/index.ts'
+import { leaseProof } from '../../src/relay/lease-proof.ts'
 import { type Provision, provisionStatements } from '../../src/store/provision.ts'
 
 export const MODEL = 'test-model'
@@ -81,6 +82,11 @@ export function recordOf(program: string, run: string, call: string, change: Par
     ended_at_ms: Date.now(),
     ...change,
   }
+}
+
+/** The record as an agent sends it that was given this lease; one that has a proof already keeps it. */
+export async function proven(record: CallRecord): Promise<CallRecord> {
+  return { lease_proof: await leaseProof(record, env.TICKET_SECRET), ...record }
 }
 
 /** Admits and leases one call; returns its run. */

@@ -3,11 +3,13 @@ import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runI
 import { env, exports } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { LeaseRequest } from '../../src/actors/contracts.ts'
-import { LINKS_MAX } from '../../src/actors/pool.ts'
-import { AGENT_HEADER } from '../../src/actors/pool-links.ts'
+import { LINKS_MAX, MEMBER_RETURN_MS } from '../../src/actors/pool.ts'
+import { AGENT_HEADER, HELLO_TIMEOUT_MS, LINKS_PER_AGENT_MAX, TICKET_KID_HEADER } from '../../src/actors/pool-links.ts'
 import { poolActor, poolStub } from '../../src/actors/stubs.ts'
 import { AGENTS_PER_POOL_MAX } from '../../src/core/balancer.ts'
 import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX } from '../../src/protocol/index.ts'
+import { ticketKidOf } from '../../src/store/agents.ts'
+import { hashSecret } from '../../src/store/secrets.ts'
 import {
   helloOf,
   KEY_A,
@@ -39,12 +41,13 @@ describe('the handshake', () => {
     const link = await connect()
     link.send(helloOf({ now_ms: Date.now() - 5_000 }))
     const welcome = await link.message()
-    const key = await deriveTicketKey(env.TICKET_SECRET, '1', 'agent-east')
+    const kid = ticketKidOf(await hashSecret(env.KEY_PEPPER, TOKEN_EAST))
+    const key = await deriveTicketKey(env.TICKET_SECRET, kid, 'agent-east')
     const expected = btoa(String.fromCharCode(...key))
       .replaceAll('+', '-')
       .replaceAll('/', '_')
       .replaceAll('=', '')
-    expect(welcome).toMatchObject({ type: 'welcome', protocol: 1, ticket_keys: [{ kid: '1', key: expected }] })
+    expect(welcome).toMatchObject({ type: 'welcome', protocol: 1, ticket_keys: [{ kid, key: expected }] })
     expect(welcome.clock_offset_ms).toBeGreaterThanOrEqual(5_000)
     expect((await pool().describe(Date.now())).engines).toMatchObject([{ engine: 'agent-east-e0', state: 'ready' }])
   })
@@ -60,6 +63,11 @@ describe('the handshake', () => {
     ['a hello of another shape', { type: 'hello', protocol: { min: 1, max: 1 } }, CLOSE.malformed],
     ['another agent’s hello', helloOf({ agent: 'agent-west' }), CLOSE.unauthorised],
     ['a hello for another pool', helloOf({ region: 'eu-west' }), CLOSE.malformed],
+    [
+      'a hello that names an engine of another agent',
+      helloOf({ engines: helloOf().engines.map((engine) => ({ ...engine, id: 'agent-west-e0' })) }),
+      CLOSE.malformed,
+    ],
     [
       'a hello that names an engine twice',
       helloOf({ engines: [...helloOf().engines, ...helloOf().engines] }),
@@ -207,6 +215,7 @@ describe('a member without a link after a restart', () => {
     await abortAllDurableObjects()
     expect((await pool().lease(leaseRequest('lease-0'))).status).toBe('leased')
     const stub = poolStub(env, EAST, MODEL)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + MEMBER_RETURN_MS })
     expect(await runDurableObjectAlarm(stub)).toBe(true)
     expect((await pool().lease(leaseRequest('lease-1'))).status).toBe('none')
     await runInDurableObject(stub, (instance: { alarm(): Promise<void> }) => instance.alarm())
@@ -226,21 +235,44 @@ describe('a member without a link after a restart', () => {
 describe('bounds', () => {
   it(`holds ${LINKS_MAX} links and refuses one more`, async () => {
     const region = { id: 'crowded', location_hint: null }
-    const open = () => {
-      const headers = { upgrade: 'websocket', [AGENT_HEADER]: 'agent-east' }
-      return poolStub(env, region, MODEL).fetch('https://pool/link', { headers })
-    }
+    const open = (_: unknown, i: number) => upgrade(region, `agent-${i}`)
     const opened = await Promise.all(Array.from({ length: LINKS_MAX }, open))
     expect(opened.every(({ status }) => status === 101)).toBe(true)
-    expect((await open()).status).toBe(503)
+    expect((await upgrade(region, 'agent-late')).status).toBe(503)
+  })
+
+  it(`keeps ${LINKS_PER_AGENT_MAX} links of one agent and closes its oldest that never said hello for one more`, async () => {
+    const region = { id: 'greedy', location_hint: null }
+    const open = async () => new Link((await upgrade(region, 'agent-east')).webSocket as WebSocket)
+    const held: Link[] = []
+    for (let i = 0; i < LINKS_PER_AGENT_MAX; i++) held.push(await open())
+    held[1]?.send(helloOf({ region: 'greedy' }))
+    expect((await held[1]?.message())?.type).toBe('welcome')
+    await open()
+    expect(await held[0]?.closed()).toBe(CLOSE.replaced)
+    await open()
+    expect(await held[2]?.closed()).toBe(CLOSE.replaced)
+    const { engines } = await poolActor(env, region, MODEL).describe(0)
+    expect(engines).toMatchObject([{ agent: 'agent-east', state: 'ready' }])
+  })
+
+  it('closes a link that has not said hello in time', async () => {
+    const region = { id: 'mute', location_hint: null }
+    const mute = new Link((await upgrade(region, 'agent-east')).webSocket as WebSocket)
+    const stub = poolStub(env, region, MODEL)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + HELLO_TIMEOUT_MS - 1_000 })
+    await runDurableObjectAlarm(stub)
+    expect(mute.socket.readyState).toBe(WebSocket.OPEN)
+    vi.setSystemTime(Date.now() + 1_100)
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    vi.useRealTimers()
+    expect(await mute.closed()).toBe(CLOSE.malformed)
   })
 
   it(`has room for ${AGENTS_PER_POOL_MAX} agents and sends one more away`, async () => {
     const region = { id: 'full', location_hint: null }
     const join = async (i: number) => {
-      const headers = { upgrade: 'websocket', [AGENT_HEADER]: `agent-${i}` }
-      const response = await poolStub(env, region, MODEL).fetch('https://pool/link', { headers })
-      const link = new Link(response.webSocket as WebSocket)
+      const link = new Link((await upgrade(region, `agent-${i}`)).webSocket as WebSocket)
       const engines = helloOf().engines.map((engine) => ({ ...engine, id: `agent-${i}-e0` }))
       link.send(helloOf({ agent: `agent-${i}`, region: 'full', engines }))
       return link
@@ -257,6 +289,11 @@ it('cancels a program’s open calls on their engine when it is ended', async ()
   await request('DELETE', '/v1/programs/cancelled', KEY_A)
   expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-call-0', 'lease-call-1'] })
 })
+
+function upgrade(region: { id: string; location_hint: null }, agent: string): Promise<Response> {
+  const headers = { upgrade: 'websocket', [AGENT_HEADER]: agent, [TICKET_KID_HEADER]: 'kid' }
+  return poolStub(env, region, MODEL).fetch('https://pool/link', { headers })
+}
 
 async function connect(token = TOKEN_EAST, region = 'us-east', more: Record<string, string> = {}): Promise<Link> {
   const headers = { upgrade: 'websocket', authorization: `Bearer ${token}`, ...more }
@@ -285,6 +322,6 @@ async function sinceReport(): Promise<number | undefined> {
 function leaseRequest(lease: string): LeaseRequest {
   return {
     ...{ call: 'call', lease, tenant: 'tenant-a', program: 'program', prompt_tokens_estimate: 10, pin: null },
-    ...{ excluded_engines: [], max_load: null, snapshot_version: null, now_ms: Date.now() },
+    ...{ excluded_engines: [], max_load: null, spilled: false, snapshot_version: null, now_ms: Date.now() },
   }
 }

@@ -6,7 +6,17 @@ import { programActor } from '../../src/actors/stubs.ts'
 import { RECORDS_BODY_BYTES_MAX } from '../../src/api/agents.ts'
 import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index.ts'
 import { archivedProgram } from '../../src/store/archive.ts'
-import { KEY_A, openCall, programStub, provision, recordOf, request, TOKEN_EAST, TOKEN_WEST } from './fixtures.ts'
+import {
+  KEY_A,
+  openCall,
+  programStub,
+  proven,
+  provision,
+  recordOf,
+  request,
+  TOKEN_EAST,
+  TOKEN_WEST,
+} from './fixtures.ts'
 
 beforeAll(provision)
 
@@ -15,11 +25,12 @@ beforeEach(() => {
   return () => log.mockRestore()
 })
 
-async function send(records: readonly CallRecord[], token = TOKEN_EAST, agent = 'agent-east') {
+async function send(unproven: readonly CallRecord[], token = TOKEN_EAST, agent = 'agent-east') {
+  const records = await Promise.all(unproven.map(proven))
   const response = await request('POST', '/agents/v1/records', token, { agent, records })
   return {
     status: response.status,
-    body: (await response.json()) as { acknowledged?: string[]; error?: { code: string } },
+    body: (await response.json()) as { acknowledged?: string[]; refused?: string[]; error?: { code: string } },
   }
 }
 

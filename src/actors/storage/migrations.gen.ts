@@ -30,11 +30,19 @@ export const poolMigrations = {
         "when": 1795249150265,
         "tag": "0000_init",
         "breakpoints": true
+      },
+      {
+        "idx": 1,
+        "version": "6",
+        "when": 1795260337903,
+        "tag": "0001_ticket_keys",
+        "breakpoints": true
       }
     ]
   },
   "migrations": {
-    "m0000": "CREATE TABLE `members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`hello` text NOT NULL,\n\t`joined_at_ms` integer NOT NULL\n);\n"
+    "m0000": "CREATE TABLE `members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`hello` text NOT NULL,\n\t`joined_at_ms` integer NOT NULL\n);\n",
+    "m0001": "ALTER TABLE `members` ADD `ticket_kid` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `members` ADD `draining` integer DEFAULT false NOT NULL;"
   }
 }
 

@@ -6,4 +6,8 @@ export const members = sqliteTable('members', {
   /** The agent's last hello as JSON (protocol/link.ts). */
   hello: text('hello').notNull(),
   joined_at_ms: integer('joined_at_ms').notNull(),
+  /** Id of the key that signs its tickets. */
+  ticket_kid: text('ticket_kid').notNull().default(''),
+  /** The operator drains it. */
+  draining: integer('draining', { mode: 'boolean' }).notNull().default(false),
 })

@@ -4,9 +4,9 @@
  * and the answer says so.
  */
 import { createRoute, z } from '@hono/zod-openapi'
+import type { PoolRpc } from '../../actors/contracts.ts'
 import { logFailure } from '../../actors/log.ts'
 import { poolActor } from '../../actors/stubs.ts'
-import type { PoolRpc } from '../../actors/contracts.ts'
 import type { Env } from '../../env.ts'
 import { Id } from '../../protocol/index.ts'
 import { type Agent, agentById, agentsPage, changeAgent, insertAgent, ticketKidOf } from '../../store/agents.ts'

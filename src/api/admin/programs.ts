@@ -63,6 +63,7 @@ tenantProgramRoutes.openapi(
     const { id: tenant, program } = c.req.valid('param')
     const page = await callsPage(c.env, tenant, program, c.req.valid('query'))
     if (page.status === 'unreadable') return refusal(invalidCursor())
-    return page.status === 'absent' ? refusal(absent('program', program, 'program')) : c.json(page.list, 200)
+    if (page.status === 'absent') return refusal(absent('program', program, 'program'))
+    return c.json(page.list, 200)
   },
 )

@@ -1,10 +1,19 @@
 /** A world for one call: scripted engines in place of the network, and actors that can be slow, broken or full. */
-import type { AdmitReply, IdempotencyRpc, LeaseReply, PoolRpc, ProgramRpc, TenantRpc } from '../../actors/contracts.ts'
-import type { EngineSnapshot, PoolSnapshot } from '../../core/pool-types.ts'
+import type {
+  AdmitReply,
+  IdempotencyRpc,
+  LeaseReply,
+  PoolRpc,
+  ProgramRpc,
+  RememberedPool,
+  TenantRpc,
+} from '../../actors/contracts.ts'
+import type { EngineSnapshot } from '../../core/pool-types.ts'
 import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
+import { Permits } from '../permits.ts'
 import { PoolMemory } from '../pool-memory.ts'
 
 export type Engine = (request: Request) => Response | Promise<Response>
@@ -48,6 +57,12 @@ export const ADMITTED: AdmitReply = {
   critical_path_us: 3,
   wait_us: 2,
   pin: null,
+  regions: null,
+}
+
+const UNRESTRICTED = {
+  ...{ tenant: 't', weight: 1, models: null, regions: null },
+  ...{ calls_per_minute_max: null, live_programs_max: null },
 }
 
 function catalogueOf(regions: readonly string[]): Catalogue {
@@ -58,21 +73,22 @@ function catalogueOf(regions: readonly string[]): Catalogue {
   }
 }
 
-export function leaseOf(engine: string, snapshot: PoolSnapshot | null = null): LeaseReply {
+export function leaseOf(engine: string, snapshot: RememberedPool | null = null): LeaseReply {
   const agent = `agent-${engine}`
   const url = `http://${engine}.test`
   const engineOf = { agent, engine, epoch: 'epoch-1', url, reason: 'least_used' as const, pin: false }
-  return { status: 'leased', ...engineOf, speed_factor: 1, load: 0, snapshot }
+  return { status: 'leased', ...engineOf, speed_factor: 1, load: 0, ticket_kid: '1', snapshot }
 }
 
-export function snapshotOf(engines: readonly string[], region = 'near'): PoolSnapshot {
+export function snapshotOf(engines: readonly string[], region = 'near'): RememberedPool {
   const idle = { state: 'ready' as const, kind: 'embedded', epoch: 'epoch-1', waiting: 0, running: 0, queued_tokens: 0 }
   const size = { seats: 4, kv_used_tokens: 0, kv_capacity_tokens: 8192, context_tokens_max: 4096 }
   const rest = { leases_since_report: 0, speed_factor: 1, prefill_tokens_per_s: null, last_report_ms: 0 }
   const listed = engines.map((engine): EngineSnapshot => {
     return { engine, agent: `agent-${engine}`, url: `http://${engine}.test`, ...idle, ...size, ...rest }
   })
-  return { region, model: MODEL, version: 1, taken_at_ms: 0, bytes_per_token: null, engines: listed }
+  const ticket_kids = Object.fromEntries(listed.map(({ agent }) => [agent, '1']))
+  return { region, model: MODEL, version: 1, taken_at_ms: 0, bytes_per_token: null, engines: listed, ticket_kids }
 }
 
 export function world(options: WorldOptions = {}): World {
@@ -88,6 +104,7 @@ export function world(options: WorldOptions = {}): World {
         return (Reflect.get(target, method) as (argument: unknown) => Promise<unknown>)(argument)
       },
     })
+  const nothing = { ticket_kid: null, snapshot: null }
   const program = {
     admit: async () => ADMITTED,
     leaseOpened: async () => {},
@@ -98,7 +115,7 @@ export function world(options: WorldOptions = {}): World {
   const pool = {
     lease: async ({ excluded_engines }: { excluded_engines: readonly string[] }): Promise<LeaseReply> => {
       const engine = Object.keys(engines).find((id) => !excluded_engines.includes(id))
-      return engine === undefined ? { status: 'none', retry_after_s: 5, snapshot: null } : leaseOf(engine)
+      return engine === undefined ? { status: 'none', retry_after_s: 5, ...nothing } : leaseOf(engine)
     },
     release: async () => {},
     ...options.pool,
@@ -111,13 +128,15 @@ export function world(options: WorldOptions = {}): World {
     ...options.idempotency,
   } as unknown as IdempotencyRpc
   const deps: RelayDeps = {
-    authenticate: async () => ({ status: 'tenant', identity: { tenant: 't', weight: 1 } }),
+    authenticate: async () => ({ status: 'tenant', identity: UNRESTRICTED }),
     catalogue: async () => catalogueOf(options.regions ?? ['near']),
     program: () => record('program', program),
     pool: () => record('pool', pool),
     tenant: () => record('tenant', tenant),
     idempotency: () => record('idempotency', idempotency),
     pools: options.pools ?? new PoolMemory(),
+    permits: new Permits(),
+    residency: async () => null,
     fetch: async (input, init) => {
       const request = new Request(input as string, init as RequestInit)
       const engine = engines[new URL(request.url).hostname.replace('.test', '')]
