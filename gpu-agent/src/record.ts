@@ -83,5 +83,19 @@ export function recordOfLostCall(
 function identityOf(claims: TicketClaims) {
   const { lease, call, tenant, program, run, thread, agent, engine, epoch, region, model, lease_proof } = claims
   const proof = lease_proof === undefined ? {} : { lease_proof }
-  return { lease, call, tenant, program, run, thread, class: claims.class, agent, engine, epoch, region, model, ...proof }
+  return {
+    lease,
+    call,
+    tenant,
+    program,
+    run,
+    thread,
+    class: claims.class,
+    agent,
+    engine,
+    epoch,
+    region,
+    model,
+    ...proof,
+  }
 }

@@ -204,8 +204,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)
     if (joined === 'wrong_pool') return this.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
-    if (joined === 'engine_twice')
-      return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine twice')
+    if (joined === 'engine_twice') return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine twice')
     if (joined === 'engine_foreign') {
       const reason = 'engine ids are the agent id, "-" and a label without "-"'
       return this.refuse(socket, link, CLOSE.malformed, reason)

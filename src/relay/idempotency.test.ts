@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { idempotencyActor } from '../actors/stubs.ts'
 import { ANSWER_CHARS_MAX, KEY_CHARS_MAX } from '../core/idempotency.ts'
 import { runCall } from './run-call.ts'
-import { answering, chat, delta, failing, failureOf, PROGRAM, Script, world } from './testing/world.ts'
+import { answering, chat, delta, failing, failureOf, PROGRAM, Script, UNRESTRICTED, world } from './testing/world.ts'
 
 let keys = 0
 /** A key that no other test has. */
@@ -47,7 +47,7 @@ describe('a retry of an answered call', () => {
   it('needs no program, and is tenant-scoped', async () => {
     const it = keyed(answering('hi'))
     const other = keyed(answering('other'), {
-      deps: { authenticate: async () => ({ status: 'tenant', identity: { tenant: 'u', weight: 1 } }) },
+      deps: { authenticate: async () => ({ status: 'tenant', identity: { ...UNRESTRICTED, tenant: 'u' } }) },
     })
     const key = fresh()
     await (await it.ask(chat({}, key))).text()

@@ -24,8 +24,19 @@ async function keyOf(secret: string): Promise<CryptoKey> {
   return key
 }
 
-function messageOf({ lease, tenant, program, run, call, agent, engine, model, region }: Proven): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify([lease, tenant, program, run, call, agent, engine, model, region]))
+function messageOf({
+  lease,
+  tenant,
+  program,
+  run,
+  call,
+  agent,
+  engine,
+  model,
+  region,
+}: Proven): Uint8Array<ArrayBuffer> {
+  const words = [lease, tenant, program, run, call, agent, engine, model, region]
+  return new TextEncoder().encode(JSON.stringify(words)) as Uint8Array<ArrayBuffer>
 }
 
 /** Hex of PROOF_BYTES bytes. */

@@ -11,12 +11,11 @@ import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from '
 import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { agents } from './schema.ts'
-import { AGENT_TOKEN_PREFIX, bearer, hashSecret } from './secrets.ts'
+import { AGENT_TOKEN_PREFIX, bearer, hashSecret, ticketKidOf } from './secrets.ts'
 import { builder } from './statements.ts'
 
 /** Longer than any call may run on its engine, and an hour of an outbox that could not reach us. */
 export const REMOVED_RECORDS_MS = 2 * 60 * 60 * 1000
-const TICKET_KID_CHARS = 12
 
 export interface AgentIdentity {
   agent: string
@@ -66,11 +65,6 @@ async function agentByTokenHash(d1: D1Database, hash: string): Promise<Known | n
     .where(eq(agents.token_hash, hash))
     .get()
   return row === undefined ? null : { ...row, ticket_kid: ticketKidOf(hash) }
-}
-
-/** Names the token without telling it. */
-export function ticketKidOf(token_hash: string): string {
-  return token_hash.slice(-TICKET_KID_CHARS)
 }
 
 const columns = {

@@ -25,6 +25,12 @@ export async function catalogue(env: Env, now_ms: number = Date.now()): Promise<
   return found ?? { regions: [], models: new Map() }
 }
 
+/** As `catalogue`, as D1 has it at this moment: an operator who has added a region goes on with it at once. */
+export async function freshCatalogue(env: Env, now_ms: number = Date.now()): Promise<Catalogue> {
+  const found = await cache.refresh('catalogue', now_ms, () => fromStore(() => load(env.DB)))
+  return found ?? { regions: [], models: new Map() }
+}
+
 async function load(d1: D1Database): Promise<Catalogue> {
   const db = database(d1)
   const [regionRows, modelRows] = await db.batch([

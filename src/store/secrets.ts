@@ -6,6 +6,7 @@
 export const API_KEY_PREFIX = 'sk-sy-'
 export const AGENT_TOKEN_PREFIX = 'sya-'
 export const SECRET_CHARS = 40
+const TICKET_KID_CHARS = 12
 /** Longer credentials are refused before they are hashed. */
 export const CREDENTIAL_CHARS_MAX = 256
 
@@ -32,6 +33,11 @@ export async function hashSecret(pepper: string, secret: string): Promise<string
   ])
   const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(secret)))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/** Id of the key that signs the tickets of the agent with this token: another token, another key. */
+export function ticketKidOf(token_hash: string): string {
+  return token_hash.slice(-TICKET_KID_CHARS)
 }
 
 /** Compares two secrets in time that depends on neither: their hashes under one key are compared without early exit. */

@@ -21,7 +21,7 @@ describe('tenants and keys', () => {
     const dump = await env.DB.prepare('SELECT * FROM api_keys').all()
     expect(JSON.stringify(dump.results)).not.toContain(key.slice(6))
     const keyed = new Request(ORIGIN, { headers: { authorization: `Bearer ${key}` } })
-    expect(await authenticate(keyed, env)).toEqual({ status: 'tenant', identity: { tenant: 'made', weight: 3 } })
+    expect(await authenticate(keyed, env)).toMatchObject({ status: 'tenant', identity: { tenant: 'made', weight: 3 } })
   })
 
   it.each([
@@ -64,6 +64,21 @@ describe('pools', () => {
 })
 
 describe('every route', () => {
+  it.each([
+    ['PUT', '/v1/programs', KEY_A, 'GET, POST, HEAD'],
+    ['GET', '/v1/chat/completions', null, 'POST'],
+    ['DELETE', '/v1/models/org/model', null, 'GET, HEAD'],
+    ['POST', '/healthz', null, 'GET, HEAD'],
+    ['PUT', '/admin/v1/tenants/x', 'admin', 'GET, PATCH, HEAD'],
+    ['PATCH', '/admin/v1/audit', 'admin', 'GET, HEAD'],
+    ['DELETE', '/openapi.json', null, 'GET, HEAD'],
+  ])('answers %s %s with 405 and what is allowed', async (method, path, key, allow) => {
+    const response = await request(method, path, key === 'admin' ? env.ADMIN_KEY : key)
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')).toBe(allow)
+    expect(await response.json()).toMatchObject({ error: { code: 'method_not_allowed' } })
+  })
+
   it('answers 404 in OpenAI’s shape where there is nothing', async () => {
     const response = await request('GET', '/v2/nothing', null)
     expect(response.status).toBe(404)

@@ -8,8 +8,7 @@ import { AGENT_HEADER, HELLO_TIMEOUT_MS, LINKS_PER_AGENT_MAX, TICKET_KID_HEADER 
 import { poolActor, poolStub } from '../../src/actors/stubs.ts'
 import { AGENTS_PER_POOL_MAX } from '../../src/core/balancer.ts'
 import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX } from '../../src/protocol/index.ts'
-import { ticketKidOf } from '../../src/store/agents.ts'
-import { hashSecret } from '../../src/store/secrets.ts'
+import { hashSecret, ticketKidOf } from '../../src/store/secrets.ts'
 import {
   helloOf,
   KEY_A,

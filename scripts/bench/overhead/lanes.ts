@@ -4,8 +4,9 @@
  * Such a ticket names no program, so its record leaves no state in the control plane.
  */
 import { randomUUID } from 'node:crypto'
-import { TICKET_KEY_ID } from '../../../src/actors/contracts.ts'
 import { deriveTicketKey, importTicketKey, signTicket } from '../../../src/protocol/index.ts'
+import { leaseProof } from '../../../src/relay/lease-proof.ts'
+import { hashSecret, ticketKidOf } from '../../../src/store/secrets.ts'
 import { HOST } from '../../ops/port.ts'
 import type { Lane } from './load.ts'
 import { type BenchSystem, MODEL, REGION } from './system.ts'
@@ -72,13 +73,15 @@ export async function ticketLane(
   more_headers: readonly string[] = [],
 ): Promise<Lane> {
   const json = body(shape)
-  const key = await importTicketKey(await deriveTicketKey(system.secrets.ticketSecret, TICKET_KEY_ID, system.agent.id))
+  const { keyPepper, ticketSecret, agentTokens } = system.secrets
+  const kid = ticketKidOf(await hashSecret(keyPepper, agentTokens[system.agent.id] ?? ''))
+  const key = await importTicketKey(await deriveTicketKey(ticketSecret, kid, system.agent.id))
   const epoch = await epochOf(system)
   let tickets: string[] = []
   return {
     ...{ name, host: HOST, port, events: eventsOf(shape) },
     prepare: async (calls) => {
-      tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key)))
+      tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key, kid)))
     },
     request: (index) => {
       const headers = [`authorization: Bearer ${tickets[index]}`, `x-program-id: ${programOf(index)}`, ...more_headers]
@@ -87,14 +90,19 @@ export async function ticketLane(
   }
 }
 
-function ticket({ agent }: BenchSystem, epoch: string, key: CryptoKey): Promise<string> {
+async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: CryptoKey, kid: string): Promise<string> {
   const call = randomUUID()
+  const granted = {
+    ...{ tenant: 'local', program: call, run: call, call, lease: randomUUID() },
+    ...{ agent: agent.id, engine: agent.engine, region: REGION, model: MODEL },
+  }
   const claims = {
-    ...{ tenant: 'local', tenant_weight: 1, program: call, run: call, thread: call, call, class: 'bench' },
-    ...{ lease: randomUUID(), agent: agent.id, engine: agent.engine, epoch, region: REGION, model: MODEL },
+    ...granted,
+    lease_proof: await leaseProof(granted, secrets.ticketSecret),
+    ...{ tenant_weight: 1, thread: call, class: 'bench', epoch },
     ...{ attained_service_us: 0, critical_path_us: 0, wait_us: 0, cache_salt: 'bench' },
   }
-  return signTicket(claims, key, TICKET_KEY_ID, Date.now() / 1000)
+  return signTicket(claims, key, kid, Date.now() / 1000)
 }
 
 async function epochOf(system: BenchSystem): Promise<string> {

@@ -9,10 +9,10 @@ import { logFailure } from '../../actors/log.ts'
 import { poolActor } from '../../actors/stubs.ts'
 import type { Env } from '../../env.ts'
 import { Id } from '../../protocol/index.ts'
-import { type Agent, agentById, agentsPage, changeAgent, insertAgent, ticketKidOf } from '../../store/agents.ts'
-import { catalogue, type Region } from '../../store/catalogue.ts'
+import { type Agent, agentById, agentsPage, changeAgent, insertAgent } from '../../store/agents.ts'
+import { freshCatalogue, type Region } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
-import { AGENT_TOKEN_PREFIX, hashSecret, newSecret } from '../../store/secrets.ts'
+import { AGENT_TOKEN_PREFIX, hashSecret, newSecret, ticketKidOf } from '../../store/secrets.ts'
 import { atOnce } from '../at-once.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
@@ -44,7 +44,7 @@ agentAdminRoutes.openapi(
   async (c) => {
     const { id, region } = c.req.valid('json')
     const { auditor } = c.var
-    const { regions } = await catalogue(c.env)
+    const { regions } = await freshCatalogue(c.env)
     if (!regions.some((one) => one.id === region)) return refusal(absent('region', region, 'region'))
     const token = newSecret(AGENT_TOKEN_PREFIX)
     const token_hash = await hashSecret(c.env.KEY_PEPPER, token)
@@ -166,7 +166,7 @@ agentAdminRoutes.openapi(
 
 /** An agent links to a pool per model that it serves, all in its own region. */
 async function poolsOf(env: Env, region: string): Promise<{ region: Region; model: string }[]> {
-  const { regions, models } = await catalogue(env)
+  const { regions, models } = await freshCatalogue(env)
   const place = regions.find(({ id }) => id === region)
   return place === undefined ? [] : [...models.keys()].map((model) => ({ region: place, model }))
 }

@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import { Id } from '../../protocol/index.ts'
-import { catalogue } from '../../store/catalogue.ts'
+import { freshCatalogue } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
 import { insertKey, type KeyListed, keyById, keyIdOf, keysOfTenant, revokeKey } from '../../store/keys.ts'
 import { API_KEY_PREFIX, hashSecret, newSecret } from '../../store/secrets.ts'
@@ -33,7 +33,7 @@ keyRoutes.openapi(
     const { name, models, regions } = c.req.valid('json')
     const { auditor } = c.var
     if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
-    const known = await catalogue(c.env)
+    const known = await freshCatalogue(c.env)
     const noModel = models?.find((id) => !known.models.has(id))
     if (noModel !== undefined) return refusal(absent('model', noModel, 'models'))
     const noRegion = regions?.find((id) => !known.regions.some((region) => region.id === id))

@@ -6,7 +6,7 @@ import type { EngineSnapshot } from '../../core/pool-types.ts'
 import { RECENT_LEASES_MAX } from '../../core/recent-leases.ts'
 import type { Env } from '../../env.ts'
 import { Id } from '../../protocol/index.ts'
-import { catalogue, type Region } from '../../store/catalogue.ts'
+import { freshCatalogue, type Region } from '../../store/catalogue.ts'
 import { atOnce } from '../at-once.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { apiError } from '../errors.ts'
@@ -75,7 +75,7 @@ poolRoutes.openapi(
     const { limit, cursor, region, model } = c.req.valid('query')
     const start = pageStart(cursor, z.tuple([Id, Id]))
     if (start.status === 'unreadable') return refusal(invalidCursor())
-    const { regions, models } = await catalogue(c.env)
+    const { regions, models } = await freshCatalogue(c.env)
     const all = regions
       .filter(({ id }) => region === undefined || id === region)
       .flatMap((place) => [...models.keys()].map((id) => ({ region: place, model: id })))
@@ -154,7 +154,7 @@ poolRoutes.openapi(
   }),
   async (c) => {
     const { region: id, model, limit } = c.req.valid('query')
-    const { regions, models } = await catalogue(c.env)
+    const { regions, models } = await freshCatalogue(c.env)
     const region = regions.find((one) => one.id === id)
     if (region === undefined) return refusal(absent('region', id, 'region'))
     if (!models.has(model)) return refusal(absent('model', model, 'model'))

@@ -60,7 +60,7 @@ export const ADMITTED: AdmitReply = {
   regions: null,
 }
 
-const UNRESTRICTED = {
+export const UNRESTRICTED = {
   ...{ tenant: 't', weight: 1, models: null, regions: null },
   ...{ calls_per_minute_max: null, live_programs_max: null },
 }
