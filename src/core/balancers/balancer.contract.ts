@@ -89,7 +89,7 @@ export function balancerContract(name: string, create: () => Balancer): void {
       const balancer = create()
       const prompt_tokens_estimate = 30_000
       if (prompt_tokens_estimate <= balancer.short_prompt_tokens) return
-      const idle = { epoch: '1', state: 'ready' as const, seats: 8, waiting: 0, running: 0, queued_tokens: 0 }
+      const idle = { epoch: '1' as const, state: 'ready' as const, seats: 8, waiting: 0, running: 0, queued_tokens: 0 }
       const rest = { kv_used_tokens: 0, leases_since_report: 0, prefill_tokens_per_s: 8000 }
       const offered = snapshots([0, 1, 2].map(() => ({ ...idle, ...rest })))
       const pin = { region: REGION, model: 'm', engine: 'e1', epoch: '1' }
