@@ -69,6 +69,15 @@ export function closeLink(socket: WebSocket, code: number, reason: string): void
   socket.close(code, reason)
 }
 
+/**
+ * Whether an engine's id is the agent's id, `-` and a label without `-`. Pins and exclusions go by the engine's id; the
+ * last `-` ends the agent's, so no agent can take an id that another will want.
+ */
+export function isEngineOf(agent: string, engine: string): boolean {
+  const dash = engine.lastIndexOf('-')
+  return engine.slice(0, dash) === agent && dash < engine.length - 1
+}
+
 /** Closes the oldest links of one agent that have not said hello, as many as make room for one more. */
 export function makeRoomForLink(links: readonly WebSocket[]): void {
   const open = links.filter((socket) => socket.readyState === WebSocket.OPEN)

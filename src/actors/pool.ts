@@ -22,6 +22,7 @@ import {
   closeLink,
   HELLO_TIMEOUT_MS,
   helloDueMs,
+  isEngineOf,
   makeRoomForLink,
   newAttachment,
   readAttachment,
@@ -200,15 +201,15 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (hello.agent !== link.agent) {
       return this.refuse(socket, link, CLOSE.unauthorised, 'the token belongs to another agent')
     }
+    if (!hello.engines.every(({ id }) => isEngineOf(link.agent, id))) {
+      return this.refuse(socket, link, CLOSE.malformed, 'engine ids are the agent id, "-" and a label without "-"')
+    }
     const key = await deriveTicketKey(this.env.TICKET_SECRET, link.ticket_kid, link.agent)
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)
     if (joined === 'wrong_pool') return this.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
-    if (joined === 'engine_twice') return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine twice')
-    if (joined === 'engine_foreign') {
-      const reason = 'engine ids are the agent id, "-" and a label without "-"'
-      return this.refuse(socket, link, CLOSE.malformed, reason)
-    }
+    if (joined === 'engine_taken')
+      return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine that is taken')
     if (joined === 'full') return this.refuse(socket, link, CLOSE_TRY_AGAIN, 'the pool has no room for another agent')
     for (const other of this.ctx.getWebSockets(link.agent)) {
       if (other !== socket) closeLink(other, CLOSE.replaced, 'another link of this agent took over')

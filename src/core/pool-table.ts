@@ -99,18 +99,16 @@ export class PoolTable {
   }
 
   /**
-   * An agent opened its link. One that was here before is replaced, and its `seq` begins anew. `engine_foreign`:
-   * it names an engine whose id is not its own id, `-` and a label without `-`. Pins and exclusions go by the engine's
-   * id, so that id has one owner, and no agent can take one that another will want.
+   * An agent opened its link. One that was here before is replaced, and its `seq` begins anew. `engine_taken`: it names an
+   * engine twice or one of another agent; pins and exclusions go by the engine's id, so that id has one owner.
    */
   agentJoined(
     hello: Omit<Hello, 'type' | 'protocol' | 'now_ms'>,
     now_ms: number,
-  ): 'joined' | 'wrong_pool' | 'engine_twice' | 'engine_foreign' | 'full' {
+  ): 'joined' | 'wrong_pool' | 'engine_taken' | 'full' {
     if (hello.region !== this.region || hello.model !== this.model) return 'wrong_pool'
     if (hello.engines.some(({ model }) => model !== this.model)) return 'wrong_pool'
-    if (!hello.engines.every(({ id }) => isEngineOf(hello.agent, id))) return 'engine_foreign'
-    if (new Set(hello.engines.map(({ id }) => id)).size < hello.engines.length) return 'engine_twice'
+    if (this.#namesTaken(hello)) return 'engine_taken'
     if (!this.#agents.has(hello.agent) && this.#agents.size >= AGENTS_PER_POOL_MAX) return 'full'
     this.#join(hello, now_ms)
     this.#changed(now_ms)
@@ -194,6 +192,13 @@ export class PoolTable {
     this.#agents.set(member.agent, { agent: member.agent, url: member.url, seq: -1, engines, draining })
   }
 
+  #namesTaken({ agent, engines }: Pick<Hello, 'agent' | 'engines'>): boolean {
+    const ids = new Set(engines.map(({ id }) => id))
+    if (ids.size < engines.length) return true
+    const others = [...this.#agents.values()].filter((other) => other.agent !== agent)
+    return others.some((other) => [...other.engines.keys()].some((id) => ids.has(id)))
+  }
+
   #engines(now_ms: number): EngineSnapshot[] {
     const engines: EngineSnapshot[] = []
     for (const agent of this.#agents.values()) {
@@ -228,12 +233,6 @@ export class PoolTable {
     this.#version += 1
     this.#versionedAtMs = now_ms
   }
-}
-
-/** The last `-` ends the agent's id, so one engine id has one agent. */
-export function isEngineOf(agent: string, engine: string): boolean {
-  const dash = engine.lastIndexOf('-')
-  return engine.slice(0, dash) === agent && dash < engine.length - 1
 }
 
 /** An engine before its first report counts as idle: its hello says that it is there. */

@@ -51,7 +51,8 @@ describe('the handshake', () => {
     expect((await pool().describe(Date.now())).engines).toMatchObject([{ engine: 'agent-east-e0', state: 'ready' }])
   })
 
-  it.each([
+  type Case = [string, unknown, number]
+  it.each<Case>([
     ['a version that is too new', { ...helloOf(), protocol: { min: 2, max: 3 } }, CLOSE.protocol_version],
     ['a version that is too old', { ...helloOf(), protocol: { min: 0, max: 0 } }, CLOSE.protocol_version],
     [
@@ -62,11 +63,10 @@ describe('the handshake', () => {
     ['a hello of another shape', { type: 'hello', protocol: { min: 1, max: 1 } }, CLOSE.malformed],
     ['another agent’s hello', helloOf({ agent: 'agent-west' }), CLOSE.unauthorised],
     ['a hello for another pool', helloOf({ region: 'eu-west' }), CLOSE.malformed],
-    [
-      'a hello that names an engine of another agent',
-      helloOf({ engines: helloOf().engines.map((engine) => ({ ...engine, id: 'agent-west-e0' })) }),
-      CLOSE.malformed,
-    ],
+    ...['agent-west-e0', 'agent-east', 'agent-east-', 'agent-east-x-e0', 'agent-eastern-e0', '-e0'].map(
+      (id) =>
+        [`a hello that names the engine ${id}`, helloOf({ engines: engineNamed(id) }), CLOSE.malformed] satisfies Case,
+    ),
     [
       'a hello that names an engine twice',
       helloOf({ engines: [...helloOf().engines, ...helloOf().engines] }),
@@ -288,6 +288,10 @@ it('cancels a program’s open calls on their engine when it is ended', async ()
   await request('DELETE', '/v1/programs/cancelled', KEY_A)
   expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-call-0', 'lease-call-1'] })
 })
+
+function engineNamed(id: string) {
+  return helloOf().engines.map((engine) => ({ ...engine, id }))
+}
 
 function upgrade(region: { id: string; location_hint: null }, agent: string): Promise<Response> {
   const headers = { upgrade: 'websocket', [AGENT_HEADER]: agent, [TICKET_KID_HEADER]: 'kid' }
