@@ -1,15 +1,19 @@
 /** `npm run simulate -- COMMAND`. */
 import { fail } from '../scripts/cli/flags.ts'
 import { runCommand } from './run/run-command.ts'
+import { scaleCommand } from './scale/scale-command.ts'
 
 const HELP = `npm run simulate -- COMMAND [flags]
 
   run        programs × policies × rates × balancers × seeds on a virtual clock
-  run --help what it can be told
+  scale      throughput at an objective on 1 to 1,000 engines
+
+Each takes --help.
 
 docs/simulator.md has examples; simulator/README.md says what is modelled and what is not.`
 
 const [command, ...argv] = process.argv.slice(2)
 if (command === undefined || command === '--help' || command === '-h') console.log(HELP)
 else if (command === 'run') await runCommand(argv)
-else fail(`there is no command ${command}; there is run`)
+else if (command === 'scale') await scaleCommand(argv)
+else fail(`there is no command ${command}; there are run and scale`)

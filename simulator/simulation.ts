@@ -8,6 +8,7 @@ import type { Measurement } from '../gpu-agent/engine/types.ts'
 import { type BalancerName, createBalancer } from '../src/core/balancers/index.ts'
 import { DEFAULT_SERVICE_RATES, type ServiceRates, type ServiceReading } from '../src/core/service.ts'
 import { TenantShares } from '../src/core/tenant-shares.ts'
+import { ENGINES_PER_AGENT_MAX } from '../src/protocol/link.ts'
 import { createPolicy, isClairvoyant, type PolicyName, type PolicyTuning } from './policies/index.ts'
 import { Clairvoyance, programTokens } from './policies/srpt.ts'
 import { seededRandom } from './random.ts'
@@ -233,9 +234,9 @@ class Simulation {
 
   #openEngine(region: string, at: number): SimEngine {
     const { profile, engine: sizes, jump } = this.#config
+    const agent = `${region}-a${Math.floor(at / ENGINES_PER_AGENT_MAX)}`
     const engine = new SimEngine({
-      id: `${region}-e${at}`,
-      agent: `${region}-a${Math.floor(at / 64)}`,
+      ...{ id: `${agent}-e${at}`, agent },
       region,
       index: this.#engines.length,
       profile,

@@ -1,0 +1,85 @@
+/** `npm run simulate -- scale`: throughput at an objective on 1 to 1,000 engines, and what simulating that costs. */
+import { writeFileSync } from 'node:fs'
+import { Worker } from 'node:worker_threads'
+import { fail, readFlags } from '../../scripts/cli/flags.ts'
+import { withProgress } from '../../scripts/cli/progress.ts'
+import { type Column, textTable } from '../../scripts/cli/table.ts'
+import { FlagError, integer, list } from '../run/flag-values.ts'
+import { PROGRAMS_PER_ENGINE, type ScalePoint, type ScaleResult, SIMULATED_S, SLO_MS_PER_TOKEN } from './scale-run.ts'
+
+const HELP = `Throughput at an objective as engines are added: ${PROGRAMS_PER_ENGINE} live chats for each engine, ${SIMULATED_S} simulated seconds.
+
+  npm run simulate -- scale [flags]
+
+  --engines 1,10,100,1000   sizes, played one after another; up to 10 regions of equal size, 80 ms apart
+  --json FILE               all figures
+  --help
+
+A call meets the objective if it took at most ${SLO_MS_PER_TOKEN} ms for each of its tokens; the last half of the time counts.`
+
+/** At least this many engines to a region. */
+const ENGINES_PER_REGION_MIN = 10
+const REGIONS_MAX = 10
+const ENGINES_MAX = 10_000
+/** MiB; what a process has by default depends on the machine. */
+const HEAP_MIB_MAX = 5000
+
+export async function scaleCommand(argv: readonly string[]): Promise<void> {
+  const flags = readFlags('simulate', argv, {
+    engines: { type: 'string', default: '1,10,100,1000' },
+    json: { type: 'string' },
+    help: { type: 'boolean', short: 'h', default: false },
+  })
+  if (!flags.ok) return fail(flags.reason)
+  const { engines, json, help } = flags.values
+  if (help) return console.log(HELP)
+  const results: ScaleResult[] = []
+  for (const point of pointsOf(engines)) {
+    results.push(await withProgress(`${point.engines} engines`, () => played(point)))
+  }
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ runs: results }, null, 2)}\n`)
+  console.log(textTable(columns(results[0] as ScaleResult), results))
+}
+
+function pointsOf(engines: string): ScalePoint[] {
+  try {
+    return list(engines, (text) => {
+      const count = integer('--engines', text, 1, ENGINES_MAX)
+      const regions = Math.max(1, Math.min(REGIONS_MAX, Math.floor(count / ENGINES_PER_REGION_MIN)))
+      return { engines: count, regions }
+    })
+  } catch (error) {
+    if (error instanceof FlagError) return fail(error.message)
+    throw error
+  }
+}
+
+function played(point: ScalePoint): Promise<ScaleResult> {
+  const worker = new Worker(new URL('./scale-worker.ts', import.meta.url), {
+    workerData: point,
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX },
+  })
+  return new Promise((resolve, reject) => {
+    worker.on('message', resolve)
+    worker.on('error', reject)
+  })
+}
+
+function columns(first: ScaleResult): Column<ScaleResult>[] {
+  const column = (title: string, of: (run: ScaleResult) => number, digits = 0): Column<ScaleResult> => ({
+    title,
+    align: 'right',
+    cell: (run) => of(run).toFixed(digits),
+  })
+  const { tokens_per_s_at_slo_per_engine: base } = first
+  return [
+    column('engines', (run) => run.engines),
+    column('regions', (run) => run.regions),
+    column('live programs', (run) => run.programs),
+    column('tokens/s', (run) => run.tokens_per_s),
+    column('at SLO', (run) => run.tokens_per_s_at_slo),
+    column('of linear', (run) => run.tokens_per_s_at_slo_per_engine / base, 3),
+    column('took s', (run) => run.sim_wall_s, 1),
+    column('RSS MiB', (run) => run.rss_mib),
+  ]
+}
