@@ -272,6 +272,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** Writes what changed. If storage refuses, the rows are dirty again and it throws. */
   private flush(): Promise<void> {
     return this.flushing.run(async () => {
+      if (this.flushTimer !== null) clearTimeout(this.flushTimer)
+      this.flushTimer = null
       for (const { entry } of this.runs.all) {
         if (!entry.isDirty) continue
         const taken = entry.takeDirty()

@@ -84,7 +84,7 @@ export async function answerStreaming(
   const headers = context.headers()
   headers.set('content-type', 'text/event-stream; charset=utf-8')
   headers.set('cache-control', 'no-store, no-transform')
-  const ended = fillStream(writable, serving, context)
+  const ended = fillStream(writable, early.status === 'in_time' ? early.value : serving, context)
   const body = dialect.events === null ? readable : readable.pipeThrough(dialect.events())
   return { response: new Response(body, { headers }), ended }
 }
@@ -105,11 +105,11 @@ export function plainAnswer(served: Exclude<Served, { status: 'data' }>, context
 
 async function fillStream(
   writable: WritableStream<Uint8Array>,
-  serving: Promise<Served>,
+  serving: Served | Promise<Served>,
   context: AnswerContext,
 ): Promise<Ending> {
   const writer = writable.getWriter()
-  const served = await keepClient(writer, serving, WAITING_COMMENT, context)
+  const served = serving instanceof Promise ? await keepClient(writer, serving, WAITING_COMMENT, context) : serving
   if (served.status === 'cancelled') {
     await breakOff(writer, context.gone.reason)
     return CANCELLED

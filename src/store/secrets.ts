@@ -25,14 +25,25 @@ export function newSecret(prefix: string): string {
   return prefix + secret
 }
 
-/** Hex HMAC-SHA256(pepper, secret). */
+const encoder = new TextEncoder()
+/** The pepper's key of this isolate. */
+let peppered: { pepper: string; key: CryptoKey } | null = null
+
+/** Hex HMAC-SHA256(pepper, secret). Every call of a client is hashed, so the pepper's key is imported once. */
 export async function hashSecret(pepper: string, secret: string): Promise<string> {
-  const encoder = new TextEncoder()
-  const key = await crypto.subtle.importKey('raw', encoder.encode(pepper), { name: 'HMAC', hash: 'SHA-256' }, false, [
-    'sign',
-  ])
-  const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(secret)))
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+  if (peppered?.pepper !== pepper) peppered = { pepper, key: await hmacKey(pepper) }
+  return hexHmac(peppered.key, secret)
+}
+
+function hmacKey(secret: string): Promise<CryptoKey> {
+  return crypto.subtle.importKey('raw', encoder.encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
+}
+
+async function hexHmac(key: CryptoKey, text: string): Promise<string> {
+  const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(text)))
+  let hex = ''
+  for (const byte of bytes) hex += byte.toString(16).padStart(2, '0')
+  return hex
 }
 
 /** Id of the key that signs the tickets of the agent with this token: another token, another key. */
@@ -42,8 +53,8 @@ export function ticketKidOf(token_hash: string): string {
 
 /** Compares two secrets in time that depends on neither: their hashes under one key are compared without early exit. */
 export async function secretsEqual(a: string, b: string): Promise<boolean> {
-  const nonce = crypto.randomUUID()
-  const [hashA, hashB] = await Promise.all([hashSecret(nonce, a), hashSecret(nonce, b)])
+  const key = await hmacKey(crypto.randomUUID())
+  const [hashA, hashB] = await Promise.all([hexHmac(key, a), hexHmac(key, b)])
   let difference = 0
   for (let i = 0; i < hashA.length; i++) difference |= hashA.charCodeAt(i) ^ hashB.charCodeAt(i)
   return difference === 0

@@ -39,6 +39,11 @@ export class ActorDatabase {
     return this.db
   }
 
+  /** Runs statements whose texts Drizzle has written before, all or none of them. The tables must be there (`writable`). */
+  transaction(work: (run: (text: string, ...values: SqlStorageValue[]) => void) => void): void {
+    this.storage.transactionSync(() => work((text, ...values) => void this.storage.sql.exec(text, ...values)))
+  }
+
   /** Forgets everything, the alarm too; both at once, so that no event in between can set an alarm that is then lost. */
   async clear(): Promise<void> {
     this.migrated = false

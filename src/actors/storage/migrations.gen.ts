@@ -15,7 +15,7 @@ export const programMigrations = {
     ]
   },
   "migrations": {
-    "m0000": "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `position`)\n);\n--> statement-breakpoint\nCREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n);\n--> statement-breakpoint\nCREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n);\n"
+    "m0000": "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `position`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n"
   }
 }
 
@@ -61,7 +61,7 @@ export const tenantMigrations = {
     ]
   },
   "migrations": {
-    "m0000": "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n);\n--> statement-breakpoint\nCREATE INDEX `programs_by_start` ON `programs` (`started_at_ms`,`program`);--> statement-breakpoint\nCREATE INDEX `programs_by_arrival` ON `programs` (`last_arrival_ms`);"
+    "m0000": "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE INDEX `programs_by_start` ON `programs` (`started_at_ms`,`program`);--> statement-breakpoint\nCREATE INDEX `programs_by_arrival` ON `programs` (`last_arrival_ms`);"
   }
 }
 
