@@ -1,7 +1,8 @@
 /**
  * The control plane on one machine, as a process of its own: bundles the Worker, applies D1 migrations, provisions, and
  * serves it from workerd on a direct socket. Prints one JSON line when it is ready, ends on SIGTERM, and takes workerd
- * with it however it ends.
+ * with it however it ends. With --production its secrets come from the environment and nothing is provisioned: that is the
+ * operator's, over the admin API.
  */
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -19,7 +20,8 @@ import { DATA_DIR_DEFAULT, dataDir } from './ops/data-dir.ts'
 import { endOrphans, type Guard, pidFile, removePidFile, startGuard } from './ops/guard.ts'
 import { HOST, waitForPort } from './ops/port.ts'
 import { parseProcessRecord } from './ops/processes.ts'
-import { loadSecrets } from './ops/secrets.ts'
+import { productionSecrets } from './ops/production-secrets.ts'
+import { loadSecrets, type Secrets } from './ops/secrets.ts'
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** workerd is ended without grace (SQLite's WAL survives that), so its port is free almost at once. */
@@ -29,7 +31,9 @@ const PORT_TIMEOUT_MS = 5000
 const { values: flags } = parseArgs({
   options: {
     'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
+    host: { type: 'string', default: HOST },
     port: { type: 'string', default: '8787' },
+    production: { type: 'boolean', default: false },
     regions: { type: 'string', default: 'us-east,eu-west' },
     model: { type: 'string', default: 'smollm2-135m-instruct' },
     'context-tokens': { type: 'string', default: '2048' },
@@ -43,12 +47,11 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const port = Number(flags.port)
   const regions = flags.regions.split(',')
   const folder = path.join(place.run, 'control-plane')
-  const [config, secrets] = await Promise.all([
-    readWorkerConfig(path.join(ROOT, 'wrangler.toml')),
-    loadSecrets(place.secrets, regions.map(agentIdOf)),
-  ])
+  const local = flags.production ? null : await loadSecrets(place.secrets, regions.map(agentIdOf))
+  const secrets = local === null ? secretsOfEnvironment() : workerSecrets(local)
+  const config = await readWorkerConfig(path.join(ROOT, 'wrangler.toml'))
   await endOrphans(folder, ORPHAN_GRACE_MS)
-  const free = await waitForPort(port, PORT_TIMEOUT_MS)
+  const free = await waitForPort(port, PORT_TIMEOUT_MS, flags.host)
   if (!free.ok) throw new Error(free.reason)
   // esbuild has a process of its own, so it costs little beside the rest.
   const bundling = bundleWorker(ROOT, config.main)
@@ -56,7 +59,8 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const migrating = withLocalD1(config, place.state, async (database) => {
     const names = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
     const [model, context_tokens_max] = [flags.model, Number(flags['context-tokens'])]
-    await provisionLocal(database, { regions, model, context_tokens_max, secrets, now_ms: Date.now() })
+    const system = { regions, model, context_tokens_max, now_ms: Date.now() }
+    if (local !== null) await provisionLocal(database, { ...system, secrets: local })
     return names
   })
   const [script, applied] = await Promise.all([bundling, migrating])
@@ -65,27 +69,35 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const miniflare = await startMiniflare({
     config,
     script,
-    host: HOST,
+    host: flags.host,
     port,
     stateFolder: place.state,
     launcher,
     vars: {
       SIMULATED_REGION_RTT_MS: flags['region-rtt-ms'],
       PROGRAM_STALE_AFTER_S: flags['program-stale-after-s'],
-      KEY_PEPPER: secrets.keyPepper,
-      TICKET_SECRET: secrets.ticketSecret,
-      ADMIN_KEY: secrets.adminKey,
+      ...secrets,
     },
   })
   const workerd = parseProcessRecord(await readFileIfAny(pidFile(folder, WORKERD_NAME)))
   report({
     event: 'ready',
-    url: `http://${HOST}:${port}`,
+    url: `http://${flags.host.includes(':') ? `[${flags.host}]` : flags.host}:${port}`,
     pid: process.pid,
     workerd_pid: workerd?.pid ?? null,
     migrations_applied: applied,
   })
   return { miniflare, guard, folder }
+}
+
+function workerSecrets({ keyPepper, ticketSecret, adminKey }: Secrets) {
+  return { KEY_PEPPER: keyPepper, TICKET_SECRET: ticketSecret, ADMIN_KEY: adminKey }
+}
+
+function secretsOfEnvironment() {
+  const verdict = productionSecrets(process.env)
+  if (!verdict.ok) throw new Error(verdict.faults.join('; '))
+  return verdict.secrets
 }
 
 function report(event: Record<string, unknown>): void {

@@ -9,7 +9,7 @@ import { endOrphans } from './ops/guard.ts'
 import { lockHolder } from './ops/lock.ts'
 
 /** All that a system writes into its data directory; whatever else lies there is not ours to remove. */
-const OURS = ['state', 'agents', 'logs', 'run', 'secrets.json', 'dev.json', 'up.lock']
+const OURS = ['state', 'agents', 'logs', 'run', 'secrets.json', 'dev.json', 'production.json', 'up.lock']
 
 const { place, on } = readDataDirFlags('reset', 'Wipes programs, keys, records and logs.', { yes: 'does not ask' })
 const holder = await lockHolder(place.lock)

@@ -1,21 +1,38 @@
 /** `npm run status`: what runs: processes, engines and how much waits at them. Exit code 0 if all is well, 1 if not. */
 import { textTable } from './cli/table.ts'
 import { readDataDirFlags } from './ops/data-dir-flags.ts'
-import { type DevJson, readDevJson } from './ops/dev-json.ts'
+import { type DevJson, type ProductionJson, readDevJson, readProductionJson } from './ops/dev-json.ts'
 import { lockHolder } from './ops/lock.ts'
-import { type EngineRow, readEngines } from './ops/pools.ts'
+import { type EngineRow, type PoolsOutcome, readEngines } from './ops/pools.ts'
 import { isAlive } from './ops/processes.ts'
 
 const { place, on } = readDataDirFlags('status', 'Says what runs.', { json: 'the same, as JSON, without keys' })
 const holder = await lockHolder(place.lock)
 const system = holder === null ? null : await readDevJson(place.devJson)
+const production = holder === null ? null : await readProductionJson(place.production)
 if (holder === null) report({ running: false, state: 'down' }, `Nothing runs on ${place.root}.`)
+else if (production !== null) await describeProduction(production)
 else if (system === null)
   report(
     { running: true, state: 'starting', pid: holder.pid },
     `Switchyard is starting or stopping (pid ${holder.pid}).`,
   )
 else await describe(system)
+
+/** Engines are asked for with the admin key of the environment: none lies on disk. */
+async function describeProduction({ url, pid, controlPlanePid }: ProductionJson): Promise<void> {
+  const processes = [
+    { name: 'supervisor', pid, alive: isAlive(pid) },
+    { name: 'control plane', pid: controlPlanePid, alive: isAlive(controlPlanePid) },
+  ]
+  const adminKey = process.env.ADMIN_KEY ?? ''
+  const pools = adminKey === '' ? null : await readEngines({ url, adminKey })
+  const engines = pools?.ok ? pools.engines : []
+  const well = processes.every(({ alive }) => alive) && (pools === null || pools.ok)
+  const known = pools === null ? 'Engines are shown where ADMIN_KEY is set.' : engineText(pools)
+  const text = [`Switchyard in production on ${url}`, '', processTable(processes), '', known].join('\n')
+  report({ running: true, state: well ? 'ready' : 'degraded', url, processes, engines }, text, well ? 0 : 1)
+}
 
 async function describe(running: DevJson): Promise<void> {
   const processes = [
@@ -30,22 +47,30 @@ async function describe(running: DevJson): Promise<void> {
   const text = [
     `Switchyard on ${url}: ${model} (${engine}), policy ${policy}`,
     '',
-    textTable(
-      [
-        { title: 'process', cell: ({ name }) => name },
-        { title: 'pid', cell: ({ pid }) => String(pid), align: 'right' },
-        { title: 'state', cell: ({ alive }) => (alive ? 'runs' : 'gone') },
-      ],
-      processes,
-    ),
+    processTable(processes),
     '',
-    pools.ok ? engineTable(engines) : `Engines are unknown: ${pools.reason}`,
+    engineText(pools),
   ].join('\n')
   report(
     { running: true, state: well ? 'ready' : 'degraded', url, model, engine, policy, processes, engines },
     text,
     well ? 0 : 1,
   )
+}
+
+function processTable(processes: readonly { name: string; pid: number; alive: boolean }[]): string {
+  return textTable(
+    [
+      { title: 'process', cell: ({ name }) => name },
+      { title: 'pid', cell: ({ pid }) => String(pid), align: 'right' },
+      { title: 'state', cell: ({ alive }) => (alive ? 'runs' : 'gone') },
+    ],
+    processes,
+  )
+}
+
+function engineText(pools: PoolsOutcome): string {
+  return pools.ok ? engineTable(pools.engines) : `Engines are unknown: ${pools.reason}`
 }
 
 function engineTable(engines: readonly EngineRow[]): string {

@@ -10,8 +10,10 @@ import { banner } from './ops/banner.ts'
 import { dataDir } from './ops/data-dir.ts'
 import type { DevJson } from './ops/dev-json.ts'
 import { logTail } from './ops/log-file.ts'
+import { ProductionSupervisor } from './ops/production-supervisor.ts'
 import { type DetachedMessage, detachedReporter, terminalReporter } from './ops/reporter.ts'
-import { refuseEarly, Supervisor, UpRefused } from './ops/supervisor.ts'
+import { refuseEarly, Supervisor } from './ops/supervisor.ts'
+import { UpRefused } from './ops/take.ts'
 import { parseUpFlags, UP_HELP, type UpOptions } from './ops/up-flags.ts'
 
 /** Set for the process that a detached start leaves behind. */
@@ -35,7 +37,9 @@ async function serve(options: UpOptions, detached: boolean): Promise<void> {
     : terminalReporter((system, took_s) => {
         console.log(banner(system, took_s, { detached: false, dataDir: options.dataDir }))
       })
-  const supervisor = new Supervisor(options, reporter)
+  const supervisor = options.production
+    ? new ProductionSupervisor(options, reporter)
+    : new Supervisor(options, reporter)
   for (const signal of SIGNALS) {
     process.on(signal, () => {
       // A second Ctrl-C means: at once. The guard ends the children.

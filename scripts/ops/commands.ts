@@ -41,6 +41,17 @@ export function controlPlaneCommand(options: UpOptions, place: DataDir, model: S
   return { args: [path.join(ROOT, 'scripts/control-plane.ts'), ...flagList(flags)], env: {} }
 }
 
+/** Secrets reach it by the environment that it inherits. */
+export function productionCommand(options: UpOptions, place: DataDir): Command {
+  const flags = {
+    'data-dir': place.root,
+    host: options.bind,
+    port: options.port,
+    'program-stale-after-s': options.programStaleAfter_s,
+  }
+  return { args: [path.join(ROOT, 'scripts/control-plane.ts'), '--production', ...flagList(flags)], env: {} }
+}
+
 export function agentCommand(
   options: UpOptions,
   place: DataDir,

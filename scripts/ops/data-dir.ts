@@ -7,6 +7,8 @@ export interface DataDir {
   root: string
   /** Describes the running system to people and scripts. */
   devJson: string
+  /** Describes a production system, without a secret; its presence says whose the directory is. */
+  production: string
   /** Held by the one supervisor. */
   lock: string
   secrets: string
@@ -23,6 +25,7 @@ export function dataDir(directory: string, cwd: string = process.cwd()): DataDir
   return {
     root,
     devJson: path.join(root, 'dev.json'),
+    production: path.join(root, 'production.json'),
     lock: path.join(root, 'up.lock'),
     secrets: path.join(root, 'secrets.json'),
     state: path.join(root, 'state'),

@@ -20,10 +20,26 @@ export async function writeDevJson(file: string, value: DevJson): Promise<void> 
   await writeFileAtomic(file, `${JSON.stringify(value, null, 2)}\n`)
 }
 
-export async function readDevJson(file: string): Promise<DevJson | null> {
+export function readDevJson(file: string): Promise<DevJson | null> {
+  return read(file, DevJson)
+}
+
+/** production.json: how a production system describes itself, without a secret. It stays when nothing runs. */
+const ProductionJson = z.object({ url: z.string(), pid: z.number().int(), controlPlanePid: z.number().int() })
+export type ProductionJson = z.infer<typeof ProductionJson>
+
+export async function writeProductionJson(file: string, value: ProductionJson): Promise<void> {
+  await writeFileAtomic(file, `${JSON.stringify(value, null, 2)}\n`)
+}
+
+export function readProductionJson(file: string): Promise<ProductionJson | null> {
+  return read(file, ProductionJson)
+}
+
+async function read<T>(file: string, schema: z.ZodType<T>): Promise<T | null> {
   const text = await readFileIfAny(file)
   if (text === null) return null
-  const parsed = DevJson.safeParse(JSON.parse(text))
+  const parsed = schema.safeParse(JSON.parse(text))
   if (!parsed.success)
     throw new Error(`${file} is not a description of a running system: ${z.prettifyError(parsed.error)}`)
   return parsed.data

@@ -4,7 +4,7 @@
  * last records find a control plane.
  */
 import { once } from 'node:events'
-import { mkdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import path from 'node:path'
 import { agentIdOf } from '../control/provision-local.ts'
@@ -12,30 +12,24 @@ import { findOrFetchModel, ModelUnavailable } from '../model/find-or-fetch.ts'
 import { agentCommand, type Command, controlPlaneCommand, DRAIN_LIMIT_S, type ServedModel } from './commands.ts'
 import { type DataDir, dataDir } from './data-dir.ts'
 import { type DevJson, writeDevJson } from './dev-json.ts'
-import { endOrphans, type Guard, startGuard } from './guard.ts'
+import type { Guard } from './guard.ts'
 import type { ChildEvent } from './line-reader.ts'
-import { acquireLock, lockHolder } from './lock.ts'
-import { checkPort, HOST, waitForPort } from './port.ts'
+import { lockHolder } from './lock.ts'
+import { checkPort, HOST } from './port.ts'
 import { waitForRealCall } from './real-call.ts'
 import type { Reporter } from './reporter.ts'
 import { loadSecrets, type Secrets } from './secrets.ts'
 import { sizeEngine } from './sizing.ts'
 import { type ChildSpec, SupervisedChild } from './supervised-child.ts'
+import { alreadyRunning, CONTROL_PLANE, takeDataDir, UpRefused } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
 
-const CONTROL_PLANE = 'control-plane'
 const READY_TIMEOUT_MS = 120_000
 const REAL_CALL_TIMEOUT_MS = 60_000
 const LINK_TIMEOUT_MS = 60_000
 /** Drain, then the engine's own end, then the last records. */
 const AGENT_GRACE_MS = (DRAIN_LIMIT_S + 15) * 1000
 const CONTROL_PLANE_GRACE_MS = 5000
-const ORPHAN_GRACE_MS = 3000
-const GUARD_GRACE_S = 3
-const PORT_TIMEOUT_MS = 2000
-
-/** Something that the user can mend; its message stands alone. */
-export class UpRefused extends Error {}
 
 /** Sentences for a system that runs already and for a port that is taken; nothing is started or changed. */
 export async function refuseEarly(options: UpOptions): Promise<void> {
@@ -44,10 +38,6 @@ export async function refuseEarly(options: UpOptions): Promise<void> {
   if (holder !== null) throw new UpRefused(alreadyRunning(place, holder.pid))
   const free = await checkPort(options.port)
   if (!free.ok) throw new UpRefused(free.reason)
-}
-
-function alreadyRunning(place: DataDir, pid: number): string {
-  return `Switchyard is running already on ${place.root} (pid ${pid}). \`npm run status\` describes it, \`npm run down\` stops it; --data-dir starts another beside it`
 }
 
 export class Supervisor {
@@ -106,21 +96,14 @@ export class Supervisor {
   }
 
   async #take(): Promise<void> {
-    const { port } = this.#options
-    await mkdir(this.#place.root, { recursive: true, mode: 0o700 })
-    const lock = await acquireLock(this.#place.lock)
-    if (!lock.ok) throw new UpRefused(alreadyRunning(this.#place, lock.holder.pid))
-    this.#release = lock.release
-    await rm(this.#place.devJson, { force: true })
-    const left = [
-      ...(await endOrphans(this.#place.run, ORPHAN_GRACE_MS)),
-      ...(await endOrphans(path.join(this.#place.run, CONTROL_PLANE), 0)),
-    ]
-    if (left.length > 0) this.#reporter.note(`Ended what an earlier start had left running: ${left.join(', ')}`)
-    const free = left.length > 0 ? await waitForPort(port, PORT_TIMEOUT_MS) : await checkPort(port)
-    if (!free.ok) throw new UpRefused(free.reason)
-    await mkdir(this.#place.run, { recursive: true })
-    this.#guard = startGuard(this.#place.run, GUARD_GRACE_S)
+    this.#guard = await takeDataDir(
+      this.#place,
+      { mode: 'development', host: HOST, port: this.#options.port },
+      (line) => this.#reporter.note(line),
+      (release) => {
+        this.#release = release
+      },
+    )
   }
 
   async #model(): Promise<ServedModel> {

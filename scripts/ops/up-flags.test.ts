@@ -14,6 +14,8 @@ function optionsOf(...argv: string[]) {
 
 test('without flags: port 8787, two regions, one embedded engine each, least attained service first', () => {
   expect(optionsOf()).toEqual({
+    production: false,
+    bind: '127.0.0.1',
     port: 8787,
     regions: ['us-east', 'eu-west'],
     enginesPerRegion: 1,
@@ -77,4 +79,19 @@ test('regions and engines are taken up to their bounds and refused one past them
 test('an emulated engine needs no model; --model is then its name', () => {
   expect(optionsOf('--engine', 'emulated').model).toBe('emulated-8b')
   expect(optionsOf('--engine', 'emulated', '--model', 'big_1.5').model).toBe('big_1.5')
+})
+
+test('--production binds to 127.0.0.1 unless told otherwise', () => {
+  expect(optionsOf('--production')).toMatchObject({ production: true, bind: '127.0.0.1', port: 8787 })
+  expect(optionsOf('--production', '--bind', '::', '--port', '80')).toMatchObject({ bind: '::', port: 80 })
+})
+
+test.each([
+  [['--production', '--bind', 'localhost'], '--bind must be an IP address, not "localhost"'],
+  [['--production', '--engine', 'emulated'], '--engine does not go with --production: agents run on their own hosts'],
+  [['--production', '--regions=us-east'], '--regions does not go with --production'],
+  [['--production', '--detach'], '--detach does not go with --production: let a service manager keep it running'],
+  [['--bind', '0.0.0.0'], '--bind goes with --production'],
+])('production: %j is refused', (argv, reason) => {
+  expect(reasonOf(...argv)).toContain(reason)
 })

@@ -1,11 +1,17 @@
 /** Flags of `npm run up`. A wrong one is refused with what would be right; nothing is guessed. */
 
+import { isIP } from 'node:net'
 import { POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
 import { readFlags } from '../cli/flags.ts'
 import { DATA_DIR_DEFAULT } from './data-dir.ts'
+import { HOST } from './port.ts'
 
 export interface UpOptions {
+  /** The control plane alone, with secrets from the environment. */
+  production: boolean
+  /** Address that it listens on. */
+  bind: string
   port: number
   regions: string[]
   enginesPerRegion: number
@@ -43,6 +49,9 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --region-rtt-ms 80           a delay between regions, added to every one but the nearest
   --program-stale-after-s 1800 ends a program that makes no call for this long
   --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
+  --production                 the control plane alone, for agents on other hosts: secrets from the environment
+                               (KEY_PEPPER, TICKET_SECRET, ADMIN_KEY), plain HTTP for a proxy with TLS in front; docs/self-host.md
+  --bind ADDR                  with --production: the IP address that it listens on (default ${HOST})
   --detach                     returns once it is ready; \`npm run down\` stops it
   --help`
 
@@ -67,10 +76,14 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   if (model === '') return refuse('--model must not be empty')
   if (engine === 'emulated' && model !== undefined && !/^[\w.-]{1,100}$/.test(model))
     return refuse('--engine emulated loads no weights: with it, --model is a name of letters, digits, . _ or -')
+  const misplaced = values.production ? productionFault(argv, values.bind) : developmentFault(values.bind)
+  if (misplaced !== null) return refuse(misplaced)
   if (values['data-dir'] === '') return refuse('--data-dir must not be empty')
   return {
     status: 'ok',
     options: {
+      production: values.production,
+      bind: values.bind ?? HOST,
       port: port as number,
       regions: regions as string[],
       enginesPerRegion: enginesPerRegion as number,
@@ -86,6 +99,8 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
 }
 
 const FLAGS = {
+  production: { type: 'boolean', default: false },
+  bind: { type: 'string' },
   port: { type: 'string', default: '8787' },
   regions: { type: 'string', default: 'us-east,eu-west' },
   'engines-per-region': { type: 'string', default: '1' },
@@ -98,6 +113,22 @@ const FLAGS = {
   detach: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
+
+/** Flags that say what runs on this machine; in production nothing but the control plane does. */
+const LOCAL_FLAGS = ['regions', 'engines-per-region', 'engine', 'model', 'policy', 'region-rtt-ms', 'detach'] as const
+
+function productionFault(argv: readonly string[], bind: string | undefined): string | null {
+  const local = LOCAL_FLAGS.find((name) => argv.some((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`)))
+  if (local === 'detach') return '--detach does not go with --production: let a service manager keep it running'
+  if (local !== undefined) return `--${local} does not go with --production: agents run on their own hosts`
+  if (bind !== undefined && isIP(bind) === 0) return `--bind must be an IP address, not ${JSON.stringify(bind)}`
+  return null
+}
+
+function developmentFault(bind: string | undefined): string | null {
+  if (bind === undefined) return null
+  return '--bind goes with --production: a development system, whose keys lie on disk, is reached on 127.0.0.1 only'
+}
 
 /** The number, or what is wrong with it. */
 function wholeNumber(flag: string, text: string, min: number, max: number): number | string {
