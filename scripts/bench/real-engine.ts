@@ -14,9 +14,9 @@ import { TenantShares } from '../../src/core/tenant-shares.ts'
 export const SEATS = 4
 export const SLOTS = 12
 export const CONTEXT_TOKENS = 1024
-const BLOCK_TOKENS = 16
-const STEP_TOKENS_MAX = 128
-const CHUNK_TOKENS = 63
+export const BLOCK_TOKENS = 16
+export const STEP_TOKENS_MAX = 128
+export const CHUNK_TOKENS = 63
 
 export interface RealEngineOptions {
   runtime: LlamaRuntime
@@ -24,11 +24,13 @@ export interface RealEngineOptions {
   reading: ServiceReading
   threads: number
   onBroken: (error: unknown) => void
+  /** Stands between the driver and the backend. */
+  observe?: (backend: Backend) => Backend
 }
 
 export async function startRealEngine(options: RealEngineOptions): Promise<EngineDriver> {
   const { model } = options.runtime
-  const { threads } = options
+  const { threads, observe = (backend) => backend } = options
   const llama = await LlamaBackend.create({ model, slots: SLOTS, context_tokens: CONTEXT_TOKENS, threads })
   const config = schedulerConfig({
     epoch: 'bench',
@@ -47,7 +49,7 @@ export async function startRealEngine(options: RealEngineOptions): Promise<Engin
   return new EngineDriver({
     epoch: 'bench',
     scheduler: new Scheduler(config),
-    backend: withoutEnds(llama),
+    backend: observe(withoutEnds(llama)),
     clock: () => performance.now() * 1000,
     onLedger: () => undefined,
     onStatus: () => undefined,
