@@ -1,5 +1,6 @@
 /** `npm run simulate -- COMMAND`. */
 import { fail } from '../scripts/cli/flags.ts'
+import { convertCommand } from './convert/convert-command.ts'
 import { runCommand } from './run/run-command.ts'
 import { scaleCommand } from './scale/scale-command.ts'
 
@@ -7,6 +8,7 @@ const HELP = `npm run simulate -- COMMAND [flags]
 
   run        programs × policies × rates × balancers × seeds on a virtual clock
   scale      throughput at an objective on 1 to 1,000 engines
+  convert    a log of OpenAI-style requests into a trace that run plays
 
 Each takes --help.
 
@@ -16,4 +18,5 @@ const [command, ...argv] = process.argv.slice(2)
 if (command === undefined || command === '--help' || command === '-h') console.log(HELP)
 else if (command === 'run') await runCommand(argv)
 else if (command === 'scale') await scaleCommand(argv)
-else fail(`there is no command ${command}; there are run and scale`)
+else if (command === 'convert') convertCommand(argv)
+else fail(`there is no command ${command}; there are run, scale and convert`)
