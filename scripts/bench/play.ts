@@ -1,6 +1,6 @@
 /**
- * Plays a workload on one engine, in real time: issues each call when its parents have ended, with the attained service
- * that the process table holds at that moment, as the control plane's ticket would carry it.
+ * Plays a workload on one engine: issues each call when its parents have ended, with the attained service that the process
+ * table holds at that moment, as the control plane's ticket would carry it. Time is real, unless another is given.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EngineDriver } from '../../gpu-agent/engine/driver.ts'
@@ -8,7 +8,7 @@ import type { EndReason, Measurement } from '../../gpu-agent/engine/types.ts'
 import { ProcessTable } from '../../src/core/process-table.ts'
 import type { ServiceReading } from '../../src/core/service.ts'
 import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
-import { type ProgramShape, seededRandom } from './workload.ts'
+import { outputTokens, type ProgramShape, seededRandom } from './workload.ts'
 
 export interface PlayedProgram {
   id: string
@@ -17,8 +17,16 @@ export interface PlayedProgram {
   output_tokens: number
 }
 
+/** How many programs were live at a moment: arrived, not ended. */
+export interface Liveness {
+  at_s: number
+  live: number
+}
+
 export interface Played {
   programs: PlayedProgram[]
+  /** After each arrival and each end. */
+  liveness: Liveness[]
   makespan_s: number
   /** Summed wall service of all calls: seats × time, as used. */
   seat_s: number
@@ -32,8 +40,17 @@ export interface PlayOptions {
   reading: ServiceReading
   /** Token ids that prompts are drawn from: [first, end). */
   vocabulary: readonly [number, number]
+  time?: PlayTime
   onProgram?: (ended: number) => void
 }
+
+/** One monotonic clock, the driver's. */
+export interface PlayTime {
+  now_ms: () => number
+  sleep: (duration_ms: number) => Promise<unknown>
+}
+
+const REAL_TIME: PlayTime = { now_ms: () => performance.now(), sleep: (duration_ms) => sleep(duration_ms) }
 
 const TENANT = 'bench'
 const MODEL = 'bench'
@@ -46,75 +63,84 @@ interface Totals {
   prompt_tokens: number
 }
 
+/** What the calls of one run share. */
+interface Run {
+  driver: EngineDriver
+  table: ProcessTable
+  totals: Totals
+  time: PlayTime
+  vocabulary: PlayOptions['vocabulary']
+}
+
 export async function play(
   driver: EngineDriver,
   workload: readonly ProgramShape[],
-  options: PlayOptions,
+  { reading, vocabulary, time = REAL_TIME, onProgram }: PlayOptions,
 ): Promise<Played> {
   let runs = 0
-  const table = new ProcessTable({ reading: options.reading, newRun: () => `run-${runs++}` })
+  const table = new ProcessTable({ reading, newRun: () => `run-${runs++}` })
   const totals: Totals = { seat_s: 0, preemptions: 0, swapped_tokens: 0, cached_tokens: 0, prompt_tokens: 0 }
-  const started = performance.now()
+  const started_ms = time.now_ms()
+  const liveness: Liveness[] = []
+  let live = 0
   let ended = 0
+  const count = (change: 1 | -1) => {
+    live += change
+    liveness.push({ at_s: (time.now_ms() - started_ms) / 1000, live })
+  }
   const programs = await Promise.all(
     workload.map(async (program) => {
-      await sleep(Math.max(0, program.arrival_s * 1000 - (performance.now() - started)))
-      const arrived = performance.now()
-      const output_tokens = await playProgram(driver, program, table, totals, options)
+      await time.sleep(Math.max(0, program.arrival_s * 1000 - (time.now_ms() - started_ms)))
+      const arrived_ms = time.now_ms()
+      count(1)
+      const output_tokens = await playProgram({ driver, table, totals, time, vocabulary }, program)
+      count(-1)
       ended += 1
-      options.onProgram?.(ended)
-      return { id: program.id, kind: program.kind, response_s: (performance.now() - arrived) / 1000, output_tokens }
+      onProgram?.(ended)
+      return { id: program.id, kind: program.kind, response_s: (time.now_ms() - arrived_ms) / 1000, output_tokens }
     }),
   )
-  return { programs, makespan_s: (performance.now() - started) / 1000, ...totals }
+  return { programs, liveness, makespan_s: (time.now_ms() - started_ms) / 1000, ...totals }
 }
 
-async function playProgram(
-  driver: EngineDriver,
-  program: ProgramShape,
-  table: ProcessTable,
-  totals: Totals,
-  { vocabulary }: PlayOptions,
-): Promise<number> {
+async function playProgram(run: Run, program: ProgramShape): Promise<number> {
+  const [first_token, end_token] = run.vocabulary
   const random = seededRandom([...program.id].reduce((hash, char) => Math.imul(hash, 31) + char.charCodeAt(0), 7))
   const fresh = (tokens: number) =>
-    Array.from({ length: tokens }, () => vocabulary[0] + Math.floor(random() * (vocabulary[1] - vocabulary[0])))
+    Array.from({ length: tokens }, () => first_token + Math.floor(random() * (end_token - first_token)))
   // Drawn before anything runs, so that the tokens do not depend on the order in which calls end.
   const added = program.calls.map((call) => fresh(call.new_prompt_tokens))
   const texts: Promise<number[]>[] = []
   for (const [index, call] of program.calls.entries()) {
     texts.push(
-      Promise.all(call.parents.map((parent) => texts[parent] as Promise<number[]>)).then((parents) => {
+      Promise.all(call.parents.map((parent) => texts[parent] as Promise<number[]>)).then(async (parents) => {
+        if (call.gap_ms > 0) await run.time.sleep(call.gap_ms)
         const [first = [], ...others] = parents
         const outputs = others.flatMap((text, i) =>
           text.slice(-(program.calls[call.parents[i + 1] as number]?.output_tokens ?? 0)),
         )
-        const prompt = [...first, ...outputs, ...(added[index] as number[])]
-        return playCall(driver, program, index, prompt, table, totals)
+        return playCall(run, program, index, [...first, ...outputs, ...(added[index] as number[])])
       }),
     )
   }
-  const ends = await Promise.all(texts)
-  table.end(TENANT, program.id, Math.round(performance.now()), 'explicit')
-  return ends.length === 0 ? 0 : program.calls.reduce((sum, call) => sum + call.output_tokens, 0)
+  await Promise.all(texts)
+  run.table.end(TENANT, program.id, Math.round(run.time.now_ms()), 'explicit')
+  return outputTokens(program)
 }
 
 /** One call; resolves with its prompt and output. */
 function playCall(
-  driver: EngineDriver,
+  { driver, table, totals, time }: Run,
   program: ProgramShape,
   index: number,
   prompt: readonly number[],
-  table: ProcessTable,
-  totals: Totals,
 ): Promise<number[]> {
   const shape = program.calls[index] as ProgramShape['calls'][number]
   const lease = `${program.id}/${index}`
   const parents = shape.parents.map((parent) => `${program.id}/${parent}`)
-  const now_ms = Math.round(performance.now())
   const { admission } = table.admit({
     ...{ tenant: TENANT, program: program.id, app: null, class: 'tenant', metadata: null },
-    ...{ call: lease, thread: null, parents, model: MODEL, now_ms },
+    ...{ call: lease, thread: null, parents, model: MODEL, now_ms: Math.round(time.now_ms()) },
   })
   if (admission.status !== 'admitted') throw new Error(admission.message)
   const { attained_service_us, critical_path_us, wait_us, run, thread } = admission
@@ -127,7 +153,7 @@ function playCall(
       totals.swapped_tokens += measurement.swapped_out_tokens
       totals.cached_tokens += measurement.cached_tokens
       totals.prompt_tokens += measurement.prompt_tokens
-      table.settle(recordOf(lease, program.id, run, thread, measurement), Math.round(performance.now()))
+      table.settle(recordOf(lease, program.id, run, thread, measurement), Math.round(time.now_ms()))
       resolve([...prompt, ...output])
     }
     const verdict = driver.submit(

@@ -1,19 +1,22 @@
-/** The embedded engine on the real model, alone in this process: one driver per run, so that no run meets another's KV. */
+/** The embedded engine on the real model, alone in this process: one per run, so that no run meets another's KV. */
 
 import { EngineDriver } from '../../gpu-agent/engine/driver.ts'
+import { holdOf } from '../../gpu-agent/engine/hold-of.ts'
 import { LlamaBackend } from '../../gpu-agent/engine/llama/llama-backend.ts'
 import type { LlamaRuntime } from '../../gpu-agent/engine/llama/llama-runtime.ts'
 import { memoryOf } from '../../gpu-agent/engine/memory-of.ts'
 import { createPolicy, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
-import { schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
+import { type SeatHold, schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { Backend, StepOutcome, StepPlan } from '../../gpu-agent/engine/types.ts'
 import type { ServiceReading } from '../../src/core/service.ts'
 import { TenantShares } from '../../src/core/tenant-shares.ts'
 
 export const SEATS = 4
-export const SLOTS = 12
-export const CONTEXT_TOKENS = 1024
+/** Fewer than the programs that are live in overload, and their KV is 380 MB. */
+export const SLOTS = 32
+/** No program of the workload grows beyond. */
+export const CONTEXT_TOKENS = 512
 export const BLOCK_TOKENS = 16
 export const STEP_TOKENS_MAX = 128
 export const CHUNK_TOKENS = 63
@@ -23,15 +26,28 @@ export interface RealEngineOptions {
   policy: PolicyName
   reading: ServiceReading
   threads: number
+  /** 0: a freed seat is given away at once. */
+  seat_hold_ms: number
   onBroken: (error: unknown) => void
   /** Stands between the driver and the backend. */
   observe?: (backend: Backend) => Backend
 }
 
-export async function startRealEngine(options: RealEngineOptions): Promise<EngineDriver> {
+export interface RealEngine {
+  driver: EngineDriver
+  prefill_tokens_per_s: number
+  seat_hold: SeatHold | null
+  /** Summed duration of the steps so far. */
+  busy_s: () => number
+}
+
+export async function startRealEngine(options: RealEngineOptions): Promise<RealEngine> {
   const { model } = options.runtime
   const { threads, observe = (backend) => backend } = options
   const llama = await LlamaBackend.create({ model, slots: SLOTS, context_tokens: CONTEXT_TOKENS, threads })
+  const memory = memoryOf(llama, llama.prefill_tokens_per_s, SLOTS * llama.slot_tokens_max)
+  const seat_hold = holdOf(options.seat_hold_ms, memory, llama.slot_tokens_max)
+  let busy_us = 0
   const config = schedulerConfig({
     epoch: 'bench',
     policy: createPolicy({ name: options.policy }, options.reading),
@@ -44,17 +60,22 @@ export async function startRealEngine(options: RealEngineOptions): Promise<Engin
     max_step_tokens: STEP_TOKENS_MAX,
     prefill_chunk_tokens: CHUNK_TOKENS,
     ordering: options.reading,
-    ...memoryOf(llama, llama.prefill_tokens_per_s, SLOTS * llama.slot_tokens_max),
+    ...memory,
+    seat_hold,
   })
-  return new EngineDriver({
+  const driver = new EngineDriver({
     epoch: 'bench',
     scheduler: new Scheduler(config),
     backend: observe(withoutEnds(llama)),
     clock: () => performance.now() * 1000,
-    onLedger: () => undefined,
+    onLedger: (rows) => {
+      busy_us += rows[0]?.wall_us ?? 0
+    },
     onStatus: () => undefined,
     onBroken: options.onBroken,
   })
+  const { prefill_tokens_per_s } = llama
+  return { driver, prefill_tokens_per_s, seat_hold, busy_s: () => busy_us / 1e6 }
 }
 
 /** Calls run to their stated length: an end token is a token like any other, so that every policy does the same work. */

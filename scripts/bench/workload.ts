@@ -1,13 +1,16 @@
 /**
  * Seeded programs for the policy benchmark: short chats, long chats and trees, as shapes (who depends on whom, how many
- * tokens), with Poisson arrivals. Equal seeds give equal workloads, so that policies meet the same arrivals.
+ * tokens), and when they arrive. Equal seeds give equal workloads, so that policies meet the same arrivals.
  *
- * Sizes are those of agents on a model of 135 M parameters and two cores: a mean program costs about two seconds of it.
+ * Sizes are an agent's scaled down to a model of 135 M parameters on one core, so that about a hundred programs, and so a
+ * queue, fit a minute. Two thirds of the programs do a fifth of the work.
+ *
+ * Every workload has the same number of programs of each kind, and arrivals are those of a Poisson process given their
+ * number (uniform over the span), so that the seeds differ in order and sizes and not in load.
  */
 
-import { modelledServiceUs } from '../../src/core/service.ts'
-
 export type ProgramKind = 'short_chat' | 'long_chat' | 'tree'
+export const PROGRAM_KINDS: readonly ProgramKind[] = ['short_chat', 'long_chat', 'tree']
 
 export interface CallShape {
   /** Indices of calls of the same program that must end before this one is issued. */
@@ -15,6 +18,8 @@ export interface CallShape {
   /** Tokens that the call's prompt adds to its parents' prompts and outputs. */
   new_prompt_tokens: number
   output_tokens: number
+  /** From the end of its last parent: the way to the client and back, and a quick tool. */
+  gap_ms: number
 }
 
 export interface ProgramShape {
@@ -24,12 +29,19 @@ export interface ProgramShape {
   calls: readonly CallShape[]
 }
 
-/** Shares of the three kinds, by number of programs. */
-const MIX: readonly (readonly [ProgramKind, number])[] = [
-  ['short_chat', 0.7],
-  ['long_chat', 0.15],
-  ['tree', 0.15],
-]
+/** Tokens that the engine computes for programs whose prefixes are all cached. */
+export interface ProgramTokens {
+  output_tokens: number
+  prompt_tokens: number
+}
+
+const LONG_CHATS_SHARE = 0.16
+const TREES_SHARE = 0.16
+/** Less than a step of the engine: a seat that is given away in it is asked back at once. */
+const GAP_MS_MIN = 3
+const GAP_MS_MAX = 12
+
+type Between = (low: number, high: number) => number
 
 /** mulberry32: 32 bits of state, enough for a benchmark's draws. */
 export function seededRandom(seed: number): () => number {
@@ -43,56 +55,80 @@ export function seededRandom(seed: number): () => number {
   }
 }
 
-/** `rate`: programs per second; Infinity lets all arrive at once. */
-export function drawWorkload(seed: number, programs: number, rate: number): ProgramShape[] {
+/** Shapes of one workload, in the order in which they arrive; when is `withArrivals`. */
+export function drawShapes(seed: number, programs: number): Omit<ProgramShape, 'arrival_s'>[] {
   const random = seededRandom(seed)
-  let arrival_s = 0
-  return Array.from({ length: programs }, (_, index) => {
-    arrival_s += -Math.log(1 - random()) / rate
-    const kind = drawKind(random())
-    return { id: `${kind}-${index}`, kind, arrival_s, calls: drawCalls(kind, random) }
+  const between: Between = (low, high) => low + Math.floor(random() * (high - low + 1))
+  const long_chats = Math.round(programs * LONG_CHATS_SHARE)
+  const trees = Math.round(programs * TREES_SHARE)
+  const kinds = Array.from({ length: programs }, (_, index): ProgramKind => {
+    if (index < long_chats) return 'long_chat'
+    return index < long_chats + trees ? 'tree' : 'short_chat'
   })
-}
-
-export function outputTokens(program: ProgramShape): number {
-  return program.calls.reduce((sum, call) => sum + call.output_tokens, 0)
-}
-
-/** Modelled work of a program when each call's prefix is cached. */
-export function workUs(program: ProgramShape): number {
-  const uncached_prompt_tokens = program.calls.reduce((sum, call) => sum + call.new_prompt_tokens, 0)
-  return modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens: outputTokens(program) })
-}
-
-function drawKind(u: number): ProgramKind {
-  let sum = 0
-  for (const [kind, share] of MIX) {
-    sum += share
-    if (u < sum) return kind
+  for (let last = kinds.length - 1; last > 0; last--) {
+    const other = between(0, last)
+    ;[kinds[last], kinds[other]] = [kinds[other] as ProgramKind, kinds[last] as ProgramKind]
   }
-  return 'short_chat'
+  return kinds.map((kind, index) => ({ id: `${kind}-${seed}-${index}`, kind, calls: DRAW[kind](between) }))
 }
 
-function drawCalls(kind: ProgramKind, random: () => number): CallShape[] {
-  const between = (low: number, high: number) => low + Math.floor(random() * (high - low + 1))
-  if (kind === 'tree') return tree(between)
-  const turns = kind === 'short_chat' ? between(1, 4) : between(6, 9)
-  const [low, high] = kind === 'short_chat' ? [8, 24] : [24, 40]
+/** Arrivals over `span_s` seconds; 0 lets all arrive at once. */
+export function withArrivals(
+  shapes: readonly Omit<ProgramShape, 'arrival_s'>[],
+  seed: number,
+  span_s: number,
+): ProgramShape[] {
+  const random = seededRandom(seed ^ 0x5bd1e995)
+  const arrivals_s = shapes.map(() => random() * span_s).sort((a, b) => a - b)
+  return shapes.map((shape, index) => ({ ...shape, arrival_s: arrivals_s[index] as number }))
+}
+
+export function outputTokens({ calls }: Pick<ProgramShape, 'calls'>): number {
+  return calls.reduce((sum, call) => sum + call.output_tokens, 0)
+}
+
+export function tokensOf(programs: readonly Pick<ProgramShape, 'calls'>[]): ProgramTokens {
+  let output_tokens = 0
+  let prompt_tokens = 0
+  for (const { calls } of programs) {
+    for (const call of calls) {
+      output_tokens += call.output_tokens
+      // The last output of a turn is computed with the next turn's prompt; outputs that a call joins are computed again.
+      prompt_tokens += call.new_prompt_tokens
+      for (const parent of call.parents.slice(1)) prompt_tokens += calls[parent]?.output_tokens ?? 0
+    }
+  }
+  return { output_tokens, prompt_tokens }
+}
+
+const DRAW: Readonly<Record<ProgramKind, (between: Between) => CallShape[]>> = {
+  short_chat: (between) => chat(between, between(1, 3), [6, 16]),
+  long_chat: (between) => chat(between, between(8, 12), [20, 32]),
+  tree,
+}
+
+function chat(between: Between, turns: number, [low, high]: readonly [number, number]): CallShape[] {
   return Array.from({ length: turns }, (_, turn) => ({
     parents: turn === 0 ? [] : [turn - 1],
-    new_prompt_tokens: between(10, 30),
+    new_prompt_tokens: between(4, 10),
     output_tokens: between(low, high),
+    gap_ms: turn === 0 ? 0 : gap(between),
   }))
 }
 
-/** A root, two waves of four calls, and a call that joins them: the shape of a search or of a map and reduce. */
-function tree(between: (low: number, high: number) => number): CallShape[] {
-  const call = (parents: number[]): CallShape => ({
+function gap(between: Between): number {
+  return between(GAP_MS_MIN, GAP_MS_MAX)
+}
+
+/** A root, two waves of four to six calls, and a call that joins them: the shape of a search or of a map and reduce. */
+function tree(between: Between): CallShape[] {
+  const call = (parents: readonly number[]): CallShape => ({
     parents,
-    new_prompt_tokens: between(8, 16),
-    output_tokens: between(8, 20),
+    new_prompt_tokens: between(3, 6),
+    output_tokens: between(6, 12),
+    gap_ms: parents.length === 0 ? 0 : gap(between),
   })
-  const first = [1, 2, 3, 4]
-  const second = [5, 6, 7, 8]
-  return [call([]), ...first.map(() => call([0])), ...second.map((_, i) => call([first[i] as number])), call(second)]
+  const wave = Array.from({ length: between(4, 6) }, (_, index) => index + 1)
+  const second = wave.map((index) => index + wave.length)
+  return [call([]), ...wave.map(() => call([0])), ...wave.map((index) => call([index])), call(second)]
 }

@@ -22,6 +22,11 @@ export interface SwapConfig {
   image_tokens_max: number
 }
 
+/** Out of a slot and back. */
+export function swapUs(costs: SwapCosts, tokens: number): number {
+  return 2 * costs.base_us + tokens * (costs.save_us_per_token + costs.restore_us_per_token)
+}
+
 export class ImageStore {
   readonly #config: SwapConfig | null
   #used_tokens = 0
@@ -41,8 +46,7 @@ export class ImageStore {
     if (this.#config === null || tokens === 0) return null
     const { costs, recompute_us_per_token, image_tokens_max } = this.#config
     if (this.#used_tokens + tokens > image_tokens_max) return null
-    const swap_us = 2 * costs.base_us + tokens * (costs.save_us_per_token + costs.restore_us_per_token)
-    if (swap_us >= tokens * recompute_us_per_token) return null
+    if (swapUs(costs, tokens) >= tokens * recompute_us_per_token) return null
     this.#used_tokens += tokens
     return { id: this.#next_id++, tokens }
   }

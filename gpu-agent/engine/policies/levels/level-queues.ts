@@ -33,8 +33,8 @@ export interface LevelConfig {
 
 /** One set per reading of service, since a modelled second is worth many wall seconds. The reasons stand in plas/README.md. */
 export const LEVEL_DEFAULTS: Readonly<Record<ServiceReading, LevelConfig>> = {
-  modelled: { levels: 8, first_quantum_us: 250_000, quantum_ratio: 2, promotion_ratio: 200 },
-  wall: { levels: 8, first_quantum_us: 1_000_000, quantum_ratio: 2, promotion_ratio: 5 },
+  modelled: { levels: 10, first_quantum_us: 25_000, quantum_ratio: 2, promotion_ratio: 800 },
+  wall: { levels: 10, first_quantum_us: 1_000_000, quantum_ratio: 2, promotion_ratio: 20 },
 }
 export const LEVELS_MAX = 64
 
