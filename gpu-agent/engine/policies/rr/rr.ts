@@ -13,7 +13,7 @@ export interface RrConfig {
 
 /** A fifth of plas's first quantum: with turns as long as a chat's call, round robin is first come, first served. */
 export const RR_DEFAULTS: Readonly<Record<ServiceReading, RrConfig>> = {
-  modelled: { quantum_us: 50_000 },
+  modelled: { quantum_us: 5_000 },
   wall: { quantum_us: 200_000 },
 }
 
