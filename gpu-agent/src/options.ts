@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ENGINES_PER_AGENT_MAX, Id } from '../../src/protocol/index.ts'
+import { SEAT_HOLD_MS_MAX } from '../engine/hold-of.ts'
 import { POLICY_NAMES, type PolicyName } from '../engine/policies/index.ts'
 import { PROFILE_NAMES } from '../engine/profiles/index.ts'
 import { messageOf } from './events.ts'
@@ -29,6 +30,8 @@ Runs engines on this host and serves the calls that the control plane sends here
   --model-path FILE    GGUF file (required for embedded)
   --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated only)
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
+  --seat-hold-ms N     how long a freed seat may be kept for a program whose next call usually comes sooner than a
+                       preemption costs; 0 keeps none (default 0, at most ${SEAT_HOLD_MS_MAX})
   --seats N            calls that can be in one step
   --slots N            calls whose KV cache can be resident
   --context-tokens N   longest prompt and answer together
@@ -54,6 +57,7 @@ const FLAGS = {
   'model-path': { type: 'string' },
   profile: { type: 'string' },
   policy: { type: 'string', default: 'plas' },
+  'seat-hold-ms': { type: 'string' },
   seats: { type: 'string' },
   slots: { type: 'string' },
   'context-tokens': { type: 'string' },
@@ -78,6 +82,7 @@ export interface CliOptions {
   front: {
     model_path?: string
     profile?: string
+    seat_hold_ms?: number
     seats?: number
     slots?: number
     context_tokens?: number
@@ -152,6 +157,9 @@ function frontOptions(values: Values, engine: CliOptions['engine']): CliOptions[
   if (values.threads !== undefined) {
     if (engine !== 'embedded') throw new WrongFlag('--threads goes with --engine embedded')
     front.threads = whole('--threads', values.threads, 1, 1024)
+  }
+  if (values['seat-hold-ms'] !== undefined) {
+    front.seat_hold_ms = whole('--seat-hold-ms', values['seat-hold-ms'], 0, SEAT_HOLD_MS_MAX)
   }
   if (values.seats !== undefined) front.seats = whole('--seats', values.seats, 1, 4096)
   if (values.slots !== undefined) front.slots = whole('--slots', values.slots, 1, 4096)

@@ -41,6 +41,8 @@ export interface PlayOptions {
   /** Token ids that prompts are drawn from: [first, end). */
   vocabulary: readonly [number, number]
   time?: PlayTime
+  /** Programs that arrive wait outside until fewer than so many are live. Default: nobody waits. */
+  live_max?: number
   onProgram?: (ended: number) => void
 }
 
@@ -75,13 +77,14 @@ interface Run {
 export async function play(
   driver: EngineDriver,
   workload: readonly ProgramShape[],
-  { reading, vocabulary, time = REAL_TIME, onProgram }: PlayOptions,
+  { reading, vocabulary, time = REAL_TIME, live_max = Number.POSITIVE_INFINITY, onProgram }: PlayOptions,
 ): Promise<Played> {
   let runs = 0
   const table = new ProcessTable({ reading, newRun: () => `run-${runs++}` })
   const totals: Totals = { seat_s: 0, preemptions: 0, swapped_tokens: 0, cached_tokens: 0, prompt_tokens: 0 }
   const started_ms = time.now_ms()
   const liveness: Liveness[] = []
+  const outside: (() => void)[] = []
   let live = 0
   let ended = 0
   const count = (change: 1 | -1) => {
@@ -91,10 +94,12 @@ export async function play(
   const programs = await Promise.all(
     workload.map(async (program) => {
       await time.sleep(Math.max(0, program.arrival_s * 1000 - (time.now_ms() - started_ms)))
+      if (live >= live_max) await new Promise<void>((enter) => outside.push(enter))
       const arrived_ms = time.now_ms()
       count(1)
       const output_tokens = await playProgram({ driver, table, totals, time, vocabulary }, program)
       count(-1)
+      outside.shift()?.()
       ended += 1
       onProgram?.(ended)
       return { id: program.id, kind: program.kind, response_s: (time.now_ms() - arrived_ms) / 1000, output_tokens }

@@ -34,7 +34,13 @@ const Run = z.object({
 })
 export type Run = z.infer<typeof Run>
 
-const Capacity = z.object({ decode_tokens_per_s: z.number(), prefill_tokens_per_s: z.number() })
+/** Measured with programs of the same kinds; `work_us_per_s` is nominal work (policies-runs.ts) a second. */
+const Capacity = z.object({
+  programs: z.number(),
+  busy_s: z.number(),
+  prefill_tokens_per_s: z.number(),
+  work_us_per_s: z.number(),
+})
 export type Capacity = z.infer<typeof Capacity>
 
 export const Parameters = z.object({

@@ -9,14 +9,18 @@ import { type Liveness, type Played, play } from './play.ts'
 import type { Capacity, Run } from './policies-file.ts'
 import { type RealEngine, SEATS, startRealEngine } from './real-engine.ts'
 import { mean, summary } from './statistics.ts'
-import { drawShapes, PROGRAM_KINDS, type ProgramKind, tokensOf, withArrivals } from './workload.ts'
+import { drawShapes, outputTokens, PROGRAM_KINDS, type ProgramKind, tokensOf, withArrivals } from './workload.ts'
 
 const HOLD_SUFFIX = '+hold'
 /** Above every gap of the workload, below a step of the engine. */
 export const SEAT_HOLD_MS = 20
 /** Ids of ordinary text: the vocabulary begins with control tokens. */
 const VOCABULARY = [1000, 40_000] as const
-const CAPACITY_DECODE_TOKENS = 128
+const CAPACITY_SEED = 4711
+const CAPACITY_PROGRAMS = 30
+/** Measured once on the small model, 4 seats, one thread; only their ratio matters. */
+const NOMINAL_OUTPUT_US = 8500
+const NOMINAL_PROMPT_US = 5200
 
 export const VARIANTS: readonly string[] = POLICY_NAMES.flatMap((name) => [name, `${name}${HOLD_SUFFIX}`])
 
@@ -28,36 +32,42 @@ export interface Bench {
   load: number
 }
 
+/**
+ * How fast the engine does the workload's own mix with all its seats taken and every prefix cached: a closed loop of twice
+ * as many live programs as seats, the longest first, so that seats stand empty at the end for short programs only.
+ */
 export async function measureCapacity(bench: Bench): Promise<Capacity> {
   const engine = await start(bench, 'fcfs', 0)
+  const shapes = drawShapes(CAPACITY_SEED, CAPACITY_PROGRAMS).sort((a, b) => outputTokens(b) - outputTokens(a))
+  const work_us = nominalWorkUs(shapes)
+  const { reading } = bench
   try {
-    const ended = Array.from(
-      { length: SEATS },
-      (_, index) =>
-        new Promise<void>((resolve) => {
-          const call = {
-            ...{ lease: `${index}`, tenant: 'bench', tenant_weight: 1, program: `${index}`, thread: '0' },
-            ...{ attained_service_us: 0, critical_path_us: 0, program_wait_us: 0, cache_salt: `${index}` },
-            ...{ prompt: [VOCABULARY[0] + index], max_output_tokens: CAPACITY_DECODE_TOKENS },
-            sampling: { temperature: 0, top_p: 1, seed: 1 },
-          }
-          engine.driver.submit(call, { token: () => undefined, ended: () => resolve() })
-        }),
-    )
-    await Promise.all(ended)
-    const decode_tokens_per_s = (SEATS * CAPACITY_DECODE_TOKENS) / engine.busy_s()
-    return { decode_tokens_per_s, prefill_tokens_per_s: engine.prefill_tokens_per_s }
+    await play(engine.driver, withArrivals(shapes, CAPACITY_SEED, 0), {
+      ...{ reading, vocabulary: VOCABULARY, live_max: 2 * SEATS },
+    })
+    const { prefill_tokens_per_s } = engine
+    return {
+      programs: CAPACITY_PROGRAMS,
+      busy_s: engine.busy_s(),
+      prefill_tokens_per_s,
+      work_us_per_s: work_us / engine.busy_s(),
+    }
   } finally {
     await engine.driver.stop()
   }
 }
 
-/** Seconds in which the engine, all seats taken, does the work of this seed's programs; over which they arrive. */
+/** How long the engine, all seats taken, needs for this seed's programs; over which time they arrive. */
 export function spanOf(seed: number, { programs, load }: Pick<Bench, 'programs' | 'load'>, capacity: Capacity) {
-  const tokens = tokensOf(drawShapes(seed, programs))
-  const work_s =
-    tokens.output_tokens / capacity.decode_tokens_per_s + tokens.prompt_tokens / capacity.prefill_tokens_per_s
-  return { seed, ...tokens, work_s, arrival_span_s: work_s / load }
+  const shapes = drawShapes(seed, programs)
+  const work_s = nominalWorkUs(shapes) / capacity.work_us_per_s
+  return { seed, ...tokensOf(shapes), work_s, arrival_span_s: work_s / load }
+}
+
+/** Seeds draw other shares of prompt and output tokens, which cost unlike: their ratio makes seeds comparable. */
+function nominalWorkUs(shapes: Parameters<typeof tokensOf>[0]): number {
+  const { output_tokens, prompt_tokens } = tokensOf(shapes)
+  return output_tokens * NOMINAL_OUTPUT_US + prompt_tokens * NOMINAL_PROMPT_US
 }
 
 export async function runOnce(

@@ -22,7 +22,7 @@ const HELP = `Program token latency under each policy, on the real model, in ove
                       what to compare; fcfs is the base of the ratios; +hold keeps freed seats for ${SEAT_HOLD_MS} ms
   --seeds 3           workloads; each policy plays each
   --first-seed 1
-  --programs 64       per workload
+  --programs 60       per workload
   --load 1.4          arrival rate as a multiple of what the engine can serve, measured first
   --service wall      the reading that orders calls: wall (as the paper) or modelled
   --threads 1         of llama.cpp
@@ -37,7 +37,7 @@ const { values } = parseArgs({
     policies: { type: 'string', default: 'fcfs,mlfq,rr,plas,atlas,plas+hold' },
     seeds: { type: 'string', default: '3' },
     'first-seed': { type: 'string', default: '1' },
-    programs: { type: 'string', default: '64' },
+    programs: { type: 'string', default: '60' },
     load: { type: 'string', default: '1.4' },
     service: { type: 'string', default: 'wall' },
     threads: { type: 'string', default: '1' },
@@ -74,6 +74,7 @@ const runtime = await loadLlamaRuntime(model.path)
 const bench: Bench = { runtime, reading, threads, programs, load }
 const runs: Run[] = before.figures?.runs ?? []
 const capacity = before.figures?.capacity ?? (await firstCapacity())
+save()
 for (const [index, { variant, seed }] of missing().slice(0, runs_max).entries()) {
   const name = `${variant}, seed ${seed}`
   progress(`${name}: run ${index + 1} of ${Math.min(runs_max, missing().length + index)}\n`)

@@ -3,7 +3,7 @@
  * tokens), and when they arrive. Equal seeds give equal workloads, so that policies meet the same arrivals.
  *
  * Sizes are an agent's scaled down to a model of 135 M parameters on one core, so that about a hundred programs, and so a
- * queue, fit a minute. Two thirds of the programs do a fifth of the work.
+ * queue, fit a minute. Three quarters of the programs, the short chats, do a quarter of the work.
  *
  * Every workload has the same number of programs of each kind, and arrivals are those of a Poisson process given their
  * number (uniform over the span), so that the seeds differ in order and sizes and not in load.
@@ -35,8 +35,8 @@ export interface ProgramTokens {
   prompt_tokens: number
 }
 
-const LONG_CHATS_SHARE = 0.16
-const TREES_SHARE = 0.16
+const LONG_CHATS_SHARE = 0.12
+const TREES_SHARE = 0.12
 /** Less than a step of the engine: a seat that is given away in it is asked back at once. */
 const GAP_MS_MIN = 3
 const GAP_MS_MAX = 12

@@ -72,6 +72,7 @@ export function agentCommand(
     engines: options.enginesPerRegion,
     'model-id': model.id,
     policy: options.policy,
+    'seat-hold-ms': options.seatHold_ms,
     'context-tokens': contextTokens(options),
     'data-dir': place.agent(id),
     'drain-limit-s': DRAIN_LIMIT_S,

