@@ -17,10 +17,12 @@ import type {
   Measurement,
   StepOutcome,
   StepPlan,
+  TokenLogprobs,
 } from './types.ts'
 
 export interface CallListener {
-  token(token: number): void
+  /** `logprobs`: where the call asked for them. */
+  token(token: number, logprobs?: TokenLogprobs): void
   /** Called once, and last. */
   ended(reason: EndReason, measurement: Measurement, failure: FailureCode | null): void
 }
@@ -162,7 +164,7 @@ export class EngineDriver {
     const outcome = await this.#watch(backend.execute(plan))
     const { ended, tokens, ledger } = scheduler.commit(plan, outcome, started_us, this.#now())
     onLedger(ledger)
-    for (const { lease, token } of tokens) this.#open.get(lease)?.listener.token(token)
+    for (const { lease, token, logprobs } of tokens) this.#open.get(lease)?.listener.token(token, logprobs)
     for (const end of ended) this.#deliverEnd(end)
     this.#tellStatus()
   }

@@ -1,5 +1,5 @@
 /** What a scheduler tells its driver. */
-import type { EndReason, FailureCode, LedgerRow, Measurement } from './types.ts'
+import type { EndReason, FailureCode, LedgerRow, Measurement, TokenLogprobs } from './types.ts'
 
 export interface EndedCall {
   lease: string
@@ -11,7 +11,7 @@ export interface EndedCall {
 
 export interface CommitResult {
   ended: EndedCall[]
-  tokens: { lease: string; token: number }[]
+  tokens: { lease: string; token: number; logprobs: TokenLogprobs | undefined }[]
   ledger: LedgerRow[]
 }
 

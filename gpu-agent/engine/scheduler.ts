@@ -296,7 +296,7 @@ export class Scheduler {
       if (output) {
         call.output.push(sample.token)
         call.first_token_us ??= ended_us - call.arrived_us
-        result.tokens.push({ lease: work.lease, token: sample.token })
+        result.tokens.push({ lease: work.lease, token: sample.token, logprobs: sample.logprobs })
         if (call.output.length === call.call.max_output_tokens) reason = 'length'
       }
     }

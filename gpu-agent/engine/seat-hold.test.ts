@@ -90,6 +90,31 @@ describe('a held seat', () => {
     expect(leases(step(scheduler, 300).plan).sort()).toEqual(['3', '4'])
   })
 
+  it('is one of as many as the engine has seats, and the one past that is not kept', () => {
+    /** So many agents come back and end, 100 us apart from 1,000 on, beside a call that runs; who sits at `at_us`? */
+    const seatedAt = (agents: number, at_us: number) => {
+      const scheduler = testScheduler({ seats: 3, slots: 8, policy: plas(), seat_hold: HOLD })
+      const submit = (lease: string, arrived_us: number, call = {}) => {
+        const prompt = [arrived_us, lease.charCodeAt(0)]
+        scheduler.submit(engineCall({ lease, prompt, max_output_tokens: 1, ...call }), arrived_us)
+      }
+      submit('runs', 0, { max_output_tokens: 50 })
+      for (const [round, every_us] of [200, 100].entries()) {
+        for (let agent = 0; agent < agents; agent++) {
+          const arrived_us = round * 900 + agent * every_us
+          submit(`${round} ${agent}`, arrived_us, { program: `agent ${agent}` })
+          step(scheduler, arrived_us)
+        }
+      }
+      for (const lease of ['x', 'y']) submit(lease, 1350, { attained_service_us: 1e9, max_output_tokens: 50 })
+      return leases(step(scheduler, at_us).plan).length
+    }
+    expect([0, 1, 2, 3].map((agents) => seatedAt(agents, 1400))).toEqual([3, 2, 1, 1])
+    // Holds end at 2,000, 2,100 and 2,200; that of a fourth would have lasted until 2,300.
+    expect([seatedAt(3, 2150), seatedAt(3, 2250)]).toEqual([2, 3])
+    expect([seatedAt(4, 2150), seatedAt(4, 2250)]).toEqual([2, 3])
+  })
+
   it('never stops the engine: the last seat is not kept', () => {
     const { scheduler } = setUp()
     scheduler.cancel('3', 300)

@@ -36,6 +36,23 @@ export interface Sampling {
   seed: number
   /** What the output must conform to, in the backend's own form; the scheduler does not look inside. Taken by `Backend.admit`. */
   grammar?: unknown
+  /** How many alternatives to each token the caller wants to know of, with their log probabilities. Absent: none, nor the token's. */
+  logprobs?: number
+}
+
+/** Natural logarithms of what the model gave tokens at one position, before temperature, top_p or a grammar. */
+export interface TokenLogprobs {
+  /** Of the token that was sampled. */
+  logprob: number
+  /** The likeliest tokens, best first: as many as were asked for. */
+  top: readonly { token: number; logprob: number }[]
+}
+
+/** `end`: the token ends generation, and is not part of the text. `logprobs`: where the call asked for them. */
+export interface SampledToken {
+  token: number
+  end: boolean
+  logprobs?: TokenLogprobs | undefined
 }
 
 /** What one call does in one step: computes KV of tokens [from, to) in `slot`; samples when `to` reaches its last token. */
@@ -78,9 +95,9 @@ export interface StepPlan {
   work: readonly StepWork[]
 }
 
-/** Tokens sampled, by lease; `end` when the token ends generation (and is not part of the text). */
+/** Tokens sampled, by lease. */
 export interface StepOutcome {
-  sampled: ReadonlyMap<string, { token: number; end: boolean }>
+  sampled: ReadonlyMap<string, SampledToken>
 }
 
 /** Computes steps. One step at a time; a rejected step means that the backend's state is lost and the engine needs a new epoch. */

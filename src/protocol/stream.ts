@@ -48,6 +48,9 @@ export const UsageExtension = z.object({
   service_modelled_s: z.number().nonnegative(),
   wait_s: z.number().nonnegative(),
   preemptions: z.number().int().nonnegative(),
+  /** KV tokens that preemptions moved out of the engine's slots, and back. */
+  swapped_out_tokens: z.number().int().nonnegative().optional(),
+  swapped_in_tokens: z.number().int().nonnegative().optional(),
   engine: z.string(),
   region: z.string(),
   /** True when tokens came from a latency model and not from a language model. */

@@ -1,5 +1,6 @@
 /**
- * Output that must have a form, through the openai package on the real model: JSON, JSON schemas, tool calls, choices.
+ * Output that must have a form, through the openai package on the real model: JSON, JSON schemas, tool calls, choices, log
+ * probabilities. The engine keeps freed seats, as `--seat-hold-ms` asks.
  */
 import type OpenAI from 'openai'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -10,7 +11,7 @@ let client: OpenAI
 let model: string
 
 beforeAll(async () => {
-  system = await System.start({ engine: 'embedded', flags: ['--regions', 'us-east', '--policy', 'atlas'] })
+  system = await System.start({ engine: 'embedded', flags: ['--regions', 'us-east', '--policy', 'atlas', '--seat-hold-ms', '20'] })
   client = system.client()
   model = system.dev.model
 })
@@ -134,4 +135,35 @@ it('a schema that cannot be honoured is refused with its place', async () => {
     })
     .catch((thrown: unknown) => thrown as { status: number; param: string })
   expect(error).toMatchObject({ status: 400, param: expect.stringContaining('response_format') })
+})
+
+it('log probabilities: of every token of the answer, whole and streamed', async () => {
+  const asked = { model, messages: ask('Name a colour.'), max_tokens: 12, temperature: 0, logprobs: true, top_logprobs: 2 }
+  const whole = (await client.chat.completions.create(asked)).choices[0]
+  const told = whole?.logprobs?.content ?? []
+  expect(told.map(({ token }) => token).join('')).toBe(whole?.message.content)
+  for (const { token, logprob, bytes, top_logprobs } of told) {
+    expect(bytes).toEqual([...Buffer.from(token)])
+    // Greedy: the token is the likeliest.
+    expect(top_logprobs).toHaveLength(2)
+    expect(top_logprobs[0]).toEqual({ token, logprob, bytes })
+    expect(top_logprobs[1]?.logprob).toBeLessThanOrEqual(logprob)
+    expect(logprob).toBeLessThanOrEqual(0)
+  }
+  const streamed: typeof told = []
+  for await (const chunk of await client.chat.completions.create({ ...asked, stream: true })) {
+    streamed.push(...(chunk.choices[0]?.logprobs?.content ?? []))
+  }
+  expect(streamed.map(({ token }) => token)).toEqual(told.map(({ token }) => token))
+})
+
+it('log probabilities of completions: four parallel lists', async () => {
+  const answer = await client.completions.create({ model, prompt: 'One, two,', max_tokens: 6, temperature: 0, logprobs: 1 })
+  const { text, logprobs } = answer.choices[0] ?? expect.fail('no choice')
+  expect(logprobs?.tokens?.join('')).toBe(text)
+  expect(logprobs?.token_logprobs).toHaveLength(6)
+  expect(logprobs?.text_offset?.[1]).toBe(logprobs?.tokens?.[0]?.length)
+  for (const [index, token] of (logprobs?.tokens ?? []).entries()) {
+    expect(logprobs?.top_logprobs?.[index]?.[token]).toBe(logprobs?.token_logprobs?.[index])
+  }
 })

@@ -26,12 +26,18 @@ export interface AdmittedCall {
   readonly grammar: LlamaGrammarEvaluationState | null
 }
 
+export interface Advanced {
+  token: Token
+  /** Where the call asked for log probabilities: what token-probabilities.ts lists. */
+  probabilities: ReadonlyMap<Token, number> | undefined
+}
+
 /** Resolves with the sampled token, null when the item samples none or the sampler had none to give. */
 export async function advanceSequence(
   sequence: LlamaContextSequence,
   { tokens, sampling, grammar }: AdmittedCall,
   { slot, from, to, samples }: StepWork,
-): Promise<Token | null> {
+): Promise<Advanced | null> {
   const evaluationPriority = slotPriority(slot)
   const input = tokens.slice(from, to) as Token[]
   if (!samples) {
@@ -39,27 +45,33 @@ export async function advanceSequence(
     return null
   }
   const { temperature, top_p: topP } = sampling
+  const confidence = sampling.logprobs !== undefined
   const options = { temperature, topK: 0, topP, minP: 0, seed: tokenSeed(sampling.seed, to) }
   if (grammar !== null) {
-    return constrained(sequence, input, { ...options, evaluationPriority, grammarEvaluationState: grammar })
+    return constrained(sequence, input, confidence, { ...options, evaluationPriority, grammarEvaluationState: grammar })
   }
   const last = tokens[to - 1] as Token
   const items: ControlledEvaluateInputItem[] = input
-  items[items.length - 1] = [last, { generateNext: { token: true, options } }]
+  items[items.length - 1] = [last, { generateNext: { token: true, confidence, options } }]
   const results = await sequence.controlledEvaluate(items, { evaluationPriority })
-  return results.at(-1)?.next.token ?? null
+  const next = results.at(-1)?.next
+  return next?.token == null ? null : { token: next.token, probabilities: next.probabilities }
 }
 
 async function constrained(
   sequence: LlamaContextSequence,
   input: Token[],
+  confidence: boolean,
   options: Parameters<LlamaContextSequence['evaluate']>[1],
-): Promise<Token | null> {
+): Promise<Advanced | null> {
   const held = sequence.nextTokenIndex
-  const generator = sequence.evaluate(input, { ...options, yieldEogToken: true })
+  // Its types promise a probability where one was asked for; the list of our own comes in its place (serial-sampling.ts).
+  const generator = sequence.evaluateWithMetadata(input, { confidence }, { ...options, yieldEogToken: true })
   try {
     const { value, done } = await generator.next()
-    return done ? null : value
+    if (done) return null
+    const { token, probabilities } = value as { token: Token; probabilities?: Map<Token, number> }
+    return { token, probabilities }
   } catch (error) {
     // The tokens are computed and only sampling failed: that is this call's misfortune and not the engine's.
     if (sequence.nextTokenIndex === held + input.length) return null

@@ -20,9 +20,18 @@
  * not overwritten (the library offers no way to); no sequence can read another's cells, and tests fill cleared slots with
  * other text.
  */
-import type { LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp'
-import type { Backend, EngineCall, SlotOperation, StepOutcome, StepPlan, StepWork, SwapCosts } from '../types.ts'
-import { type AdmittedCall, advanceSequence } from './advance-sequence.ts'
+import type { LlamaContext, LlamaContextSequence, LlamaModel } from 'node-llama-cpp'
+import type {
+  Backend,
+  EngineCall,
+  SampledToken,
+  SlotOperation,
+  StepOutcome,
+  StepPlan,
+  StepWork,
+  SwapCosts,
+} from '../types.ts'
+import { type AdmittedCall, type Advanced, advanceSequence } from './advance-sequence.ts'
 import { BatchGate } from './batch-gate.ts'
 import type { KvImages } from './kv-images.ts'
 import { grammarState } from './llama-grammar.ts'
@@ -31,6 +40,7 @@ import { measureBackend } from './measure-backend.ts'
 import type { MeasuredCosts } from './measure-costs.ts'
 import { evaluatedTokens, slotSequence, truncate } from './sequences.ts'
 import { sampleSerially } from './serial-sampling.ts'
+import { logprobsOf, TokenProbabilities } from './token-probabilities.ts'
 
 export interface LlamaBackendOptions {
   model: LlamaModel
@@ -56,6 +66,7 @@ export class LlamaBackend implements Backend {
   readonly #sequences: readonly LlamaContextSequence[]
   readonly #calls = new Map<string, AdmittedCall>()
   readonly #gate: BatchGate
+  readonly #probabilities: TokenProbabilities
   /** Null: no file system has room for the KV of all slots. */
   readonly #images: KvImages | null
   readonly #swap: SwapCosts | null
@@ -107,9 +118,14 @@ export class LlamaBackend implements Backend {
     this.copies_prefixes = images !== null
     this.prefill_tokens_per_s = prefill_tokens_per_s
     this.#measured_tokens = evaluatedTokens(sequences)
-    sampleSerially(context, (error) => {
-      this.#sampling_error = error
-    })
+    this.#probabilities = new TokenProbabilities(model)
+    sampleSerially(
+      context,
+      (sample, index, token) => this.#probabilities.read(sample, index, token),
+      (error) => {
+        this.#sampling_error = error
+      },
+    )
   }
 
   swapCosts(): SwapCosts | null {
@@ -155,6 +171,7 @@ export class LlamaBackend implements Backend {
     this.#broken ??= new Error('disposed')
     this.#calls.clear()
     await this.#context.dispose()
+    this.#probabilities.dispose()
     await this.#images?.dispose()
   }
 
@@ -200,7 +217,7 @@ export class LlamaBackend implements Backend {
   }
 
   async #compute(work: readonly StepWork[]): Promise<StepOutcome> {
-    const sampled = new Map<string, { token: number; end: boolean }>()
+    const sampled = new Map<string, SampledToken>()
     if (work.length === 0) return { sampled }
     this.#check(work)
     this.#gate.expect(work.map(({ slot, from, to }) => ({ slot, tokens: to - from })))
@@ -218,11 +235,14 @@ export class LlamaBackend implements Backend {
     return { sampled }
   }
 
-  #sampled(lease: string, token: Token | null): { token: number; end: boolean } {
+  #sampled(lease: string, advanced: Advanced | null): SampledToken {
     const call = this.#call(lease)
-    if (token !== null) {
+    if (advanced !== null) {
+      const { token, probabilities } = advanced
       call.tokens.push(token)
-      return { token, end: this.#model.isEogToken(token) }
+      const end = this.#model.isEogToken(token)
+      if (probabilities === undefined) return { token, end }
+      return { token, end, logprobs: logprobsOf(token, probabilities, call.sampling.logprobs ?? 0) }
     }
     const error = new Error(`nothing was sampled for lease ${lease}`, { cause: this.#sampling_error })
     // No token continues this call's output as its grammar asks: it ends here, and its front sees that it is not whole.

@@ -6,6 +6,7 @@ import type { LlamaModel, Token } from 'node-llama-cpp'
 import { ChatTemplate } from './chat-template.ts'
 import { isReadable } from './llama-grammar.ts'
 import type { ChatMessage, Encoding, Recall, TextModel, TokenDecoder } from './text-model.ts'
+import { tokenBytes, type Vocabulary } from './token-bytes.ts'
 import { IncrementalTokenDecoder } from './token-decoder.ts'
 
 export class LlamaTextModel implements TextModel {
@@ -14,12 +15,15 @@ export class LlamaTextModel implements TextModel {
   readonly #model: LlamaModel
   readonly #template: ChatTemplate
   readonly #longest_token_bytes: number
+  readonly #vocabulary: Vocabulary
 
   constructor(model: LlamaModel, context_tokens_max: number) {
     const { tokenizer } = model.fileInfo.metadata
     this.#model = model
     this.context_tokens_max = context_tokens_max
-    this.vocabulary_tokens = tokenizer.ggml.tokens.length
+    const { model: kind, tokens, token_type: types } = tokenizer.ggml
+    this.#vocabulary = { model: kind, tokens, types }
+    this.vocabulary_tokens = tokens.length
     this.#template = new ChatTemplate(tokenizer.chat_template, {
       bos: model.tokens.bosString,
       eos: model.tokens.eosString,
@@ -51,6 +55,10 @@ export class LlamaTextModel implements TextModel {
 
   readsGrammar(grammar: string): boolean {
     return isReadable(this.#model, grammar)
+  }
+
+  tokenBytes(token: number): number[] {
+    return tokenBytes(this.#vocabulary, token)
   }
 
   decoder(): TokenDecoder {

@@ -37,4 +37,6 @@ export interface TextModel {
   /** Whether the engine can hold output to this grammar (its backend's form). */
   readsGrammar(grammar: string): boolean
   decoder(): TokenDecoder
+  /** Of a token by itself: may be half a character. */
+  tokenBytes(token: number): number[]
 }

@@ -5,7 +5,8 @@
  */
 import type { FinishReason } from '../../../src/protocol/index.ts'
 import type { CallListener } from '../../engine/driver.ts'
-import type { EndReason, FailureCode, Measurement } from '../../engine/types.ts'
+import type { EndReason, FailureCode, Measurement, TokenLogprobs } from '../../engine/types.ts'
+import { AnswerLogprobs, type TokenReport } from './answer-logprobs.ts'
 import { type AnswerEvent, type AnswerParser, answerParser } from './answer-parser.ts'
 import type { ChunkBuilder } from './openai/chunks.ts'
 import type { OutputFormat } from './openai/output-format.ts'
@@ -35,6 +36,8 @@ export interface ChoiceOutputOptions {
   decoder: TokenDecoder
   stops: readonly string[]
   format: OutputFormat
+  /** Whether the client asked for log probabilities. */
+  logprobs: boolean
   send: (chunk: object) => void
   /** The engine need not go on. */
   finish: () => void
@@ -47,6 +50,8 @@ export class ChoiceOutput implements CallListener {
   readonly #parser: AnswerParser
   readonly #tokens: number[] = []
   readonly #calls: ToolCall[] = []
+  /** Null: they were not asked for, or the answer is a tool's call, of whose tokens OpenAI tells none. */
+  readonly #logprobs: AnswerLogprobs | null
   #text = ''
   #begun = false
   #stopped = false
@@ -57,14 +62,17 @@ export class ChoiceOutput implements CallListener {
     this.#options = options
     this.#stops = new StopMatcher(options.stops)
     this.#parser = answerParser(options.format)
+    this.#logprobs = options.logprobs && options.format.kind !== 'tool_call' ? new AnswerLogprobs() : null
   }
 
-  token(token: number): void {
+  token(token: number, logprobs?: TokenLogprobs): void {
     if (this.#stopped || this.#parser.done) return
     this.#tokens.push(token)
     const { kind } = this.#options.format
     if (kind === 'text' || kind === 'json') this.#begin('')
-    this.#write(this.#options.decoder.push(token))
+    const piece = this.#options.decoder.push(token)
+    if (logprobs !== undefined) this.#logprobs?.add(token, logprobs, piece)
+    this.#write(piece)
     if ((this.#stopped || this.#parser.done) && !this.#over) this.#options.finish()
   }
 
@@ -83,6 +91,7 @@ export class ChoiceOutput implements CallListener {
       return
     }
     this.#begin('')
+    if (!this.#stopped) this.#restOfLogprobs()
     const answer = this.#stopped ? null : { text: assistantText(this.#text, this.#calls), tokens: this.#tokens }
     const finish_reason = this.#finishReason(reason)
     this.#options.ended({ reason, failure: null, finish_reason, measurement, answer })
@@ -123,8 +132,9 @@ export class ChoiceOutput implements CallListener {
     switch (event.type) {
       case 'text':
         this.#text += event.text
-        return chunks.content(index, event.text)
+        return chunks.content(index, event.text, this.#logprobs?.sent(event.text) ?? null)
       case 'call':
+        this.#logprobs?.skip()
         this.#calls.push({ name: event.name, arguments: '' })
         return chunks.toolCall(index, this.#calls.length - 1, event.name)
       case 'arguments': {
@@ -134,6 +144,12 @@ export class ChoiceOutput implements CallListener {
         return chunks.arguments(index, this.#calls.length - 1, event.text)
       }
     }
+  }
+
+  /** Tokens at the end that became no text of their own. */
+  #restOfLogprobs(): void {
+    const reports: TokenReport[] = this.#calls.length > 0 ? [] : (this.#logprobs?.rest() ?? [])
+    if (reports.length > 0) this.#options.send(this.#options.chunks.content(this.#options.index, '', reports))
   }
 
   #begin(content: '' | null): void {

@@ -55,11 +55,15 @@ export class EmulatedTextModel implements TextModel {
     return false
   }
 
+  tokenBytes(token: number): number[] {
+    return [...Buffer.from(` ${wordOf(token)}`)]
+  }
+
   decoder(): TokenDecoder {
     let first = true
     return {
       push(token) {
-        const word = WORDS[token % WORDS.length] ?? ''
+        const word = wordOf(token)
         const piece = first ? word : ` ${word}`
         first = false
         return piece
@@ -67,6 +71,10 @@ export class EmulatedTextModel implements TextModel {
       end: () => '',
     }
   }
+}
+
+function wordOf(token: number): string {
+  return WORDS[token % WORDS.length] ?? ''
 }
 
 function tokenCount(text: string): number {

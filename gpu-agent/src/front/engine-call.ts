@@ -57,6 +57,7 @@ export function engineCall(
         top_p: translation.top_p,
         seed: translation.seed ?? seedOf(claims.call),
         ...(grammar === null ? {} : { grammar }),
+        ...(translation.logprobs === null ? {} : { logprobs: translation.logprobs }),
       },
     },
   }

@@ -25,6 +25,7 @@ export interface LocalCallOptions {
   decoder: () => TokenDecoder
   stops: readonly string[]
   format: OutputFormat
+  logprobs: boolean
   emulated: boolean
   /** Which reading `usage.switchyard.service_s` shows. */
   ordering: 'wall' | 'modelled'
@@ -67,13 +68,14 @@ export class LocalCall {
   }
 
   #choice(lease: string, index: number): ChoiceOutput {
-    const { chunks, decoder, stops, format, sink, finish } = this.#options
+    const { chunks, decoder, stops, format, logprobs, sink, finish } = this.#options
     return new ChoiceOutput({
       index,
       chunks,
       decoder: decoder(),
       stops,
       format,
+      logprobs,
       send: (chunk) => sink.chunk(chunk),
       finish: () => finish(lease),
       ended: (end) => this.#choiceEnded(index, end),
@@ -120,6 +122,8 @@ export class LocalCall {
       service_modelled_s,
       wait_s: measurement.wait_us / 1e6,
       preemptions: measurement.preemptions,
+      swapped_out_tokens: measurement.swapped_out_tokens,
+      swapped_in_tokens: measurement.swapped_in_tokens,
       engine: claims.engine,
       region: claims.region,
       emulated,

@@ -36,6 +36,9 @@ class CharacterModel implements TextModel {
   readsGrammar(): boolean {
     return CharacterModel.reads
   }
+  tokenBytes(token: number): number[] {
+    return [...Buffer.from(String.fromCodePoint(token))]
+  }
   decoder() {
     return { push: (token: number) => String.fromCodePoint(token), end: () => '' }
   }

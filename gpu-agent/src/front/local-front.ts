@@ -169,7 +169,7 @@ export class LocalFront implements EngineFront {
 
   #localCall(
     { claims, dialect }: DispatchedCall,
-    { stops, include_usage, choices, output }: Translation,
+    { stops, include_usage, choices, logprobs, output }: Translation,
     sink: CallSink,
     driver: EngineDriver,
   ): LocalCall {
@@ -180,10 +180,11 @@ export class LocalFront implements EngineFront {
       claims,
       leases: Array.from({ length: choices }, (_, index) => (index === 0 ? lease : `${lease}#${index}`)),
       sink,
-      chunks: new ChunkBuilder({ dialect, call, model, created_s, system_fingerprint, include_usage }),
+      chunks: new ChunkBuilder({ dialect, call, model, created_s, system_fingerprint, include_usage, text }),
       decoder: () => text.decoder(),
       stops,
       format: output.format,
+      logprobs: logprobs !== null,
       emulated: description.kind === 'emulated',
       ordering,
       finish: (engine_lease) => driver.finish(engine_lease),

@@ -1,7 +1,7 @@
 /**
  * Plans steps by hand, as a scheduler would, so that a test decides in each step which calls advance and by how much.
  */
-import type { EngineCall, SlotOperation, StepWork } from '../../types.ts'
+import type { EngineCall, SlotOperation, StepWork, TokenLogprobs } from '../../types.ts'
 import type { LlamaBackend } from '../llama-backend.ts'
 import { CALL_STEP_TOKENS_MAX } from '../llama-limits.ts'
 
@@ -12,6 +12,8 @@ export interface HandCall {
   tokens: number[]
   prompt_tokens: number
   computed: number
+  /** One for each sampled token. */
+  logprobs: (TokenLogprobs | undefined)[]
   ended: boolean
 }
 
@@ -34,7 +36,7 @@ export class HandPlans {
     leases += 1
     const lease = `lease-${leases}`
     this.backend.admit(engineCall(lease, prompt, sampling))
-    return { lease, slot, tokens: [...prompt], prompt_tokens: prompt.length, computed: 0, ended: false }
+    return { lease, slot, tokens: [...prompt], prompt_tokens: prompt.length, computed: 0, logprobs: [], ended: false }
   }
 
   /** One step: each call computes up to `chunk` of its missing tokens and samples when none is left. */
@@ -62,6 +64,7 @@ export class HandPlans {
       const outcome = sampled.get(lease)
       if (outcome === undefined) continue
       call.tokens.push(outcome.token)
+      call.logprobs.push(outcome.logprobs)
       call.ended = outcome.end
     }
   }

@@ -31,7 +31,7 @@ export type Capabilities = ReadonlySet<Capability>
 export const TEXT_ONLY: Capabilities = new Set()
 /** It generates no language, so it can neither call a tool nor keep to a format. */
 export const EMULATED: Capabilities = new Set(['choices'])
-export const EMBEDDED: Capabilities = new Set(['tools', 'structured_output', 'choices'])
+export const EMBEDDED: Capabilities = new Set(['tools', 'structured_output', 'choices', 'logprobs'])
 
 interface Rule {
   needs: Capability

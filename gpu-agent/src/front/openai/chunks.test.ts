@@ -9,6 +9,7 @@ const options: ChunkOptions = {
   created_s: 1700000000,
   system_fingerprint: 'switchyard-emulated-tiny',
   include_usage: true,
+  text: { tokenBytes: (token) => [token] },
 }
 const switchyard: UsageExtension = {
   service_s: 1,

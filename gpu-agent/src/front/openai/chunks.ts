@@ -6,6 +6,9 @@
 import { createHash } from 'node:crypto'
 import type { FinishReason, UsageExtension } from '../../../../src/protocol/index.ts'
 import type { Dialect } from '../../engine-front.ts'
+import type { TokenReport } from '../answer-logprobs.ts'
+import type { TextModel } from '../text-model.ts'
+import { chatLogprobs, completionLogprobs } from './logprobs.ts'
 
 export interface ChunkOptions {
   dialect: Dialect
@@ -16,6 +19,8 @@ export interface ChunkOptions {
   /** Names the engine; says so when tokens are emulated. */
   system_fingerprint: string
   include_usage: boolean
+  /** Spells tokens. */
+  text: Pick<TextModel, 'tokenBytes'>
 }
 
 export interface Usage {
@@ -55,8 +60,9 @@ export class ChunkBuilder {
       : null
   }
 
-  content(choice: number, text: string): object {
-    return this.#choice(choice, { content: text }, null)
+  /** `reports`: of the tokens that became the text; null where they were not asked for. */
+  content(choice: number, text: string, reports: readonly TokenReport[] | null = null): object {
+    return this.#choice(choice, { content: text }, null, reports)
   }
 
   /** A tool call's beginning; `index` counts the calls of a choice. */
@@ -95,9 +101,20 @@ export class ChunkBuilder {
     }
   }
 
-  #choice(index: number, delta: Delta, finish_reason: FinishReason | null): object {
+  #choice(
+    index: number,
+    delta: Delta,
+    finish_reason: FinishReason | null,
+    reports: readonly TokenReport[] | null = null,
+  ): object {
+    const logprobs = reports === null || reports.length === 0 ? null : this.#logprobs(reports)
     const body = this.#options.dialect === 'chat' ? { delta } : { text: delta.content ?? '' }
-    const chunk = { ...this.#frame, choices: [{ index, ...body, logprobs: null, finish_reason }] }
+    const chunk = { ...this.#frame, choices: [{ index, ...body, logprobs, finish_reason }] }
     return this.#options.include_usage ? { ...chunk, usage: null } : chunk
+  }
+
+  #logprobs(reports: readonly TokenReport[]): object {
+    const { dialect, text } = this.#options
+    return dialect === 'chat' ? chatLogprobs(reports, text) : completionLogprobs(reports, text)
   }
 }

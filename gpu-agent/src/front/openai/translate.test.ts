@@ -42,6 +42,7 @@ describe('chat bodies', () => {
       stops: [],
       include_usage: false,
       choices: 1,
+      logprobs: null,
       output: PLAIN_TEXT,
     })
   })
@@ -88,6 +89,7 @@ describe('chat bodies', () => {
       stops: ['a', 'b'],
       include_usage: true,
       choices: 1,
+      logprobs: null,
       output: PLAIN_TEXT,
     })
   })

@@ -34,6 +34,8 @@ export interface Translation {
   include_usage: boolean
   /** Answers to the one prompt. */
   choices: number
+  /** How many alternatives to each token are to be told, with log probabilities; null: nothing of them. */
+  logprobs: number | null
   output: Output
 }
 
@@ -65,7 +67,11 @@ function translateChat(input: unknown, capabilities: Capabilities): TranslationR
   const { output } = result
   const told = output.tools.length === 0 ? messages : withTools(messages, output.tools)
   const prompt = { kind: 'chat' as const, messages: told }
-  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, output } }
+  if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true) {
+    return invalid('top_logprobs', "it goes with 'logprobs': true")
+  }
+  const logprobs = body.logprobs === true ? (body.top_logprobs ?? 0) : null
+  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, logprobs, output } }
 }
 
 function translateCompletion(input: unknown, capabilities: Capabilities): TranslationResult {
@@ -77,7 +83,8 @@ function translateCompletion(input: unknown, capabilities: Capabilities): Transl
   const prompt = onePrompt(body.prompt)
   if (prompt === null) return { ok: false, error: unsupported('prompt[1]') }
   const max_output_tokens = body.max_tokens ?? null
-  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, output: PLAIN_TEXT } }
+  const logprobs = body.logprobs ?? null
+  return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, logprobs, output: PLAIN_TEXT } }
 }
 
 /** Null: several prompts in one body, which is several choices. */
@@ -93,7 +100,9 @@ function isNumbers(prompt: readonly (string | number | number[])[]): prompt is n
   return typeof prompt[0] === 'number'
 }
 
-function sampling(body: ChatBody | CompletionBody): Omit<Translation, 'prompt' | 'max_output_tokens' | 'output'> {
+function sampling(
+  body: ChatBody | CompletionBody,
+): Omit<Translation, 'prompt' | 'max_output_tokens' | 'logprobs' | 'output'> {
   const stop = body.stop ?? []
   return {
     temperature: body.temperature ?? 1,
