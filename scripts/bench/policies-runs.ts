@@ -11,6 +11,10 @@ import { type RealEngine, SEATS, startRealEngine } from './real-engine.ts'
 import { mean, summary } from './statistics.ts'
 import { drawShapes, outputTokens, PROGRAM_KINDS, type ProgramKind, tokensOf, withArrivals } from './workload.ts'
 
+/** Twelve a seat: enough for the live programs of most of a run. Their KV is 570 MB. */
+export const BENCH_SLOTS = 48
+/** No program of the workload grows beyond. */
+export const BENCH_CONTEXT_TOKENS = 512
 const HOLD_SUFFIX = '+hold'
 /** Above every gap of the workload, below a step of the engine. */
 export const SEAT_HOLD_MS = 20
@@ -93,6 +97,7 @@ export async function runOnce(
 function start({ runtime, reading, threads }: Bench, policy: PolicyName, seat_hold_ms: number): Promise<RealEngine> {
   return startRealEngine({
     ...{ runtime, policy, reading, threads, seat_hold_ms },
+    ...{ slots: BENCH_SLOTS, context_tokens: BENCH_CONTEXT_TOKENS },
     onBroken: (error) => {
       throw error
     },

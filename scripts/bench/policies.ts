@@ -11,8 +11,17 @@ import { findOrFetchModel } from '../model/find-or-fetch.ts'
 import { type Capacity, type Parameters, type Run, readFigures, writeFigures } from './policies-file.ts'
 import { policiesPlot } from './policies-plot.ts'
 import { policiesOf, ratiosToFcfs, reportOf } from './policies-report.ts'
-import { type Bench, measureCapacity, runOnce, SEAT_HOLD_MS, spanOf, VARIANTS } from './policies-runs.ts'
-import { CONTEXT_TOKENS, SEATS, SLOTS } from './real-engine.ts'
+import {
+  BENCH_CONTEXT_TOKENS,
+  BENCH_SLOTS,
+  type Bench,
+  measureCapacity,
+  runOnce,
+  SEAT_HOLD_MS,
+  spanOf,
+  VARIANTS,
+} from './policies-runs.ts'
+import { SEATS } from './real-engine.ts'
 
 const HELP = `Program token latency under each policy, on the real model, in overload. About a minute a run.
 
@@ -63,7 +72,14 @@ const reading = serviceReading(values.service)
 
 const model = await findOrFetchModel(values.model === undefined ? {} : { model: values.model })
 const parameters: Parameters = {
-  ...{ model: model.id, seats: SEATS, slots: SLOTS, context_tokens: CONTEXT_TOKENS, threads, service: reading },
+  ...{
+    model: model.id,
+    seats: SEATS,
+    slots: BENCH_SLOTS,
+    context_tokens: BENCH_CONTEXT_TOKENS,
+    threads,
+    service: reading,
+  },
   ...{ programs, load, seat_hold_ms: SEAT_HOLD_MS },
 }
 const before = values.json === undefined ? { ok: true as const, figures: null } : readFigures(values.json, parameters)

@@ -13,10 +13,8 @@ import type { ServiceReading } from '../../src/core/service.ts'
 import { TenantShares } from '../../src/core/tenant-shares.ts'
 
 export const SEATS = 4
-/** Twelve a seat: enough for the live programs of most of a run. Their KV is 570 MB. */
-export const SLOTS = 48
-/** No program of the workload grows beyond. */
-export const CONTEXT_TOKENS = 512
+export const SLOTS = 12
+export const CONTEXT_TOKENS = 1024
 export const BLOCK_TOKENS = 16
 export const STEP_TOKENS_MAX = 128
 export const CHUNK_TOKENS = 63
@@ -26,8 +24,11 @@ export interface RealEngineOptions {
   policy: PolicyName
   reading: ServiceReading
   threads: number
-  /** 0: a freed seat is given away at once. */
-  seat_hold_ms: number
+  /** Default: SLOTS, CONTEXT_TOKENS. */
+  slots?: number
+  context_tokens?: number
+  /** Default 0: a freed seat is given away at once. */
+  seat_hold_ms?: number
   onBroken: (error: unknown) => void
   /** Stands between the driver and the backend. */
   observe?: (backend: Backend) => Backend
@@ -43,20 +44,21 @@ export interface RealEngine {
 
 export async function startRealEngine(options: RealEngineOptions): Promise<RealEngine> {
   const { model } = options.runtime
-  const { threads, observe = (backend) => backend } = options
-  const llama = await LlamaBackend.create({ model, slots: SLOTS, context_tokens: CONTEXT_TOKENS, threads })
-  const memory = memoryOf(llama, llama.prefill_tokens_per_s, SLOTS * llama.slot_tokens_max)
-  const seat_hold = holdOf(options.seat_hold_ms, memory, llama.slot_tokens_max)
+  const { threads, slots = SLOTS, context_tokens = CONTEXT_TOKENS, seat_hold_ms = 0 } = options
+  const { observe = (backend) => backend } = options
+  const llama = await LlamaBackend.create({ model, slots, context_tokens, threads })
+  const memory = memoryOf(llama, llama.prefill_tokens_per_s, slots * llama.slot_tokens_max)
+  const seat_hold = holdOf(seat_hold_ms, memory, llama.slot_tokens_max)
   let busy_us = 0
   const config = schedulerConfig({
     epoch: 'bench',
     policy: createPolicy({ name: options.policy }, options.reading),
     shares: new TenantShares(),
     seats: SEATS,
-    slots: SLOTS,
+    slots,
     slot_tokens_max: llama.slot_tokens_max,
     block_tokens: BLOCK_TOKENS,
-    capacity_blocks: SLOTS * Math.ceil(llama.slot_tokens_max / BLOCK_TOKENS),
+    capacity_blocks: slots * Math.ceil(llama.slot_tokens_max / BLOCK_TOKENS),
     max_step_tokens: STEP_TOKENS_MAX,
     prefill_chunk_tokens: CHUNK_TOKENS,
     ordering: options.reading,

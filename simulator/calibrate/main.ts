@@ -101,7 +101,7 @@ async function measureEmbedded(): Promise<Measured> {
   const runtime = await loadLlamaRuntime(model.path)
   const observations: Span[] = []
   let swap: SwapCosts = SWAP_ASSUMED
-  const driver = await startRealEngine({
+  const { driver } = await startRealEngine({
     ...{ runtime, policy: 'fcfs', reading: 'wall', threads },
     onBroken: (error) => fail(`the engine broke: ${String(error)}`),
     observe: (backend) => {
