@@ -11,7 +11,10 @@ let client: OpenAI
 let model: string
 
 beforeAll(async () => {
-  system = await System.start({ engine: 'embedded', flags: ['--regions', 'us-east', '--policy', 'atlas', '--seat-hold-ms', '20'] })
+  system = await System.start({
+    engine: 'embedded',
+    flags: ['--regions', 'us-east', '--policy', 'atlas', '--seat-hold-ms', '20'],
+  })
   client = system.client()
   model = system.dev.model
 })
@@ -138,7 +141,14 @@ it('a schema that cannot be honoured is refused with its place', async () => {
 })
 
 it('log probabilities: of every token of the answer, whole and streamed', async () => {
-  const asked = { model, messages: ask('Name a colour.'), max_tokens: 12, temperature: 0, logprobs: true, top_logprobs: 2 }
+  const asked = {
+    model,
+    messages: ask('Name a colour.'),
+    max_tokens: 12,
+    temperature: 0,
+    logprobs: true,
+    top_logprobs: 2,
+  }
   const whole = (await client.chat.completions.create(asked)).choices[0]
   const told = whole?.logprobs?.content ?? []
   expect(told.map(({ token }) => token).join('')).toBe(whole?.message.content)
@@ -158,7 +168,13 @@ it('log probabilities: of every token of the answer, whole and streamed', async 
 })
 
 it('log probabilities of completions: four parallel lists', async () => {
-  const answer = await client.completions.create({ model, prompt: 'One, two,', max_tokens: 6, temperature: 0, logprobs: 1 })
+  const answer = await client.completions.create({
+    model,
+    prompt: 'One, two,',
+    max_tokens: 6,
+    temperature: 0,
+    logprobs: 1,
+  })
   const { text, logprobs } = answer.choices[0] ?? expect.fail('no choice')
   expect(logprobs?.tokens?.join('')).toBe(text)
   expect(logprobs?.token_logprobs).toHaveLength(6)
