@@ -54,7 +54,7 @@ export function fitSpans(spans: readonly Span[]): CalibrationFit {
   if (spans.length < SPANS_MIN) throw new RangeError(`${spans.length} spans were observed; a fit needs ${SPANS_MIN}`)
   const held_out = spans.filter((_, index) => index % HELD_OUT_EVERY === HELD_OUT_EVERY - 1)
   const seen = spans.filter((_, index) => index % HELD_OUT_EVERY !== HELD_OUT_EVERY - 1)
-  const coefficients = fitNonNegative(seen.map(sampleOf), 5)
+  const coefficients = fitNonNegative(seen.map(sampleOf), 5, 'predicted')
   const [base = 0, sequence = 0, kv = 0, prefill = 0, pair = 0] = coefficients
   const pairs = held_out
     .map(sampleOf)

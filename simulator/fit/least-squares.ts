@@ -16,17 +16,29 @@ export interface Sample {
 /** Relative residual from which a row counts linearly. */
 const HUBER = 0.1
 const REWEIGHTINGS = 12
+/** A prediction near 0 gives a row no more weight than this share of what was measured would. */
+const UNIT_SHARE_MIN = 0.01
 const SWEEPS_MAX = 20_000
 const CONVERGED = 1e-10
 
-export function fitNonNegative(samples: readonly Sample[], features: number): number[] {
+/**
+ * `relative_to`: what a residual is a share of. Of `measured` minimises the percentage errors that are reported; of `predicted` is unbiased where
+ * equal work takes unequal time (a shared machine), since a row that took twice as long then weighs no less than one that took half.
+ */
+export function fitNonNegative(
+  samples: readonly Sample[],
+  features: number,
+  relative_to: 'measured' | 'predicted' = 'measured',
+): number[] {
   let weights = samples.map(({ measured }) => 1 / measured ** 2)
   let coefficients: number[] = []
   for (let round = 0; round < REWEIGHTINGS; round += 1) {
     coefficients = solve(samples, weights, features)
-    weights = samples.map((sample) => {
-      const residual = Math.abs(predict(coefficients, sample.features) / sample.measured - 1)
-      return Math.min(1, HUBER / Math.max(residual, 1e-12)) / sample.measured ** 2
+    weights = samples.map(({ features: row, measured }) => {
+      const predicted = predict(coefficients, row)
+      const unit = relative_to === 'measured' ? measured : Math.max(predicted, measured * UNIT_SHARE_MIN)
+      const residual = Math.abs(predicted - measured) / unit
+      return Math.min(1, HUBER / Math.max(residual, 1e-12)) / unit ** 2
     })
   }
   return coefficients
