@@ -1,0 +1,156 @@
+/** `tenants`, `keys`, `programs`, `calls`: who pays, with which keys, and what of theirs runs. */
+import { at } from './client.ts'
+import { type Asked, bodyOf, type Command, field, figure, ids, number } from './command.ts'
+
+const LIMITS = {
+  'calls-per-minute': { type: 'string', value: 'N|none', help: 'calls that it may make a minute' },
+  'live-programs': { type: 'string', value: 'N|none', help: 'programs that it may have running' },
+} as const
+const WEIGHT = { type: 'string', value: 'W', help: 'share of seats relative to other tenants (default 1)' } as const
+
+const TENANT_COLUMNS = [
+  ...[field('id'), field('name'), figure('weight'), figure('calls_per_minute_max', 'calls/min')],
+  ...[figure('live_programs_max', 'programs'), field('created_at', 'created'), field('disabled_at', 'disabled')],
+]
+
+function tenantFields(asked: Asked) {
+  return bodyOf({
+    name: asked.text('name'),
+    weight: number(asked, 'weight'),
+    calls_per_minute_max: number(asked, 'calls-per-minute', 'nullable'),
+    live_programs_max: number(asked, 'live-programs', 'nullable'),
+  })
+}
+
+const tenants: Command[] = [
+  {
+    words: ['tenants', 'list'],
+    ...{ args: [], flags: {}, purpose: 'every tenant, with its share and limits' },
+    run: async ({ client, limit }) => {
+      const rows = await client.list('/tenants', {}, limit)
+      return { kind: 'list', rows, columns: TENANT_COLUMNS, empty: 'There is no tenant.' }
+    },
+  },
+  {
+    words: ['tenants', 'get'],
+    ...{ args: ['TENANT'], flags: {}, purpose: 'one tenant' },
+    run: async ({ client, args: [id = ''] }) => ({ kind: 'one', row: await client.one('GET', `/tenants/${at(id)}`) }),
+  },
+  {
+    words: ['tenants', 'create'],
+    args: [],
+    flags: {
+      name: { type: 'string', value: 'NAME', help: 'what people call it' },
+      id: { type: 'string', value: 'ID', help: 'its id (default: made up)' },
+      ...{ weight: WEIGHT, ...LIMITS },
+    },
+    ...{ required: ['name'], purpose: 'a new tenant' },
+    run: async (asked) => {
+      const body = { ...bodyOf({ id: asked.text('id') }), ...tenantFields(asked) }
+      return { kind: 'one', row: await asked.client.one('POST', '/tenants', body) }
+    },
+  },
+  {
+    words: ['tenants', 'update'],
+    args: ['TENANT'],
+    flags: { name: { type: 'string', value: 'NAME', help: 'what people call it' }, weight: WEIGHT, ...LIMITS },
+    purpose: 'changes its name, share or limits; calls see it within 10 s',
+    run: async (asked) => {
+      const [id = ''] = asked.args
+      return { kind: 'one', row: await asked.client.one('PATCH', `/tenants/${at(id)}`, tenantFields(asked)) }
+    },
+  },
+  ...(['disable', 'enable'] as const).map(
+    (word): Command => ({
+      words: ['tenants', word],
+      ...{ args: ['TENANT'], flags: {} },
+      purpose: word === 'disable' ? 'its keys answer 403 within 10 s' : 'its keys work again',
+      run: async ({ client, args: [id = ''] }) => ({
+        kind: 'one',
+        row: await client.one('PATCH', `/tenants/${at(id)}`, { disabled: word === 'disable' }),
+      }),
+    }),
+  ),
+]
+
+const keys: Command[] = [
+  {
+    words: ['keys', 'list'],
+    ...{ args: ['TENANT'], flags: {}, purpose: 'a tenant’s keys by id, the revoked ones too' },
+    run: async ({ client, args: [tenant = ''], limit }) => {
+      const rows = await client.list(`/tenants/${at(tenant)}/keys`, {}, limit)
+      const held = [field('models'), field('regions'), field('created_at', 'created'), field('revoked_at', 'revoked')]
+      return { kind: 'list', rows, columns: [field('id'), field('name'), ...held], empty: 'The tenant has no key.' }
+    },
+  },
+  {
+    words: ['keys', 'create'],
+    args: ['TENANT'],
+    flags: {
+      name: { type: 'string', value: 'NAME', help: 'what people call it (default "default")' },
+      models: { type: 'string', value: 'A,B', help: 'models that it may call (default: every one)' },
+      regions: { type: 'string', value: 'A,B', help: 'regions that may serve its calls (default: every one)' },
+    },
+    purpose: 'a new key, shown this once',
+    run: async (asked) => {
+      const [tenant = ''] = asked.args
+      const body = bodyOf({ name: asked.text('name'), models: ids(asked, 'models'), regions: ids(asked, 'regions') })
+      return { kind: 'one', row: await asked.client.one('POST', `/tenants/${at(tenant)}/keys`, body), secret: 'key' }
+    },
+  },
+  {
+    words: ['keys', 'revoke'],
+    ...{ args: ['TENANT', 'KEY-ID'], flags: {}, purpose: 'the key opens nothing after 10 s at most' },
+    run: async ({ client, args: [tenant = '', key = ''] }) => ({
+      kind: 'one',
+      row: await client.one('DELETE', `/tenants/${at(tenant)}/keys/${at(key)}`),
+    }),
+  },
+]
+
+const programs: Command[] = [
+  {
+    words: ['programs', 'list'],
+    args: ['TENANT'],
+    flags: { state: { type: 'string', value: 'running|ended', help: 'which ones (default running)' } },
+    purpose: 'a tenant’s programs, the newest first',
+    run: async (asked) => {
+      const [tenant = ''] = asked.args
+      const path = `/tenants/${at(tenant)}/programs`
+      const rows = await asked.client.list(path, { state: asked.text('state') }, asked.limit)
+      const counts = [figure('calls'), figure('open_calls', 'open'), figure('service_s', 'service s')]
+      const times = [field('started_at', 'started'), field('ended_at', 'ended')]
+      return { kind: 'list', rows, columns: [field('id'), field('app'), ...counts, ...times], empty: 'There is none.' }
+    },
+  },
+  {
+    words: ['programs', 'get'],
+    ...{ args: ['TENANT', 'PROGRAM'], flags: {}, purpose: 'its process-table entry' },
+    run: async ({ client, args: [tenant = '', program = ''] }) => ({
+      kind: 'one',
+      row: await client.one('GET', `/tenants/${at(tenant)}/programs/${at(program)}`),
+    }),
+  },
+  {
+    words: ['calls', 'list'],
+    ...{ args: ['TENANT', 'PROGRAM'], flags: {}, purpose: 'a program’s calls in order, with engines and reasons' },
+    run: async ({ client, args: [tenant = '', program = ''], limit }) => {
+      const calls = await client.list(`/tenants/${at(tenant)}/programs/${at(program)}/calls`, {}, limit)
+      const rows = calls.map((call) => {
+        const leases = call.leases as { engine: string; reason: string | null }[]
+        return { ...call, engines: leases.map(({ engine }) => engine), reasons: leases.map(({ reason }) => reason) }
+      })
+      const figures = [
+        figure('prompt_tokens', 'prompt'),
+        figure('cached_tokens', 'cached'),
+        figure('output_tokens', 'output'),
+      ]
+      const times = [figure('service_s', 'service s'), figure('wait_s', 'wait s')]
+      const where = [field('engines', 'engine'), field('reasons', 'reason')]
+      const columns = [field('id'), field('thread'), field('outcome'), ...figures, ...times, ...where]
+      return { kind: 'list', rows, columns, empty: 'The program has no call.' }
+    },
+  },
+]
+
+export const TENANT_COMMANDS: readonly Command[] = [...tenants, ...keys, ...programs]
