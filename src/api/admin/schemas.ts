@@ -152,7 +152,9 @@ export const AgentJson = z
   })
   .openapi('Agent')
 export const AgentCreated = AgentJson.extend({
-  token: z.string().openapi({ description: 'Shown this once; the agent takes it as SWITCHYARD_TOKEN' }),
+  token: z
+    .string()
+    .openapi({ description: 'Shown this once; the agent takes it as SWITCHYARD_AGENT_TOKEN or --token-file' }),
 }).openapi('AgentCreated')
 export const AgentLive = AgentJson.extend({
   engines: z

@@ -1,0 +1,160 @@
+/** Residency and keys: which regions a call may use, and that it never leaves them, whatever fails on its way. */
+import { describe, expect, it } from 'vitest'
+import type { LeaseRequest } from '../actors/contracts.ts'
+import { PROGRAM_REGIONS_MAX, wantedRegions } from './restrictions.ts'
+import { runCall } from './run-call.ts'
+import {
+  ADMITTED,
+  answering,
+  chat,
+  failing,
+  failureOf,
+  leaseOf,
+  PROGRAM,
+  UNRESTRICTED,
+  world,
+} from './testing/world.ts'
+
+const REGIONS = ['near', 'far', 'off']
+const granted = (change: object) => ({
+  authenticate: async () => ({ status: 'tenant' as const, identity: { ...UNRESTRICTED, ...change } }),
+})
+
+/** A world that notes which regions were asked for a lease; `busy` ones have no engine. */
+function regional(options: Parameters<typeof world>[0] = {}, without: readonly string[] = []) {
+  const asked: string[] = []
+  const it = world({ engines: { e0: answering('hi') }, regions: REGIONS, ...options })
+  const pool = it.deps.pool
+  it.deps.pool = (region, model) => ({
+    ...pool(region, model),
+    release: async () => {},
+    lease: async (_: LeaseRequest) => {
+      asked.push(region.id)
+      if (without.includes(region.id)) return { status: 'none', retry_after_s: 5, ticket_kid: null, snapshot: null }
+      return leaseOf('e0')
+    },
+  })
+  return { it, asked }
+}
+
+describe('a call that names regions', () => {
+  it('is served there and nowhere else', async () => {
+    const { it: w, asked } = regional()
+    const response = await runCall(chat({}, { 'X-Program-Regions': 'far, off' }), 'chat', w.deps)
+    expect([response.status, response.headers.get('x-region')]).toEqual([200, 'far'])
+    expect(asked).toEqual(['far'])
+  })
+
+  it('is answered 503 when they have no engine', async () => {
+    const { it: w, asked } = regional({}, ['far'])
+    const response = await runCall(chat({ metadata: { program_regions: 'far' } }), 'chat', w.deps)
+    const { status, code, headers } = await failureOf(response)
+    expect([status, code, headers.get('retry-after')]).toEqual([503, 'no_engine_in_regions', '5'])
+    expect(asked).toEqual(['far'])
+  })
+
+  it('hands them to its program, which a later call cannot widen', async () => {
+    const { it: w, asked } = regional({ program: { admit: async () => ({ ...ADMITTED, regions: ['far'] }) } })
+    await (await runCall(chat({}, { ...PROGRAM, 'X-Program-Regions': 'near,far' }), 'chat', w.deps)).text()
+    expect(w.saidTo('admit')).toMatchObject([{ regions: ['near', 'far'] }])
+    expect(asked).toEqual(['near', 'far'])
+  })
+})
+
+describe('a program that is held to regions', () => {
+  const held = (regions: string[]) => ({ program: { admit: async () => ({ ...ADMITTED, regions }) } })
+
+  it('gives a lease back that was taken before its actor had answered, and takes another', async () => {
+    const { it: w } = regional(held(['off']))
+    const response = await runCall(chat({}, PROGRAM), 'chat', w.deps)
+    expect([response.status, response.headers.get('x-region')]).toEqual([200, 'off'])
+  })
+
+  it('is not replaced elsewhere when its engines fail', async () => {
+    const { it: w, asked } = regional({ engines: { e0: failing({ code: 'engine_down' }) }, ...held(['off']) })
+    expect((await runCall(chat({}, PROGRAM), 'chat', w.deps)).status).toBe(503)
+    expect(new Set(asked.slice(1))).toEqual(new Set(['off']))
+  })
+
+  it('is answered 403 where the key may use none of them', async () => {
+    const { it: w } = regional({ ...held(['off']), deps: granted({ regions: ['near'] }) })
+    const { status, code } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', w.deps))
+    expect([status, code]).toEqual([403, 'region_not_allowed'])
+  })
+
+  it('stays there while its actor is slow, and waits where nobody can tell', async () => {
+    const slow = { program: { admit: () => new Promise<never>(() => {}) }, times: { admit_timeout_ms: 5 } }
+    const known = regional({ ...slow, deps: { residency: async () => ['off'] } })
+    const response = await runCall(chat({}, PROGRAM), 'chat', known.it.deps)
+    expect([response.status, response.headers.get('x-region')]).toEqual([200, 'off'])
+    const down = async () => {
+      throw new Error('D1 is down')
+    }
+    const unknown = regional({ ...slow, deps: { residency: down } })
+    const { status, code } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', unknown.it.deps))
+    expect([status, code]).toEqual([503, 'residency_unknown'])
+  })
+})
+
+describe('a key', () => {
+  it('is held to its regions, and refused others by name', async () => {
+    const { it: w, asked } = regional({ deps: granted({ regions: ['off'] }) })
+    await (await runCall(chat(), 'chat', w.deps)).text()
+    expect(asked).toEqual(['off'])
+    const other = await failureOf(await runCall(chat({}, { 'X-Program-Regions': 'near' }), 'chat', w.deps))
+    expect([other.status, other.code]).toEqual([403, 'region_not_allowed'])
+  })
+
+  it('is told that a model is not there which it may not call', async () => {
+    const { it: w } = regional({ deps: granted({ models: ['another'] }) })
+    const { status, code } = await failureOf(await runCall(chat(), 'chat', w.deps))
+    expect([status, code]).toEqual([404, 'model_not_found'])
+  })
+
+  it('of a disabled tenant answers 403', async () => {
+    const deps = { authenticate: async () => ({ status: 'refused' as const, reason: 'disabled' as const }) }
+    const { status, code } = await failureOf(await runCall(chat(), 'chat', regional({ deps }).it.deps))
+    expect([status, code]).toEqual([403, 'tenant_disabled'])
+  })
+})
+
+it.each([
+  ['as many as the bound', Array.from({ length: PROGRAM_REGIONS_MAX }, (_, i) => `r${i}`).join(','), 'read'],
+  ['one more', Array.from({ length: PROGRAM_REGIONS_MAX + 1 }, (_, i) => `r${i}`).join(','), 'refused'],
+  ['only commas', ',,', 'refused'],
+  ['an id that is too long', 'x'.repeat(129), 'refused'],
+  ['spaces and repeats', ' a , b,a', 'read'],
+  ['nothing', '  ', 'read'],
+])('regions that are named: %s', (_, text, status) => {
+  expect(wantedRegions(new Headers({ 'x-program-regions': text }), null).status).toBe(status)
+})
+
+describe('calls a minute', () => {
+  const limited = (tenant: object) =>
+    regional({ deps: granted({ calls_per_minute_max: 2 }), tenant: { ...tenant } as never }).it
+
+  it('are refused 429 before anything is opened, and the actor is not asked again at once', async () => {
+    const w = limited({ takeCalls: async () => ({ granted: 0, retry_after_s: 7.2 }) })
+    for (let i = 0; i < 2; i += 1) {
+      const { status, code, headers } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', w.deps))
+      expect([status, code, headers.get('retry-after')]).toEqual([429, 'rate_limit_exceeded', '8'])
+    }
+    expect(w.saidTo('takeCalls')).toEqual([{ calls_per_minute_max: 2, wanted: 1 }])
+    expect(w.saidTo('admit')).toEqual([])
+  })
+
+  it('are used up before more are asked for', async () => {
+    const w = limited({ takeCalls: async () => ({ granted: 2, retry_after_s: 0 }) })
+    for (let i = 0; i < 3; i += 1) expect((await runCall(chat(), 'chat', w.deps)).status).toBe(200)
+    expect(w.saidTo('takeCalls')).toHaveLength(2)
+  })
+
+  it('are not counted while the tenant’s actor does not answer', async () => {
+    const broken = async () => {
+      throw new Error('overloaded')
+    }
+    const w = limited({ takeCalls: broken })
+    expect((await runCall(chat(), 'chat', w.deps)).status).toBe(200)
+    expect(w.reports).toContain('permit_failed')
+  })
+})
