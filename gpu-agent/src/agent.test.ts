@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { CallRecord } from '../../src/protocol/index.ts'
+import { CallRecord, CLOSE } from '../../src/protocol/index.ts'
 import { AgentStartError } from './agent.ts'
 import type { AgentEvent } from './events.ts'
 import { OUTBOX_FILE } from './outbox-database.ts'
@@ -67,6 +67,18 @@ test('a pool drains one engine, leaves the others, and undrains it', async () =>
   control.down({ type: 'undrain', engines: [] })
   await control.until(() => control.statuses.at(-1)?.engines[1]?.state === 'ready')
   expect((await post({ ticket: await control.ticket({ engine: 'a-e1', lease: 'after' }) })).status).toBe(200)
+})
+
+test('an agent that the operator dismissed takes no ticket any more, and lets the calls under way end', async () => {
+  const { front, post, control } = await startAgent(QUIET)
+  const [response, call] = await Promise.all([post(), front.next().then((c) => c.accept())])
+  const ticket = await control.ticket({ lease: 'after' })
+  control.refuse_link = 403
+  control.sockets.at(-1)?.close(CLOSE.dismissed, 'removed')
+  await until(() => !control.sockets.some(({ readyState }) => readyState === 1))
+  await expect.poll(async () => (await post({ ticket })).status).toBe(503)
+  call.end()
+  expect(await response.text()).toContain('[DONE]')
 })
 
 test('a drain refuses further calls, lets those under way end, sends every record, then stops', async () => {

@@ -1,7 +1,8 @@
 /**
  * What an operator declares (tenants with their keys, regions, models, agents), as statements for D1. Pure, so that the
- * same rows come from `npm run up`, deployment and tests. Applying it again changes nothing but what was declared
- * differently: a key that was revoked stays revoked, and nothing is deleted.
+ * same rows come from `npm run up`, deployment and tests. Applying it again changes only what the declaring side alone
+ * knows: where regions lie, what context a model's engines have, the agents' tokens. What an operator changed since
+ * stays: a tenant's share and limits, a model's order, a revoked key. Nothing is deleted.
  */
 import { agents, apiKeys, models, regions, tenants } from './schema.ts'
 import { hashSecret } from './secrets.ts'
@@ -32,7 +33,7 @@ export interface Provision {
 /** For `d1.batch(statements.map(({ sql, params }) => d1.prepare(sql).bind(...params)))`, in this order (foreign keys). */
 export async function provisionStatements(pepper: string, provision: Provision): Promise<Statement[]> {
   const { created_at_ms } = provision
-  const statements = [...provision.tenants.map((tenant) => upsertTenant({ ...tenant, created_at_ms }))]
+  const statements = [...provision.tenants.map((tenant) => insertTenant({ ...tenant, created_at_ms }))]
   for (const { key, ...rest } of provision.keys) {
     statements.push(insertKey({ ...rest, hash: await hashSecret(pepper, key), created_at_ms, revoked_at_ms: null }))
   }
@@ -47,13 +48,8 @@ export async function provisionStatements(pepper: string, provision: Provision):
   return statements
 }
 
-function upsertTenant(tenant: typeof tenants.$inferInsert): Statement {
-  const { name, weight } = tenant
-  return builder
-    .insert(tenants)
-    .values(tenant)
-    .onConflictDoUpdate({ target: tenants.id, set: { name, weight } })
-    .toSQL()
+function insertTenant(tenant: typeof tenants.$inferInsert): Statement {
+  return builder.insert(tenants).values(tenant).onConflictDoNothing().toSQL()
 }
 
 function insertKey(key: typeof apiKeys.$inferInsert): Statement {
@@ -66,7 +62,7 @@ function upsertRegion(region: typeof regions.$inferInsert): Statement {
 }
 
 function upsertModel(model: typeof models.$inferInsert): Statement {
-  const { id: _, created_at_ms: __, ...set } = model
+  const set = { context_tokens_max: model.context_tokens_max }
   return builder.insert(models).values(model).onConflictDoUpdate({ target: models.id, set }).toSQL()
 }
 

@@ -34,6 +34,20 @@ describe('the isolate’s cache', () => {
     expect(asked).toBe(4)
   })
 
+  it('refreshes at once where it is asked to, and falls back on what it knows while the store is down', async () => {
+    const cache = new IsolateCache<number>()
+    const down = async () => {
+      throw new Error('down')
+    }
+    await expect(cache.refresh('a', 0, down)).rejects.toThrow('down')
+    expect(await cache.refresh('a', 0, async () => 1)).toBe(1)
+    expect(await cache.refresh('a', 1, async () => 2)).toBe(2)
+    expect(await cache.refresh('a', CACHE_TTL_MS, down)).toBe(2)
+    await expect(cache.refresh('a', CACHE_TTL_MS + 1, down)).rejects.toThrow('down')
+    expect(await cache.refresh('a', 2, async () => null)).toBeNull()
+    expect(await cache.get('a', 3, async () => 3)).toBeNull()
+  })
+
   it('is bounded, and guesses do not push out what is real', async () => {
     const cache = new IsolateCache<number>()
     await cache.get('real', 0, async () => 1)
@@ -89,6 +103,17 @@ describe('provisioning', () => {
       { tenant: 'tenant-a', revoked_at_ms: null },
       { tenant: 'tenant-b', revoked_at_ms: 1 },
     ])
+  })
+
+  it('leaves what an operator changed', async () => {
+    const change = "UPDATE tenants SET weight = 7, calls_per_minute_max = 9 WHERE id = 'tenant-a'"
+    await env.DB.batch([env.DB.prepare(change), env.DB.prepare("UPDATE models SET ordering_service = 'wall'")])
+    await provision()
+    const tenant = await env.DB.prepare(
+      "SELECT weight, calls_per_minute_max FROM tenants WHERE id = 'tenant-a'",
+    ).first()
+    expect(tenant).toEqual({ weight: 7, calls_per_minute_max: 9 })
+    expect(await env.DB.prepare('SELECT ordering_service FROM models').first('ordering_service')).toBe('wall')
   })
 })
 

@@ -1,10 +1,10 @@
 /** TenantActor: pages that neither skip nor repeat, the median, and the index at its bound. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { ProgramListed } from '../../src/actors/contracts.ts'
 import { tenantActor } from '../../src/actors/stubs.ts'
-import { PROGRAMS_INDEXED_MAX, RUNNING_PAGE_MAX } from '../../src/actors/tenant.ts'
+import { OPENING_EXPIRY_MS, PROGRAMS_INDEXED_MAX, RUNNING_PAGE_MAX } from '../../src/actors/tenant.ts'
 
 const listed = (program: string, change: Partial<ProgramListed> = {}): ProgramListed => ({
   ...{ program, run: 'run-1', app: null, started_at_ms: 1_000, last_arrival_ms: 1_000, open_calls: 0, calls: 1 },
@@ -96,3 +96,54 @@ function indexed(tenant: string) {
     state.storage.sql.exec('SELECT count(*) AS rows, min(started_at_ms) AS oldest FROM programs').one(),
   )
 }
+
+describe('room for programs', () => {
+  const room = (tenant: string, program: string, live_programs_max = 2) =>
+    tenantActor(env, tenant).roomForProgram({ program, live_programs_max })
+
+  it('is given up to the limit, to those in the index and those on their way alike', async () => {
+    const tenant = tenantActor(env, 'roomy')
+    await tenant.programFlushed(listed('a'))
+    expect(await room('roomy', 'b')).toBe(true)
+    expect(await room('roomy', 'c')).toBe(false)
+    // Those that run have their room; asking again takes no more.
+    expect([await room('roomy', 'a'), await room('roomy', 'b')]).toEqual([true, true])
+    await tenant.programFlushed(listed('b'))
+    expect(await room('roomy', 'c')).toBe(false)
+    await tenant.programEnded('a', 'run-1')
+    expect(await room('roomy', 'c')).toBe(true)
+    expect(await room('roomy', 'd')).toBe(false)
+  })
+
+  it('is counted from the index after an eviction', async () => {
+    for (const program of ['a', 'b']) await tenantActor(env, 'evicted-room').programFlushed(listed(program))
+    await evictDurableObject(env.TENANT.getByName('evicted-room'))
+    expect(await room('evicted-room', 'c')).toBe(false)
+    expect(await room('evicted-room', 'c', 3)).toBe(true)
+  })
+
+  it('is forgotten for a program that never came', async () => {
+    expect([await room('ghosts', 'a', 1), await room('ghosts', 'b', 1)]).toEqual([true, false])
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + OPENING_EXPIRY_MS })
+    expect(await room('ghosts', 'b', 1)).toBe(true)
+    vi.useRealTimers()
+  })
+})
+
+describe('calls a minute', () => {
+  const take = (wanted: number) => tenantActor(env, 'rated').takeCalls({ calls_per_minute_max: 5, wanted })
+
+  it('are given up to the limit, and what was taken is remembered over an eviction', async () => {
+    expect(await take(3)).toEqual({ granted: 3, retry_after_s: 0 })
+    expect((await take(3)).granted).toBe(2)
+    const refused = await take(1)
+    expect(refused.granted).toBe(0)
+    expect(refused.retry_after_s).toBeGreaterThan(0)
+    const stub = env.TENANT.getByName('rated')
+    await expect
+      .poll(() => runInDurableObject(stub, (_, state) => state.storage.get('calls')), { timeout: 3_000 })
+      .toBeDefined()
+    await evictDurableObject(stub)
+    expect((await take(1)).granted).toBe(0)
+  })
+})
