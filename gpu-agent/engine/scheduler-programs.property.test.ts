@@ -218,19 +218,22 @@ describe('no starvation', () => {
 })
 
 describe('two tenants', () => {
+  /** What the taker says of its calls: the truth, that each is a program, or that none depends on another. */
+  type Claim = 'honest' | 'minted' | 'parents denied'
+
   /** `taker` has work for all seats throughout; `other` is a chain of calls beside it. */
-  function run(name: PolicyName, mint: boolean) {
+  function run(name: PolicyName, claim: Claim) {
     const taker: VirtualEvent[] = Array.from({ length: 40 }, (_, index) => ({
       at_us: 0,
       do: 'submit',
       call: engineCall({
         lease: `taker/${index}`,
         tenant: 'taker',
-        program: mint ? `fresh ${index}` : 'taker',
+        program: claim === 'minted' ? `fresh ${index}` : 'taker',
         prompt: [index],
         max_output_tokens: 6,
-        attained_service_us: mint ? 0 : index * 10 * UNIT_US,
-        critical_path_us: mint ? 0 : index * 10 * UNIT_US,
+        attained_service_us: claim === 'minted' ? 0 : index * 10 * UNIT_US,
+        critical_path_us: claim === 'honest' ? index * 10 * UNIT_US : 0,
       }),
     }))
     const other: VirtualEvent[] = Array.from({ length: 10 }, (_, index) => ({
@@ -252,18 +255,23 @@ describe('two tenants', () => {
     return virtualRun(config, [...taker, ...other], { profile: UNIT_STEPS })
   }
 
-  it.each(POLICY_NAMES)('under %s: minting a fresh id for every call takes nothing from the other', (name) => {
-    const honest = run(name, false)
-    const minted = run(name, true)
+  const claims: [PolicyName, Claim][] = POLICY_NAMES.flatMap((name): [PolicyName, Claim][] => [
+    [name, 'minted'],
+    [name, 'parents denied'],
+  ])
+
+  it.each(claims)('under %s, with calls %s, one takes nothing from the other', (name, claim) => {
+    const honest = run(name, 'honest')
+    const claimed = run(name, claim)
     for (let index = 0; index < 10; index++) {
       const waitOf = ({ ended }: typeof honest) => ended.get(`other/${index}`)?.measurement.wait_us
-      expect(waitOf(minted)).toBe(waitOf(honest))
+      expect(waitOf(claimed)).toBe(waitOf(honest))
     }
     // Both always have work while the other's calls are open; how the taker's last calls end is its own affair.
     const steps = honest.plans.findLastIndex(({ work }) => work.some(({ lease }) => lease.startsWith('other')))
     expect(steps).toBeGreaterThan(50)
     const seatsOf = ({ plans }: typeof honest) =>
       plans.slice(0, steps).map(({ work }) => work.filter(({ lease }) => lease.startsWith('taker')).length)
-    expect(seatsOf(minted)).toEqual(seatsOf(honest))
+    expect(seatsOf(claimed)).toEqual(seatsOf(honest))
   })
 })

@@ -47,7 +47,7 @@ export interface PlayOptions {
 }
 
 /** One monotonic clock, the driver's. */
-export interface PlayTime {
+interface PlayTime {
   now_ms: () => number
   sleep: (duration_ms: number) => Promise<unknown>
 }

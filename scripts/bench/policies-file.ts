@@ -57,9 +57,9 @@ export const Parameters = z.object({
 export type Parameters = z.infer<typeof Parameters>
 
 const Figures = z.object({ parameters: Parameters, capacity: Capacity, runs: z.array(Run) })
-export type Figures = z.infer<typeof Figures>
+type Figures = z.infer<typeof Figures>
 
-export type FiguresResult = { ok: true; figures: Figures | null } | { ok: false; message: string }
+type FiguresResult = { ok: true; figures: Figures | null } | { ok: false; message: string }
 
 /** The figures in `path`, null if there is no such file; they must be of `parameters`. */
 export function readFigures(path: string, parameters: Parameters): FiguresResult {

@@ -6,7 +6,7 @@ import { PROGRAM_KINDS } from './workload.ts'
 
 const BASE = 'fcfs'
 
-export interface Ratios {
+interface Ratios {
   mean: number
   p50: number
   p95: number

@@ -30,7 +30,7 @@ export interface ProgramShape {
 }
 
 /** Tokens that the engine computes for programs whose prefixes are all cached. */
-export interface ProgramTokens {
+interface ProgramTokens {
   output_tokens: number
   prompt_tokens: number
 }
