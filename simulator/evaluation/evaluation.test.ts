@@ -1,0 +1,68 @@
+/** A whole evaluation of one figure, as the command makes it. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import type { Figure } from './figure.ts'
+import { FIGURE_2 } from './figures/figure-2.ts'
+import { FIGURES } from './figures/index.ts'
+import { parseOptions } from './options.ts'
+import { provenance } from './report/provenance.ts'
+import { readFigure } from './report/report.ts'
+import { writeReport } from './report/write-report.ts'
+import { playRun } from './runs/play.ts'
+import { Runs } from './runs/run-chains.ts'
+
+const folder = mkdtempSync(path.join(tmpdir(), 'evaluation-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const IDS = FIGURES.map(({ id }) => id)
+
+function evaluated(figure: Figure, out: string): Map<string, string> {
+  const argv = ['--figure', figure.id, '--seed', '1', '--out', out]
+  const parsed = parseOptions(argv, IDS)
+  if (!parsed.ok) throw new Error(parsed.reason)
+  const { options } = parsed
+  const runs = new Runs()
+  for (const spec of figure.chains(options.scope).flatMap(({ steps }) => steps.flat())) runs.add(spec, playRun(spec))
+  const report = { provenance: provenance(options, 'abc'), figures: [readFigure(figure, runs, options.scope)] }
+  writeReport(report, options.out)
+  return new Map(readdirSync(out).map((name) => [name, readFileSync(path.join(out, name), 'utf8')]))
+}
+
+test('figure 2 is played, read and written, the same each time', () => {
+  const files = evaluated(FIGURE_2, path.join(folder, 'one'))
+  expect([...files.keys()].sort()).toEqual(['evaluation.md', 'figure-2-waiting.svg', 'index.html'])
+  const page = files.get('index.html') ?? ''
+  expect(page).toContain('FCFS waits 18 steps')
+  expect(page).toContain('npm run evaluate -- --figure 2 --seed 1')
+  expect(page).toContain('<svg')
+  expect(page).not.toMatch(/<script|https?:\/\/(?!www\.w3\.org)/)
+  expect(files.get('evaluation.md')).toContain('| 2 | Waiting under FCFS | 18 steps | 18 steps | 1 |')
+  expect(evaluated(FIGURE_2, path.join(folder, 'two'))).toEqual(files)
+})
+
+test('panels have names of their own within a figure', () => {
+  expect(new Set(IDS).size).toBe(IDS.length)
+})
+
+test.each([
+  [['--figure', '99'], '--figure: there is no 99'],
+  [['--seed', '1,1'], '--seed names a seed twice'],
+  [['--seed', '-1'], '--seed'],
+  [['--seed', Array.from({ length: 32 }, (_, at) => at).join(',')], '--seed takes at most 31 seeds'],
+  [['--minutes', '0'], '--minutes must be a number above 0'],
+  [['--threads', '0'], '--threads must be an integer from 1'],
+  [['--fast'], "Unknown option '--fast'"],
+])('%j is refused', (argv, reason) => {
+  const parsed = parseOptions(argv, IDS)
+  expect(parsed).toMatchObject({ ok: false, reason: expect.stringContaining(reason) })
+})
+
+test('31 seeds are taken; a quick evaluation has one and leaves docs alone', () => {
+  const many = parseOptions(['--seed', Array.from({ length: 31 }, (_, at) => at).join(',')], IDS)
+  expect(many).toMatchObject({ ok: true, options: { out: path.join('docs', 'evaluation') } })
+  const quick = parseOptions(['--quick'], IDS)
+  expect(quick).toMatchObject({ ok: true, options: { scope: { seeds: [1], quick: true } } })
+  expect(quick.ok && quick.options.out).toContain('.switchyard')
+})

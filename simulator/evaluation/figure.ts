@@ -1,0 +1,57 @@
+/** What a figure is: the runs that it needs, and what is read from them. Every sentence is made from the runs' outcomes. */
+import type { Chain, Runs } from './runs/run-chains.ts'
+import type { Interval } from './statistics/interval.ts'
+
+/** How much is played. */
+export interface Scope {
+  seeds: readonly number[]
+  quick: boolean
+}
+
+export interface Panel {
+  /** Unique within the figure; part of the file's name. */
+  name: string
+  /** In words, for whoever does not see it. */
+  alt: string
+  svg: string
+}
+
+export interface Table {
+  title: string
+  columns: readonly string[]
+  rows: readonly (readonly string[])[]
+}
+
+/** One claim of the paper beside what was measured. */
+export interface PaperRow {
+  claim: string
+  /** In the paper's own unit; null: it gives no number. */
+  paper: number | null
+  /** Null: could not be read from these runs; `note` says why. */
+  ours: Interval | null
+  /** The true value may be larger. */
+  at_least?: boolean
+  unit: string
+  note?: string
+}
+
+export interface FigureContent {
+  panels: readonly Panel[]
+  shows: readonly string[]
+  /** Where we lose. */
+  losses: readonly string[]
+  tables?: readonly Table[]
+  paper?: readonly PaperRow[]
+}
+
+export interface Figure {
+  /** `12`, `beta`. */
+  id: string
+  title: string
+  /** What the paper says that its figure shows; null: the paper has no such figure. */
+  paper: string | null
+  /** What is played, for the reader: workloads, engines, what differs from the paper. */
+  setup: string
+  chains: (scope: Scope) => readonly Chain[]
+  read: (runs: Runs, scope: Scope) => FigureContent
+}

@@ -1,0 +1,74 @@
+/** β's effect: mean latency against starvation (§4.2.2, "a trade-off between average response times and fairness"). */
+import type { Figure, Scope } from '../figure.ts'
+import { SYSTEM_COLORS } from '../plots/colors.ts'
+import { lineChart } from '../plots/line-chart.ts'
+import type { RunOutcome } from '../runs/run-outcome.ts'
+import { runSpec } from '../runs/run-spec.ts'
+import { figure, withInterval } from '../statistics/words.ts'
+import { type Knob, knobChain, knobMetric } from './ablation-runs.ts'
+import { ablation, arrivalsS } from './scale.ts'
+
+const BETAS = [1, 2, 5, 10, 20, 50, 1000] as const
+const RATE = 1.4
+
+const METRICS: readonly { name: string; y: string; of: (outcome: RunOutcome) => number }[] = [
+  { name: 'mean', y: 'ms per token, mean', of: ({ token_latency_ms }) => token_latency_ms.mean },
+  { name: 'p99', y: 'ms per token, p99', of: ({ token_latency_ms }) => token_latency_ms.p99 },
+  { name: 'worst-wait', y: 'wait ÷ service, worst program', of: ({ program_wait_ratio }) => program_wait_ratio.max },
+]
+
+function knob(scope: Scope): Knob<number> {
+  const programs = Math.round(RATE * arrivalsS('mixed', scope))
+  return (beta, seed) => runSpec({ workload: 'mixed', programs, seed, rate: RATE, system: 'plas', beta })
+}
+
+export const BETA: Figure = {
+  id: 'beta',
+  title: 'β: latency against starvation',
+  paper: 'Varying β trades average response times against fairness; the paper has no figure of it.',
+  setup: `Mixed at ${RATE} programs per second, PLAS, a100-8b. A call is promoted when its program has waited β times its service; ${BETAS.at(-1)} is practically never.`,
+  chains: (full) => [knobChain(knob(full), BETAS, ablation(full))],
+  read: (runs, full) => {
+    const scope = ablation(full)
+    const values = METRICS.map(({ of }) =>
+      BETAS.map((beta) => ({ x: beta, y: knobMetric(runs, knob(full), beta, of, scope) })),
+    )
+    const best = (points: (typeof values)[number]) =>
+      points.reduce((least, one) => (one.y.mean < least.y.mean ? one : least))
+    const never = (at: number) => values[at]?.at(-1)?.y
+    const used = knobMetric(
+      runs,
+      (_: null, seed) => ({ ...knob(full)(1, seed), beta: 20 }),
+      null,
+      METRICS[0]?.of ?? (() => 0),
+      scope,
+    )
+    return {
+      panels: METRICS.map(({ name, y }, at) => ({
+        name,
+        alt: `${y} by β.`,
+        svg: lineChart({
+          title: y,
+          x: 'β (log)',
+          y,
+          x_log: true,
+          lines: [{ name: 'PLAS', color: SYSTEM_COLORS.plas, points: values[at] ?? [] }],
+        }),
+      })),
+      shows: values.map(
+        (points, at) =>
+          `${METRICS[at]?.y ?? ''}: least at β = ${figure(best(points).x)} (${withInterval(best(points).y)}), ${figure(never(at)?.mean ?? 0)} without promotion.`,
+      ),
+      losses: [
+        ...(best(values[0] ?? []).x === BETAS.at(-1)
+          ? ['Promotion never lowers the mean here: it is the price of fairness.']
+          : []),
+        ...(best(values[0] ?? []).y.mean < used.mean * 0.95
+          ? [
+              `β = 20, the default, has a mean of ${figure(used.mean)} ms per token; β = ${figure(best(values[0] ?? []).x)} would have ${figure(best(values[0] ?? []).y.mean)}.`,
+            ]
+          : []),
+      ],
+    }
+  },
+}

@@ -1,0 +1,152 @@
+/** Figure 12: mean program token latency against rate, four workloads, and throughput read off at common SLOs. */
+import type { Figure, PaperRow, Scope, Table } from '../figure.ts'
+import { SYSTEM_COLORS } from '../plots/colors.ts'
+import { lineChart } from '../plots/line-chart.ts'
+import type { Runs } from '../runs/run-chains.ts'
+import { isBelow } from '../statistics/interval.ts'
+import { figure } from '../statistics/words.ts'
+import { SYSTEMS, type SystemName, systemOf } from '../systems.ts'
+import {
+  AUTELLIX_WORKLOADS,
+  type AutellixWorkload,
+  CEILING_MS,
+  oursFor,
+  programsAt,
+  ratesOf,
+  SLOS_MS,
+  WORKLOAD_LABELS,
+} from './scale.ts'
+import { type Sweep, sweepChain, sweepCurves, sweepLine } from './sweep.ts'
+import { paperRatio, type RatioAt, rangeSentence, ratiosAt, ratioTable } from './throughput.ts'
+
+const BASELINES = ['vllm', 'vllm-opt', 'mlfq', 'rr'] as const satisfies readonly SystemName[]
+
+/** "up to", §6.3: over vLLM, vLLM-opt and MLFQ. */
+const PAPER: Readonly<Record<AutellixWorkload, Readonly<Record<'vllm' | 'vllm-opt' | 'mlfq', number>>>> = {
+  sharegpt: { vllm: 8, 'vllm-opt': 2, mlfq: 1.5 },
+  bfcl: { vllm: 8, 'vllm-opt': 2, mlfq: 1.5 },
+  lats: { vllm: 5, 'vllm-opt': 2, mlfq: 2.5 },
+  mixed: { vllm: 15, 'vllm-opt': 4, mlfq: 5.5 },
+}
+
+/** Where programs have threads, both of ours are played. */
+function systemsOf(workload: AutellixWorkload): SystemName[] {
+  return workload === 'lats' || workload === 'mixed' ? [...BASELINES, 'plas', 'atlas'] : [...BASELINES, 'plas']
+}
+
+export function mainSweep(workload: AutellixWorkload, system: SystemName, scope: Scope): Sweep {
+  return {
+    workload,
+    system,
+    programs: (rate) => programsAt(workload, rate, scope),
+    rates: ratesOf(workload, system, scope),
+  }
+}
+
+export function mainSweeps(scope: Scope): { workload: AutellixWorkload; sweeps: Sweep[] }[] {
+  return AUTELLIX_WORKLOADS.map((workload) => ({
+    workload,
+    sweeps: systemsOf(workload).map((system) => mainSweep(workload, system, scope)),
+  }))
+}
+
+export const FIGURE_12: Figure = {
+  id: '12',
+  title: 'Latency against rate, one engine',
+  paper:
+    'Autellix has the highest throughput at equal latency on all four workloads: up to 8× vLLM, 2× vLLM-opt and 1.5× MLFQ on single-threaded ' +
+    'programs, 5×, 2× and 2.5× on LATS, 15×, 4× and 5.5× on Mixed.',
+  setup:
+    'Llama-3.1-8B on one A100 (profile a100-8b), 128 seats, Poisson arrivals. Every preemptive system swaps by the batched kernel, and all but ' +
+    `vLLM decide once in ten steps. A curve ends where the mean is beyond ${CEILING_MS} ms per token.`,
+  chains: (scope) => mainSweeps(scope).flatMap(({ sweeps }) => sweeps.map((sweep) => sweepChain(sweep, scope))),
+  read: (runs, scope) => {
+    const read = AUTELLIX_WORKLOADS.map((workload) => ({ workload, ratios: ratiosOf(workload, runs, scope) }))
+    return {
+      panels: mainSweeps(scope).map(({ workload, sweeps }) => ({
+        name: workload,
+        alt: `Mean program token latency against the rate of programs, ${WORKLOAD_LABELS[workload]}, by system.`,
+        svg: lineChart({
+          title: WORKLOAD_LABELS[workload],
+          x: 'programs per second (log)',
+          y: 'ms per token, mean (log)',
+          x_log: true,
+          y_log: true,
+          y_max: 1000,
+          lines: sweeps.map((sweep) => ({
+            name: systemOf(sweep.system).label,
+            color: SYSTEM_COLORS[sweep.system],
+            dashed: sweep.system === 'atlas',
+            points: sweepLine(sweep, runs, scope),
+          })),
+        }),
+      })),
+      shows: read.flatMap(({ workload, ratios }) => shows(workload, ratios)),
+      losses: read.flatMap(({ workload, ratios }) => losses(workload, ratios)),
+      tables: read.map(({ workload, ratios }) => tableOf(workload, ratios)),
+      paper: read.flatMap(({ workload, ratios }) => paperRows(workload, ratios)),
+    }
+  },
+}
+
+type Ratios = { other: SystemName; ratios: RatioAt[] }[]
+
+function ratiosOf(workload: AutellixWorkload, runs: Runs, scope: Scope): Ratios {
+  const ours = oursFor(workload)
+  const mine = sweepCurves(mainSweep(workload, ours, scope), runs, scope)
+  return systemsOf(workload)
+    .filter((system) => system !== ours)
+    .map((other) => ({
+      other,
+      ratios: ratiosAt(mine, sweepCurves(mainSweep(workload, other, scope), runs, scope), SLOS_MS),
+    }))
+}
+
+function shows(workload: AutellixWorkload, ratios: Ratios): string[] {
+  const ours = systemOf(oursFor(workload)).label
+  return ratios.flatMap(({ other, ratios: own }) => {
+    const sentence = rangeSentence(ours, SYSTEMS[other].label, own)
+    return sentence === null ? [] : [`${WORKLOAD_LABELS[workload]}: ${sentence}`]
+  })
+}
+
+/** Every SLO at which another order serves more, and every claim of the paper that is not reached. */
+export function losses(workload: AutellixWorkload, ratios: Ratios): string[] {
+  const ours = systemOf(oursFor(workload)).label
+  const behind = ratios.flatMap(({ other, ratios: own }) => {
+    const worse = own.filter(({ bound, ratio }) => bound === 'exact' && isBelow(ratio, 1))
+    const least = worse.toSorted((a, b) => a.ratio.mean - b.ratio.mean)[0]
+    if (least === undefined) return []
+    const where = worse.map(({ slo_ms }) => slo_ms).join(', ')
+    return [
+      `${WORKLOAD_LABELS[workload]}: ${SYSTEMS[other].label} serves more than ${ours} at ${where} ms per token, ` +
+        `${figure(1 / least.ratio.mean)}× at ${least.slo_ms} ms.`,
+    ]
+  })
+  const missed = paperRows(workload, ratios).filter(
+    ({ paper, ours: mine, at_least }) => paper !== null && mine !== null && !at_least && mine.mean < paper,
+  )
+  return [
+    ...behind,
+    ...missed.map(
+      ({ claim, paper, ours: mine }) => `${claim}: the paper's ${paper}× is not reached (${figure(mine?.mean ?? 0)}×).`,
+    ),
+  ]
+}
+
+function tableOf(workload: AutellixWorkload, ratios: Ratios): Table {
+  const ours = systemOf(oursFor(workload)).label
+  return ratioTable(
+    `${WORKLOAD_LABELS[workload]}: rate of ${ours} ÷ rate of the other, by SLO on the mean`,
+    SLOS_MS,
+    ratios.map(({ other, ratios: own }) => ({ name: SYSTEMS[other].label, ratios: own })),
+  )
+}
+
+function paperRows(workload: AutellixWorkload, ratios: Ratios): PaperRow[] {
+  return ratios.flatMap(({ other, ratios: own }) => {
+    if (other !== 'vllm' && other !== 'vllm-opt' && other !== 'mlfq') return []
+    const claim = `${WORKLOAD_LABELS[workload]}: throughput over ${SYSTEMS[other].label}`
+    return [paperRatio(claim, PAPER[workload][other], own)]
+  })
+}

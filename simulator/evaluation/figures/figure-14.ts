@@ -1,0 +1,180 @@
+/** Figure 14: balancers over four small or two large engines. */
+import { BALANCER_NAMES, type BalancerName } from '../../../src/core/balancers/index.ts'
+import type { Figure, PaperRow, Scope } from '../figure.ts'
+import { BALANCER_COLORS, BALANCER_LABELS } from '../plots/colors.ts'
+import { lineChart } from '../plots/line-chart.ts'
+import type { Runs } from '../runs/run-chains.ts'
+import { interval, isAbove, isBelow } from '../statistics/interval.ts'
+import { figure, withInterval } from '../statistics/words.ts'
+import { ablation, oursFor, SLOS_MS } from './scale.ts'
+import { MEAN_MS, type Metric, type Sweep, sweepChain, sweepCurves, sweepLine, sweepSpec } from './sweep.ts'
+import { paperRatio, type RatioAt, ratiosAt, ratioTable } from './throughput.ts'
+
+interface Setting {
+  name: string
+  label: string
+  workload: 'sharegpt' | 'lats'
+  profile: 'a100-8b' | 'a100-70b-tp4'
+  engines: number
+  rates: readonly number[]
+}
+
+const SETTINGS: readonly Setting[] = [
+  {
+    name: '8b-sharegpt',
+    label: '4 × 8B, chats',
+    workload: 'sharegpt',
+    profile: 'a100-8b',
+    engines: 4,
+    rates: [2, 3, 4, 5, 6, 8],
+  },
+  {
+    name: '8b-lats',
+    label: '4 × 8B, tree search',
+    workload: 'lats',
+    profile: 'a100-8b',
+    engines: 4,
+    rates: [0.5, 0.7, 1, 1.4],
+  },
+  {
+    name: '70b-sharegpt',
+    label: '2 × 70B, chats',
+    workload: 'sharegpt',
+    profile: 'a100-70b-tp4',
+    engines: 2,
+    rates: [0.5, 0.7, 1, 1.4, 2],
+  },
+  {
+    name: '70b-lats',
+    label: '2 × 70B, tree search',
+    workload: 'lats',
+    profile: 'a100-70b-tp4',
+    engines: 2,
+    rates: [0.1, 0.15, 0.2, 0.3],
+  },
+]
+const ARRIVALS_S = 150
+const QUICK_ARRIVALS_S = 20
+const PROGRAMS_MIN = 12
+/** "up to", §6.4: Algorithm 2 over round robin and least used. */
+const PAPER = 1.4
+const P99: Metric = ({ token_latency_ms }) => token_latency_ms.p99
+
+function sweep({ workload, profile, engines, rates }: Setting, balancer: BalancerName, { quick }: Scope): Sweep {
+  return {
+    workload,
+    system: oursFor(workload),
+    programs: (rate) => Math.max(PROGRAMS_MIN, Math.round(rate * (quick ? QUICK_ARRIVALS_S : ARRIVALS_S))),
+    rates: quick ? rates.filter((_, at) => at % 2 === 1) : rates,
+    change: { balancer, profile, regions: [{ name: 'region', engines }] },
+  }
+}
+
+type Others = { other: BalancerName; ratios: RatioAt[] }[]
+
+/** Of Algorithm 2 over each other balancer. */
+function ratiosOf(setting: Setting, runs: Runs, scope: Scope): Others {
+  const curves = (balancer: BalancerName) => sweepCurves(sweep(setting, balancer, scope), runs, scope)
+  return BALANCER_NAMES.filter((name) => name !== 'locality').map((other) => ({
+    other,
+    ratios: ratiosAt(curves('locality'), curves(other), SLOS_MS),
+  }))
+}
+
+export const FIGURE_14: Figure = {
+  id: '14',
+  title: 'Balancers over several engines',
+  paper:
+    'Algorithm 2 has the lowest mean and tail latencies in every configuration, up to 1.4× the throughput of round robin and least used.',
+  setup: `PLAS (chats) and ATLAS (tree search) on every engine, 128 seats each; arrivals for ${ARRIVALS_S} s. Session affinity keeps a program where its first call went; cost-aware takes the least sum of expected start and uncached prefill.`,
+  chains: (full) => {
+    const scope = ablation(full)
+    return SETTINGS.flatMap((setting) =>
+      BALANCER_NAMES.map((balancer) => sweepChain(sweep(setting, balancer, scope), scope)),
+    )
+  },
+  read: (runs, full) => {
+    const scope = ablation(full)
+    const read = SETTINGS.map((setting) => ({ setting, others: ratiosOf(setting, runs, scope) }))
+    const panel = (setting: Setting, name: string, metric: Metric) => ({
+      name: `${setting.name}-${name}`,
+      alt: `${setting.label}: ${name} program token latency against rate, by balancer.`,
+      svg: lineChart({
+        ...{
+          title: `${setting.label}: ${name}`,
+          x: 'programs per second',
+          y: `ms per token, ${name} (log)`,
+          y_log: true,
+          x_log: true,
+        },
+        lines: BALANCER_NAMES.map((balancer) => ({
+          name: BALANCER_LABELS[balancer],
+          color: BALANCER_COLORS[balancer],
+          dashed: balancer === 'cost-aware',
+          points: sweepLine(sweep(setting, balancer, scope), runs, scope, metric),
+        })),
+      }),
+    })
+    return {
+      panels: SETTINGS.flatMap((setting) => [panel(setting, 'mean', MEAN_MS), panel(setting, 'p99', P99)]),
+      shows: read.flatMap(({ setting, others }) => shows(setting, others)),
+      losses: read.flatMap(({ setting, others }) => [...losses(setting, others), ...slower(setting, runs, scope)]),
+      tables: read.map(({ setting, others }) =>
+        ratioTable(
+          `${setting.label}: rate of Algorithm 2 ÷ rate of the other, by SLO on the mean`,
+          SLOS_MS,
+          others.map(({ other, ratios }) => ({ name: BALANCER_LABELS[other], ratios })),
+        ),
+      ),
+      paper: read.flatMap(({ setting, others }) => paperRows(setting, others)),
+    }
+  },
+}
+
+function shows({ label }: Setting, others: Others): string[] {
+  return others.flatMap(({ other, ratios }) => {
+    const better = ratios.filter(({ ratio }) => ratio.mean > 1).toSorted((a, b) => b.ratio.mean - a.ratio.mean)[0]
+    if (better === undefined) return []
+    return [
+      `${label}: Algorithm 2 serves up to ${figure(better.ratio.mean)}× as much as ${BALANCER_LABELS[other]} (within ${better.slo_ms} ms per token).`,
+    ]
+  })
+}
+
+function losses({ label }: Setting, others: Others): string[] {
+  return others.flatMap(({ other, ratios }) => {
+    const worse = ratios.filter(({ bound, ratio }) => bound === 'exact' && isBelow(ratio, 1))
+    const least = worse.toSorted((a, b) => a.ratio.mean - b.ratio.mean)[0]
+    if (least === undefined) return []
+    return [
+      `${label}: Algorithm 2 serves less than ${BALANCER_LABELS[other]}, ${figure(least.ratio.mean)}× within ${least.slo_ms} ms per token.`,
+    ]
+  })
+}
+
+/** At the highest rate that both played, a lower mean than Algorithm 2's beyond doubt. */
+function slower(setting: Setting, runs: Runs, scope: Scope): string[] {
+  return BALANCER_NAMES.flatMap((other) => {
+    const own = sweep(setting, other, scope)
+    const mine = sweep(setting, 'locality', scope)
+    const played = (of: Sweep, rate: number) =>
+      scope.seeds.every((seed) => runs.of(sweepSpec(of, rate, seed)) !== undefined)
+    const rate = own.rates.findLast((one) => played(own, one) && played(mine, one))
+    if (rate === undefined || other === 'locality') return []
+    const ratio = interval(
+      scope.seeds.map(
+        (seed) => MEAN_MS(runs.need(sweepSpec(mine, rate, seed))) / MEAN_MS(runs.need(sweepSpec(own, rate, seed))),
+      ),
+    )
+    if (!isAbove(ratio, 1)) return []
+    return [
+      `${setting.label} at ${figure(rate)}/s: Algorithm 2 has ${withInterval(ratio)}× the mean latency of ${BALANCER_LABELS[other]}.`,
+    ]
+  })
+}
+
+function paperRows({ label }: Setting, others: Others): PaperRow[] {
+  return others
+    .filter(({ other }) => other === 'round-robin' || other === 'least-used')
+    .map(({ other, ratios }) => paperRatio(`${label}: throughput over ${BALANCER_LABELS[other]}`, PAPER, ratios))
+}

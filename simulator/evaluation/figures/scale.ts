@@ -1,0 +1,77 @@
+/**
+ * How much is played: programs, rates and SLOs of each workload. Rates are a geometric grid from where the slowest system is
+ * idle to far beyond what the fastest can serve; a sweep ends by itself where latency is beyond every SLO.
+ */
+import type { Scope } from '../figure.ts'
+import type { SystemName } from '../systems.ts'
+
+export const AUTELLIX_WORKLOADS = ['sharegpt', 'bfcl', 'lats', 'mixed'] as const
+export type AutellixWorkload = (typeof AUTELLIX_WORKLOADS)[number]
+
+export const WORKLOAD_LABELS: Readonly<Record<AutellixWorkload, string>> = {
+  sharegpt: 'ShareGPT (chats)',
+  bfcl: 'BFCL (ReAct, tools)',
+  lats: 'LATS (tree search)',
+  mixed: 'Mixed (equal shares)',
+}
+
+/** Mean program token latency that throughput is read off at, in milliseconds a token. */
+export const SLOS_MS = [25, 50, 75, 100, 150, 200, 300, 400] as const
+/** A sweep ends at the first rate whose latency is beyond. */
+export const CEILING_MS = 400
+
+interface Scale {
+  /** Programs arrive for so long, whatever the rate: a short burst hides what a load does that lasts. */
+  arrivals_s: number
+  quick_arrivals_s: number
+  /** Lowest rate, and how many times √2 above it the grid goes. */
+  rate_from: number
+  rates: number
+}
+
+const SCALES: Readonly<Record<AutellixWorkload, Scale>> = {
+  sharegpt: { arrivals_s: 240, quick_arrivals_s: 90, rate_from: 0.35, rates: 10 },
+  bfcl: { arrivals_s: 240, quick_arrivals_s: 60, rate_from: 0.06, rates: 15 },
+  lats: { arrivals_s: 180, quick_arrivals_s: 60, rate_from: 0.05, rates: 12 },
+  mixed: { arrivals_s: 300, quick_arrivals_s: 60, rate_from: 0.08, rates: 13 },
+}
+/** Fewer programs than that say little, so at low rates they arrive for longer. */
+const PROGRAMS_MIN = 60
+const QUICK_PROGRAMS_MIN = 16
+
+export function programsAt(workload: AutellixWorkload, rate: number, { quick }: Scope): number {
+  const { arrivals_s, quick_arrivals_s } = SCALES[workload]
+  return Math.max(quick ? QUICK_PROGRAMS_MIN : PROGRAMS_MIN, Math.round(rate * (quick ? quick_arrivals_s : arrivals_s)))
+}
+
+export function arrivalsS(workload: AutellixWorkload, { quick }: Pick<Scope, 'quick'>): number {
+  return quick ? SCALES[workload].quick_arrivals_s : SCALES[workload].arrivals_s
+}
+
+/** Ascending. A quick evaluation plays every second rate. Systems with a prefix cache start higher: below they idle. */
+export function ratesOf(workload: AutellixWorkload, system: SystemName, { quick }: Scope): number[] {
+  const { rate_from, rates } = SCALES[workload]
+  const grid = Array.from({ length: rates }, (_, at) => Number((rate_from * 2 ** (at / 2)).toPrecision(2)))
+  const first = system === 'vllm' ? 0 : 2
+  return grid.filter((_, at) => at >= first && (!quick || (at - first) % 2 === 0))
+}
+
+/** A rate that the optimised baseline can just serve, for figures of one load. */
+export const MODERATE_RATE: Readonly<Record<AutellixWorkload, number>> = {
+  sharegpt: 1.4,
+  bfcl: 2,
+  lats: 0.3,
+  mixed: 0.8,
+}
+
+/** Ours: program-level service, or the critical path where programs have threads (§4.2.1). */
+export function oursFor(workload: AutellixWorkload): 'plas' | 'atlas' {
+  return workload === 'lats' ? 'atlas' : 'plas'
+}
+
+const ABLATION_SEEDS = 3
+
+/** Ablations play fewer seeds than figures 12 and 13, so that the whole evaluation stays within half an hour on two cores. */
+export function ablation(scope: Scope): Scope {
+  return { ...scope, seeds: scope.seeds.slice(0, ABLATION_SEEDS) }
+}

@@ -1,0 +1,52 @@
+/** Latency against rate for one system: what is played, and the curves that are read from it. */
+import { mean } from '../../../scripts/bench/statistics.ts'
+import type { Scope } from '../figure.ts'
+import type { LinePoint } from '../plots/line-chart.ts'
+import type { Chain, Runs } from '../runs/run-chains.ts'
+import type { RunOutcome } from '../runs/run-outcome.ts'
+import { type RunChange, type RunSpec, runSpec } from '../runs/run-spec.ts'
+import { interval } from '../statistics/interval.ts'
+import type { CurvePoint } from '../statistics/read-off.ts'
+import type { SystemName } from '../systems.ts'
+import { CEILING_MS } from './scale.ts'
+
+export interface Sweep {
+  workload: RunSpec['workload']
+  /** How many programs are played at a rate. */
+  programs: (rate: number) => number
+  system: SystemName
+  rates: readonly number[]
+  change?: RunChange
+}
+
+export type Metric = (outcome: RunOutcome) => number
+
+export const MEAN_MS: Metric = ({ token_latency_ms }) => token_latency_ms.mean
+
+export function sweepSpec({ workload, programs, system, change }: Sweep, rate: number, seed: number): RunSpec {
+  return runSpec({ workload, programs: programs(rate), seed, rate, system, ...change })
+}
+
+export function sweepChain(sweep: Sweep, { seeds }: Scope): Chain {
+  return {
+    steps: sweep.rates.map((rate) => seeds.map((seed) => sweepSpec(sweep, rate, seed))),
+    ends: (outcomes) => mean(outcomes.map(MEAN_MS)) > CEILING_MS,
+  }
+}
+
+/** A curve for each seed, up to the rate at which the sweep ended. */
+export function sweepCurves(sweep: Sweep, runs: Runs, { seeds }: Scope, metric: Metric = MEAN_MS): CurvePoint[][] {
+  return seeds.map((seed) =>
+    sweep.rates.flatMap((rate) => {
+      const outcome = runs.of(sweepSpec(sweep, rate, seed))
+      return outcome === undefined ? [] : [{ rate, latency_ms: metric(outcome) }]
+    }),
+  )
+}
+
+export function sweepLine(sweep: Sweep, runs: Runs, { seeds }: Scope, metric: Metric = MEAN_MS): LinePoint[] {
+  return sweep.rates.flatMap((rate) => {
+    const outcomes = seeds.map((seed) => runs.of(sweepSpec(sweep, rate, seed))).filter((one) => one !== undefined)
+    return outcomes.length < seeds.length ? [] : [{ x: rate, y: interval(outcomes.map(metric)) }]
+  })
+}

@@ -1,0 +1,87 @@
+/** `npm run evaluate`: plays what the figures need, reads them, writes the report. */
+import { writeFileSync } from 'node:fs'
+import { fail } from '../../scripts/cli/flags.ts'
+import { withProgress } from '../../scripts/cli/progress.ts'
+import type { Figure } from './figure.ts'
+import { FIGURES } from './figures/index.ts'
+import { EVALUATE_HELP, type Options, parseOptions } from './options.ts'
+import { provenance } from './report/provenance.ts'
+import { type Report, readFigure } from './report/report.ts'
+import { writeReport } from './report/write-report.ts'
+import { type Progress, playChains, Runs, type Verdict } from './runs/run-chains.ts'
+import { RunPool } from './runs/run-pool.ts'
+import { codeVersion, RunStore } from './runs/run-store.ts'
+
+/** What is left was not played for want of time: the report is not written. */
+const EXIT_OUT_OF_TIME = 3
+const MS_PER_MINUTE = 60_000
+
+async function main(argv: readonly string[]): Promise<void> {
+  const ids = FIGURES.map(({ id }) => id)
+  if (argv.includes('--help') || argv.includes('-h')) {
+    console.log(EVALUATE_HELP.replace('FIGURES', ids.join(', ')))
+    return
+  }
+  const parsed = parseOptions(argv, ids)
+  if (!parsed.ok) return fail(parsed.reason)
+  await evaluate(parsed.options)
+}
+
+async function evaluate(options: Options): Promise<void> {
+  const figures = FIGURES.filter(({ id }) => options.figures.includes(id))
+  const version = codeVersion()
+  const runs = new Runs()
+  const started_ms = performance.now()
+  const verdict = await play(figures, runs, options, version)
+  if (options.json !== null) writeJson(options.json, runs, version)
+  if (verdict.status === 'out_of_time') {
+    console.log(`${verdict.left} runs at most are left: the same command goes on from here.`)
+    process.exitCode = EXIT_OUT_OF_TIME
+    return
+  }
+  const minutes = (performance.now() - started_ms) / MS_PER_MINUTE
+  const report: Report = {
+    provenance: provenance(options, version),
+    figures: figures.map((figure) => readFigure(figure, runs, options.scope)),
+  }
+  const { files } = writeReport(report, options.out)
+  console.log(`${runs.all().length} runs, ${files} files in ${options.out}, ${minutes.toFixed(1)} minutes`)
+}
+
+async function play(figures: readonly Figure[], runs: Runs, options: Options, version: string): Promise<Verdict> {
+  const pool = new RunPool(options.threads)
+  const store = new RunStore(options.cache, version)
+  const ends_ms =
+    options.minutes === null ? Number.POSITIVE_INFINITY : performance.now() + options.minutes * MS_PER_MINUTE
+  const started_ms = performance.now()
+  let progress: Progress | null = null
+  const chains = figures.flatMap((figure) => figure.chains(options.scope))
+  try {
+    return await withProgress(
+      'Evaluating',
+      () =>
+        playChains(chains, runs, {
+          ...{ pool, store, timeIsUp: () => performance.now() >= ends_ms },
+          onProgress: (told) => {
+            progress = told
+          },
+        }),
+      () => (progress === null ? 'starting' : progressText(progress, pool.under_way, performance.now() - started_ms)),
+    )
+  } finally {
+    await pool.close()
+  }
+}
+
+function progressText({ done, of, played }: Progress, under_way: number, elapsed_ms: number): string {
+  const per_run_ms = elapsed_ms / Math.max(1, played + under_way)
+  const left_s = Math.ceil((per_run_ms * Math.max(0, of - done - under_way)) / 1000)
+  return `${done} of at most ${of} runs (${played} of them played here), at most ${left_s} s left`
+}
+
+function writeJson(file: string, runs: Runs, version: string): void {
+  const text = runs.all().map((run) => JSON.stringify(run))
+  writeFileSync(file, `{"code_version":"${version}","runs":[\n${text.join(',\n')}\n]}\n`)
+}
+
+await main(process.argv.slice(2))

@@ -1,0 +1,83 @@
+/** The flags of `npm run evaluate`. */
+
+import { availableParallelism } from 'node:os'
+import path from 'node:path'
+import { readFlags } from '../../scripts/cli/flags.ts'
+import { FlagError, integer, list, number, oneOf } from '../run/flag-values.ts'
+import type { Scope } from './figure.ts'
+
+const DEFAULT_SEEDS = '1,2,3,4,5'
+const QUICK_SEEDS = '1'
+const SEEDS_MAX = 31
+const SEED_MAX = 2 ** 31 - 1
+const THREADS_MAX = 256
+const MINUTES_MAX = 24 * 60
+
+export const EVALUATE_HELP = `Plays every figure of Autellix's evaluation on the simulator and writes the report of it.
+
+  npm run evaluate                              all figures, five seeds, into docs/evaluation/
+  npm run evaluate -- --quick --out DIR         one seed, short runs (at most 2 minutes)
+  npm run evaluate -- --figure 12 --seed 1,2    one figure
+
+  --figure ID,…     FIGURES
+  --seed ${DEFAULT_SEEDS}  of programs and arrivals (with --quick: ${QUICK_SEEDS}); more than one gives confidence intervals
+  --quick           fewer programs and rates; the report says so
+  --out DIR         where the report goes (default docs/evaluation; with --quick or --figure: .switchyard/evaluation/report)
+  --json FILE       every run with its spec and outcome
+  --minutes N       begin no run after N minutes; what is finished is kept, and the same command goes on from there
+  --cache DIR       finished runs (default .switchyard/evaluation/runs); a change of the code that they depend on makes them anew
+  --threads N       runs at a time (default: one for each core)
+  --help`
+
+export interface Options {
+  figures: string[]
+  scope: Scope
+  out: string
+  json: string | null
+  minutes: number | null
+  cache: string
+  threads: number
+  /** What was typed after `npm run evaluate`. */
+  argv: readonly string[]
+}
+
+const TEXT = { type: 'string' } as const
+const FLAGS = {
+  ...{ figure: TEXT, seed: TEXT, out: TEXT, json: TEXT, minutes: TEXT, cache: TEXT, threads: TEXT },
+  quick: { type: 'boolean', default: false },
+} as const
+
+export type Parsed = { ok: true; options: Options } | { ok: false; reason: string }
+
+export function parseOptions(argv: readonly string[], figure_ids: readonly string[]): Parsed {
+  const flags = readFlags('evaluate', argv, FLAGS)
+  if (!flags.ok) return flags
+  try {
+    return { ok: true, options: read(flags.values, argv, figure_ids) }
+  } catch (error) {
+    if (!(error instanceof FlagError)) throw error
+    return { ok: false, reason: error.message }
+  }
+}
+
+type Values = Partial<Record<'figure' | 'seed' | 'out' | 'json' | 'minutes' | 'cache' | 'threads', string>> & {
+  quick: boolean
+}
+
+function read(values: Values, argv: readonly string[], figure_ids: readonly string[]): Options {
+  const { figure, seed, out, json, minutes, cache, threads, quick } = values
+  const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS), (text) => integer('--seed', text, 0, SEED_MAX))
+  if (new Set(seeds).size < seeds.length) throw new FlagError('--seed names a seed twice')
+  if (seeds.length > SEEDS_MAX) throw new FlagError(`--seed takes at most ${SEEDS_MAX} seeds`)
+  const partial = quick || figure !== undefined
+  return {
+    figures: figure === undefined ? [...figure_ids] : list(figure, (id) => oneOf('--figure', id, figure_ids)),
+    scope: { seeds, quick },
+    out: out ?? (partial ? path.join('.switchyard', 'evaluation', 'report') : path.join('docs', 'evaluation')),
+    json: json ?? null,
+    minutes: minutes === undefined ? null : number('--minutes', minutes, { above: 0, max: MINUTES_MAX }),
+    cache: cache ?? path.join('.switchyard', 'evaluation', 'runs'),
+    threads: threads === undefined ? availableParallelism() : integer('--threads', threads, 1, THREADS_MAX),
+    argv,
+  }
+}

@@ -1,0 +1,29 @@
+/** The page's style sheet. Wide things scroll inside their own box, so that the page itself never does sideways. */
+export const PAGE_STYLE = `
+:root{--ink:#1f2937;--paper:#ffffff;--faint:#6b7280;--line:#e5e7eb;--box:#f8fafc;--link:#2563eb;--warn:#b45309}
+@media(prefers-color-scheme:dark){:root{--ink:#e5e7eb;--paper:#0f172a;--faint:#9ca3af;--line:#334155;--box:#1e293b;--link:#93c5fd;--warn:#fbbf24}}
+*{box-sizing:border-box}
+body{margin:0;color:var(--ink);background:var(--paper);font:16px/1.55 system-ui,sans-serif;overflow-wrap:anywhere}
+main{max-width:1240px;margin:0 auto;padding:16px}
+p,ul{max-width:80ch}
+h1{font-size:1.8rem;margin:.4em 0}
+h2{font-size:1.3rem;margin:2.2em 0 .4em;padding-top:.6em;border-top:1px solid var(--line)}
+h3{font-size:1rem;margin:1.2em 0 .3em}
+a{color:var(--link)}
+code{font:.85em/1.5 ui-monospace,monospace;background:var(--box);padding:.15em .4em;border-radius:4px}
+.provenance,.command{color:var(--faint);font-size:.9rem}
+.warning{color:var(--warn);font-weight:600}
+.paper{border-left:3px solid var(--line);padding-left:.8em}
+nav{display:flex;flex-wrap:wrap;gap:.3em 1.1em;font-size:.9rem}
+ul{padding-left:1.2em}
+li{margin:.25em 0}
+.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:12px}
+figure{margin:0;padding:6px;background:var(--box);border:1px solid var(--line);border-radius:8px;max-width:600px}
+figure svg{display:block;width:100%;height:auto}
+.table{overflow-x:auto;border:1px solid var(--line);border-radius:8px}
+table{border-collapse:collapse;font-size:.88rem;width:100%}
+th,td{text-align:left;padding:.4em .7em;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:normal;min-width:4.5em}
+td:nth-child(2),td:last-child{min-width:9em}
+tr:last-child td{border-bottom:0}
+th{background:var(--box);font-weight:600}
+`

@@ -1,0 +1,87 @@
+/** The report as one HTML page: no scripts, no other files, light and dark, from a phone's width up. */
+import type { Table } from '../figure.ts'
+import { heading, INTRODUCTION, NO_LOSS } from './markdown.ts'
+import { PAGE_STYLE } from './page-style.ts'
+import { figureCommand, type Provenance } from './provenance.ts'
+import { allLosses, comparison, type ReadFigure, type Report } from './report.ts'
+
+export function page({ provenance, figures }: Report): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Switchyard: evaluation</title>
+<style>${PAGE_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Evaluation</h1>
+${INTRODUCTION.map((text) => `<p>${escaped(text)}</p>`).join('\n')}
+<p class="provenance"><code>${escaped(provenance.command)}</code><br>
+Seeds ${provenance.seeds.join(', ')} · ${provenance.date} · ${escaped(provenance.machine)} · code ${provenance.code_version}</p>
+${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}
+${contents(figures)}
+<h2 id="paper">The paper beside ours</h2>
+${comparisonTable(figures)}
+<h2 id="losses">Where we lose</h2>
+${lossList(figures)}
+${figures.map((figure) => section(provenance, figure)).join('\n')}
+</main>
+</body>
+</html>
+`
+}
+
+function contents(figures: readonly ReadFigure[]): string {
+  const links = figures.map(({ figure: { id, title } }) => `<a href="#f-${id}">${escaped(heading(id, title))}</a>`)
+  return `<nav><a href="#paper">The paper beside ours</a><a href="#losses">Where we lose</a>${links.join('')}</nav>`
+}
+
+function comparisonTable(figures: readonly ReadFigure[]): string {
+  return tableHtml({
+    title: '',
+    columns: ['figure', 'claim', 'paper', 'ours', 'ours ÷ paper', 'note'],
+    rows: comparison(figures).map((row) => [row.figure, row.claim, row.paper, row.ours, row.ratio, row.note]),
+  })
+}
+
+function lossList(figures: readonly ReadFigure[]): string {
+  const losses = allLosses(figures)
+  if (losses.length === 0) return `<p>${NO_LOSS}</p>`
+  const items = losses.map(
+    ({ figure, text }) => `<li>${escaped(text)} <a href="#f-${figure}">${escaped(figure)}</a></li>`,
+  )
+  return `<ul class="losses">${items.join('\n')}</ul>`
+}
+
+function section(provenance: Provenance, { figure, panels, shows, losses, tables }: ReadFigure): string {
+  return `<section id="f-${figure.id}">
+<h2>${escaped(heading(figure.id, figure.title))}</h2>
+${figure.paper === null ? '' : `<p class="paper"><b>The paper.</b> ${escaped(figure.paper)}</p>`}
+<p>${escaped(figure.setup)}</p>
+<p class="command"><code>${escaped(figureCommand(provenance, figure.id))}</code></p>
+<div class="panels">
+${panels.map(({ alt, svg }) => `<figure aria-label="${escaped(alt)}">${svg}</figure>`).join('\n')}
+</div>
+${sentences('What it shows', shows)}
+${sentences('Where we lose', losses.length > 0 ? losses : [NO_LOSS])}
+${(tables ?? []).map((table) => `<h3>${escaped(table.title)}</h3>${tableHtml(table)}`).join('\n')}
+</section>`
+}
+
+function sentences(title: string, items: readonly string[]): string {
+  if (items.length === 0) return ''
+  return `<h3>${title}</h3><ul>${items.map((item) => `<li>${escaped(item)}</li>`).join('')}</ul>`
+}
+
+function tableHtml({ columns, rows }: Table): string {
+  const head = columns.map((cell) => `<th scope="col">${escaped(cell)}</th>`).join('')
+  const body = rows.map((row) => `<tr>${row.map((cell) => `<td>${escaped(cell)}</td>`).join('')}</tr>`)
+  return `<div class="table"><table><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+}

@@ -1,0 +1,39 @@
+/** Where a report comes from: the command, the code, the machine and the day. */
+import { arch, availableParallelism, cpus, platform } from 'node:os'
+import type { Options } from '../options.ts'
+
+export interface Provenance {
+  command: string
+  seeds: readonly number[]
+  quick: boolean
+  code_version: string
+  /** Of the simulating machine: figures do not depend on it. */
+  machine: string
+  date: string
+}
+
+export function provenance({ argv, scope }: Options, code_version: string): Provenance {
+  // Where things go and how long it may take is nobody else's matter.
+  const shown = withoutFlags(argv, ['--out', '--json', '--cache', '--minutes', '--threads'])
+  return {
+    command: ['npm run evaluate', ...(shown.length === 0 ? [] : ['--', ...shown])].join(' '),
+    seeds: scope.seeds,
+    quick: scope.quick,
+    code_version,
+    machine: `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? arch()}, ${platform()}, Node ${process.versions.node}`,
+    date: new Date().toISOString().slice(0, 10),
+  }
+}
+
+function withoutFlags(argv: readonly string[], flags: readonly string[]): string[] {
+  return argv.filter((word, at) => {
+    const before = argv[at - 1]
+    const [flag = ''] = word.split('=')
+    return !flags.includes(flag) && !(before !== undefined && flags.includes(before))
+  })
+}
+
+/** Plays this figure alone. */
+export function figureCommand({ quick, seeds }: Provenance, id: string): string {
+  return `npm run evaluate -- --figure ${id} --seed ${seeds.join(',')}${quick ? ' --quick' : ''}`
+}

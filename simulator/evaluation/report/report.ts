@@ -1,0 +1,50 @@
+/** The report as data: figures read from runs, and the one table of the paper's figures beside ours. */
+import type { Figure, FigureContent, PaperRow, Scope } from '../figure.ts'
+import type { Runs } from '../runs/run-chains.ts'
+import { figure as number, withInterval } from '../statistics/words.ts'
+import type { Provenance } from './provenance.ts'
+
+export interface ReadFigure extends FigureContent {
+  figure: Figure
+}
+
+export interface Report {
+  provenance: Provenance
+  figures: readonly ReadFigure[]
+}
+
+export function readFigure(figure: Figure, runs: Runs, scope: Scope): ReadFigure {
+  return { figure, ...figure.read(runs, scope) }
+}
+
+export interface ComparedRow {
+  figure: string
+  claim: string
+  paper: string
+  ours: string
+  /** Ours ÷ the paper's. */
+  ratio: string
+  note: string
+}
+
+export function comparison(figures: readonly ReadFigure[]): ComparedRow[] {
+  return figures.flatMap(({ figure, paper }) => (paper ?? []).map((row) => comparedRow(figure.id, row)))
+}
+
+function comparedRow(figure: string, { claim, paper, ours, unit, at_least, note }: PaperRow): ComparedRow {
+  const bound = at_least ? '≥ ' : ''
+  const in_unit = unit === '×' ? '×' : ` ${unit}`
+  return {
+    figure,
+    claim,
+    paper: paper === null ? '–' : `${number(paper)}${in_unit}`,
+    ours: ours === null ? '–' : `${bound}${withInterval(ours)}${in_unit}`,
+    ratio: ours === null || paper === null ? '–' : `${bound}${number(ours.mean / paper)}`,
+    note: note ?? '',
+  }
+}
+
+/** What every figure loses, with the figure that shows it. */
+export function allLosses(figures: readonly ReadFigure[]): { figure: string; text: string }[] {
+  return figures.flatMap(({ figure, losses }) => losses.map((text) => ({ figure: figure.id, text })))
+}

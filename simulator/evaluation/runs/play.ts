@@ -1,0 +1,108 @@
+/** Plays one spec on the simulator. */
+
+import type { LevelConfig } from '../../../gpu-agent/engine/policies/levels/level-queues.ts'
+import { type LatencyProfile, PROFILES } from '../../../gpu-agent/engine/profiles/index.ts'
+import { arrivalTimesUs } from '../../arrivals.ts'
+import { type CallResult, type SimulationConfig, simulate } from '../../simulation.ts'
+import { drawWorkload, type WorkloadProgram } from '../../workloads/index.ts'
+import { systemOf } from '../systems.ts'
+import { type RunOutcome, runOutcome } from './run-outcome.ts'
+import type { RunSpec } from './run-spec.ts'
+import { TOY_PROGRAMS } from './toy-programs.ts'
+
+/** Host memory for swapped KV: the 1.2 TB of Autellix §6.5.1, at the profile's bytes a token. */
+const SWAP_TOKENS = 9_000_000
+const US_PER_MS = 1000
+
+export function playRun(spec: RunSpec, onProgress: (ended_share: number) => void = () => {}): RunOutcome {
+  const programs = programsOf(spec)
+  const calls: CallResult[] = []
+  const config = configOf(spec, programs)
+  const simulated = simulate({
+    ...config,
+    onCall: (call) => calls.push(call),
+    onProgram: (ended) => onProgress(ended / programs.length),
+  })
+  return runOutcome({ config, simulated, calls })
+}
+
+export function programsOf(spec: RunSpec): readonly WorkloadProgram[] {
+  if (spec.workload === 'toy') return TOY_PROGRAMS
+  const drawn = drawWorkload(spec.workload, spec.programs, spec.seed)
+  return spec.app_prefix ? drawn : drawn.map(withoutAppPrefix)
+}
+
+function withoutAppPrefix(program: WorkloadProgram): WorkloadProgram {
+  const { app_prefix_tokens: _, app_prefix_tokens_by_kind: __, ...own } = program
+  return own
+}
+
+function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): SimulationConfig {
+  const system = systemOf(spec.system)
+  const process = spec.rate === null ? ({ kind: 'burst' } as const) : ({ kind: 'poisson', rate: spec.rate } as const)
+  return {
+    programs,
+    arrivals_us: arrivalTimesUs(process, programs, spec.seed),
+    profile: profileOf(spec),
+    engine: {
+      max_seqs: spec.max_seqs,
+      prefix_cache: spec.prefix_cache ?? system.prefix_cache,
+      chunked_prefill: system.chunked_prefill,
+      steps_per_decision: spec.steps_per_decision ?? system.steps_per_decision,
+      swap_tokens: system.swaps ? SWAP_TOKENS : null,
+      decision_us: spec.decision_us,
+    },
+    policy: system.policy,
+    tuning: { levels: levelsOf(spec) },
+    reading: 'wall',
+    balancer: spec.balancer,
+    regions: spec.regions,
+    rtt_us: new Map(Object.entries(spec.rtt_ms).map(([pair, ms]) => [pair, ms * US_PER_MS])),
+    report_us: spec.report_ms * US_PER_MS,
+    tenants: spec.tenants,
+    seed: spec.seed,
+    labelled: true,
+    jump: true,
+  }
+}
+
+function levelsOf({ beta, first_quantum_us }: RunSpec): Partial<LevelConfig> {
+  return {
+    ...(beta === null ? {} : { promotion_ratio: beta }),
+    ...(first_quantum_us === null ? {} : { first_quantum_us }),
+  }
+}
+
+/** No time but the step's own: what is left is scheduling. */
+const STEP_ONLY = {
+  per_sequence_us: 0,
+  per_kv_token_ns: 0,
+  per_prefill_token_us: 0,
+  per_prefill_pair_ps: 0,
+  swap_costs: { save_us_per_token: 0, restore_us_per_token: 0, base_us: 0 },
+} as const
+
+function profileOf({ profile, kv_share, swap_cost_factor }: RunSpec): LatencyProfile {
+  const base = PROFILES['a100-8b']
+  if (profile === 'unit-step') return { ...base, ...STEP_ONLY, name: profile, base_us: 1e6 }
+  // Steps of one length, and memory and prefill chunks without bound, so that seats alone are scarce.
+  if (profile === 'equal-steps') {
+    const boundless = {
+      capacity_blocks: base.capacity_blocks * 64,
+      max_step_tokens: 2 ** 24,
+      prefill_chunk_tokens: 2 ** 15,
+    }
+    return { ...base, ...STEP_ONLY, ...boundless, name: profile }
+  }
+  const given = PROFILES[profile]
+  const { save_us_per_token, restore_us_per_token, base_us } = given.swap_costs
+  return {
+    ...given,
+    capacity_blocks: Math.round(given.capacity_blocks * kv_share),
+    swap_costs: {
+      base_us,
+      save_us_per_token: save_us_per_token * swap_cost_factor,
+      restore_us_per_token: restore_us_per_token * swap_cost_factor,
+    },
+  }
+}

@@ -1,0 +1,24 @@
+/** A worker thread: plays the specs that it is given, one after another. */
+import { parentPort } from 'node:worker_threads'
+import { playRun } from './play.ts'
+import type { RunOutcome } from './run-outcome.ts'
+import type { RunSpec } from './run-spec.ts'
+
+export type WorkerMessage = { kind: 'progress'; ended_share: number } | { kind: 'outcome'; outcome: RunOutcome }
+
+/** Progress is told whenever so much more of the programs has ended. */
+const TOLD_SHARE = 0.05
+
+parentPort?.on('message', (spec: RunSpec) => {
+  let told = 0
+  const outcome = playRun(spec, (ended_share) => {
+    if (ended_share < told + TOLD_SHARE) return
+    told = ended_share
+    post({ kind: 'progress', ended_share })
+  })
+  post({ kind: 'outcome', outcome })
+})
+
+function post(message: WorkerMessage): void {
+  parentPort?.postMessage(message)
+}

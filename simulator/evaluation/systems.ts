@@ -1,0 +1,45 @@
+/**
+ * The serving systems that are compared: a policy with the engine features that belong to it. All have the same seats, KV and
+ * step times (Autellix §6.2: "the same max batch size").
+ *
+ * vllm is FCFS without prefix cache and chunked prefill, deciding at every step. Every other one has both and decides once in
+ * ten steps, which is what vLLM's own figures for multi-step scheduling use (--num-scheduler-steps 10 in the 0.6 series).
+ * FCFS never preempts, so what it evicts for want of memory is computed again, as vLLM does; the preemptive ones may swap.
+ * They all swap by the one batched kernel, ours and the baselines alike, so that figure 12 compares orders and nothing else;
+ * figure 19 has the kernels.
+ */
+import type { PolicyName } from '../policies/index.ts'
+
+export interface System {
+  label: string
+  policy: PolicyName
+  prefix_cache: boolean
+  chunked_prefill: boolean
+  steps_per_decision: number
+  swaps: boolean
+}
+
+export const STEPS_PER_DECISION = 10
+
+const OPTIMISED = { prefix_cache: true, chunked_prefill: true, steps_per_decision: STEPS_PER_DECISION }
+const PREEMPTIVE = { ...OPTIMISED, swaps: true }
+
+export const SYSTEMS = {
+  vllm: {
+    ...{ label: 'vLLM', policy: 'fcfs', prefix_cache: false, chunked_prefill: false },
+    ...{ steps_per_decision: 1, swaps: false },
+  },
+  'vllm-opt': { ...OPTIMISED, label: 'vLLM-opt', policy: 'fcfs', swaps: false },
+  mlfq: { ...PREEMPTIVE, label: 'MLFQ', policy: 'mlfq' },
+  rr: { ...PREEMPTIVE, label: 'RR', policy: 'rr' },
+  plas: { ...PREEMPTIVE, label: 'PLAS (ours)', policy: 'plas' },
+  atlas: { ...PREEMPTIVE, label: 'ATLAS (ours)', policy: 'atlas' },
+  srpt: { ...PREEMPTIVE, label: 'SRPT (clairvoyant)', policy: 'srpt' },
+  wsrpt: { ...PREEMPTIVE, label: 'WSRPT (clairvoyant)', policy: 'wsrpt' },
+} as const satisfies Record<string, System>
+
+export type SystemName = keyof typeof SYSTEMS
+
+export function systemOf(name: SystemName): System {
+  return SYSTEMS[name]
+}
