@@ -18,7 +18,7 @@ function bytes(config: SimulationConfig): string {
 
 const startOf = ({ ended_us, measured }: CallResult) => ended_us - measured.duration_us
 
-describe('any simulation', () => {
+describe('any simulation', { timeout: 60_000 }, () => {
   it('ends every call once, with all its tokens, and accounts for all of its time', () => {
     fc.assert(
       fc.property(PROGRAMS, WORLDS, (shapes, world) => {

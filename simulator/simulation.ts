@@ -245,6 +245,7 @@ class Simulation {
       jump,
       timeline: this.#timeline,
       onEnded: (ended, now_us) => {
+        if (isClairvoyant(this.#config.policy)) this.#clairvoyance.callEnded(ended.lease)
         this.#plane.ended(ended)
         this.#pools.get(region)?.changed(engine, now_us)
       },

@@ -14,47 +14,58 @@ import type { WorkloadProgram } from '../workloads/program.ts'
 
 /** What is left of one program; its calls share it. */
 interface Remaining {
+  /** The sum of `calls_us`. */
   work_us: number
+  /** By call. A call that ends has none left, whatever it was charged: caches may have missed. */
+  readonly calls_us: Float64Array
   /** Rank = work × weight. */
   readonly weight: number
 }
 
 interface SrptPlace extends Place {
   readonly remaining: Remaining
-}
-
-/** Work of a whole program. */
-function programWorkUs(program: WorkloadProgram, rates: ServiceRates): number {
-  let work_us = 0
-  for (const { prompt_tokens, shared_prefix_tokens, output_tokens } of program.calls) {
-    const uncached_prompt_tokens = prompt_tokens - shared_prefix_tokens
-    work_us += modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens }, rates)
-  }
-  return work_us
+  readonly call: number
 }
 
 export function programTokens(program: WorkloadProgram): number {
   return program.calls.reduce((sum, { output_tokens }) => sum + output_tokens, 0)
 }
 
-/** Over all engines of a simulation, since a program's calls may be on several. */
+/** Over all engines of a simulation, since a program's calls may be on several. Leases are `program/call`. */
 export class Clairvoyance {
   readonly #remaining = new Map<string, Remaining>()
 
   begin(name: string, program: WorkloadProgram, weighted: boolean, rates: ServiceRates): void {
-    const weight = weighted ? programTokens(program) : 1
-    this.#remaining.set(name, { work_us: programWorkUs(program, rates), weight })
+    const calls_us = Float64Array.from(program.calls, ({ prompt_tokens, shared_prefix_tokens, output_tokens }) => {
+      const uncached_prompt_tokens = prompt_tokens - shared_prefix_tokens
+      return modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens }, rates)
+    })
+    const work_us = calls_us.reduce((sum, call_us) => sum + call_us, 0)
+    this.#remaining.set(name, { work_us, calls_us, weight: weighted ? programTokens(program) : 1 })
   }
 
   end(name: string): void {
     this.#remaining.delete(name)
   }
 
-  of(name: string): Remaining {
-    const remaining = this.#remaining.get(name)
-    if (remaining === undefined) throw new Error(`nothing is known of program ${name}`)
-    return remaining
+  callEnded(lease: string): void {
+    const { remaining, call } = this.of(lease)
+    take(remaining, call, Number.POSITIVE_INFINITY)
   }
+
+  of(lease: string): { remaining: Remaining; call: number } {
+    const at = lease.lastIndexOf('/')
+    const remaining = this.#remaining.get(lease.slice(0, at))
+    if (remaining === undefined) throw new Error(`nothing is known of the program of ${lease}`)
+    return { remaining, call: Number(lease.slice(at + 1)) }
+  }
+}
+
+function take(remaining: Remaining, call: number, us: number): void {
+  const left_us = remaining.calls_us[call] as number
+  const taken_us = Math.min(left_us, us)
+  remaining.calls_us[call] = left_us - taken_us
+  remaining.work_us -= taken_us
 }
 
 export class Srpt implements Policy<SrptPlace> {
@@ -66,14 +77,15 @@ export class Srpt implements Policy<SrptPlace> {
     this.#clairvoyance = clairvoyance
   }
 
-  arrive(call: EngineCall): SrptPlace {
-    const remaining = this.#clairvoyance.of(call.program)
-    return { rank: remaining.work_us * remaining.weight, remaining }
+  arrive({ lease }: EngineCall): SrptPlace {
+    const { remaining, call } = this.#clairvoyance.of(lease)
+    return { rank: remaining.work_us * remaining.weight, remaining, call }
   }
 
   charge(place: SrptPlace, _wall_us: number, charge_us: number): boolean {
-    place.remaining.work_us = Math.max(0, place.remaining.work_us - charge_us)
-    place.rank = place.remaining.work_us * place.remaining.weight
+    const { remaining, call } = place
+    take(remaining, call, charge_us)
+    place.rank = remaining.work_us * remaining.weight
     return true
   }
 

@@ -4,7 +4,8 @@ import { Worker } from 'node:worker_threads'
 import { fail, readFlags } from '../../scripts/cli/flags.ts'
 import { withProgress } from '../../scripts/cli/progress.ts'
 import { type Column, textTable } from '../../scripts/cli/table.ts'
-import { FlagError, integer, list } from '../run/flag-values.ts'
+import { BALANCER_NAMES } from '../../src/core/balancers/index.ts'
+import { FlagError, integer, list, oneOf } from '../run/flag-values.ts'
 import { PROGRAMS_PER_ENGINE, type ScalePoint, type ScaleResult, SIMULATED_S, SLO_MS_PER_TOKEN } from './scale-run.ts'
 
 const HELP = `Throughput at an objective as engines are added: ${PROGRAMS_PER_ENGINE} live chats for each engine, ${SIMULATED_S} simulated seconds.
@@ -12,6 +13,7 @@ const HELP = `Throughput at an objective as engines are added: ${PROGRAMS_PER_EN
   npm run simulate -- scale [flags]
 
   --engines 1,10,100,1000   sizes, played one after another; up to 10 regions of equal size, 80 ms apart
+  --balancer locality       one or more of ${BALANCER_NAMES.join(', ')}
   --json FILE               all figures
   --help
 
@@ -27,27 +29,30 @@ const HEAP_MIB_MAX = 5000
 export async function scaleCommand(argv: readonly string[]): Promise<void> {
   const flags = readFlags('simulate', argv, {
     engines: { type: 'string', default: '1,10,100,1000' },
+    balancer: { type: 'string', default: 'locality' },
     json: { type: 'string' },
     help: { type: 'boolean', short: 'h', default: false },
   })
   if (!flags.ok) return fail(flags.reason)
-  const { engines, json, help } = flags.values
+  const { engines, balancer, json, help } = flags.values
   if (help) return console.log(HELP)
   const results: ScaleResult[] = []
-  for (const point of pointsOf(engines)) {
-    results.push(await withProgress(`${point.engines} engines`, () => played(point)))
+  for (const point of pointsOf(engines, balancer)) {
+    results.push(await withProgress(`${point.engines} engines, ${point.balancer}`, () => played(point)))
   }
   if (json !== undefined) writeFileSync(json, `${JSON.stringify({ runs: results }, null, 2)}\n`)
-  console.log(textTable(columns(results[0] as ScaleResult), results))
+  console.log(textTable(columns(results), results))
 }
 
-function pointsOf(engines: string): ScalePoint[] {
+function pointsOf(engines: string, balancers: string): ScalePoint[] {
   try {
-    return list(engines, (text) => {
-      const count = integer('--engines', text, 1, ENGINES_MAX)
-      const regions = Math.max(1, Math.min(REGIONS_MAX, Math.floor(count / ENGINES_PER_REGION_MIN)))
-      return { engines: count, regions }
-    })
+    const counts = list(engines, (text) => integer('--engines', text, 1, ENGINES_MAX))
+    return list(balancers, (name) => oneOf('--balancer', name, BALANCER_NAMES)).flatMap((balancer) =>
+      counts.map((count) => {
+        const regions = Math.max(1, Math.min(REGIONS_MAX, Math.floor(count / ENGINES_PER_REGION_MIN)))
+        return { balancer, engines: count, regions }
+      }),
+    )
   } catch (error) {
     if (error instanceof FlagError) return fail(error.message)
     throw error
@@ -65,20 +70,23 @@ function played(point: ScalePoint): Promise<ScaleResult> {
   })
 }
 
-function columns(first: ScaleResult): Column<ScaleResult>[] {
+function columns(results: readonly ScaleResult[]): Column<ScaleResult>[] {
   const column = (title: string, of: (run: ScaleResult) => number, digits = 0): Column<ScaleResult> => ({
     title,
     align: 'right',
     cell: (run) => of(run).toFixed(digits),
   })
-  const { tokens_per_s_at_slo_per_engine: base } = first
+  /** The balancer's first size is what the others are compared with. */
+  const baseOf = (run: ScaleResult) =>
+    results.find(({ balancer }) => balancer === run.balancer)?.tokens_per_s_at_slo_per_engine ?? Number.NaN
   return [
+    { title: 'balancer', cell: ({ balancer }) => balancer },
     column('engines', (run) => run.engines),
     column('regions', (run) => run.regions),
     column('live programs', (run) => run.programs),
     column('tokens/s', (run) => run.tokens_per_s),
     column('at SLO', (run) => run.tokens_per_s_at_slo),
-    column('of linear', (run) => run.tokens_per_s_at_slo_per_engine / base, 3),
+    column('of linear', (run) => run.tokens_per_s_at_slo_per_engine / baseOf(run), 3),
     column('took s', (run) => run.sim_wall_s, 1),
     column('RSS MiB', (run) => run.rss_mib),
   ]

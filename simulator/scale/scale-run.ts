@@ -6,6 +6,7 @@
  * about those of ShareGPT (Autellix Table 1: 256 new and 277 generated tokens a call).
  */
 import { PROFILES } from '../../gpu-agent/engine/profiles/index.ts'
+import type { BalancerName } from '../../src/core/balancers/index.ts'
 import { exponential, seededRandom } from '../random.ts'
 import { type SimulationConfig, simulate } from '../simulation.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
@@ -22,13 +23,14 @@ const OUTPUT_TOKENS = 554
 const MAX_SEQS = 64
 /** A call that takes no longer for each of its tokens has met the objective. */
 export const SLO_MS_PER_TOKEN = 40
-/** Distinct chats; programs repeat them with other tokens. */
-const CHATS = 2000
+/** Distinct chats; programs repeat them with other tokens, so that a small size is given the same mix as a large one. */
+const CHATS = PROGRAMS_PER_ENGINE
 const REPORT_US = 50_000
 /** Between any two regions. */
 const RTT_US = 80_000
 
 export interface ScalePoint {
+  balancer: BalancerName
   engines: number
   regions: number
 }
@@ -44,7 +46,8 @@ export interface ScaleResult extends ScalePoint {
   rss_mib: number
 }
 
-export function runScale({ engines, regions }: ScalePoint): ScaleResult {
+export function runScale(point: ScalePoint): ScaleResult {
+  const { engines } = point
   const counted = { calls: 0, tokens: 0, at_slo: 0 }
   const onCall: NonNullable<SimulationConfig['onCall']> = ({ ended_us, measured }) => {
     if (ended_us < COUNTED_FROM_S * 1e6) return
@@ -54,10 +57,10 @@ export function runScale({ engines, regions }: ScalePoint): ScaleResult {
     if (duration_us <= SLO_MS_PER_TOKEN * 1000 * output_tokens) counted.at_slo += output_tokens
   }
   const started_ms = performance.now()
-  simulate({ ...configOf({ engines, regions }), onCall })
+  simulate({ ...configOf(point), onCall })
   const span_s = SIMULATED_S - COUNTED_FROM_S
   return {
-    ...{ engines, regions, programs: engines * PROGRAMS_PER_ENGINE, simulated_s: SIMULATED_S, calls: counted.calls },
+    ...{ ...point, programs: engines * PROGRAMS_PER_ENGINE, simulated_s: SIMULATED_S, calls: counted.calls },
     tokens_per_s: counted.tokens / span_s,
     tokens_per_s_at_slo: counted.at_slo / span_s,
     tokens_per_s_at_slo_per_engine: counted.at_slo / span_s / engines,
@@ -66,7 +69,7 @@ export function runScale({ engines, regions }: ScalePoint): ScaleResult {
   }
 }
 
-function configOf({ engines, regions }: ScalePoint): SimulationConfig {
+function configOf({ balancer, engines, regions }: ScalePoint): SimulationConfig {
   const programs_count = engines * PROGRAMS_PER_ENGINE
   const random = seededRandom(1)
   const chats = Array.from({ length: Math.min(CHATS, programs_count) }, (_, index) => chat(index, random))
@@ -84,7 +87,7 @@ function configOf({ engines, regions }: ScalePoint): SimulationConfig {
     policy: 'plas',
     tuning: { levels: {} },
     reading: 'wall',
-    balancer: 'locality',
+    balancer,
     regions: names.map((name, index) => ({ name, engines: share(engines, regions, index) })),
     rtt_us: new Map(names.flatMap((a) => names.map((b) => [`${a}-${b}`, a === b ? 0 : RTT_US]))),
     report_us: REPORT_US,

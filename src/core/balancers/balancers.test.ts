@@ -26,7 +26,7 @@ const chosen = (name: (typeof BALANCER_NAMES)[number], given: Partial<EngineRequ
 }
 
 describe('a program whose engine is full', () => {
-  it('stays by affinity, leaves by load, and leaves by cost once waiting costs more than its prefill', () => {
+  it('stays by affinity, leaves by load, and leaves by cost once waiting costs more than prefilling elsewhere', () => {
     expect(chosen('affinity')).toBe('full, pinned')
     expect(chosen('least-used')).toBe('empty, least_used')
     expect(chosen('cost-aware')).toBe('empty, pin_overloaded')

@@ -1,8 +1,9 @@
 /**
- * Cost-aware: the engine on which the call is expected to answer first, its expected wait plus the prefill that it would have
- * to do there. The engine that served the program last holds its KV cache, so prefill is short there; a queue that costs more
- * than a prefill makes the program move, and from then on its cache is at the other engine. Algorithm 2 decides the same
- * question by prompt length and a factor; here it is one sum.
+ * Cost-aware: the engine on which the call costs least, by its expected wait and the prefill that is to be done there. Prefill
+ * delays the call and every other one in the batch, so it counts once for each; without that programs leave for a moment's
+ * gain, and engines spend their time on computing what others hold. The engine that served the program last holds its KV
+ * cache, so prefill is short there; a queue that costs more makes the program move, and from then on its cache is at the
+ * other engine. Algorithm 2 decides the same question by prompt length and a factor; here it is one sum.
  */
 import {
   eligibleEngines,
@@ -37,7 +38,8 @@ function costUs(engine: EngineSnapshot, region: string, request: EngineRequest):
   const uncached_tokens = holdsCache(engine, region, request)
     ? Math.max(0, prompt_tokens_estimate - resident_tokens_estimate)
     : prompt_tokens_estimate
-  return expectedWaitUs(engine) + prefillCostUs(engine, uncached_tokens)
+  const delayed_calls = 1 + Math.min(engine.seats, engine.running)
+  return expectedWaitUs(engine) + prefillCostUs(engine, uncached_tokens) * delayed_calls
 }
 
 /** Below its seats an engine has no queue, yet the fuller its batch, the longer each step: load breaks the tie. */
