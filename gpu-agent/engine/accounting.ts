@@ -4,7 +4,28 @@
  */
 import { modelledServiceUs, type ServiceRates } from '../../src/core/service.ts'
 import type { CallState } from './call-state.ts'
-import type { LedgerRow, StepWork } from './types.ts'
+import { invariant } from './invariant.ts'
+import type { EndReason, LedgerRow, SampledToken, StepOutcome, StepWork } from './types.ts'
+
+/** What the step gave the call: a token of its text, or none, and why it ends, if it does. */
+export function takeSample(
+  call: CallState,
+  work: StepWork,
+  { sampled }: StepOutcome,
+  ended_us: number,
+): { output: SampledToken | null; reason: EndReason | null } {
+  if (!work.samples) return { output: null, reason: call.ending }
+  const sample = sampled.get(work.lease)
+  invariant(sample !== undefined, 'a step gives a token to each call that samples')
+  call.settled = true
+  // A call that was told to end during the step gets nothing more; an end token is not part of the text.
+  if (call.ending !== null) return { output: null, reason: call.ending }
+  if (sample.end) return { output: null, reason: 'stop' }
+  call.output.push(sample.token)
+  call.first_token_us ??= ended_us - call.arrived_us
+  const full = call.output.length === call.call.max_output_tokens
+  return { output: sample, reason: full ? 'length' : null }
+}
 
 /** Charges `call` for a step in which it computed `work` and gave `sampled_tokens` tokens of output, and writes the row. */
 export function chargeStep(

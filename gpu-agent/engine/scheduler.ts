@@ -8,7 +8,7 @@
  * A step has at most `seats` calls and `max_step_tokens` tokens. Calls that lack one token (decodes) come first, so a long
  * prompt never stalls text that is flowing; the rest goes to prompts in chunks, in the order of seats.
  */
-import { chargeStep } from './accounting.ts'
+import { chargeStep, takeSample } from './accounting.ts'
 import { refusalOf, type SubmitVerdict } from './admission.ts'
 import { CallState, type DueNode, isDueBefore } from './call-state.ts'
 import { DrainRate } from './drain-rate.ts'
@@ -284,23 +284,10 @@ export class Scheduler {
   ): void {
     call.in_flight = false
     this.#placement.computed(call, work.to)
-    let reason = call.ending
-    let output = false
-    if (work.samples) {
-      const sample = outcome.sampled.get(work.lease)
-      invariant(sample !== undefined, 'a step gives a token to each call that samples')
-      call.settled = true
-      // A call that was told to end during the step gets nothing more; an end token is not part of the text.
-      if (reason === null && sample.end) reason = 'stop'
-      output = reason === null
-      if (output) {
-        call.output.push(sample.token)
-        call.first_token_us ??= ended_us - call.arrived_us
-        result.tokens.push({ lease: work.lease, token: sample.token, logprobs: sample.logprobs })
-        if (call.output.length === call.call.max_output_tokens) reason = 'length'
-      }
+    const { output, reason } = takeSample(call, work, outcome, ended_us)
+    if (output !== null) {
+      result.tokens.push({ lease: work.lease, token: output.token, logprobs: output.logprobs })
     }
-    const row = chargeStep(call, work, output ? 1 : 0, step, this.config.rates)
     result.ledger.push(row)
     const charge_us = this.config.ordering === 'wall' ? row.wall_us : row.modelled_us
     call.tenant.step_charge_us += charge_us

@@ -1,0 +1,126 @@
+/** What a simulation is told, and what it tells. */
+import type { LatencyProfile } from '../gpu-agent/engine/profiles/index.ts'
+import type { Measurement } from '../gpu-agent/engine/types.ts'
+import type { BalancerName } from '../src/core/balancers/index.ts'
+import type { ServiceRates, ServiceReading } from '../src/core/service.ts'
+import type { PolicyName, PolicyTuning } from './policies/index.ts'
+import type { WorkloadProgram } from './workloads/program.ts'
+import type { SimEngine } from './world/sim-engine.ts'
+
+export interface EngineSizes {
+  /** Calls in one step. */
+  max_seqs: number
+  prefix_cache: boolean
+  chunked_prefill: boolean
+  steps_per_decision: number
+  /** Null: an evicted call's KV is computed again. Else KV tokens outside the engine, at the profile's costs of moving them. */
+  swap_tokens: number | null
+  /** The scheduler's own time per decision. */
+  decision_us: number
+}
+
+export interface Region {
+  name: string
+  engines: number
+  /** Programs that start here, relative to the other regions. Default: as it has engines. */
+  share?: number
+}
+
+export interface TenantConfig {
+  name: string
+  weight: number
+  /** Programs that are its, relative to the other tenants. */
+  share: number
+}
+
+export interface SimulationConfig {
+  programs: readonly WorkloadProgram[]
+  /** When each program starts. */
+  arrivals_us: readonly number[]
+  profile: LatencyProfile
+  engine: EngineSizes
+  policy: PolicyName
+  tuning: PolicyTuning
+  reading: ServiceReading
+  /** Of the modelled reading, and so of what clairvoyant orders take for work. Default: the reference engine's. */
+  rates?: ServiceRates
+  balancer: BalancerName
+  regions: readonly Region[]
+  /** Round trip between two regions in microseconds, in either order: `us-eu`. What is absent takes no time. */
+  rtt_us: ReadonlyMap<string, number>
+  /** An engine reports a changed queue at most so often. */
+  report_us: number
+  tenants: readonly TenantConfig[]
+  /** Of the draws that the simulation itself makes: tenants and regions of programs. */
+  seed: number
+  /** Programs are labelled with their workload, so that each is a class; else all are of one. */
+  labelled: boolean
+  /** Take equal steps at once. The result is the same without. */
+  jump: boolean
+  /** Ends the simulation at this time, whatever is open. */
+  until_us?: number
+  onCall?: (call: CallResult) => void
+  onStepped?: (engine: SimEngine, steps: number) => void
+  /** A program has ended. */
+  onProgram?: (ended: number) => void
+}
+
+export interface ProgramResult {
+  id: string
+  workload: string
+  tenant: string
+  region: string
+  arrived_us: number
+  /** -1: still open when the simulation was ended. */
+  response_us: number
+  output_tokens: number
+}
+
+export interface CallResult {
+  /** Position in the config's programs. */
+  program: number
+  call: number
+  ended_us: number
+  measured: Measurement
+}
+
+export interface SimulationResult {
+  /** As in the config. */
+  programs: ProgramResult[]
+  makespan_us: number
+  calls: number
+  service_us: number
+  wait_us: number
+  preemptions: number
+  swapped_out_tokens: number
+  swapped_in_tokens: number
+  prompt_tokens: number
+  cached_tokens: number
+  output_tokens: number
+  decisions: number
+  steps: number
+  /** Events on the clock that the steps took; fewer than steps where they were taken at once. */
+  step_events: number
+  /** Time in which engines computed, over all engines. */
+  busy_us: number
+}
+
+export function emptyResult(): SimulationResult {
+  return {
+    programs: [],
+    makespan_us: 0,
+    calls: 0,
+    service_us: 0,
+    wait_us: 0,
+    preemptions: 0,
+    swapped_out_tokens: 0,
+    swapped_in_tokens: 0,
+    prompt_tokens: 0,
+    cached_tokens: 0,
+    output_tokens: 0,
+    decisions: 0,
+    steps: 0,
+    step_events: 0,
+    busy_us: 0,
+  }
+}
