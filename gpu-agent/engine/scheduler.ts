@@ -12,6 +12,7 @@ import { chargeStep, takeSample } from './accounting.ts'
 import { refusalOf, type SubmitVerdict } from './admission.ts'
 import { CallState, type DueNode, isDueBefore } from './call-state.ts'
 import { DrainRate } from './drain-rate.ts'
+import { DueCalls } from './due-calls.ts'
 import { Heap } from './heap.ts'
 import { invariant } from './invariant.ts'
 import { ImageStore } from './kv/image-store.ts'
@@ -35,7 +36,7 @@ export class Scheduler {
   readonly #images: ImageStore
   readonly #placement: Placement
   /** When the policy wants calls back. */
-  readonly #due = new Heap<DueNode>(isDueBefore)
+  readonly #due: DueCalls
   readonly #deadlines = new Heap<DueNode>(isDueBefore)
   readonly #drain = new DrainRate()
   /** Calls that advance in the step under way or advanced in the last one. */
@@ -51,6 +52,7 @@ export class Scheduler {
   constructor(config: SchedulerConfig) {
     this.config = config
     this.#seating = new Seating(config)
+    this.#due = new DueCalls(config.policy)
     this.#kv = new KvCache(config.slots, config.block_tokens, config.capacity_blocks, config.copies_prefixes)
     this.#images = new ImageStore(config.swap)
     this.#placement = new Placement(this.#kv, this.#images)
@@ -74,7 +76,7 @@ export class Scheduler {
     this.#calls.set(call.lease, state)
     this.#seating.add(state)
     this.#placement.open(state)
-    this.#setDue(state)
+    this.#due.set(state)
     if (call.deadline_us !== undefined) this.#deadlines.push(state.deadline)
     return { ok: true }
   }
@@ -101,7 +103,7 @@ export class Scheduler {
   plan(now_us: number): StepPlan {
     this.#advance(now_us)
     invariant(this.#plan === null, 'a step is committed before the next is planned')
-    this.#callDue(now_us)
+    for (const call of this.#due.moved(now_us)) this.#move(call)
     const step = this.#step
     const seated = this.#seating.decide(now_us)
     const flight = this.#flight
@@ -146,9 +148,8 @@ export class Scheduler {
   stretch(): Stretch {
     const flight = this.#flight
     if (this.#plan === null || this.#seating.seated_calls !== flight.length) return SINGLE_STEP
-    const due_us = this.#due.peek()?.due_us ?? Number.POSITIVE_INFINITY
     const deadline_us = this.#deadlines.peek()?.due_us ?? Number.POSITIVE_INFINITY
-    const until_us = Math.min(this.#seating.steady_until_us, due_us, deadline_us)
+    const until_us = Math.min(this.#seating.steady_until_us, this.#due.next_us, deadline_us)
     return stretchOf(this.#plan, flight, this.#kv, this.config.policy, until_us)
   }
 
@@ -215,29 +216,10 @@ export class Scheduler {
     return null
   }
 
-  /** Offers the policy each call whose time has come, and asks again for the time of each that was charged since. */
-  #callDue(now_us: number): void {
-    const policy = this.config.policy
-    for (let node = this.#due.peek(); node !== undefined && node.due_us <= now_us; node = this.#due.peek()) {
-      const { call } = node
-      if (policy.dueUs(call.place) <= now_us && policy.due(call.place, now_us)) this.#move(call)
-      else this.#setDue(call, now_us)
-    }
-  }
-
   #move(call: CallState): void {
     call.sequence = this.#sequence++
     this.#seating.moved(call)
-    this.#setDue(call)
-  }
-
-  /** A call that is offered and stays is offered again at the next microsecond at the earliest. */
-  #setDue(call: CallState, after_us = Number.NEGATIVE_INFINITY): void {
-    const node = call.due
-    const due_us = Math.max(this.config.policy.dueUs(call.place), after_us + 1)
-    if (node.heap_index !== -1) this.#due.remove(node)
-    node.due_us = due_us
-    if (due_us !== Number.POSITIVE_INFINITY) this.#due.push(node)
+    this.#due.set(call)
   }
 
   /** `placed_step` tells who advances; whoever ran and does not was preempted. */
@@ -288,6 +270,7 @@ export class Scheduler {
     if (output !== null) {
       result.tokens.push({ lease: work.lease, token: output.token, logprobs: output.logprobs })
     }
+    const row = chargeStep(call, work, output === null ? 0 : 1, step, this.config.rates)
     result.ledger.push(row)
     const charge_us = this.config.ordering === 'wall' ? row.wall_us : row.modelled_us
     call.tenant.step_charge_us += charge_us
@@ -318,7 +301,7 @@ export class Scheduler {
     call.tenant.drain.ended(now_us)
     this.#placement.close(call)
     this.#seating.remove(call, now_us)
-    if (call.due.heap_index !== -1) this.#due.remove(call.due)
+    this.#due.remove(call)
     if (call.deadline.heap_index !== -1) this.#deadlines.remove(call.deadline)
     if (call.running) this.#running.splice(this.#running.indexOf(call), 1)
     return { lease: call.call.lease, reason, failure, measurement: call.measurement(now_us) }
