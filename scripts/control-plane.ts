@@ -12,7 +12,7 @@ import { bundleWorker } from './control/bundle-worker.ts'
 import { applyMigrations, readMigrations } from './control/d1-migrations.ts'
 import { withLocalD1 } from './control/local-d1.ts'
 import { startMiniflare } from './control/miniflare.ts'
-import { agentIdOf, provisionLocal } from './control/provision-local.ts'
+import { agentIdsOf, provisionLocal } from './control/provision-local.ts'
 import { readWorkerConfig } from './control/worker-config.ts'
 import { WORKERD_NAME, writeWorkerdLauncher } from './control/workerd-launcher.ts'
 import { readFileIfAny } from './ops/atomic-file.ts'
@@ -35,6 +35,9 @@ const { values: flags } = parseArgs({
     port: { type: 'string', default: '8787' },
     production: { type: 'boolean', default: false },
     regions: { type: 'string', default: 'us-east,eu-west' },
+    'agents-per-region': { type: 'string', default: '1' },
+    /** In place of the Worker's own, for tests; relative to the repository. */
+    entry: { type: 'string' },
     model: { type: 'string', default: 'smollm2-135m-instruct' },
     'context-tokens': { type: 'string', default: '2048' },
     'region-rtt-ms': { type: 'string', default: '0' },
@@ -46,20 +49,23 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const place = dataDir(flags['data-dir'])
   const port = Number(flags.port)
   const regions = flags.regions.split(',')
+  const agents_per_region = Number(flags['agents-per-region'])
   const folder = path.join(place.run, 'control-plane')
-  const local = flags.production ? null : await loadSecrets(place.secrets, regions.map(agentIdOf))
+  if (flags.production && flags.entry !== undefined) throw new Error('--entry is for tests: leave it out with --production')
+  const agents = regions.flatMap((region) => agentIdsOf(region, agents_per_region))
+  const local = flags.production ? null : await loadSecrets(place.secrets, agents)
   const secrets = local === null ? secretsOfEnvironment() : workerSecrets(local)
   const config = await readWorkerConfig(path.join(ROOT, 'wrangler.toml'))
   await endOrphans(folder, ORPHAN_GRACE_MS)
   const free = await waitForPort(port, PORT_TIMEOUT_MS, flags.host)
   if (!free.ok) throw new Error(free.reason)
   // esbuild has a process of its own, so it costs little beside the rest.
-  const bundling = bundleWorker(ROOT, config.main)
+  const bundling = bundleWorker(ROOT, flags.entry ?? config.main)
   // Before the port is open, so that no request meets a database without tables.
   const migrating = withLocalD1(config, place.state, async (database) => {
     const names = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
     const [model, context_tokens_max] = [flags.model, Number(flags['context-tokens'])]
-    const system = { regions, model, context_tokens_max, now_ms: Date.now() }
+    const system = { regions, agents_per_region, model, context_tokens_max, now_ms: Date.now() }
     if (local !== null) await provisionLocal(database, { ...system, secrets: local })
     return names
   })

@@ -1,0 +1,142 @@
+/**
+ * A wire between two processes that can be cut, frozen and slowed, so that faults of a network are real ones: sockets that
+ * close, sockets that say nothing, bytes that come late.
+ *
+ * `cut` resets what is open and refuses what comes. `frozen` closes nothing and passes nothing, also no end of a
+ * connection: what a host without power or a broken route look like. Frozen connections go on where they were once the wire
+ * is open again. Bytes are held back at the sender, never piled up here, except for what is on its way for `delay_ms`.
+ */
+import { createServer, type Server, Socket } from 'node:net'
+
+export type WireState = 'open' | 'cut' | 'frozen'
+
+/** Bytes that may be on their way in one direction of one connection while it is slowed. */
+const DELAYED_BYTES_MAX = 8 * 1024 * 1024
+
+interface Pair {
+  near: Socket
+  far: Socket
+}
+
+export class TcpProxy {
+  readonly #server: Server
+  readonly #target: { host: string; port: number }
+  readonly #pairs = new Set<Pair>()
+  #state: WireState = 'open'
+  /** Of what flows towards the target. */
+  delay_ms = 0
+
+  private constructor(target: { host: string; port: number }) {
+    this.#target = target
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (near) => this.#accept(near))
+  }
+
+  static async open(target: { host: string; port: number }): Promise<TcpProxy> {
+    const proxy = new TcpProxy(target)
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
+    return proxy
+  }
+
+  get port(): number {
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('the proxy does not listen')
+    return address.port
+  }
+
+  get state(): WireState {
+    return this.#state
+  }
+
+  get connections(): number {
+    return this.#pairs.size
+  }
+
+  set(state: WireState): void {
+    this.#state = state
+    for (const pair of this.#pairs) {
+      if (state === 'cut') this.#reset(pair)
+      else if (state === 'frozen') freeze(pair)
+      else this.#thaw(pair)
+    }
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    for (const pair of this.#pairs) this.#reset(pair)
+    await closed
+  }
+
+  #accept(near: Socket): void {
+    const pair = { near, far: new Socket({ allowHalfOpen: true }) }
+    if (this.#state === 'cut') {
+      near.resetAndDestroy()
+      return
+    }
+    this.#pairs.add(pair)
+    near.setNoDelay(true)
+    pair.far.setNoDelay(true)
+    this.#carry(pair, near, pair.far, () => this.delay_ms)
+    this.#carry(pair, pair.far, near, () => 0)
+    if (this.#state === 'open') this.#thaw(pair)
+  }
+
+  #carry(pair: Pair, from: Socket, to: Socket, delay_ms: () => number): void {
+    let under_way_bytes = 0
+    let last: Promise<void> = Promise.resolve()
+    const later = (work: () => void): void => {
+      const due_ms = performance.now() + delay_ms()
+      last = last.then(async () => {
+        const left_ms = due_ms - performance.now()
+        if (left_ms > 0) await new Promise((resolve) => setTimeout(resolve, left_ms))
+        work()
+      })
+    }
+    from.on('data', (bytes: Buffer) => {
+      under_way_bytes += bytes.length
+      const pass = (): void => {
+        under_way_bytes -= bytes.length
+        if (!to.write(bytes)) from.pause()
+      }
+      if (under_way_bytes > DELAYED_BYTES_MAX) from.pause()
+      if (delay_ms() === 0 && under_way_bytes === bytes.length) pass()
+      else later(pass)
+    })
+    to.on('drain', () => {
+      if (this.#state === 'open') from.resume()
+    })
+    from.on('end', () => later(() => to.end()))
+    from.on('error', () => this.#ended(pair, to))
+    from.on('close', () => this.#ended(pair, to))
+  }
+
+  /** One side is gone without having ended in order, or both have ended. A frozen wire carries no such news. */
+  #ended(pair: Pair, other: Socket): void {
+    if (this.#state === 'frozen') return
+    if (other.readableEnded && other.writableEnded) this.#pairs.delete(pair)
+    else if (other.destroyed || !other.writableEnded) this.#reset(pair)
+  }
+
+  #thaw(pair: Pair): void {
+    const { near, far } = pair
+    // What one side did while nothing passed is told to the other at last.
+    if (near.destroyed || far.destroyed) {
+      this.#reset(pair)
+      return
+    }
+    if (far.pending && !far.connecting) far.connect(this.#target)
+    near.resume()
+    far.resume()
+  }
+
+  #reset(pair: Pair): void {
+    this.#pairs.delete(pair)
+    for (const socket of [pair.near, pair.far]) {
+      if (!socket.destroyed) socket.resetAndDestroy()
+    }
+  }
+}
+
+function freeze({ near, far }: Pair): void {
+  near.pause()
+  far.pause()
+}

@@ -1,0 +1,129 @@
+/**
+ * The whole Worker, with its dependencies in a tester's hands: D1 that does not answer, actors that are slow, unreachable,
+ * evicted, or woken twice. Tests and `npm run chaos` start the control plane with this entry; the product's entry is
+ * src/worker.ts and knows nothing of it. All of a local workerd's objects share this isolate, so the faults are one object.
+ */
+// First, as in src/worker.ts: it extends Zod, and only schemas that are made afterwards know of it.
+import { app } from '../../src/api/app.ts'
+
+import { z } from 'zod'
+import { PoolActor as RealPoolActor } from '../../src/actors/pool.ts'
+import { ProgramActor as RealProgramActor } from '../../src/actors/program.ts'
+import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
+import type { Env } from '../../src/env.ts'
+
+const DelayMs = z.number().int().min(0).max(60_000)
+const Faults = z.object({
+  /** Added before a ProgramActor admits. */
+  admit_delay_ms: DelayMs.default(0),
+  /** Added before a PoolActor leases. */
+  lease_delay_ms: DelayMs.default(0),
+  /** Questions to a PoolActor fail as they do when its object cannot be reached. */
+  pool_unreachable: z.boolean().default(false),
+  d1_down: z.boolean().default(false),
+})
+let faults = Faults.parse({})
+
+const Target = z.object({ kind: z.enum(['PROGRAM', 'POOL', 'TENANT']), name: z.string() })
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+function withFaultyD1(env: Env): Env {
+  const DB = new Proxy(env.DB, {
+    get(target, name) {
+      if (faults.d1_down) throw new Error('D1 is down')
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+  return { ...env, DB }
+}
+
+export class ProgramActor extends RealProgramActor {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, withFaultyD1(env))
+  }
+
+  override async admit(...request: Parameters<RealProgramActor['admit']>): ReturnType<RealProgramActor['admit']> {
+    if (faults.admit_delay_ms > 0) await sleep(faults.admit_delay_ms)
+    return super.admit(...request)
+  }
+
+  evict(): void {
+    this.ctx.abort('evicted')
+  }
+
+  /** As the platform may: at least once, and nothing says that the second waits for the first. */
+  async alarmTwice(): Promise<void> {
+    await Promise.all([this.alarm(), this.alarm()])
+  }
+}
+
+export class PoolActor extends RealPoolActor {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, withFaultyD1(env))
+  }
+
+  override async lease(...request: Parameters<RealPoolActor['lease']>): ReturnType<RealPoolActor['lease']> {
+    if (faults.lease_delay_ms > 0) await sleep(faults.lease_delay_ms)
+    if (faults.pool_unreachable) throw new Error('the object cannot be reached')
+    return super.lease(...request)
+  }
+
+  evict(): void {
+    this.ctx.abort('evicted')
+  }
+
+  async alarmTwice(): Promise<void> {
+    await Promise.all([this.alarm(), this.alarm()])
+  }
+}
+
+export class TenantActor extends RealTenantActor {
+  evict(): void {
+    this.ctx.abort('evicted')
+  }
+
+  async alarmTwice(): Promise<void> {}
+}
+
+interface Disturbed {
+  evict(): Promise<void>
+  alarmTwice(): Promise<void>
+}
+
+function target(env: Env, body: unknown): Disturbed {
+  const { kind, name } = Target.parse(body)
+  const namespace = env[kind] as unknown as DurableObjectNamespace
+  return namespace.get(namespace.idFromName(name)) as unknown as Disturbed
+}
+
+async function disturb(request: Request, env: Env, what: string): Promise<Response> {
+  const body: unknown = await request.json()
+  if (what === 'set') {
+    faults = Faults.parse(body)
+    return Response.json(faults)
+  }
+  if (what === 'alarm-twice') {
+    await target(env, body).alarmTwice()
+    return new Response(null, { status: 204 })
+  }
+  if (what === 'evict') {
+    // The object breaks off its own answer.
+    await target(env, body)
+      .evict()
+      .catch(() => undefined)
+    return new Response(null, { status: 204 })
+  }
+  return new Response(null, { status: 404 })
+}
+
+const FAULTS_PATH = '/faults/'
+
+export default {
+  async fetch(request: Request, env: Env, context: ExecutionContext): Promise<Response> {
+    const { pathname } = new URL(request.url)
+    if (pathname.startsWith(FAULTS_PATH)) return disturb(request, env, pathname.slice(FAULTS_PATH.length))
+    return app.fetch(request, withFaultyD1(env), context)
+  },
+}
