@@ -28,7 +28,10 @@ if (passed.includes('--help') || passed.includes('-h')) {
 }
 const place = dataDir(path.join(ROOT, '.wrangler', 'switchyard'))
 const config = await readWorkerConfig(path.join(ROOT, 'wrangler.toml'))
-const secrets = await loadSecrets(place.secrets, REGIONS.map((region) => agentIdOf(region)))
+const secrets = await loadSecrets(
+  place.secrets,
+  REGIONS.map((region) => agentIdOf(region)),
+)
 const vars = await devVars(secrets)
 await mkdir(place.root, { recursive: true })
 await withLocalD1(config, path.join(ROOT, '.wrangler', 'state', 'v3'), async (database) => {

@@ -13,6 +13,7 @@ import {
   DONE,
   EVENT_ERROR,
   KEEPALIVE_INTERVAL_MS,
+  LEASE_READ_OUT_MS,
   type StreamError,
 } from '../../src/protocol/index.ts'
 import type { CallEnd } from './engine-front.ts'
@@ -20,14 +21,13 @@ import type { Refusal } from './stream-errors.ts'
 
 const HEADERS_HOLD_MS = 250
 const UNREAD_BYTES_MAX = 1024 * 1024
-/** The rest of a finished response, at most UNREAD_BYTES_MAX, must be read within this time, else it is cut. */
-const READ_OUT_MS = 120_000
 const RETRY_AFTER_S = 1
 
 export interface StreamTimes {
   hold_ms: number
   keepalive_ms: number
   unread_bytes_max: number
+  /** The rest of a finished response, at most UNREAD_BYTES_MAX, must be read within this time, else it is cut. */
   read_out_ms: number
 }
 
@@ -35,7 +35,7 @@ export const STREAM_TIMES: StreamTimes = {
   hold_ms: HEADERS_HOLD_MS,
   keepalive_ms: KEEPALIVE_INTERVAL_MS,
   unread_bytes_max: UNREAD_BYTES_MAX,
-  read_out_ms: READ_OUT_MS,
+  read_out_ms: LEASE_READ_OUT_MS,
 }
 
 /** A plain HTTP answer in place of a stream. What was not read of the request, Node discards after it. */

@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { DISPATCHED_BODY_BYTES_MAX, type StreamError } from '../../src/protocol/index.ts'
+import { DISPATCHED_BODY_BYTES_MAX, LEASE_PATH, type StreamError } from '../../src/protocol/index.ts'
 import { Call, type CallContext } from './call.ts'
 import { answerRefusal, CallStream, STREAM_TIMES, type StreamTimes } from './call-stream.ts'
 import type { Dialect } from './engine-front.ts'
@@ -40,6 +40,8 @@ export class DataPlane {
   readonly #server: Server
   readonly #times: StreamTimes
   readonly #calls = new Map<string, Call>()
+  /** Leases whose response the reader has not taken to its end. */
+  readonly #responding = new Set<string>()
 
   constructor(options: DataPlaneOptions) {
     this.#options = options
@@ -104,13 +106,14 @@ export class DataPlane {
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = (request.url ?? '').split('?', 1)[0] ?? ''
     const dialect = Object.hasOwn(DIALECTS, path) ? DIALECTS[path] : undefined
-    const known = dialect !== undefined || path === '/healthz' || path === '/metrics'
+    const known = dialect !== undefined || path === '/healthz' || path === '/metrics' || path.startsWith(LEASE_PATH)
     if (!known) return this.#refuse(response, REFUSALS.not_found)
     if (request.method !== (dialect === undefined ? 'GET' : 'POST')) {
       return this.#refuse(response, REFUSALS.method_not_allowed)
     }
     if (dialect !== undefined) return this.#serve(request, response, dialect)
     if (path === '/healthz') return this.#health(response)
+    if (path.startsWith(LEASE_PATH)) return this.#lease(request, response, path.slice(LEASE_PATH.length))
     const { registry } = this.#options.context.metrics
     response.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics())
   }
@@ -148,12 +151,22 @@ export class DataPlane {
     body: unknown,
   ): Promise<void> {
     this.#calls.set(call.claims.lease, call)
+    this.#responding.add(call.claims.lease)
+    response.on('close', () => this.#responding.delete(call.claims.lease))
     void call.settled.then(() => this.#calls.delete(call.claims.lease))
     const stream = new CallStream(response, this.#times, () => call.cancel(ERRORS.client_gone))
     await committed
     if (response.destroyed) call.cancel(ERRORS.client_gone)
     else if (engine.epoch !== call.claims.epoch) call.cancel(REFUSALS.epoch_gone.error)
     call.start(dialect, body, stream)
+  }
+
+  /** Whether the response of a lease is open. Also of an engine that takes no more calls. */
+  async #lease(request: IncomingMessage, response: ServerResponse, lease: string): Promise<void> {
+    const read = await this.#options.gate.read(request.headers.authorization)
+    if (!read.ok) return this.#refuse(response, read)
+    if (read.claims.lease !== lease || !this.#responding.has(lease)) return answerRefusal(response, REFUSALS.lease_over)
+    response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-store' }).end('{"open":true}')
   }
 
   #refuseBody(response: ServerResponse, body: JsonBody & { ok: false }): void {

@@ -34,6 +34,7 @@ export const REFUSALS = {
     'the ticket is for another agent, engine or model',
     true,
   ),
+  lease_over: refusal(404, 404, 'lease_over', 'this agent has no open response of that lease', false),
   lease_used: refusal(409, 502, 'lease_used', 'the lease of this ticket was used before', false),
   epoch_gone: refusal(409, 503, 'epoch_gone', 'the engine has restarted since the ticket was written', true),
   draining: refusal(503, 503, 'draining', 'the engine takes no further calls', true),

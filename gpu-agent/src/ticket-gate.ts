@@ -58,13 +58,20 @@ export class TicketGate {
   }
 
   async judge(authorization: string | undefined): Promise<GateVerdict> {
+    const read = await this.read(authorization)
+    return read.ok ? this.recheck(read.claims) : read
+  }
+
+  /** The claims of a ticket that this control plane signed for this agent or another, and that has not expired. */
+  async read(
+    authorization: string | undefined,
+  ): Promise<{ ok: true; claims: TicketClaims } | ({ ok: false } & Refusal)> {
     const token = BEARER.exec(authorization ?? '')?.[1]
     if (token === undefined) return { ok: false, ...REFUSALS.ticket_invalid('absent') }
     if (this.#keys.size === 0) return { ok: false, ...REFUSALS.not_linked }
     const now_s = (this.#options.wall_ms() + this.#clock_offset_ms) / 1000
     const verdict = await verifyTicket(token, this.#keys, now_s)
-    if (!verdict.ok) return { ok: false, ...REFUSALS.ticket_invalid(verdict.reason) }
-    return this.recheck(verdict.claims)
+    return verdict.ok ? verdict : { ok: false, ...REFUSALS.ticket_invalid(verdict.reason) }
   }
 
   /** What can have changed while the body came in. */

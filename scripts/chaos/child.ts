@@ -1,6 +1,7 @@
 /** One process of a fleet: started, killed and stopped by a tester, its output kept in a file. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createWriteStream } from 'node:fs'
+import { writePidFile } from '../ops/guard.ts'
 import { type ChildEvent, lineReader, parseEvent } from '../ops/line-reader.ts'
 import { processRecord } from '../ops/processes.ts'
 
@@ -9,6 +10,8 @@ export interface ChildOptions {
   args: string[]
   env?: Record<string, string>
   logFile: string
+  /** Holds its pid, so that a guard can end it. */
+  runFolder: string
   /** Resolves `start` when it gives true. */
   isReady: (event: ChildEvent) => boolean
   ready_timeout_ms: number
@@ -33,12 +36,13 @@ export class FleetChild {
   /** Starts it and gives the event that said that it is ready. */
   async start(): Promise<ChildEvent> {
     if (this.pid !== null) throw new Error(`${this.name} runs already`)
-    const { args, env, logFile, isReady, ready_timeout_ms } = this.#options
+    const { args, env, logFile, runFolder, isReady, ready_timeout_ms } = this.#options
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...env },
     })
     this.#process = child
+    if (child.pid !== undefined) await writePidFile(runFolder, this.name, child.pid)
     const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
     child.stderr.pipe(log, { end: false })
     const { promise, resolve, reject } = Promise.withResolvers<ChildEvent>()

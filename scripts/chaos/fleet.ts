@@ -2,13 +2,15 @@
  * A whole system of real processes in a tester's hands: the control plane in workerd, agents with emulated engines, and a
  * wire (tcp-proxy.ts) in front of each agent's data plane and behind each agent's link. Nothing restarts by itself here.
  */
+import { randomInt } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { agentIdsOf } from '../control/provision-local.ts'
 import { type DataDir, dataDir } from '../ops/data-dir.ts'
+import { type Guard, startGuard } from '../ops/guard.ts'
+import { checkPort } from '../ops/port.ts'
 import { loadSecrets, type Secrets } from '../ops/secrets.ts'
 import { FleetChild, gone } from './child.ts'
 import { TcpProxy } from './tcp-proxy.ts'
@@ -58,6 +60,8 @@ export class Fleet {
   readonly port: number
   readonly agents: readonly FleetAgent[]
   readonly #control: FleetChild
+  /** Ends all of it, should the tester be killed. */
+  readonly #guard: Guard
   #workerd_pid: number | null = null
 
   private constructor(
@@ -72,6 +76,7 @@ export class Fleet {
     this.secrets = secrets
     this.port = port
     this.agents = agents
+    this.#guard = startGuard(place.run, 0)
     const flags = {
       'data-dir': place.root,
       port: String(port),
@@ -85,6 +90,7 @@ export class Fleet {
       name: 'control-plane',
       args: [path.join(ROOT, 'scripts/control-plane.ts'), ...flagList(flags)],
       logFile: path.join(place.logs, 'control-plane.log'),
+      runFolder: place.run,
       isReady: ({ event }) => event === 'ready',
       ready_timeout_ms: READY_TIMEOUT_MS,
     })
@@ -92,7 +98,7 @@ export class Fleet {
 
   static async start(options: FleetOptions): Promise<Fleet> {
     const place = dataDir(mkdtempSync(path.join(tmpdir(), 'switchyard-fleet-')))
-    mkdirSync(place.logs, { recursive: true })
+    for (const folder of [place.logs, place.run]) mkdirSync(folder, { recursive: true })
     const ids = options.regions.flatMap((region) =>
       agentIdsOf(region, options.agents_per_region).map((id) => ({ id, region })),
     )
@@ -146,7 +152,7 @@ export class Fleet {
     return { tenant, apiKey }
   }
 
-  /** Resident memory of workerd, bytes. */
+  /** Null while the control plane is down. */
   get workerdPid(): number | null {
     return this.#workerd_pid
   }
@@ -156,8 +162,9 @@ export class Fleet {
     this.#workerd_pid = Number(ready.workerd_pid)
   }
 
-  get controlPlaneRuns(): boolean {
-    return this.#control.pid !== null
+  async startWhatIsDown(): Promise<void> {
+    if (this.#control.pid === null) await this.startControlPlane()
+    await Promise.all(this.agents.map(async ({ child }) => child.pid ?? child.start()))
   }
 
   /** Ends the control plane and its workerd with it. */
@@ -186,6 +193,8 @@ export class Fleet {
     await Promise.all(this.agents.map(({ child }) => child.end('SIGKILL')))
     await this.endControlPlane('SIGTERM')
     await Promise.all(this.agents.flatMap(({ dataWire, linkWire }) => [dataWire.close(), linkWire.close()]))
+    this.#guard.release()
+    await this.#guard.ended
     rmSync(this.place.root, { recursive: true, force: true })
   }
 
@@ -231,6 +240,7 @@ async function fleetAgent(
     ],
     env: { SWITCHYARD_AGENT_TOKEN: secrets.agentTokens[id] ?? '' },
     logFile: path.join(place.logs, `${id}.log`),
+    runFolder: place.run,
     isReady: ({ event }) => event === 'linked',
     ready_timeout_ms: READY_TIMEOUT_MS,
   })
@@ -243,11 +253,17 @@ function flagList(flags: Readonly<Record<string, string>>): string[] {
   return Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
 }
 
+/**
+ * Below the range from which systems choose ports: a port that is free and not taken at once stays free while wires and
+ * clients are given theirs.
+ */
+const PORTS = { first: 20_000, count: 12_000 }
+const PORT_ATTEMPTS_MAX = 100
+
 async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
+  for (let attempt = 0; attempt < PORT_ATTEMPTS_MAX; attempt += 1) {
+    const port = PORTS.first + randomInt(PORTS.count)
+    if ((await checkPort(port)).ok) return port
+  }
+  throw new Error(`no free port in ${PORT_ATTEMPTS_MAX} attempts`)
 }

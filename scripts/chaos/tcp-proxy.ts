@@ -47,10 +47,6 @@ export class TcpProxy {
     return this.#state
   }
 
-  get connections(): number {
-    return this.#pairs.size
-  }
-
   set(state: WireState): void {
     this.#state = state
     for (const pair of this.#pairs) {

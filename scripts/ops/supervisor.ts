@@ -70,7 +70,10 @@ export class Supervisor {
       await this.#take()
       const model = await this.#model()
       this.#stopped.signal.throwIfAborted()
-      const secrets = await loadSecrets(this.#place.secrets, this.#options.regions.map((region) => agentIdOf(region)))
+      const secrets = await loadSecrets(
+        this.#place.secrets,
+        this.#options.regions.map((region) => agentIdOf(region)),
+      )
       this.#system = this.#describe(model, secrets)
       await this.#startChildren(model, secrets)
       this.#stopped.signal.throwIfAborted()

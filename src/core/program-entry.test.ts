@@ -8,6 +8,7 @@ import {
   LEASES_PER_CALL_MAX,
   OPEN_CALLS_PER_PROGRAM_MAX,
   ORPHANED_CALL_MS,
+  ORPHANED_LEASE_MS,
   PINS_PER_PROGRAM_MAX,
 } from './program-state.ts'
 import { entry, grant, record } from './test-support.ts'
@@ -340,6 +341,21 @@ describe('orphans', () => {
     expect(program.closeOrphans(ORPHANED_CALL_MS)).toBe(1)
     expect(program.callsPage({ after: null, limit: 1 }).calls[0]).toMatchObject({ error_code: 'orphaned' })
     expect(program.open_calls).toBe(1)
+  })
+
+  it('are leases whose record never came; they order nothing any more, and a record that comes all the same counts', () => {
+    const program = entry()
+    admit(program, 'leased')
+    program.leaseOpened(grant({ lease: 'l', call: 'leased' }))
+    expect(program.closeOrphans(ORPHANED_LEASE_MS - 1)).toBe(0)
+    expect(program.openLeases()).toHaveLength(1)
+    expect(program.closeOrphans(ORPHANED_LEASE_MS)).toBe(2)
+    expect(program.openLeases()).toEqual([])
+    expect(program.open_calls).toBe(0)
+    expect(program.keys(2 * ORPHANED_LEASE_MS).attained_service_us).toBe(0)
+    const late = record({ lease: 'l', call: 'leased', service_modelled_us: 7 })
+    expect(program.settle(late, ORPHANED_LEASE_MS + 1)).toBe('applied')
+    expect(program.keys(2 * ORPHANED_LEASE_MS).attained_service_us).toBe(7)
   })
 
   it('are corrected by their Worker, if it lives, and by their record', () => {

@@ -26,6 +26,7 @@ import {
   type LeaseGrant,
   ORPHANED,
   ORPHANED_CALL_MS,
+  ORPHANED_LEASE_MS,
   type ProgramRow,
   type ProgramRows,
   type ProgramSummary,
@@ -206,9 +207,17 @@ export class ProgramEntry {
     return refs.map(({ lease, region, model, agent, engine }) => ({ lease, region, model, agent, engine }))
   }
 
-  /** Closes calls whose Worker died before it leased them, or after their lease was lost. Returns how many. */
+  /**
+   * Closes calls whose Worker died before it leased them, or after their lease was lost, and gives up leases whose record
+   * never came. Returns how many of both.
+   */
   closeOrphans(now_ms: number): number {
     let closed = 0
+    for (const lease of [...this.#calls.openLeases]) {
+      if (now_ms - lease.opened_at_ms < ORPHANED_LEASE_MS) continue
+      this.#calls.lose(lease, ORPHANED)
+      closed += 1
+    }
     for (const call of [...this.#calls.openCalls]) {
       if (now_ms - call.opened_at_ms < ORPHANED_CALL_MS) continue
       if (call.leases.some((lease) => lease.state === 'open')) continue

@@ -22,7 +22,12 @@ export const PINS_PER_PROGRAM_MAX = 16
 export const CALLS_PAGE_MAX = 200
 /** An open call without a lease for this long has lost its Worker: leasing takes seconds. Closed as failed, `orphaned`. */
 export const ORPHANED_CALL_MS = 120_000
-/** `error_code` of such a call. */
+/**
+ * An open lease whose record has not come for this long never reached its agent, or its agent and that disk are gone. It is
+ * lost, so that its elapsed time stops ordering its program; a record that comes all the same still counts.
+ */
+export const ORPHANED_LEASE_MS = 60 * 60_000
+/** `error_code` of such a call and such a lease. */
 export const ORPHANED = 'orphaned'
 
 /** One assignment of a call to an engine. `settled` once its record was applied. */

@@ -5,6 +5,9 @@
  * valid and queued, `: queued` every 2 s while it waits or is preempted, then OpenAI chunks as data events, then
  * `data: [DONE]`. What goes wrong after the headers is one `event: error` whose data is a StreamError, and the end.
  * Before the headers it is a plain HTTP status with the same JSON body.
+ *
+ * GET LEASE_PATH + lease (bearer: a ticket of that lease) tells whether that response is still open: 200 if it is, 404 if
+ * the agent has no such lease any more.
  */
 import { z } from 'zod'
 
@@ -15,6 +18,9 @@ const DISPATCH_SLACK_BYTES = 64 * 1024
 /** What an agent takes. No Worker sends more, so that no body is refused where its client cannot know the bound. */
 export const DISPATCHED_BODY_BYTES_MAX = BODY_BYTES_MAX + DISPATCH_SLACK_BYTES
 
+export const LEASE_PATH = '/v1/leases/'
+/** An agent gives a reader so long for the rest of a response that has ended; so does whoever waits for those bytes. */
+export const LEASE_READ_OUT_MS = 120_000
 export const KEEPALIVE_INTERVAL_MS = 2000
 export const COMMENT_ACCEPTED = 'accepted'
 export const COMMENT_QUEUED = 'queued'

@@ -4,11 +4,13 @@
  */
 import { RETRY_AFTER_S } from '../api/errors.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program-state.ts'
+import { LEASE_PATH } from '../protocol/index.ts'
 import type { Admission } from './admit.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
 import { leaseProof } from './lease-proof.ts'
+import type { LeaseCheck, LeaseSign } from './lease-watch.ts'
 import type { SettleNotes } from './settle.ts'
 import type { Served } from './stream.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
@@ -37,7 +39,7 @@ export async function dispatch(first: Leased, journey: Dispatch): Promise<Served
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
     const opened = await attempt(leased, journey)
-    if (opened.status === 'data') return opened
+    if (opened.status === 'data') return { ...opened, check: leaseCheck(leased, journey) }
     if (opened.status === 'cancelled') {
       journey.notes.leaseLost(leased, 'client_left')
       return opened
@@ -97,12 +99,43 @@ async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {
     if (value !== null) headers.set(name, value)
   }
   await travel(call, leased.region, deps)
-  const url = `${leased.url.replace(/\/$/, '')}${call.dialect.engine_path}`
+  const url = `${baseOf(leased)}${call.dialect.engine_path}`
   const request = { url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders }
   const opened = await openUpstream(request)
   arrived()
   first_data()
   return opened
+}
+
+/** Asks the lease's agent, with a ticket of that lease, whether its response is open. */
+function leaseCheck(leased: Leased, journey: Dispatch): LeaseCheck {
+  const { call, deps } = journey
+  return async (timeout_ms) => {
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(new Error('no answer')), timeout_ms)
+    try {
+      const authorization = `Bearer ${await ticketOf(leased, journey)}`
+      await travel(call, leased.region, deps)
+      const url = `${baseOf(leased)}${LEASE_PATH}${leased.lease}`
+      const response = await deps.fetch(url, { headers: { authorization }, redirect: 'manual', signal: late.signal })
+      await response.body?.cancel()
+      return signOf(response.status)
+    } catch {
+      // Whatever kept the answer away, there was none.
+      return 'none'
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+function signOf(status: number): LeaseSign {
+  if (status === 200) return 'open'
+  return status === 404 ? 'over' : 'none'
+}
+
+function baseOf({ url }: Leased): string {
+  return url.replace(/\/$/, '')
 }
 
 async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Promise<string> {

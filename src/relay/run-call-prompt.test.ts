@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { runCall } from './run-call.ts'
-import { answerStreaming } from './stream.ts'
+import { ANSWER_TIMES, answerStreaming } from './stream.ts'
 import { chat, claimsWorld, failureOf, world } from './testing/world.ts'
 
 const nonce = (cch: string) => `x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli; cch=${cch};\n`
@@ -60,10 +60,17 @@ describe('a dialect whose stream is not an engine’s', () => {
     })
     const left = new AbortController()
     const answer = await answerStreaming(
-      Promise.resolve({ status: 'data', head: encoder.encode('data: first\n\n'), body }),
+      Promise.resolve({
+        status: 'data',
+        head: encoder.encode('data: first\n\n'),
+        body,
+        cut: () => undefined,
+        check: async () => 'open',
+      }),
       { events: upper },
       {
-        times: { headers_hold_ms: 1000, waiting_interval_ms: 1000 },
+        times: ANSWER_TIMES,
+        now: () => Date.now(),
         gone: left.signal,
         clientLeft: () => left.abort(),
         headers: () => new Headers(),

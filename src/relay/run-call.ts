@@ -114,6 +114,7 @@ async function serve(
   }
   const context: AnswerContext = {
     times: deps.times,
+    now: deps.now,
     gone: left.signal,
     clientLeft: () => left.abort(new Error('the client has left')),
     headers: () => headersOf(call, admission, leased, times),

@@ -10,17 +10,17 @@
  * with `new TransformStream()`, whose standard form is JavaScript. So a frame of the middle is never looked at here: what
  * an engine reports inside its stream reaches the client as it is, and a connection that breaks is told by `pipeTo`.
  *
- * Silence is not watched from there on: a native pipe tells of no bytes, and one that is aborted to look may lose those
- * that it holds. A process that dies closes its socket and is told. A host that loses its power closes nothing: such a
- * stream ends with the network's limit on a silent connection or with its client, and then settles. An agent whose link
- * is down may be streaming well, so the pool's word must not end it either. An answer in one piece is read here, so its
- * silence is watched (whole.ts).
+ * A native pipe tells of no silence, and one that is aborted to look may lose the bytes that it holds. A process that dies
+ * closes its socket and is told; a host that loses its power closes nothing, so its agent is asked every few seconds
+ * (lease-watch.ts). An agent whose link is down may be streaming well: the pool's word ends no stream. An answer in one
+ * piece is read here, so its silence is watched (whole.ts).
  */
 import { type ApiErrorFields, apiError } from '../api/errors.ts'
 import type { ErrorBody, Outcome } from '../protocol/index.ts'
 import { within } from './deadline.ts'
 import type { Dialect } from './dialects/dialect.ts'
-import type { UpstreamFailure } from './upstream.ts'
+import { LEASE_WATCH_TIMES, type LeaseCheck, type LeaseWatchTimes, watchLease } from './lease-watch.ts'
+import type { Opened, UpstreamFailure } from './upstream.ts'
 
 const HEADERS_HOLD_MS = 1000
 /** Between two comments, or two spaces of an answer in one piece. */
@@ -33,7 +33,7 @@ const WAITING_COMMENT = encoder.encode(': waiting\n\n')
 
 /** What became of finding an engine. */
 export type Served =
-  | { status: 'data'; head: Uint8Array; body: ReadableStream<Uint8Array> }
+  | (Opened & { status: 'data' } & { check: LeaseCheck })
   | { status: 'failed'; failure: UpstreamFailure; retry_after_s: number | null }
   | { status: 'cancelled' }
 
@@ -51,18 +51,20 @@ export interface Answer {
   ended: Promise<Ending>
 }
 
-export interface AnswerTimes {
+export interface AnswerTimes extends LeaseWatchTimes {
   headers_hold_ms: number
   waiting_interval_ms: number
 }
 
 export const ANSWER_TIMES: AnswerTimes = {
+  ...LEASE_WATCH_TIMES,
   headers_hold_ms: HEADERS_HOLD_MS,
   waiting_interval_ms: WAITING_INTERVAL_MS,
 }
 
 export interface AnswerContext {
   times: AnswerTimes
+  now: () => number
   /** Fires when the client has left. */
   gone: AbortSignal
   /** Declares that the client has left: a write to it failed. Aborts whatever is upstream. */
@@ -117,14 +119,15 @@ async function fillStream(
   if (served.status === 'failed') return endWithError(writer, served.failure.error, context)
   if (!(await delivered(writer.write(served.head), context))) return CANCELLED
   writer.releaseLock()
-  return pipe(served.body, writable, context)
+  return pipe(served, writable, context)
 }
 
 async function pipe(
-  body: ReadableStream<Uint8Array>,
+  { body, cut, check }: Served & { status: 'data' },
   writable: WritableStream<Uint8Array>,
   context: AnswerContext,
 ): Promise<Ending> {
+  const unwatch = watchLease(check, context.times, context.now, cut)
   try {
     await body.pipeTo(writable, { preventClose: true, preventAbort: true, signal: context.gone })
   } catch (error) {
@@ -135,6 +138,8 @@ async function pipe(
     }
     const reason = error instanceof Error ? error.message : String(error)
     return endWithError(writer, engineFailed(reason), context)
+  } finally {
+    unwatch()
   }
   await delivered(writable.close(), context)
   return { outcome: 'completed', error_code: null }

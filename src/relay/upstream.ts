@@ -31,7 +31,13 @@ export interface UpstreamFailure {
 
 export type Opened =
   /** `head`: the first data event and whatever came with it. `body` goes on behind it. */
-  | { status: 'data'; head: Uint8Array; body: ReadableStream<Uint8Array> }
+  | {
+      status: 'data'
+      head: Uint8Array
+      body: ReadableStream<Uint8Array>
+      /** Closes the connection; `body` breaks with the reason. */
+      cut: (reason: string) => void
+    }
   | { status: 'failed'; failure: UpstreamFailure }
   | { status: 'cancelled' }
 
@@ -76,7 +82,7 @@ export async function openUpstream(request: UpstreamRequest): Promise<Opened> {
     clearTimeout(silence)
     if (response.status !== 200 || response.body === null) return await refusalOf(response)
     request.onHeaders?.()
-    return await readToFirstData(response.body, limits.silence_ms_max, () => cut.abort(new Error('silent')))
+    return await readToFirstData(response.body, limits.silence_ms_max, (reason) => cut.abort(new Error(reason)))
   } catch (error) {
     if (gone.aborted) return { status: 'cancelled' }
     // fetch and read reject alike when nobody listens, the connection breaks or it was cut above; a bug of ours would
@@ -90,23 +96,23 @@ export async function openUpstream(request: UpstreamRequest): Promise<Opened> {
 async function readToFirstData(
   body: ReadableStream<Uint8Array>,
   silence_ms_max: number,
-  cut: () => void,
+  cut: (reason: string) => void,
 ): Promise<Opened> {
   const splitter = new SseSplitter()
   const reader = body.getReader()
   for (;;) {
-    const silence = setTimeout(cut, silence_ms_max)
+    const silence = setTimeout(() => cut('silent'), silence_ms_max)
     const { done, value } = await reader.read().finally(() => clearTimeout(silence))
     if (done) return failed(brokenUpstream('engine_ended_early', 'The engine ended its answer before it began.'))
     splitter.push(value)
     const found = firstEvent(splitter)
     if (found === null) continue
     if (found.status === 'failed') {
-      cut()
+      cut('the engine failed')
       return found
     }
     reader.releaseLock()
-    return { status: 'data', head: found.head, body }
+    return { status: 'data', head: found.head, body, cut }
   }
 }
 

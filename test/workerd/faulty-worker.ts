@@ -3,13 +3,13 @@
  * evicted, or woken twice. Tests and `npm run chaos` start the control plane with this entry; the product's entry is
  * src/worker.ts and knows nothing of it. All of a local workerd's objects share this isolate, so the faults are one object.
  */
-// First, as in src/worker.ts: it extends Zod, and only schemas that are made afterwards know of it.
-import { app } from '../../src/api/app.ts'
-
+// First: it extends Zod, and only schemas that are made afterwards know of it.
+import '@hono/zod-openapi'
 import { z } from 'zod'
 import { PoolActor as RealPoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor as RealProgramActor } from '../../src/actors/program.ts'
 import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
+import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 
 const DelayMs = z.number().int().min(0).max(60_000)

@@ -5,10 +5,13 @@ import type { LeaseRow } from '../../src/core/process-table.ts'
 import { ProgramEntry } from '../../src/core/process-table.ts'
 import { archivedCalls, archivedProgram, archivedRun, archiveRun } from '../../src/store/archive.ts'
 import { ROWS_PER_STATEMENT_MAX } from '../../src/store/bulk-upsert.ts'
+import { StoreUnavailable } from '../../src/store/database.ts'
 import {
   CACHE_ABSENT_ENTRIES_MAX,
   CACHE_ABSENT_TTL_MS,
   CACHE_ENTRIES_MAX,
+  CACHE_OUTAGE_MS,
+  CACHE_RETRY_MS,
   CACHE_TTL_MS,
   IsolateCache,
 } from '../../src/store/isolate-cache.ts'
@@ -67,6 +70,50 @@ describe('the isolate’s cache', () => {
     }
     await expect(cache.get('a', 0, down)).rejects.toThrow('D1 is down')
     expect(await cache.get('a', 0, async () => 1)).toBe(1)
+  })
+})
+
+describe('the isolate’s cache while D1 is down', () => {
+  const down = async () => {
+    throw new StoreUnavailable('D1 is down')
+  }
+
+  it('an entry goes on for its outage, up to its end and not past it', async () => {
+    const cache = new IsolateCache<number>()
+    await cache.get('a', 0, async () => 1)
+    expect(await cache.get('a', CACHE_TTL_MS + CACHE_OUTAGE_MS - 1, down)).toBe(1)
+    await expect(cache.get('a', CACHE_TTL_MS + CACHE_OUTAGE_MS, down)).rejects.toThrow(StoreUnavailable)
+  })
+
+  it('D1 is asked again once per retry interval, and heard when it is back', async () => {
+    const cache = new IsolateCache<number>()
+    let asked = 0
+    const ask = async () => {
+      asked += 1
+      return down()
+    }
+    await cache.get('a', 0, async () => 1)
+    for (const at_ms of [0, 1, CACHE_RETRY_MS - 1]) expect(await cache.get('a', CACHE_TTL_MS + at_ms, ask)).toBe(1)
+    expect(asked).toBe(1)
+    await cache.get('a', CACHE_TTL_MS + CACHE_RETRY_MS, ask)
+    expect(asked).toBe(2)
+    expect(await cache.get('a', CACHE_TTL_MS + 2 * CACHE_RETRY_MS, async () => 2)).toBe(2)
+  })
+
+  it('a D1 that does not answer counts as one that fails, and a bug of ours does not', async () => {
+    const cache = new IsolateCache<number>()
+    await cache.get('a', 0, async () => 1)
+    expect(await cache.get('a', CACHE_TTL_MS, () => new Promise(() => undefined))).toBe(1)
+    const bug = async () => {
+      throw new TypeError('a bug')
+    }
+    await expect(cache.get('a', CACHE_TTL_MS + CACHE_RETRY_MS, bug)).rejects.toThrow(TypeError)
+  })
+
+  it('a key that D1 says is gone is gone', async () => {
+    const cache = new IsolateCache<number>()
+    await cache.get('a', 0, async () => 1)
+    expect(await cache.get('a', CACHE_TTL_MS, async () => null)).toBeNull()
   })
 })
 

@@ -274,3 +274,25 @@ export function claimsWorld(options: WorldOptions = {}): {
   }
   return { it: world({ engines: { e0: engine }, ...options }), claims, requests }
 }
+
+/** As the network does it: an aborted fetch errors the body that is being read. */
+export async function cutWithSignal(coming: Response | Promise<Response>, signal: AbortSignal): Promise<Response> {
+  const response = await coming
+  if (response.body === null) return response
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      signal.addEventListener('abort', () => {
+        controller.error(signal.reason)
+        void reader.cancel()
+      })
+    },
+    pull: async (controller) => {
+      const { done, value } = await reader.read()
+      if (signal.aborted) return
+      if (done) controller.close()
+      else controller.enqueue(value)
+    },
+  })
+  return new Response(body, response)
+}

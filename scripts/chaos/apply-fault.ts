@@ -1,0 +1,140 @@
+/** Does to a fleet what a plan says, and heals it again. Each gives back how it is healed. */
+import { poolActorName, programActorName } from '../../src/actors/contracts.ts'
+import type { Fleet, FleetAgent, WorkerFaults } from './fleet.ts'
+import type { Random } from './random.ts'
+import type { PlannedFault } from './schedule.ts'
+import { forgeTickets } from './tickets.ts'
+
+export type Heal = () => Promise<void>
+
+const FLAP_MS = 500
+const STALE_MS = 10_000
+const SLOW_ADMIT_MS = 2000
+const SLOW_LEASE_MS = 1500
+const PROGRAMS_EVICTED = 8
+
+const nothing: Heal = async () => undefined
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+export interface Struck {
+  fleet: Fleet
+  /** Programs that have made calls, by tenant. */
+  programs: () => readonly { tenant: string; program: string }[]
+  tenants: readonly string[]
+  random: Random
+  /** What must not be, and was seen while a fault was made. */
+  violation: (what: string) => void
+}
+
+export async function applyFault({ fault, target }: PlannedFault, struck: Struck): Promise<Heal> {
+  const { fleet, tenants, random } = struck
+  switch (fault) {
+    case 'kill_agent':
+      return killAgent(fleet.agent(target))
+    case 'stop_agent':
+      fleet.agent(target).child.signal('SIGSTOP')
+      return async () => fleet.agent(target).child.signal('SIGCONT')
+    case 'power_loss':
+      return losePower(fleet.agent(target))
+    case 'kill_control_plane':
+      await fleet.endControlPlane('SIGKILL')
+      return () => fleet.startControlPlane()
+    case 'cut_link':
+      return wires([fleet.agent(target).linkWire], 'cut')
+    case 'flap_link':
+      return flap(fleet.agent(target))
+    case 'freeze_link':
+      return wires([fleet.agent(target).linkWire], 'frozen')
+    case 'stale_reports':
+      fleet.agent(target).linkWire.delay_ms = STALE_MS
+      return async () => {
+        fleet.agent(target).linkWire.delay_ms = 0
+      }
+    case 'cut_data':
+      return wires([fleet.agent(target).dataWire], 'cut')
+    case 'freeze_data':
+      return wires([fleet.agent(target).dataWire], 'frozen')
+    case 'cut_region':
+      return wires(
+        fleet.agents.filter(({ region }) => region === target).flatMap((agent) => [agent.dataWire, agent.linkWire]),
+        'cut',
+      )
+    case 'evict_programs':
+    case 'alarm_twice':
+      return onPrograms(struck, fault)
+    case 'evict_pool':
+      await fleet.evict('POOL', poolActorName(target, fleet.options.model, 0))
+      return nothing
+    case 'evict_tenant':
+      await fleet.evict('TENANT', random.pick(tenants))
+      return nothing
+    case 'slow_admit':
+      return workerFaults(fleet, { admit_delay_ms: SLOW_ADMIT_MS })
+    case 'slow_lease':
+      return workerFaults(fleet, { lease_delay_ms: SLOW_LEASE_MS })
+    case 'pool_unreachable':
+      return workerFaults(fleet, { pool_unreachable: true })
+    case 'd1_down':
+      return workerFaults(fleet, { d1_down: true })
+    case 'forged_tickets':
+      for (const what of await forgeTickets(fleet, fleet.agent(target))) struck.violation(what)
+      return nothing
+  }
+}
+
+async function killAgent({ child }: FleetAgent): Promise<Heal> {
+  await child.end('SIGKILL')
+  return async () => {
+    await child.start()
+  }
+}
+
+async function losePower({ child, dataWire, linkWire }: FleetAgent): Promise<Heal> {
+  // Frozen first: not one packet tells that the process has gone.
+  dataWire.set('frozen')
+  linkWire.set('frozen')
+  await child.end('SIGKILL')
+  return async () => {
+    dataWire.set('open')
+    linkWire.set('open')
+    await child.start()
+  }
+}
+
+function wires(struck: readonly FleetAgent['linkWire'][], state: 'cut' | 'frozen'): Heal {
+  for (const wire of struck) wire.set(state)
+  return async () => {
+    for (const wire of struck) wire.set('open')
+  }
+}
+
+function flap({ linkWire }: FleetAgent): Heal {
+  let flapping = true
+  const flaps = (async () => {
+    while (flapping) {
+      linkWire.set(linkWire.state === 'open' ? 'cut' : 'open')
+      await sleep(FLAP_MS)
+    }
+    linkWire.set('open')
+  })()
+  return async () => {
+    flapping = false
+    await flaps
+  }
+}
+
+async function workerFaults(fleet: Fleet, faults: WorkerFaults): Promise<Heal> {
+  await fleet.setFaults(faults)
+  return () => fleet.setFaults({})
+}
+
+async function onPrograms({ fleet, programs, random }: Struck, fault: 'evict_programs' | 'alarm_twice'): Promise<Heal> {
+  const known = programs()
+  for (let index = 0; index < PROGRAMS_EVICTED && known.length > 0; index += 1) {
+    const { tenant, program } = random.pick(known)
+    const name = programActorName(tenant, program)
+    if (fault === 'evict_programs') await fleet.evict('PROGRAM', name)
+    else await fleet.alarmTwice('PROGRAM', name)
+  }
+  return nothing
+}

@@ -1,0 +1,161 @@
+/**
+ * Conservation, from both of its ends: what the engines wrote step by step on the agents' disks, and what the process
+ * table tells its tenants. Both are read as they stand; `differences` is empty when every microsecond is there once.
+ */
+import { existsSync } from 'node:fs'
+import Database from 'better-sqlite3'
+import type { CallRecord, TicketClaims } from '../../src/protocol/index.ts'
+import type { Fleet } from './fleet.ts'
+
+export interface LedgerLease {
+  lease: string
+  call: string
+  tenant: string
+  program: string
+  cache_salt: string
+  agent: string
+  arrived_at_ms: number
+  wall_us: number
+  modelled_us: number
+  record: CallRecord | null
+}
+
+/** Leases of all agents, with the sum of the rows that their engines wrote. */
+export function readLedgers(fleet: Fleet): LedgerLease[] {
+  return fleet.agents.flatMap(({ id, outbox }) => {
+    if (!existsSync(outbox)) return []
+    const database = new Database(outbox, { readonly: true })
+    try {
+      const rows = database
+        .prepare(
+          `select leases.lease, leases.claims, leases.arrived_at_ms, records.record,
+                  coalesce((select sum(wall_us) from ledger where ledger.lease = leases.lease), 0) as wall_us,
+                  coalesce((select sum(modelled_us) from ledger where ledger.lease = leases.lease), 0) as modelled_us
+           from leases left join records on records.lease = leases.lease`,
+        )
+        .all() as {
+        lease: string
+        claims: string
+        arrived_at_ms: number
+        record: string | null
+        wall_us: number
+        modelled_us: number
+      }[]
+      return rows.map(({ claims, record, ...row }) => {
+        const { call, tenant, program, cache_salt } = JSON.parse(claims) as TicketClaims
+        const parsed = record === null ? null : (JSON.parse(record) as CallRecord)
+        return { ...row, call, tenant, program, cache_salt, agent: id, record: parsed }
+      })
+    } finally {
+      database.close()
+    }
+  })
+}
+
+/** Leases without a record, and records that no control plane has acknowledged. */
+export function unsettled(fleet: Fleet): { open_leases: number; unacknowledged: number } {
+  let open_leases = 0
+  let unacknowledged = 0
+  for (const { outbox } of fleet.agents) {
+    if (!existsSync(outbox)) continue
+    const database = new Database(outbox, { readonly: true })
+    const count = (sql: string): number => (database.prepare(sql).get() as { n: number }).n
+    open_leases += count("select count(*) as n from leases where state = 'open'")
+    unacknowledged += count('select count(*) as n from records where acknowledged_at_ms is null')
+    database.close()
+  }
+  return { open_leases, unacknowledged }
+}
+
+export interface ListedLease {
+  id: string
+  engine: string
+  region: string
+  reason: string | null
+  state: string
+  error_code: string | null
+  service_wall_s: number
+  service_modelled_s: number
+  wait_s: number
+}
+export interface ListedCall {
+  id: string
+  opened_at: string
+  state: string
+  outcome: string | null
+  error_code: string | null
+  leases: ListedLease[]
+}
+export interface ListedProgram {
+  state: string
+  run: string
+  calls: number
+  open_calls: number
+  service_wall_s: number
+  service_modelled_s: number
+}
+
+export interface Tenant {
+  tenant: string
+  apiKey: string
+}
+
+export async function readProgram(
+  fleet: Fleet,
+  { apiKey }: Tenant,
+  program: string,
+): Promise<{ summary: ListedProgram; calls: ListedCall[] } | null> {
+  const route = `/v1/programs/${encodeURIComponent(program)}`
+  const answer = await fleet.fetch(route, { apiKey })
+  if (answer.status === 404) {
+    await answer.body?.cancel()
+    return null
+  }
+  if (!answer.ok) throw new Error(`${route}: ${answer.status} ${await answer.text()}`)
+  const summary = (await answer.json()) as ListedProgram
+  const calls: ListedCall[] = []
+  let cursor: string | null = null
+  do {
+    const query: string = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`
+    const page = await fleet.fetch(`${route}/calls?limit=100${query}`, { apiKey })
+    if (!page.ok) throw new Error(`${route}/calls: ${page.status} ${await page.text()}`)
+    const { data, next_cursor } = (await page.json()) as { data: ListedCall[]; next_cursor: string | null }
+    calls.push(...data)
+    cursor = next_cursor
+  } while (cursor !== null)
+  return { summary, calls }
+}
+
+const us = (seconds: number): number => Math.round(seconds * 1e6)
+
+/** Where the process table's entry of one program and the engines' ledgers disagree. */
+export function differences(
+  program: string,
+  own: readonly LedgerLease[],
+  read: { summary: ListedProgram; calls: readonly ListedCall[] },
+): string[] {
+  const found: string[] = []
+  const say = (what: string, table: number, ledger: number): void => {
+    if (table !== ledger) found.push(`${program}: ${what} is ${table} µs in the table and ${ledger} µs in the ledgers`)
+  }
+  const sum = (of: (lease: LedgerLease) => number): number => own.reduce((total, lease) => total + of(lease), 0)
+  const wall = sum((lease) => lease.wall_us)
+  const modelled = sum((lease) => lease.modelled_us)
+  say('wall service', us(read.summary.service_wall_s), wall)
+  say('modelled service', us(read.summary.service_modelled_s), modelled)
+  const listed = new Map<string, ListedLease>()
+  for (const lease of read.calls.flatMap((call) => call.leases)) {
+    if (listed.has(lease.id)) found.push(`${program}: lease ${lease.id} stands twice`)
+    listed.set(lease.id, lease)
+  }
+  for (const lease of own) {
+    const entry = listed.get(lease.lease)
+    if (entry === undefined) {
+      found.push(`${program}: lease ${lease.lease} of ${lease.agent} is not in the table`)
+      continue
+    }
+    say(`wall service of lease ${lease.lease}`, us(entry.service_wall_s), lease.wall_us)
+    say(`modelled service of lease ${lease.lease}`, us(entry.service_modelled_s), lease.modelled_us)
+  }
+  return found
+}

@@ -1,0 +1,206 @@
+/**
+ * Clients that behave badly, and others in their name: they leave at every stage of the path, read one byte a second, and
+ * show tickets that are not theirs.
+ */
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { clientCall } from '../../scripts/chaos/client.ts'
+import { Fleet, type FleetAgent } from '../../scripts/chaos/fleet.ts'
+import { readProgram } from '../../scripts/chaos/ledger.ts'
+import { forgedTickets, lastClaims, showTicket } from '../../scripts/chaos/tickets.ts'
+import { callOf, localTenant, MODEL, reconciled } from './support/fleet-calls.ts'
+import { eventually } from './support/system.ts'
+
+let fleet: Fleet
+let agent: FleetAgent
+beforeAll(async () => {
+  fleet = await Fleet.start({
+    ...{ regions: ['us-east'], agents_per_region: 1, engines_per_agent: 1, model: MODEL },
+    agent_flags: ['--profile', 'emulated-8b', '--seats', '8', '--slots', '16'],
+  })
+  agent = fleet.agents[0] as FleetAgent
+})
+afterEach(async () => {
+  await fleet.setFaults({})
+  agent.dataWire.set('open')
+})
+afterAll(() => fleet.remove())
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+interface PoolAnswer {
+  engines: { waiting: number; running: number; leases_since_report: number }[]
+}
+
+/** No seat, no place in the queue and no lease is taken, and a call that needs a seat gets one. */
+async function allFree(): Promise<void> {
+  await eventually('the engine is idle and the pool counts no lease', async () => {
+    const answer = await fleet.fetch('/admin/v1/pools', { apiKey: fleet.secrets.adminKey })
+    const { pools } = (await answer.json()) as { pools: PoolAnswer[] }
+    const busy = pools
+      .flatMap(({ engines }) => engines)
+      .filter((one) => one.waiting + one.running + one.leases_since_report > 0)
+    return (pools[0]?.engines.length === 1 && busy.length === 0) || undefined
+  })
+  expect(await clientCall(callOf(fleet, null, {}))).toMatchObject({ end: 'completed' })
+}
+
+/** Raw bytes of a call, so that a client can leave between any two of them. */
+function rawCall(program: string, body: object): { head: string; body: string } {
+  const text = JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: program }], stream: true, ...body })
+  const { port, secrets } = fleet
+  const head = [
+    'POST /v1/chat/completions HTTP/1.1',
+    `Host: 127.0.0.1:${port}`,
+    `Authorization: Bearer ${secrets.apiKey}`,
+    `X-Program-Id: ${program}`,
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(text)}`,
+  ]
+  return { head: `${head.join('\r\n')}\r\n\r\n`, body: text }
+}
+
+async function opened(): Promise<Socket> {
+  const socket = connect(fleet.port, '127.0.0.1')
+  // A connection that the other side resets is what some of these tests make.
+  socket.on('error', () => undefined)
+  await new Promise<void>((resolve) => socket.once('connect', () => resolve()))
+  return socket
+}
+
+async function leaveDuring(program: string, when: () => Promise<void>, output_tokens = 400): Promise<void> {
+  const leaving = new AbortController()
+  const call = clientCall({ ...callOf(fleet, program, { stream: true, output_tokens }), signal: leaving.signal })
+  await when()
+  leaving.abort()
+  expect(await call).toMatchObject({ end: 'left' })
+}
+
+async function leftNothing(program: string): Promise<void> {
+  if ((await fleet.fetch(`/v1/programs/${program}`)).status === 200) {
+    await reconciled(fleet, [localTenant(fleet)], [program])
+  }
+  await allFree()
+}
+
+describe('a client that leaves', () => {
+  it('while its body is uploaded: no call was opened', async () => {
+    const { head, body } = rawCall('leaves-identify', {})
+    const socket = await opened()
+    socket.write(head + body.slice(0, 20))
+    await sleep(100)
+    socket.destroy()
+    await sleep(100)
+    expect((await fleet.fetch('/v1/programs/leaves-identify')).status).toBe(404)
+    await leftNothing('leaves-identify')
+  })
+
+  it('during admit', async () => {
+    await fleet.setFaults({ admit_delay_ms: 1500 })
+    await leaveDuring('leaves-admit', () => sleep(150))
+    await leftNothing('leaves-admit')
+  })
+
+  it('during lease', async () => {
+    await fleet.setFaults({ lease_delay_ms: 800 })
+    await leaveDuring('leaves-lease', () => sleep(400))
+    await leftNothing('leaves-lease')
+  })
+
+  it('during dispatch, while its agent cannot be reached', async () => {
+    agent.dataWire.set('frozen')
+    await leaveDuring('leaves-dispatch', () => sleep(1500))
+    agent.dataWire.set('open')
+    await leftNothing('leaves-dispatch')
+  })
+
+  it('before the first data event, while it waits for a seat', async () => {
+    const holding = Array.from({ length: 8 }, (_, index) =>
+      clientCall(callOf(fleet, `holds-${index}`, { stream: true, output_tokens: 250 })),
+    )
+    await leaveDuring('leaves-queued', () => sleep(600), 20)
+    for (const ended of await Promise.all(holding)) expect(ended).toMatchObject({ end: 'completed' })
+    await leftNothing('leaves-queued')
+  })
+
+  it('in mid-stream', async () => {
+    await leaveDuring('leaves-stream', () => sleep(1500), 2000)
+    await leftNothing('leaves-stream')
+    const read = await readProgram(fleet, localTenant(fleet), 'leaves-stream')
+    expect(read?.calls).toMatchObject([{ outcome: 'cancelled' }])
+  })
+
+  it('at settle, with its last byte', async () => {
+    const { head, body } = rawCall('leaves-settle', { max_tokens: 3 })
+    const socket = await opened()
+    socket.write(head + body)
+    await new Promise<void>((resolve) => {
+      socket.on('data', (bytes: Buffer) => {
+        if (!bytes.includes('[DONE]')) return
+        socket.destroy()
+        resolve()
+      })
+    })
+    await leftNothing('leaves-settle')
+    const read = await readProgram(fleet, localTenant(fleet), 'leaves-settle')
+    expect(read?.calls).toMatchObject([{ outcome: 'completed' }])
+  })
+})
+
+function residentBytes(pid: number): number {
+  const line = readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+) kB/)
+  return Number(line?.[1] ?? 0) * 1024
+}
+
+/** What all slow readers together may cost a process: far less than what they were sent. */
+const MEMORY_BYTES_MAX = 64 * 1024 * 1024
+
+it.runIf(process.platform === 'linux')(
+  'readers of one byte a second: memory stays bounded, and others are served as if they were not there',
+  async () => {
+    const readers = 6
+    const workerd = fleet.workerdPid ?? 0
+    const daemon = agent.child.pid ?? 0
+    const before = { workerd: residentBytes(workerd), daemon: residentBytes(daemon) }
+    const sockets = await Promise.all(
+      Array.from({ length: readers }, async (_, index) => {
+        const { head, body } = rawCall(`slow-${index}`, { max_tokens: 6000 })
+        const socket = await opened()
+        socket.pause()
+        socket.write(head + body)
+        return socket
+      }),
+    )
+    const reading = setInterval(() => {
+      for (const socket of sockets) socket.read(1)
+    }, 1000)
+    try {
+      // Two seats are left, and they serve.
+      for (let turn = 0; turn < 10; turn += 1) {
+        expect(await clientCall(callOf(fleet, `beside-${turn}`, { output_tokens: 40 }))).toMatchObject({
+          end: 'completed',
+        })
+      }
+      await sleep(5000)
+      expect(residentBytes(workerd) - before.workerd).toBeLessThan(MEMORY_BYTES_MAX)
+      expect(residentBytes(daemon) - before.daemon).toBeLessThan(MEMORY_BYTES_MAX)
+    } finally {
+      clearInterval(reading)
+      for (const socket of sockets) socket.destroy()
+    }
+    for (let index = 0; index < readers; index += 1) await leftNothing(`slow-${index}`)
+  },
+)
+
+it('a ticket that is replayed, expired, altered, or for another engine, epoch or agent opens nothing', async () => {
+  await clientCall(callOf(fleet, 'ticket', {}))
+  const used = lastClaims(agent)
+  if (used === null) throw new Error('the agent has served a call')
+  for (const { what, ticket, refused_with } of await forgedTickets(fleet, agent, used)) {
+    expect(await showTicket(agent, MODEL, ticket), what).toEqual({ status: 'refused', code: refused_with })
+  }
+  await reconciled(fleet, [localTenant(fleet)], ['ticket'])
+  const read = await readProgram(fleet, localTenant(fleet), 'ticket')
+  expect(read?.summary.calls).toBe(1)
+})
