@@ -6,6 +6,7 @@ import { runCall } from './run-call.ts'
 import {
   answering,
   chat,
+  cutWithSignal,
   delta,
   failing,
   failureOf,
