@@ -12,6 +12,8 @@ import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
 import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 
+export { IdempotencyActor } from '../../src/actors/idempotency.ts'
+
 const DelayMs = z.number().int().min(0).max(60_000)
 const Faults = z.object({
   /** Added before a ProgramActor admits. */
