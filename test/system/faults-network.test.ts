@@ -67,6 +67,12 @@ it('a status report that is 10 s old while 200 calls arrive at once: they spread
   const it = await start({ agents_per_region: 4 })
   for (const { linkWire } of it.agents) linkWire.delay_ms = 10_000
   await sleep(11_000)
+  await eventually('reports come again, each 10 s old', async () => {
+    const answer = await it.fetch('/admin/v1/pools', { apiKey: it.secrets.adminKey })
+    const { pools } = (await answer.json()) as { pools: { engines: { state: string }[] }[] }
+    const states = pools.flatMap(({ engines }) => engines).map(({ state }) => state)
+    return (states.length === 4 && states.every((state) => state === 'ready')) || undefined
+  })
   const calls = Array.from({ length: 200 }, (_, index) =>
     clientCall(callOf(it, `herd-${index}`, { output_tokens: 40 })),
   )
