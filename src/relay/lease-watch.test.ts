@@ -17,7 +17,13 @@ function engine(script: Script, lease: (request: Request) => Response | Promise<
       : cutWithSignal(script.response, request.signal)
 }
 
-const never = (): Promise<Response> => new Promise(() => undefined)
+/** As the network does it: an aborted fetch rejects. */
+function never(request: Request): Promise<Response> {
+  const { promise, reject } = Promise.withResolvers<Response>()
+  request.signal.addEventListener('abort', () => reject(request.signal.reason))
+  return promise
+}
+
 const over = (): Response => Response.json({ error: {} }, { status: 404 })
 
 async function stream(script: Script, lease: (request: Request) => Response | Promise<Response>) {
