@@ -12,10 +12,9 @@ import {
   TICKET_LIFETIME_S,
   type TicketClaims,
 } from '../../src/protocol/index.ts'
+import { hashSecret, ticketKidOf } from '../../src/store/secrets.ts'
 import type { Fleet, FleetAgent } from './fleet.ts'
 
-/** As src/actors/contracts.ts has it. */
-const KEY_ID = '1'
 const TIMEOUT_MS = 5000
 
 export interface ForgedTicket {
@@ -36,13 +35,14 @@ export function lastClaims(agent: FleetAgent): TicketClaims | null {
 }
 
 export async function forgedTickets(fleet: Fleet, agent: FleetAgent, used: TicketClaims): Promise<ForgedTicket[]> {
+  const { ticketSecret, keyPepper, agentTokens } = fleet.secrets
+  const key_id = ticketKidOf(await hashSecret(keyPepper, agentTokens[agent.id] ?? ''))
   const keyOf = async (secret: string, id: string): Promise<CryptoKey> =>
-    importTicketKey(await deriveTicketKey(secret, KEY_ID, id))
-  const { ticketSecret } = fleet.secrets
+    importTicketKey(await deriveTicketKey(secret, key_id, id))
   const key = await keyOf(ticketSecret, agent.id)
   const now_s = Date.now() / 1000
   const fresh = { ...used, lease: crypto.randomUUID() }
-  const sign = (claims: TicketClaims, by = key, kid = KEY_ID, at_s = now_s): Promise<string> =>
+  const sign = (claims: TicketClaims, by = key, kid = key_id, at_s = now_s): Promise<string> =>
     signTicket(claims, by, kid, at_s)
   const whole = await sign(fresh)
   const [head, , signature] = whole.split('.') as [string, string, string]
@@ -50,7 +50,7 @@ export async function forgedTickets(fleet: Fleet, agent: FleetAgent, used: Ticke
   const too_old_s = now_s - TICKET_LIFETIME_S - TICKET_CLOCK_TOLERANCE_S - 5
   return [
     { what: 'replayed', ticket: await sign(used), refused_with: 'lease_used' },
-    { what: 'expired', ticket: await sign(fresh, key, KEY_ID, too_old_s), refused_with: 'ticket_invalid' },
+    { what: 'expired', ticket: await sign(fresh, key, key_id, too_old_s), refused_with: 'ticket_invalid' },
     { what: 'altered', ticket: `${head}.${otherPayload}.${signature}`, refused_with: 'ticket_invalid' },
     { what: 'of another engine', ticket: await sign({ ...fresh, engine: 'e9' }), refused_with: 'ticket_wrong_engine' },
     { what: 'of another agent', ticket: await sign({ ...fresh, agent: 'a9' }), refused_with: 'ticket_wrong_engine' },

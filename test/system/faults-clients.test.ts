@@ -125,7 +125,7 @@ describe('a client that leaves', () => {
   })
 
   it('in mid-stream', async () => {
-    await leaveDuring('leaves-stream', () => sleep(1500), 2000)
+    await leaveDuring('leaves-stream', () => sleep(1500), 900)
     await leftNothing('leaves-stream')
     const read = await readProgram(fleet, localTenant(fleet), 'leaves-stream')
     expect(read?.calls).toMatchObject([{ outcome: 'cancelled' }])
@@ -165,7 +165,7 @@ it.runIf(process.platform === 'linux')(
     const before = { workerd: residentBytes(workerd), daemon: residentBytes(daemon) }
     const sockets = await Promise.all(
       Array.from({ length: readers }, async (_, index) => {
-        const { head, body } = rawCall(`slow-${index}`, { max_tokens: 6000 })
+        const { head, body } = rawCall(`slow-${index}`, { max_tokens: 1000, n: 8 })
         const socket = await opened()
         socket.pause()
         socket.write(head + body)

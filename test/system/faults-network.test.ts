@@ -36,7 +36,7 @@ it('a host that loses its power in mid-stream: the client’s stream ends with a
   const it = await start({ agents_per_region: 2 })
   let started = false
   const streaming = clientCall({
-    ...callOf(it, 'power', { stream: true, output_tokens: 4000 }),
+    ...callOf(it, 'power', { stream: true, output_tokens: 1000 }),
     onBytes: () => {
       started = true
     },
