@@ -137,3 +137,11 @@ function malformed(reason: string): Frame {
 function closeReason(reason: string): string {
   return reason.replace(/[^\x20-\x7e]/g, ' ').slice(0, 120)
 }
+
+/** A ticket key as `welcome` carries it. */
+export function base64url(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '')
+}

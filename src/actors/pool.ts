@@ -19,6 +19,7 @@ import type { LeaseReply, LeaseRequest, PoolRpc, RememberedPool } from './contra
 import { logFailure } from './log.ts'
 import {
   type Attachment,
+  base64url,
   closeLink,
   HELLO_TIMEOUT_MS,
   helloDueMs,
@@ -293,11 +294,4 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const hello_due_ms = helloDueMs(this.openLinks()) ?? this.membersDueMs
     await this.alarmBy(Math.min(hello_due_ms, this.membersDueMs))
   }
-}
-
-function base64url(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes))
-    .replaceAll('+', '-')
-    .replaceAll('/', '_')
-    .replaceAll('=', '')
 }

@@ -15,12 +15,13 @@ import { isStale, staleAtMs } from '../core/staleness.ts'
 import type { Env } from '../env.ts'
 import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
-import { dropResidency, putResidency } from '../store/residency.ts'
+import { dropResidency } from '../store/residency.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { logFailure } from './log.ts'
 import { Mutex } from './mutex.ts'
+import { ARCHIVE_RETRY_MS, hasRoom, keptResidency, RUNS_UNARCHIVED_MAX, runsPending } from './program-opening.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { newRunId } from './run-id.ts'
 import { type Run, RunTable } from './run-table.ts'
@@ -31,15 +32,8 @@ import { TenantNotifier } from './tenant-notifier.ts'
 export const FLUSH_DELAY_MS = 100
 /** After a flush that failed. */
 export const FLUSH_RETRY_MS = 1_000
-/** While D1 does not take an ended run. Not bounded in number: an ended run is never given up. */
-export const ARCHIVE_RETRY_MS = 15_000
-/** Ended runs that may wait for D1; past it the program opens no further run. */
-export const RUNS_UNARCHIVED_MAX = 64
 /** Rounds of archiving a run that changes meanwhile, before the alarm takes over. */
 const ARCHIVE_ROUNDS_MAX = 3
-
-/** From the question to the TenantActor's answer, whether the tenant may have another program. */
-const ROOM_TIMEOUT_MS = 150
 
 type StartRequest = Parameters<ProgramRpc['start']>[0]
 
@@ -72,7 +66,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     let run = this.running(now_ms)
     if (run === null) {
       if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
-      if (!(await this.hasRoom(request))) return liveProgramsExceeded(request.live_programs_max ?? 0)
+      if (!(await hasRoom(this.env, request))) return liveProgramsExceeded(request.live_programs_max ?? 0)
       // Another call may have opened the run while this one waited.
       run = this.running(now_ms)
     }
@@ -88,7 +82,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
         reading: request.reading ?? 'modelled',
         ...{ regions, now_ms },
       })
-      if (regions !== null) this.ctx.waitUntil(this.keepResidency(run, regions))
+      if (regions !== null) this.ctx.waitUntil(keptResidency(this.env.DB, run.entry, regions))
     }
     const reply = run.entry.admit(request)
     this.runs.changed(run)
@@ -144,7 +138,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const exists = (run: Run) => ({ status: 'exists' as const, summary: run.entry.summary(now_ms) })
     const known = this.running(now_ms)
     if (known !== null) return exists(known)
-    if (!(await this.hasRoom(request))) return { status: 'full' }
+    if (!(await hasRoom(this.env, request))) return { status: 'full' }
     const id = newRunId(now_ms)
     if (regions !== null && !(await keptResidency(this.env.DB, { tenant, program, run: id }, regions))) {
       return { status: 'store_unavailable' }
@@ -191,29 +185,6 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.flush()
     await this.archiveEnded(this.runs.all)
     await this.setAlarm()
-  }
-
-  /** A tenant that does not answer has room: serving beats counting. */
-  private async hasRoom(request: Pick<AdmitRequest, 'tenant' | 'program' | 'live_programs_max'>): Promise<boolean> {
-    const { tenant, program, live_programs_max = null } = request
-    if (live_programs_max === null) return true
-    const { promise: late, resolve } = Promise.withResolvers<boolean>()
-    const timer = setTimeout(() => resolve(true), ROOM_TIMEOUT_MS)
-    const asked = tenantActor(this.env, tenant)
-      .roomForProgram({ program, live_programs_max })
-      .catch((error: unknown) => {
-        logFailure('tenant_not_asked', error)
-        return true
-      })
-    const hasRoom = await Promise.race([asked, late])
-    clearTimeout(timer)
-    return hasRoom
-  }
-
-  /** Where a relay finds it that cannot ask this actor. */
-  private async keepResidency({ entry }: Run, regions: readonly string[]): Promise<void> {
-    const { tenant, program, run } = entry
-    await keptResidency(this.env.DB, { tenant, program, run }, regions)
   }
 
   /** The running run; one that has gone stale is ended on the way, whether or not its alarm came. */
@@ -334,25 +305,5 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** The pools exist, so no hint of where to create them is needed. */
   private cancel(open: readonly OpenLeaseRef[]): Promise<void> {
     return cancelLeases(open, (region, model) => poolActor(this.env, { id: region, location_hint: null }, model))
-  }
-}
-
-function runsPending(): AdmitReply {
-  return {
-    status: 'refused',
-    code: 'program_calls_exceeded',
-    message: `${RUNS_UNARCHIVED_MAX} ended runs of this program wait for the archive`,
-    retry_after_s: ARCHIVE_RETRY_MS / 1000,
-  }
-}
-
-/** False: D1 did not take it. */
-async function keptResidency(d1: D1Database, run: Parameters<typeof putResidency>[1], regions: readonly string[]) {
-  try {
-    await putResidency(d1, run, regions)
-    return true
-  } catch (error) {
-    logFailure('residency_not_kept', error, { tenant: run.tenant })
-    return false
   }
 }

@@ -14,7 +14,7 @@ import { admissionRefusal } from './admission.ts'
 import { CallTable } from './call-table.ts'
 import { atlasKeyUs, elapsedUs, plasKeyUs } from './program-keys.ts'
 import { ProgramPlacement } from './program-placement.ts'
-import { type CallState, callEntry, callRow } from './program-rows.ts'
+import { type CallState, callEntry, callRow, copied } from './program-rows.ts'
 import {
   type Admission,
   CALLS_PAGE_MAX,
@@ -313,8 +313,4 @@ export class ProgramEntry {
     const engine = call.leases.at(-1)?.engine ?? null
     return { thread, call: call.call, arrived_at_ms: opened_at_ms, wait_us, service_us, engine }
   }
-}
-
-function copied(regions: readonly string[] | null | undefined): string[] | null {
-  return regions == null ? null : [...regions]
 }

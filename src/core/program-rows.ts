@@ -81,3 +81,7 @@ function leaseEntry(row: LeaseRow): LeaseEntry {
   const { call: _c, position: _p, finish_reason: _f, ...entry } = row
   return entry
 }
+
+export function copied(regions: readonly string[] | null | undefined): string[] | null {
+  return regions == null ? null : [...regions]
+}

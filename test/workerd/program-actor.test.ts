@@ -2,7 +2,7 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { RUNS_UNARCHIVED_MAX } from '../../src/actors/program.ts'
+import { RUNS_UNARCHIVED_MAX } from '../../src/actors/program-opening.ts'
 import { programActor, tenantActor } from '../../src/actors/stubs.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { archivedCalls, archivedProgram } from '../../src/store/archive.ts'
