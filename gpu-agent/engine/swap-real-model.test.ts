@@ -80,7 +80,8 @@ describeWithModel('with fewer slots than calls, on the real model', () => {
         lease: `${index}`,
         prompt: model.tokenize(SYSTEM + question),
         max_output_tokens: 16,
-        attained_service_us: (QUESTIONS.length - index) * 1e7,
+        // A level apart from the next.
+        attained_service_us: 2 ** (QUESTIONS.length - index) * 100_000,
       }),
     )
     const sizes = { model, context_tokens: 256 }
