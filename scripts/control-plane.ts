@@ -84,6 +84,7 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
       SIMULATED_REGION_RTT_MS: flags['region-rtt-ms'],
       PROGRAM_STALE_AFTER_S: flags['program-stale-after-s'],
       ...secrets,
+      ...observability(process.env),
     },
   })
   const workerd = parseProcessRecord(await readFileIfAny(pidFile(folder, WORKERD_NAME)))
@@ -105,6 +106,18 @@ function secretsOfEnvironment() {
   const verdict = productionSecrets(process.env)
   if (!verdict.ok) throw new Error(verdict.faults.join('; '))
   return verdict.secrets
+}
+
+/** The operator's own settings, passed on as they are where they are set. */
+function observability(env: NodeJS.ProcessEnv): Record<string, string> {
+  const names = [
+    'METRICS_TOKEN',
+    'LOG_LEVEL',
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    'OTEL_TRACES_SAMPLER_ARG',
+  ]
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])))
 }
 
 function report(event: Record<string, unknown>): void {

@@ -19,4 +19,12 @@ export interface Env {
   /** Master secret of tickets and cache salts. */
   TICKET_SECRET: string
   ADMIN_KEY: string
+  /** Opens /metrics beside the admin key. */
+  METRICS_TOKEN?: string
+  /** What is logged: src/actors/log.ts. */
+  LOG_LEVEL?: string
+  /** Tracing: src/protocol/otlp.ts. */
+  OTEL_EXPORTER_OTLP_ENDPOINT?: string
+  OTEL_EXPORTER_OTLP_HEADERS?: string
+  OTEL_TRACES_SAMPLER_ARG?: string
 }

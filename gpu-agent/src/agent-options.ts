@@ -1,4 +1,5 @@
 /** What an agent is started with, and the limits of its ending. `tuning` is for tests: the defaults are the product's. */
+import type { OtlpSettings } from '../../src/protocol/index.ts'
 import type { DataPlaneOptions } from './data-plane.ts'
 import type { EngineFront, EngineFrontEvents } from './engine-front.ts'
 import type { Report } from './events.ts'
@@ -31,6 +32,10 @@ export interface AgentOptions {
   /** Base URL of the data plane as Workers reach it; null: the address that it listens on. */
   public_url: string | null
   data_dir: string
+  /** Bearer that /metrics asks for; left out or null: it is open. */
+  metrics_token?: string | null
+  /** Where spans of calls go; left out or null: nowhere. */
+  otlp?: OtlpSettings | null
   engines: readonly EngineStart[]
   report: Report
   /** The agent cannot go on and the process must end, so that the next start can recover. */

@@ -28,6 +28,7 @@ import { AgentMetrics } from './metrics.ts'
 import { type Outbox, openOutbox } from './outbox.ts'
 import { RecordSender } from './record-sender.ts'
 import { ServedEngine, takeStatuses } from './served-engine.ts'
+import { SpanSender } from './span-sender.ts'
 import { ERRORS } from './stream-errors.ts'
 import { TicketGate } from './ticket-gate.ts'
 
@@ -49,6 +50,7 @@ export class Agent {
   readonly #engines = new Map<string, ServedEngine>()
   readonly #gate: TicketGate
   readonly #metrics: AgentMetrics
+  readonly #spans: SpanSender | null
   #links: readonly Link[] = []
   #outbox: Outbox | null = null
   #data_plane: DataPlane | null = null
@@ -68,7 +70,12 @@ export class Agent {
       wall_ms: this.#wall_ms,
       draining: () => this.#draining !== null,
     })
+    const { id: agent, region, otlp } = options
+    this.#spans = otlp === null || otlp === undefined ? null : new SpanSender(otlp, { agent, region })
     this.#metrics = new AgentMetrics({
+      engines: () =>
+        [...this.#engines.values()].map((engine) => ({ id: engine.id, state: engine.state, ...engine.load })),
+      spans_dropped: () => this.#spans?.dropped ?? 0,
       open_calls: () => this.openCalls,
       outbox_depth: () => this.#outbox?.depth ?? 0,
       links: () => this.#links,
@@ -148,7 +155,7 @@ export class Agent {
   }
 
   async #listen(): Promise<void> {
-    const { id, listen, public_url, tuning, report } = this.#options
+    const { id, listen, public_url, tuning, report, metrics_token = null } = this.#options
     const outbox = this.#outbox
     if (outbox === null) throw new Error('the outbox is opened first')
     this.#sender = new RecordSender({
@@ -162,11 +169,18 @@ export class Agent {
     const context = {
       outbox,
       metrics: this.#metrics,
+      spans: this.#spans,
       report,
       wall_ms: this.#wall_ms,
       recorded: () => this.#sender?.notify(),
     }
-    this.#data_plane = new DataPlane({ gate: this.#gate, context, health: () => this.#health(), ...tuning?.data_plane })
+    this.#data_plane = new DataPlane({
+      gate: this.#gate,
+      context,
+      health: () => this.#health(),
+      metrics_token,
+      ...tuning?.data_plane,
+    })
     try {
       const { address, family, port } = await this.#data_plane.listen(listen.host, listen.port)
       this.#url = public_url ?? `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
@@ -288,6 +302,7 @@ export class Agent {
     await Promise.all(this.#links.map((link) => link.stop()))
     await this.#data_plane?.close(CLOSE_GRACE_MS)
     await this.#sender?.stop()
+    await this.#spans?.stop()
     this.#outbox?.close()
     this.#options.report({ event: 'stopped' })
   }

@@ -29,7 +29,14 @@ function openCall() {
         return new Promise((resolve) => commits.push(resolve))
       },
     },
-    metrics: new AgentMetrics({ open_calls: () => 0, outbox_depth: () => 0, links: () => [] }),
+    metrics: new AgentMetrics({
+      open_calls: () => 0,
+      outbox_depth: () => 0,
+      links: () => [],
+      engines: () => [],
+      spans_dropped: () => 0,
+    }),
+    spans: null,
     report: (event) => events.push(event),
     wall_ms: () => 77,
     recorded: () => log.push('recorded'),

@@ -11,11 +11,14 @@ import type { AgentMetrics } from './metrics.ts'
 import type { Outbox } from './outbox.ts'
 import { endWithoutService, recordOf } from './record.ts'
 import type { ServedEngine } from './served-engine.ts'
+import type { SpanSender } from './span-sender.ts'
 import { ERRORS } from './stream-errors.ts'
 
 export interface CallContext {
   outbox: Pick<Outbox, 'openLease' | 'promptTokens' | 'record'>
   metrics: AgentMetrics
+  /** Null: no call is traced. */
+  spans: Pick<SpanSender, 'settled'> | null
   report: Report
   wall_ms: () => number
   /** The record is on disk: it can be sent. */
@@ -31,16 +34,20 @@ export class Call implements CallSink {
   readonly settled: Promise<void>
   readonly #engine: ServedEngine
   readonly #context: CallContext
+  /** The Worker's span, if it sent one. */
+  readonly #traceparent: string | undefined
+  #dialect: Dialect = 'chat'
   readonly #resolve: () => void
   #stream: CallOutput | null = null
   #state: 'opened' | 'serving' | 'settling' = 'opened'
   /** Why the daemon itself ended the call. */
   #cancelled: StreamError | null = null
 
-  constructor(claims: TicketClaims, engine: ServedEngine, context: CallContext) {
+  constructor(claims: TicketClaims, engine: ServedEngine, context: CallContext, traceparent?: string) {
     this.claims = claims
     this.#engine = engine
     this.#context = context
+    this.#traceparent = traceparent
     const { promise, resolve } = Promise.withResolvers<void>()
     this.settled = promise
     this.#resolve = resolve
@@ -49,6 +56,7 @@ export class Call implements CallSink {
   /** Hands the call to its engine; its lease is on disk. */
   start(dialect: Dialect, body: unknown, stream: CallOutput): void {
     this.#stream = stream
+    this.#dialect = dialect
     if (this.#cancelled !== null) {
       // What another engine may still serve was not the client's wish.
       this.#settle(endWithoutService(this.#cancelled.retryable ? 'failed' : 'cancelled', this.#cancelled))
@@ -102,6 +110,7 @@ export class Call implements CallSink {
     void this.#context.outbox.record(record).then(() => {
       this.#context.recorded()
       this.#context.metrics.settled(record)
+      this.#context.spans?.settled(record, this.#dialect, this.#traceparent)
       this.#stream?.finish({ ...end, error }, end.outcome === 'failed' ? ERRORS.engine_failed : ERRORS.cancelled)
       this.#resolve()
     })

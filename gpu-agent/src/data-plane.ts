@@ -2,6 +2,7 @@
  * The agent's HTTP server (src/protocol/stream.ts): calls with tickets, health, metrics. Order of a call's checks: ticket,
  * then body, then the lease, which is used up only when everything else was in order.
  */
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { DISPATCHED_BODY_BYTES_MAX, LEASE_PATH, type StreamError } from '../../src/protocol/index.ts'
@@ -29,6 +30,8 @@ export interface DataPlaneOptions {
   gate: TicketGate
   context: CallContext
   health: () => { ok: boolean; body: object }
+  /** Bearer that /metrics asks for; null: it is open. */
+  metrics_token?: string | null
   body_bytes_max?: number
   open_calls_max?: number
   connections_max?: number
@@ -114,6 +117,7 @@ export class DataPlane {
     if (dialect !== undefined) return this.#serve(request, response, dialect)
     if (path === '/healthz') return this.#health(response)
     if (path.startsWith(LEASE_PATH)) return this.#lease(request, response, path.slice(LEASE_PATH.length))
+    if (!this.#mayScrape(request.headers.authorization)) return this.#refuse(response, REFUSALS.metrics_unauthorised)
     const { registry } = this.#options.context.metrics
     response.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics())
   }
@@ -135,7 +139,7 @@ export class DataPlane {
     await this.#run(
       response,
       verdict.engine,
-      new Call(verdict.claims, verdict.engine, context),
+      new Call(verdict.claims, verdict.engine, context, request.headers.traceparent as string | undefined),
       lease.committed,
       dialect,
       body.value,
@@ -167,6 +171,16 @@ export class DataPlane {
     if (!read.ok) return this.#refuse(response, read)
     if (read.claims.lease !== lease || !this.#responding.has(lease)) return answerRefusal(response, REFUSALS.lease_over)
     response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-store' }).end('{"open":true}')
+  }
+
+  /** Where the operator set a token, /metrics asks for it. */
+  #mayScrape(authorization: string | undefined): boolean {
+    const { metrics_token } = this.#options
+    if (metrics_token === null || metrics_token === undefined) return true
+    const given = createHash('sha256')
+      .update(authorization ?? '')
+      .digest()
+    return timingSafeEqual(given, createHash('sha256').update(`Bearer ${metrics_token}`).digest())
   }
 
   #refuseBody(response: ServerResponse, body: JsonBody & { ok: false }): void {

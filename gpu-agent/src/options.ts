@@ -5,13 +5,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ENGINES_PER_AGENT_MAX, Id } from '../../src/protocol/index.ts'
+import { ENGINES_PER_AGENT_MAX, Id, type OtlpSettings, otlpSettings } from '../../src/protocol/index.ts'
 import { SEAT_HOLD_MS_MAX } from '../engine/hold-of.ts'
 import { POLICY_NAMES, type PolicyName } from '../engine/policies/index.ts'
 import { PROFILE_NAMES } from '../engine/profiles/index.ts'
 import { messageOf } from './events.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
+export const METRICS_VARIABLE = 'SWITCHYARD_METRICS_TOKEN'
 const MODEL_DEFAULT = { embedded: 'smollm2-135m-instruct', emulated: 'emulated-8b' } as const
 
 export const HELP = `Usage: node gpu-agent/src/main.ts --id ID --region REGION --control-url URL [flags]
@@ -40,6 +41,8 @@ Runs engines on this host and serves the calls that the control plane sends here
   --drain-limit-s N    after SIGTERM, how long calls under way may take (default 120)
   --help               this text
 
+/metrics asks for the bearer token in the variable ${METRICS_VARIABLE}, and is open where it is not set.
+Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADERS) over OTLP/HTTP, where it is set.
 Events go to stdout, one JSON object a line; the first good one is {"event":"ready",…}.
 SIGTERM or SIGINT drains and exits 0; a second one exits at once. Exit codes: 0 ended as asked, 1 failed, 2 wrong flags.
 `
@@ -90,6 +93,8 @@ export interface CliOptions {
   }
   data_dir: string
   drain_limit_ms: number
+  metrics_token: string | null
+  otlp: OtlpSettings | null
 }
 
 export type CliVerdict =
@@ -142,7 +147,17 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
     policy: choice('--policy', values.policy, POLICY_NAMES),
     front: frontOptions(values, engine),
     data_dir: values['data-dir'] ?? join('.switchyard', 'agents', encodeURIComponent(id)),
+    metrics_token: env[METRICS_VARIABLE]?.trim() || null,
+    otlp: otlp(env),
     drain_limit_ms: whole('--drain-limit-s', values['drain-limit-s'], 0, 24 * 3600) * 1000,
+  }
+}
+
+function otlp(env: Readonly<Record<string, string | undefined>>): OtlpSettings | null {
+  try {
+    return otlpSettings(env)
+  } catch (error) {
+    throw new WrongFlag(messageOf(error))
   }
 }
 

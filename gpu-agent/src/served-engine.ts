@@ -37,6 +37,14 @@ export class ServedEngine {
     return (this.#held || this.#draining !== null) && state === 'ready' ? 'draining' : state
   }
 
+  /** For metrics. */
+  get load(): Pick<EngineStatus, 'waiting' | 'running' | 'queued_tokens' | 'kv_used_tokens'> & {
+    kv_capacity_tokens: number
+  } {
+    const { waiting, running, queued_tokens, kv_used_tokens } = this.front.status()
+    return { waiting, running, queued_tokens, kv_used_tokens, kv_capacity_tokens: this.description.kv_capacity_tokens }
+  }
+
   /** The pool adds what it does not hear of to this engine's load, and forgets it by itself: the oldest may be dropped. */
   leaseSeen(lease: string): void {
     this.#leases_seen.push(lease)

@@ -55,6 +55,7 @@ export const REFUSALS = {
   },
   outbox_full: refusal(503, 503, 'outbox_full', 'the agent cannot keep further records', true),
   not_linked: refusal(503, 503, 'not_linked', 'the agent has not reached its control plane yet', true),
+  metrics_unauthorised: refusal(401, 401, 'invalid_metrics_token', 'metrics are read with their token', false),
   not_found: refusal(404, 404, 'not_found', 'no such path', false),
   method_not_allowed: refusal(405, 405, 'method_not_allowed', 'no such method on this path', false),
   request_too_large: refusal(413, 413, 'request_too_large', 'the body is larger than the agent takes', false),

@@ -5,6 +5,7 @@
 
 import type { EngineChoice, EngineRequest, PoolSnapshot } from '../core/balancer.ts'
 import type { KeyVerdict } from '../core/idempotency.ts'
+import type { LeaseReason } from '../core/pool-types.ts'
 import type { Admission, CallArrival, CallEntry, LeaseGrant, ProgramSummary } from '../core/process-table.ts'
 import type { LeaseGranted } from '../core/recent-leases.ts'
 import type { ServiceReading } from '../core/service.ts'
@@ -110,6 +111,16 @@ export interface PoolRpc {
   drainAgent(request: { agent: string; draining: boolean }): Promise<void>
   /** Closes the agent's links but those under `except_kid`, and takes none under another key for a while. */
   dismissAgent(request: { agent: string; except_kid: string | null }): Promise<void>
+  /** For metrics. */
+  figures(): Promise<PoolFigures>
+}
+
+export interface PoolFigures {
+  snapshot: PoolSnapshot
+  /** Granted since the object was last started, by reason. */
+  leases: Readonly<Partial<Record<LeaseReason, number>>>
+  /** Asked for in vain since then. */
+  refused: number
 }
 
 export interface ProgramListed {
@@ -139,6 +150,8 @@ export interface TenantRpc {
   }): Promise<{ granted: number; retry_after_s: number }>
   /** Whether the tenant may have this program run beside those that it has; one that was given room keeps it a while. */
   roomForProgram(request: { program: string; live_programs_max: number }): Promise<boolean>
+  /** Programs in the index of running ones. */
+  runningCount(): Promise<number>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */
   medianService(): Promise<{ attained_service_us: number }>
 }

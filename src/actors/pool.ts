@@ -11,11 +11,14 @@ import { eq } from 'drizzle-orm'
 import { z } from 'zod'
 import type { PoolSnapshot } from '../core/balancer.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/balancer.ts'
+
+import type { LeaseReason } from '../core/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/recent-leases.ts'
 import { spilledReason } from '../core/regions.ts'
 import type { Env } from '../env.ts'
 import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
-import type { LeaseReply, LeaseRequest, PoolRpc, RememberedPool } from './contracts.ts'
+import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } from './contracts.ts'
+
 import { logFailure } from './log.ts'
 import {
   type Attachment,
@@ -59,6 +62,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private membersDueMs: number | null = null
   /** Where the alarm stands; null: not known to stand anywhere. */
   private alarmAtMs: number | null = null
+  private readonly leases: Partial<Record<LeaseReason, number>> = {}
+  private refused = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -72,10 +77,12 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const now_ms = Date.now()
     const choice = this.table.choose({ ...request, now_ms }, now_ms)
     const snapshot = request.snapshot_version === this.table.version ? null : this.remembered(now_ms)
+    if (choice.status === 'none') this.refused += 1
     if (choice.status !== 'leased') return { ...choice, ticket_kid: null, snapshot }
     const { lease, tenant, program, call, prompt_tokens_estimate } = request
     const { agent, engine, pin, load } = choice
     const reason = request.spilled ? spilledReason(choice.reason) : choice.reason
+    this.leases[reason] = (this.leases[reason] ?? 0) + 1
     const asked = { lease, tenant, program, call, prompt_tokens_estimate }
     this.recent.add({ ...asked, agent, engine, pin, load, reason, at_ms: now_ms })
     return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot }
@@ -126,6 +133,10 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   async describe(_now_ms: number): Promise<PoolSnapshot> {
     return this.table.snapshot(Date.now())
+  }
+
+  async figures(): Promise<PoolFigures> {
+    return { snapshot: this.table.snapshot(Date.now()), leases: this.leases, refused: this.refused }
   }
 
   /** The upgrade of a link, already authorised by the Worker. */

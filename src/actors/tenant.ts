@@ -129,6 +129,12 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return { programs: listed, next: more ? encodeCursor([last.started_at_ms, last.program]) : null }
   }
 
+  async runningCount(): Promise<number> {
+    const db = await this.storage.stored()
+    this.indexed ??= db?.select({ rows: count() }).from(programs).get()?.rows ?? 0
+    return this.indexed
+  }
+
   async medianService(): Promise<{ attained_service_us: number }> {
     const db = await this.storage.stored()
     if (db === null) return { attained_service_us: 0 }

@@ -11,6 +11,8 @@ import { limitHeaders } from './boundary.ts'
 import { apiError, RETRY_AFTER_S } from './errors.ts'
 import { healthRoutes } from './health.ts'
 import { methodNotAllowed } from './method-not-allowed.ts'
+import { metricsRoutes } from './metrics.ts'
+
 import { openaiRoutes } from './openai.ts'
 import { programRoutes } from './programs.ts'
 
@@ -18,6 +20,7 @@ export const app = new OpenAPIHono<{ Bindings: Env }>()
 
 app.use(limitHeaders)
 app.route('/', healthRoutes)
+app.route('/', metricsRoutes)
 app.route('/', openaiRoutes)
 app.route('/', programRoutes)
 app.route('/', agentRoutes)

@@ -10,6 +10,7 @@
  */
 import { PARENTS_MAX } from './program-state.ts'
 import { SESSION_HEADERS, type SessionHeaders } from './session-headers.ts'
+import { parseTraceparent } from './trace-context.ts'
 
 /** As protocol/ids.ts has it. */
 const ID_CHARS_MAX = 128
@@ -17,8 +18,6 @@ const ID_CHARS_MAX = 128
 export const PARENT_CALLS_CHARS_MAX = PARENTS_MAX * (ID_CHARS_MAX + 2)
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]+$/
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/
-const ALL_ZERO = /^0+$/
 
 export type IdentityVerdict =
   | {
@@ -84,14 +83,9 @@ function sessionOf(own: Named, names: SessionHeaders, reader: IdReader): Session
   return { program: own, thread: null }
 }
 
-/** https://www.w3.org/TR/trace-context/#traceparent-header: version ff and all-zero ids are invalid; 00 has four fields. */
 function traceSession(traceparent: string | null | undefined): Session | null {
-  const match = TRACEPARENT.exec(traceparent?.trim() ?? '')
-  if (match === null) return null
-  const [, version = '', trace = '', parent = '', more] = match
-  if (version === 'ff' || (version === '00' && more !== undefined)) return null
-  if (ALL_ZERO.test(trace) || ALL_ZERO.test(parent)) return null
-  return { program: { value: trace, source: 'traceparent' }, thread: null }
+  const context = parseTraceparent(traceparent)
+  return context === null ? null : { program: { value: context.trace, source: 'traceparent' }, thread: null }
 }
 
 /** Reads ids and keeps the first fault that it finds; a faulty id reads as absent. */

@@ -3,15 +3,20 @@
  * script an engine or break an actor without a network; `relayDeps` is how a Worker fills it.
  */
 import type { IdempotencyRpc, PoolRpc, ProgramRpc, TenantRpc } from '../actors/contracts.ts'
-import { logFailure } from '../actors/log.ts'
+import { logFailure, setLogLevel } from '../actors/log.ts'
 import { idempotencyActor, poolActor, programActor, tenantActor } from '../actors/stubs.ts'
 import { SILENCE_MS_MAX } from '../core/idempotency.ts'
 import type { Env } from '../env.ts'
 import { type Catalogue, catalogue, type Region } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { type Authentication, authenticate } from '../store/keys.ts'
+
 import { residencyOf } from '../store/residency.ts'
+
+import { type Tracing, tracingOf } from './call-trace.ts'
+
 import { Permits } from './permits.ts'
+
 import { PoolMemory } from './pool-memory.ts'
 import { ANSWER_TIMES, type AnswerTimes } from './stream.ts'
 import { UPSTREAM_LIMITS, type UpstreamLimits } from './upstream.ts'
@@ -68,7 +73,9 @@ export interface RelayDeps {
   newId(): string
   /** Keeps the invocation alive for `work`, which reports its own failures. */
   waitUntil(work: Promise<unknown>): void
-  report(event: string, error: unknown): void
+  report(event: string, error: unknown, fields?: Readonly<Record<string, string>>): void
+  /** Null: no call is traced. */
+  tracing: Tracing | null
   ticket_secret: string
   /** Delay towards any region but the nearest, milliseconds. */
   region_rtt_ms: number
@@ -80,6 +87,7 @@ const pools = new PoolMemory()
 const permits = new Permits()
 
 export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
+  setLogLevel(env.LOG_LEVEL)
   return {
     authenticate: (request) => authenticate(request, env),
     catalogue: () => catalogue(env),
@@ -95,7 +103,8 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     now: () => Date.now(),
     newId: () => crypto.randomUUID(),
     waitUntil: (work) => context.waitUntil(work),
-    report: (event, error) => logFailure(event, error),
+    report: logFailure,
+    tracing: tracingOf(env),
     ticket_secret: env.TICKET_SECRET,
     region_rtt_ms: Math.max(0, Number(env.SIMULATED_REGION_RTT_MS) || 0),
     times: RELAY_TIMES,

@@ -4,6 +4,7 @@
  */
 import { RETRY_AFTER_S } from '../api/errors.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program-state.ts'
+import { type Attributes, SPAN_KIND } from '../core/spans.ts'
 import { LEASE_PATH } from '../protocol/index.ts'
 import type { Admission } from './admit.ts'
 import type { RelayDeps } from './deps.ts'
@@ -39,7 +40,10 @@ export async function dispatch(first: Leased, journey: Dispatch): Promise<Served
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
     const opened = await attempt(leased, journey)
-    if (opened.status === 'data') return { ...opened, check: leaseCheck(leased, journey) }
+    if (opened.status === 'data') {
+      journey.times.stream = journey.times.trace?.start('stream') ?? null
+      return { ...opened, check: leaseCheck(leased, journey) }
+    }
     if (opened.status === 'cancelled') {
       journey.notes.leaseLost(leased, 'client_left')
       return opened
@@ -84,11 +88,6 @@ function gaveUp(failure: UpstreamFailure, retry_after_s = RETRY_AFTER_S): Served
 async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {
   const { call, deps, gone, times } = journey
   const arrived = times.start('dispatch')
-  let first_data = (): void => {}
-  const onHeaders = (): void => {
-    arrived()
-    first_data = times.start('first_data')
-  }
   const headers = new Headers({
     authorization: `Bearer ${await ticketOf(leased, journey)}`,
     'content-type': 'application/json',
@@ -98,12 +97,20 @@ async function attempt(leased: Leased, journey: Dispatch): Promise<Opened> {
     const value = call.headers.get(name)
     if (value !== null) headers.set(name, value)
   }
+  const span = times.trace?.start('dispatch', SPAN_KIND.client) ?? null
+  if (span !== null) headers.set('traceparent', span.traceparent)
+  let first_data = (): void => {}
+  const onHeaders = (): void => {
+    arrived()
+    first_data = times.start('first_data')
+  }
   await travel(call, leased.region, deps)
   const url = `${baseOf(leased)}${call.dialect.engine_path}`
   const request = { url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders }
   const opened = await openUpstream(request)
   arrived()
   first_data()
+  span?.end(attributesOf(leased), opened.status === 'failed' ? (opened.failure.error.code ?? 'engine_failed') : null)
   return opened
 }
 
@@ -136,6 +143,16 @@ function signOf(status: number): LeaseSign {
 
 function baseOf({ url }: Leased): string {
   return url.replace(/\/$/, '')
+}
+
+function attributesOf({ lease, agent, engine, region, reason }: Leased): Attributes {
+  return {
+    'switchyard.lease': lease,
+    'switchyard.agent': agent,
+    'switchyard.engine': engine,
+    'switchyard.region': region.id,
+    'switchyard.lease.reason': reason,
+  }
 }
 
 async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Promise<string> {

@@ -11,16 +11,20 @@ import { dispatch } from './dispatch.ts'
 import { claimKey } from './idempotency.ts'
 import { type IdentifiedCall, identify } from './identify.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
+
+import { observeCall } from './observe.ts'
+
 import { noEngine, regionsNotGranted } from './restrictions.ts'
+
 import { releaseLease, SettleNotes } from './settle.ts'
-import { type Answer, type AnswerContext, answerStreaming, type Ending } from './stream.ts'
+import { type Answer, type AnswerContext, answerStreaming, type Ending, type SettledAnswer } from './stream.ts'
 import { StageTimes } from './timing.ts'
 import { answerWhole } from './whole.ts'
 
 const RELAY_FAILED: Ending = { outcome: 'failed', error_code: 'relay_failed' }
 
 export async function runCall(request: Request, dialect: DialectName, deps: RelayDeps): Promise<Response> {
-  const times = new StageTimes(deps.now)
+  const times = new StageTimes(deps.now, deps.tracing?.begin(request.headers, deps.now) ?? null)
   const identified = await times.measure('identify', () => identify(request, DIALECTS[dialect], deps))
   if (identified.status === 'refused') return apiError(identified.http_status, identified.error, identified.headers)
   const { call } = identified
@@ -28,13 +32,19 @@ export async function runCall(request: Request, dialect: DialectName, deps: Rela
   if (claiming.status === 'answer') return claiming.response
   const { claim } = claiming
   try {
-    const { response, ended } = await journey(request.signal, call, deps, times)
-    if (claim !== null) deps.waitUntil(ended.then((ending) => claim.ended(ending)))
-    return response
+    const answer = await journey(request.signal, call, withCallId(deps, call.id), times)
+    if (claim !== null) deps.waitUntil(answer.ended.then((ending) => claim.ended(ending)))
+    observeCall(call, answer, deps, times)
+    return answer.response
   } catch (error) {
     claim?.ended(RELAY_FAILED)
     throw error
   }
+}
+
+/** Whatever is reported of this call names it. */
+function withCallId(deps: RelayDeps, call: string): RelayDeps {
+  return { ...deps, report: (event, error) => deps.report(event, error, { call }) }
 }
 
 async function journey(
@@ -42,7 +52,7 @@ async function journey(
   asked: IdentifiedCall,
   deps: RelayDeps,
   times: StageTimes,
-): Promise<Answer> {
+): Promise<SettledAnswer> {
   const permit = await deps.permits.take(asked, deps)
   if (permit.status === 'refused') {
     const message = `This tenant may make ${asked.calls_per_minute_max} calls a minute. Send the call again after Retry-After.`
@@ -104,7 +114,7 @@ async function serve(
   notes: SettleNotes,
   deps: RelayDeps,
   times: StageTimes,
-): Promise<Answer> {
+): Promise<SettledAnswer> {
   const left = new AbortController()
   if (signal.aborted) left.abort(signal.reason)
   signal.addEventListener('abort', () => left.abort(signal.reason), { once: true })
@@ -133,8 +143,12 @@ async function serve(
     deps.report('relay_failed', error)
     return RELAY_FAILED
   })
-  deps.waitUntil(ended.then(({ outcome, error_code }) => notes.callEnded(outcome, error_code)))
-  return { response: answer.response, ended }
+  const settled = ended.then(({ outcome, error_code }) => {
+    notes.callEnded(outcome, error_code)
+    return notes.told
+  })
+  deps.waitUntil(settled)
+  return { response: answer.response, ended, settled }
 }
 
 function refuse(
@@ -144,11 +158,11 @@ function refuse(
   status: number,
   error: ApiErrorFields,
   retry_after_s: number | null,
-): Answer {
+): SettledAnswer {
   const headers = headersOf(call, admission, null, times)
   if (retry_after_s !== null) headers.set('retry-after', String(retry_after_s))
   const ending: Ending = { outcome: 'failed', error_code: error.code ?? null }
-  return { response: apiError(status, error, headers), ended: Promise.resolve(ending) }
+  return { response: apiError(status, error, headers), ended: Promise.resolve(ending), settled: Promise.resolve() }
 }
 
 function headersOf(

@@ -24,6 +24,11 @@ export class SettleNotes {
     this.#deps = deps
   }
 
+  /** When everything noted so far has been told, or could not be. */
+  get told(): Promise<void> {
+    return this.#last
+  }
+
   leaseOpened({ lease, agent, engine, epoch, region, reason, speed_factor, pin }: Leased): void {
     const { id: call, model } = this.#call
     const opened = { call, lease, agent, engine, epoch, region: region.id, model, reason, speed_factor, pin }

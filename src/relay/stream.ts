@@ -51,6 +51,11 @@ export interface Answer {
   ended: Promise<Ending>
 }
 
+export interface SettledAnswer extends Answer {
+  /** Settles when the ProgramActor has been told. */
+  settled: Promise<void>
+}
+
 export interface AnswerTimes extends LeaseWatchTimes {
   headers_hold_ms: number
   waiting_interval_ms: number

@@ -1,6 +1,7 @@
 /** Tenants: who pays. Created and changed by the operator, never by a client, and never deleted. */
 import { asc, eq, gt, sql } from 'drizzle-orm'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
+
 import { database } from './database.ts'
 import { tenants } from './schema.ts'
 import { builder } from './statements.ts'

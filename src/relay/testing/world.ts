@@ -154,6 +154,7 @@ export function world(options: WorldOptions = {}): World {
     report: (event) => {
       reports.push(event)
     },
+    tracing: null,
     ticket_secret: 'secret',
     region_rtt_ms: 0,
     times: { ...RELAY_TIMES, ...options.times },

@@ -1,0 +1,175 @@
+/**
+ * GET /metrics: Prometheus text for the operator, behind METRICS_TOKEN or the admin key. What actors hold is true wherever the
+ * scrape lands; what an isolate counts is named so. Labels are the operator's own lists (regions, models, engines, tenants) and
+ * fixed words, each list cut at a bound; nothing names a program or what a client sent.
+ */
+import { Hono, type MiddlewareHandler } from 'hono'
+import type { PoolFigures } from '../actors/contracts.ts'
+import { logFailure } from '../actors/log.ts'
+import { poolActor, tenantActor } from '../actors/stubs.ts'
+import type { EngineSnapshot } from '../core/pool-types.ts'
+import type { Env } from '../env.ts'
+import { countedCalls } from '../relay/call-counters.ts'
+import { tracingOf } from '../relay/call-trace.ts'
+import { DIALECTS } from '../relay/dialects/index.ts'
+import { catalogue } from '../store/catalogue.ts'
+import { fromStore } from '../store/database.ts'
+import { bearer, secretsEqual } from '../store/secrets.ts'
+import { tenantsPage } from '../store/tenants.ts'
+import { atOnce } from './at-once.ts'
+import { apiError } from './errors.ts'
+import { type MetricFamily, PROMETHEUS_CONTENT_TYPE, prometheusText } from './prometheus-text.ts'
+
+/** Pools, and tenants, that one scrape asks; past it the rest is left out and its number told. */
+export const POOLS_ASKED_MAX = 500
+export const TENANTS_ASKED_MAX = 100
+const ACTORS_AT_ONCE_MAX = 16
+
+interface Scope {
+  Bindings: Env
+}
+
+interface PoolAnswer {
+  region: string
+  model: string
+  /** Null: the pool did not answer. */
+  figures: PoolFigures | null
+}
+
+const requireReader: MiddlewareHandler<Scope> = async (c, next) => {
+  const given = bearer(c.req.raw.headers)
+  const accepted = [c.env.METRICS_TOKEN ?? '', c.env.ADMIN_KEY].filter((token) => token !== '')
+  const matches = given === null ? [] : await Promise.all(accepted.map((token) => secretsEqual(given, token)))
+  if (!matches.includes(true)) {
+    const message = 'Metrics are read with METRICS_TOKEN or the admin key as bearer token.'
+    return apiError(401, { message, code: 'invalid_metrics_token' }, { 'www-authenticate': 'Bearer' })
+  }
+  await next()
+}
+
+export const metricsRoutes = new Hono<Scope>()
+metricsRoutes.get('/metrics', requireReader, async (c) => {
+  const [pools, tenants] = await Promise.all([poolFamilies(c.env), tenantFamilies(c.env)])
+  const text = prometheusText([...pools, ...tenants, ...isolateFamilies(c.env)])
+  return new Response(text, { headers: { 'content-type': PROMETHEUS_CONTENT_TYPE, 'cache-control': 'no-store' } })
+})
+
+async function poolFamilies(env: Env): Promise<MetricFamily[]> {
+  const { regions, models } = await catalogue(env)
+  const all = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
+  const answers = await atOnce(all.slice(0, POOLS_ASKED_MAX), ACTORS_AT_ONCE_MAX, async ({ region, model }) => {
+    try {
+      return { region: region.id, model, figures: await poolActor(env, region, model).figures() }
+    } catch (error) {
+      logFailure('pool_unreachable', error, { region: region.id, model })
+      return { region: region.id, model, figures: null }
+    }
+  })
+  const gauge = (name: string, help: string, samples: MetricFamily['samples']): MetricFamily => {
+    return { name: `switchyard_${name}`, help, type: 'gauge', samples }
+  }
+  const engine = (name: string, help: string, of: (snapshot: EngineSnapshot) => number) =>
+    gauge(`engine_${name}`, help, engineSamples(answers, of))
+  return [
+    gauge(
+      'pool_up',
+      'Whether the PoolActor answered.',
+      poolSamples(answers, ({ figures }) => (figures === null ? 0 : 1)),
+    ),
+    gauge('pools_not_asked', `Pools beyond the first ${POOLS_ASKED_MAX}.`, [
+      { value: Math.max(0, all.length - POOLS_ASKED_MAX) },
+    ]),
+    {
+      name: 'switchyard_pool_leases_total',
+      help: 'Leases that the PoolActor granted since it was last started, by its reason. A Worker may note another (spilled, snapshot).',
+      type: 'counter',
+      samples: leaseSamples(answers),
+    },
+    {
+      name: 'switchyard_pool_leases_refused_total',
+      help: 'Calls for which the PoolActor had no engine, since it was last started.',
+      type: 'counter',
+      samples: poolSamples(answers, ({ figures }) => figures?.refused ?? null),
+    },
+    engine('up', 'Whether the engine takes leases: reported within 3 s, not draining, not down.', ({ state }) =>
+      state === 'ready' ? 1 : 0,
+    ),
+    engine('waiting_calls', 'Calls that wait on the engine, as last reported.', ({ waiting }) => waiting),
+    engine('running_calls', 'Calls in a step of the engine, as last reported.', ({ running }) => running),
+    engine('seats', 'Calls that can be in one step.', ({ seats }) => seats),
+    engine('queued_tokens', 'Prompt tokens still to be prefilled, as last reported.', (one) => one.queued_tokens),
+    engine('kv_used_tokens', 'Tokens whose KV is resident, as last reported.', (one) => one.kv_used_tokens),
+    engine('kv_capacity_tokens', 'Tokens whose KV can be resident.', (one) => one.kv_capacity_tokens),
+    engine('leases_since_report', 'Leases granted since the last report.', (one) => one.leases_since_report),
+  ]
+}
+
+function poolSamples(pools: readonly PoolAnswer[], of: (pool: PoolAnswer) => number | null): MetricFamily['samples'] {
+  return pools.flatMap((pool) => {
+    const value = of(pool)
+    return value === null ? [] : { labels: { region: pool.region, model: pool.model }, value }
+  })
+}
+
+function leaseSamples(pools: readonly PoolAnswer[]): MetricFamily['samples'] {
+  return pools.flatMap(({ region, model, figures }) =>
+    Object.entries(figures?.leases ?? {}).map(([reason, value]) => ({ labels: { region, model, reason }, value })),
+  )
+}
+
+function engineSamples(
+  pools: readonly PoolAnswer[],
+  of: (snapshot: EngineSnapshot) => number,
+): MetricFamily['samples'] {
+  return pools.flatMap(({ region, model, figures }) =>
+    (figures?.snapshot.engines ?? []).map((one) => ({ labels: { region, model, engine: one.engine }, value: of(one) })),
+  )
+}
+
+async function tenantFamilies(env: Env): Promise<MetricFamily[]> {
+  const listed = await fromStore(() => tenantsPage(env.DB, null, TENANTS_ASKED_MAX + 1))
+  const asked = listed.slice(0, TENANTS_ASKED_MAX)
+  const counts = await atOnce(asked, ACTORS_AT_ONCE_MAX, async ({ id: tenant }) => {
+    try {
+      return { labels: { tenant }, value: await tenantActor(env, tenant).runningCount() }
+    } catch (error) {
+      logFailure('tenant_unreachable', error, { tenant })
+      return null
+    }
+  })
+  return [
+    {
+      name: 'switchyard_tenant_programs_running',
+      help: 'Programs in the tenant’s index of running ones; it is told of them about once a second.',
+      type: 'gauge',
+      samples: counts.filter((count) => count !== null),
+    },
+    {
+      name: 'switchyard_tenants_left_out',
+      help: `Whether there are more tenants than the first ${TENANTS_ASKED_MAX} by id, whose programs are counted.`,
+      type: 'gauge',
+      samples: [{ value: listed.length > asked.length ? 1 : 0 }],
+    },
+  ]
+}
+
+function isolateFamilies(env: Env): MetricFamily[] {
+  const isolate = 'since this isolate began. On Cloudflare there are many, and a scrape reaches one'
+  return [
+    {
+      name: 'switchyard_isolate_calls_total',
+      help: `Calls that were admitted and have ended, by how their client was answered, ${isolate}.`,
+      type: 'counter',
+      samples: countedCalls(Object.keys(DIALECTS)).map(({ dialect, outcome, calls }) => ({
+        labels: { dialect, outcome },
+        value: calls,
+      })),
+    },
+    {
+      name: 'switchyard_isolate_spans_dropped_total',
+      help: `Spans that no receiver took, ${isolate}.`,
+      type: 'counter',
+      samples: [{ value: tracingOf(env)?.dropped ?? 0 }],
+    },
+  ]
+}

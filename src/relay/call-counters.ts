@@ -1,0 +1,22 @@
+/**
+ * How many calls this isolate has served, by dialect and outcome. A Worker runs in many isolates, which come and go, and a scrape
+ * reaches one of them: these say something only where there is one (self-hosting). What holds everywhere is the actors' and the
+ * agents' to tell.
+ */
+import type { Outcome } from '../protocol/index.ts'
+
+const OUTCOMES: readonly Outcome[] = ['completed', 'cancelled', 'failed']
+
+const counts = new Map<string, number>()
+
+export function countCall(dialect: string, outcome: Outcome): void {
+  const key = `${dialect} ${outcome}`
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}
+
+/** For every outcome, zero included. */
+export function countedCalls(dialects: readonly string[]): { dialect: string; outcome: Outcome; calls: number }[] {
+  return dialects.flatMap((dialect) =>
+    OUTCOMES.map((outcome) => ({ dialect, outcome, calls: counts.get(`${dialect} ${outcome}`) ?? 0 })),
+  )
+}

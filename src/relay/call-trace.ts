@@ -1,0 +1,126 @@
+/**
+ * One call's spans on the Worker: a server span under the client's traceparent, with identify, admit, lease, dispatch, first
+ * data, stream and settle below it; the agent's spans hang on `dispatch`. Attributes follow OpenTelemetry's conventions
+ * for generative AI (open-telemetry/semantic-conventions-genai docs/gen-ai/gen-ai-spans.md) and are ids and counts only.
+ *
+ * Without OTEL_EXPORTER_OTLP_ENDPOINT there is no Tracing, and a call has no CallTrace. What a call recorded is sent after
+ * its client has everything, in batches over the calls of an isolate; nothing waits for it.
+ */
+import { logFailure } from '../actors/log.ts'
+import { type Attributes, otlpTraces, SPAN_KIND, type Span, SpanQueue } from '../core/spans.ts'
+import { parseTraceparent, type TraceContext, traceparentOf } from '../core/trace-context.ts'
+import { type OtlpEnv, type OtlpSettings, otlpSettings, postTraces } from '../protocol/index.ts'
+import { sleep } from './deadline.ts'
+
+/** From the first span to its sending: several calls go in one request. */
+const BATCH_DELAY_MS = 200
+/** A sender whose request was cut off by the runtime is given up after this. */
+const SENDING_MS_MAX = 10_000
+export const PROVIDER = 'switchyard'
+
+export interface OpenSpan {
+  readonly traceparent: string
+  /** The first call ends it; later ones do nothing. */
+  end(attributes?: Attributes, error?: string | null): void
+}
+
+export class Tracing {
+  readonly #settings: OtlpSettings
+  readonly #post: typeof fetch
+  readonly #queue = new SpanQueue()
+  #sending_since_ms: number | null = null
+
+  constructor(settings: OtlpSettings, post: typeof fetch) {
+    this.#settings = settings
+    this.#post = post
+  }
+
+  get dropped(): number {
+    return this.#queue.dropped
+  }
+
+  /** Null: this call is not recorded. */
+  begin(headers: Headers, now: () => number): CallTrace | null {
+    const client = parseTraceparent(headers.get('traceparent'))
+    const sampled = client === null ? Math.random() < this.#settings.ratio : client.sampled
+    return sampled ? new CallTrace(client, now) : null
+  }
+
+  /** Takes a call's spans. The promise is for `waitUntil` and never rejects. */
+  async add(spans: readonly Span[], now: () => number): Promise<void> {
+    this.#queue.add(spans)
+    const busy_ms = this.#sending_since_ms === null ? Number.POSITIVE_INFINITY : now() - this.#sending_since_ms
+    if (busy_ms < SENDING_MS_MAX) return
+    this.#sending_since_ms = now()
+    await sleep(BATCH_DELAY_MS)
+    // What comes meanwhile is left to the next sender: a request may not be kept alive for others without an end.
+    for (let left = this.#queue.size; left > 0; ) {
+      const batch = this.#queue.take()
+      left -= batch.length
+      const taken = await postTraces(this.#settings, otlpTraces({ 'service.name': 'switchyard' }, batch), this.#post)
+      if (!taken) this.#queue.lost(batch.length)
+    }
+    this.#sending_since_ms = null
+  }
+}
+
+export class CallTrace {
+  readonly #now: () => number
+  readonly #trace: string
+  readonly #root: string
+  readonly #parent: string | null
+  readonly #start_ms: number
+  readonly #spans: Span[] = []
+
+  constructor(client: TraceContext | null, now: () => number) {
+    this.#now = now
+    this.#trace = client?.trace ?? randomHex(16)
+    this.#parent = client?.span ?? null
+    this.#root = randomHex(8)
+    this.#start_ms = now()
+  }
+
+  start(name: string, kind: Span['kind'] = SPAN_KIND.internal): OpenSpan {
+    const span = randomHex(8)
+    const start_ms = this.#now()
+    let open = true
+    return {
+      traceparent: traceparentOf({ trace: this.#trace, span, sampled: true }),
+      end: (attributes = {}, error = null) => {
+        if (!open) return
+        open = false
+        const ids = { trace: this.#trace, span, parent: this.#root }
+        this.#spans.push({ ...ids, name, kind, start_ms, end_ms: this.#now(), attributes, error })
+      },
+    }
+  }
+
+  /** All spans, the call's own among them. */
+  finish(name: string, attributes: Attributes, error: string | null): Span[] {
+    const ids = { trace: this.#trace, span: this.#root, parent: this.#parent }
+    const times = { start_ms: this.#start_ms, end_ms: this.#now() }
+    return [...this.#spans, { ...ids, name, kind: SPAN_KIND.server, ...times, attributes, error }]
+  }
+}
+
+let known: Tracing | null | undefined
+
+/** The isolate's own; decided once, since an isolate's environment does not change. Settings that cannot be meant are logged. */
+export function tracingOf(env: OtlpEnv): Tracing | null {
+  if (known !== undefined) return known
+  known = null
+  try {
+    const settings = otlpSettings(env)
+    // workerd's fetch must not be called as a method of another object.
+    if (settings !== null) known = new Tracing(settings, (input, init) => fetch(input, init))
+  } catch (error) {
+    logFailure('tracing_off', error)
+  }
+  return known
+}
+
+function randomHex(bytes: number): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(bytes)), (byte) => byte.toString(16).padStart(2, '0')).join(
+    '',
+  )
+}
