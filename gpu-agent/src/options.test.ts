@@ -30,6 +30,8 @@ test('what is not given has the documented default', () => {
       front: {},
       data_dir: join('.switchyard', 'agents', 'a'),
       drain_limit_ms: 120_000,
+      metrics_token: null,
+      otlp: null,
     },
   })
 })
@@ -56,6 +58,19 @@ test('every flag is taken', () => {
     front: { model_path: '/m.gguf', seat_hold_ms: 10_000, seats: 4, slots: 8, threads: 1, context_tokens: 512 },
     data_dir: '/d',
     drain_limit_ms: 0,
+  })
+})
+
+test('metrics and traces are set by the environment, and what cannot be meant is named', () => {
+  const env = { ...ENV, SWITCHYARD_METRICS_TOKEN: ' reader ', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
+  const verdict = parseCli(LEAST, env)
+  expect(verdict.status === 'run' && verdict.options).toMatchObject({
+    metrics_token: 'reader',
+    otlp: { url: 'http://127.0.0.1:4318/v1/traces', headers: {}, ratio: 1 },
+  })
+  expect(parseCli(LEAST, { ...ENV, OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' })).toMatchObject({
+    status: 'wrong',
+    message: expect.stringContaining('OTEL_EXPORTER_OTLP_ENDPOINT'),
   })
 })
 
