@@ -34,7 +34,7 @@ test('figure 2 is played, read and written, the same each time', () => {
   const files = evaluated(FIGURE_2, path.join(folder, 'one'))
   expect([...files.keys()].sort()).toEqual(['evaluation.md', 'figure-2-waiting.svg', 'index.html'])
   const page = files.get('index.html') ?? ''
-  expect(page).toContain('FCFS waits 18 steps')
+  expect(page).toContain('FCFS waits 18, 18 and 18 steps with a first quantum of 1, 2 and 3.')
   expect(page).toContain('npm run evaluate -- --figure 2 --seed 1')
   expect(page).toContain('<svg')
   expect(page).not.toMatch(/<script|https?:\/\/(?!www\.w3\.org)/)

@@ -7,7 +7,7 @@ import { isBelow } from '../statistics/interval.ts'
 import { figure } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
 import { mainSweep } from './figure-12.ts'
-import { AUTELLIX_WORKLOADS, type AutellixWorkload, oursFor, SLOS_MS, WORKLOAD_LABELS } from './scale.ts'
+import { AUTELLIX_WORKLOADS, type AutellixWorkload, ceilingOf, oursFor, slosOf, WORKLOAD_LABELS } from './scale.ts'
 import { type Metric, sweepChain, sweepCurves, sweepLine } from './sweep.ts'
 import { largest, type RatioAt, ratiosAt } from './throughput.ts'
 
@@ -18,7 +18,11 @@ const TAILS: readonly { name: 'p95' | 'p99'; metric: Metric }[] = [
   { name: 'p99', metric: ({ token_latency_ms }) => token_latency_ms.p99 },
 ]
 /** Tails lie beyond means, and so do the SLOs that they are read off at. */
-const TAIL_SLOS_MS = [...SLOS_MS, 600, 800] as const
+const tailSlosOf = (workload: AutellixWorkload) => [
+  ...slosOf(workload),
+  1.5 * ceilingOf(workload),
+  2 * ceilingOf(workload),
+]
 
 interface Case {
   workload: AutellixWorkload
@@ -58,7 +62,7 @@ function panel(workload: AutellixWorkload, { name, metric }: (typeof TAILS)[numb
       title: `${WORKLOAD_LABELS[workload]}: ${name}`,
       x: 'programs per second (log)',
       y: `ms per token, ${name} (log)`,
-      ...{ x_log: true, y_log: true, y_max: 3000 },
+      ...{ x_log: true, y_log: true, y_max: 5 * ceilingOf(workload) },
       lines: systemsOf(workload).map((system) => ({
         name: systemOf(system).label,
         color: SYSTEM_COLORS[system],
@@ -75,7 +79,7 @@ function casesOf(runs: Runs, scope: Scope): Case[] {
     TAILS.flatMap(({ name: tail, metric }) =>
       OTHERS.map((other) => {
         const mine = curves(workload, oursFor(workload), metric)
-        return { workload, tail, other, ratios: ratiosAt(mine, curves(workload, other, metric), TAIL_SLOS_MS) }
+        return { workload, tail, other, ratios: ratiosAt(mine, curves(workload, other, metric), tailSlosOf(workload)) }
       }),
     ),
   )

@@ -6,7 +6,7 @@ import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import { interval, isAbove, isBelow } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
-import { ablation, oursFor, SLOS_MS } from './scale.ts'
+import { ablation, oursFor, slosOf } from './scale.ts'
 import { MEAN_MS, type Metric, type Sweep, sweepChain, sweepCurves, sweepLine, sweepSpec } from './sweep.ts'
 import { paperRatio, type RatioAt, ratiosAt, ratioTable } from './throughput.ts'
 
@@ -26,7 +26,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'sharegpt',
     profile: 'a100-8b',
     engines: 4,
-    rates: [2, 3, 4, 5, 6, 8],
+    rates: [3, 5, 7, 10],
   },
   {
     name: '8b-lats',
@@ -34,7 +34,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'lats',
     profile: 'a100-8b',
     engines: 4,
-    rates: [0.5, 0.7, 1, 1.4],
+    rates: [0.6, 1, 1.5, 2],
   },
   {
     name: '70b-sharegpt',
@@ -42,7 +42,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'sharegpt',
     profile: 'a100-70b-tp4',
     engines: 2,
-    rates: [0.5, 0.7, 1, 1.4, 2],
+    rates: [0.5, 1, 1.5, 2],
   },
   {
     name: '70b-lats',
@@ -50,10 +50,10 @@ const SETTINGS: readonly Setting[] = [
     workload: 'lats',
     profile: 'a100-70b-tp4',
     engines: 2,
-    rates: [0.1, 0.15, 0.2, 0.3],
+    rates: [0.1, 0.2, 0.3, 0.4],
   },
 ]
-const ARRIVALS_S = 150
+const ARRIVALS_S = 90
 const QUICK_ARRIVALS_S = 20
 const PROGRAMS_MIN = 12
 /** "up to", §6.4: Algorithm 2 over round robin and least used. */
@@ -77,7 +77,7 @@ function ratiosOf(setting: Setting, runs: Runs, scope: Scope): Others {
   const curves = (balancer: BalancerName) => sweepCurves(sweep(setting, balancer, scope), runs, scope)
   return BALANCER_NAMES.filter((name) => name !== 'locality').map((other) => ({
     other,
-    ratios: ratiosAt(curves('locality'), curves(other), SLOS_MS),
+    ratios: ratiosAt(curves('locality'), curves(other), slosOf(setting.workload)),
   }))
 }
 
@@ -122,7 +122,7 @@ export const FIGURE_14: Figure = {
       tables: read.map(({ setting, others }) =>
         ratioTable(
           `${setting.label}: rate of Algorithm 2 ÷ rate of the other, by SLO on the mean`,
-          SLOS_MS,
+          slosOf(setting.workload),
           others.map(({ other, ratios }) => ({ name: BALANCER_LABELS[other], ratios })),
         ),
       ),

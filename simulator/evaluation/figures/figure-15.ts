@@ -13,7 +13,7 @@ import { type Sweep, sweepChain, sweepCurves } from './sweep.ts'
 const ENGINES = [1, 2, 4, 8] as const
 const RATES_PER_ENGINE = [0.5, 0.7, 1, 1.2, 1.4, 1.7, 2] as const
 const SLOS = [50, 75, 100, 200] as const
-const ARRIVALS_S = 150
+const ARRIVALS_S = 90
 const QUICK_ARRIVALS_S = 20
 
 function sweep(engines: number, { quick }: Scope): Sweep {

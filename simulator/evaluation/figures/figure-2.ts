@@ -54,7 +54,7 @@ export const FIGURE_2: Figure = {
       ],
       shows: read.map(
         ({ label, waits: own }) =>
-          `${label} waits ${listed([...new Set(own)].map(String))} steps (first quantum ${listed(QUANTA.map(String))}).`,
+          `${label} waits ${listed(own.map(String))} steps with a first quantum of ${listed(QUANTA.map(String))}.`,
       ),
       losses: QUANTA.flatMap((quantum, at) => {
         const [fcfs = 0, mlfq = 0, plas = 0] = read.map(({ waits: own }) => own[at] ?? 0)
@@ -62,7 +62,14 @@ export const FIGURE_2: Figure = {
         return better.length === 0
           ? []
           : [`With a first quantum of ${quantum}, PLAS (${plas} steps) is no better than ${listed(better)}.`]
-      }),
+      }).concat(
+        read
+          .filter(({ system, paper }) => system === 'plas' && least(system) > paper)
+          .map(
+            ({ system, label, paper }) =>
+              `${label}: the paper's ${paper} steps are not reached, the least is ${least(system)}.`,
+          ),
+      ),
       paper: read.map(({ label, paper, system }) => ({
         claim: `Waiting under ${label}`,
         paper,

@@ -15,10 +15,19 @@ export const WORKLOAD_LABELS: Readonly<Record<AutellixWorkload, string>> = {
   mixed: 'Mixed (equal shares)',
 }
 
-/** Mean program token latency that throughput is read off at, in milliseconds a token. */
+/** Mean program token latencies that throughput is read off at, in milliseconds a token. */
 export const SLOS_MS = [25, 50, 75, 100, 150, 200, 300, 400] as const
-/** A sweep ends at the first rate whose latency is beyond. */
-export const CEILING_MS = 400
+/** Tree searches generate thousands of tokens side by side, so a token of theirs takes little of the program's time. */
+const SEARCH_SLOS_MS = [10, 15, 20, 30, 50, 75, 100] as const
+
+export function slosOf(workload: AutellixWorkload): readonly number[] {
+  return workload === 'lats' ? SEARCH_SLOS_MS : SLOS_MS
+}
+
+/** A sweep ends at the first rate whose latency is beyond every SLO. */
+export function ceilingOf(workload: string): number {
+  return (workload === 'lats' ? SEARCH_SLOS_MS : SLOS_MS).at(-1) ?? 0
+}
 
 interface Scale {
   /** Programs arrive for so long, whatever the rate: a short burst hides what a load does that lasts. */
@@ -27,17 +36,19 @@ interface Scale {
   /** Lowest rate, and how many times √2 above it the grid goes. */
   rate_from: number
   rates: number
+  /** How many of the lowest rates only vLLM plays: whoever has a prefix cache idles there. */
+  vllm_only: number
 }
 
 const SCALES: Readonly<Record<AutellixWorkload, Scale>> = {
-  sharegpt: { arrivals_s: 240, quick_arrivals_s: 90, rate_from: 0.35, rates: 10 },
-  bfcl: { arrivals_s: 240, quick_arrivals_s: 60, rate_from: 0.06, rates: 15 },
-  lats: { arrivals_s: 180, quick_arrivals_s: 60, rate_from: 0.05, rates: 12 },
-  mixed: { arrivals_s: 300, quick_arrivals_s: 60, rate_from: 0.08, rates: 13 },
+  sharegpt: { arrivals_s: 180, quick_arrivals_s: 60, rate_from: 0.35, rates: 10, vllm_only: 2 },
+  bfcl: { arrivals_s: 180, quick_arrivals_s: 40, rate_from: 0.06, rates: 15, vllm_only: 6 },
+  lats: { arrivals_s: 150, quick_arrivals_s: 30, rate_from: 0.05, rates: 13, vllm_only: 4 },
+  mixed: { arrivals_s: 240, quick_arrivals_s: 40, rate_from: 0.08, rates: 14, vllm_only: 4 },
 }
 /** Fewer programs than that say little, so at low rates they arrive for longer. */
-const PROGRAMS_MIN = 60
-const QUICK_PROGRAMS_MIN = 16
+const PROGRAMS_MIN = 40
+const QUICK_PROGRAMS_MIN = 12
 
 export function programsAt(workload: AutellixWorkload, rate: number, { quick }: Scope): number {
   const { arrivals_s, quick_arrivals_s } = SCALES[workload]
@@ -48,11 +59,11 @@ export function arrivalsS(workload: AutellixWorkload, { quick }: Pick<Scope, 'qu
   return quick ? SCALES[workload].quick_arrivals_s : SCALES[workload].arrivals_s
 }
 
-/** Ascending. A quick evaluation plays every second rate. Systems with a prefix cache start higher: below they idle. */
+/** Ascending. A quick evaluation plays every second rate. */
 export function ratesOf(workload: AutellixWorkload, system: SystemName, { quick }: Scope): number[] {
-  const { rate_from, rates } = SCALES[workload]
+  const { rate_from, rates, vllm_only } = SCALES[workload]
   const grid = Array.from({ length: rates }, (_, at) => Number((rate_from * 2 ** (at / 2)).toPrecision(2)))
-  const first = system === 'vllm' ? 0 : 2
+  const first = system === 'vllm' ? 0 : vllm_only
   return grid.filter((_, at) => at >= first && (!quick || (at - first) % 2 === 0))
 }
 

@@ -8,7 +8,7 @@ import { type RunChange, type RunSpec, runSpec } from '../runs/run-spec.ts'
 import { interval } from '../statistics/interval.ts'
 import type { CurvePoint } from '../statistics/read-off.ts'
 import type { SystemName } from '../systems.ts'
-import { CEILING_MS } from './scale.ts'
+import { ceilingOf } from './scale.ts'
 
 export interface Sweep {
   workload: RunSpec['workload']
@@ -30,7 +30,7 @@ export function sweepSpec({ workload, programs, system, change }: Sweep, rate: n
 export function sweepChain(sweep: Sweep, { seeds }: Scope): Chain {
   return {
     steps: sweep.rates.map((rate) => seeds.map((seed) => sweepSpec(sweep, rate, seed))),
-    ends: (outcomes) => mean(outcomes.map(MEAN_MS)) > CEILING_MS,
+    ends: (outcomes) => mean(outcomes.map(MEAN_MS)) > ceilingOf(sweep.workload),
   }
 }
 

@@ -22,8 +22,10 @@ figure{margin:0;padding:6px;background:var(--box);border:1px solid var(--line);b
 figure svg{display:block;width:100%;height:auto}
 .table{overflow-x:auto;border:1px solid var(--line);border-radius:8px}
 table{border-collapse:collapse;font-size:.88rem;width:100%}
-th,td{text-align:left;padding:.4em .7em;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:normal;min-width:4.5em}
-td:nth-child(2),td:last-child{min-width:9em}
+th,td{text-align:left;padding:.4em .7em;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:normal}
+td:nth-child(2){min-width:8em}
+small{display:block;color:var(--faint)}
+@media(max-width:600px){table{font-size:.8rem}th,td{padding:.35em .45em}}
 tr:last-child td{border-bottom:0}
 th{background:var(--box);font-weight:600}
 `

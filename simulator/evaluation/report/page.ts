@@ -39,12 +39,14 @@ function contents(figures: readonly ReadFigure[]): string {
   return `<nav><a href="#paper">The paper beside ours</a><a href="#losses">Where we lose</a>${links.join('')}</nav>`
 }
 
+/** The note stands under the claim, so that a phone shows the figures beside it. */
 function comparisonTable(figures: readonly ReadFigure[]): string {
-  return tableHtml({
-    title: '',
-    columns: ['figure', 'claim', 'paper', 'ours', 'ours ÷ paper', 'note'],
-    rows: comparison(figures).map((row) => [row.figure, row.claim, row.paper, row.ours, row.ratio, row.note]),
-  })
+  const rows = comparison(figures).map(({ figure, claim, note, paper, ours, ratio }) => [
+    `<a href="#f-${figure}">${escaped(figure)}</a>`,
+    `${escaped(claim)}${note === '' ? '' : `<small>${escaped(note)}</small>`}`,
+    ...[paper, ours, ratio].map(escaped),
+  ])
+  return tableOfCells(['figure', 'claim', 'paper', 'ours', 'ours ÷ paper'], rows)
 }
 
 function lossList(figures: readonly ReadFigure[]): string {
@@ -77,8 +79,16 @@ function sentences(title: string, items: readonly string[]): string {
 }
 
 function tableHtml({ columns, rows }: Table): string {
+  return tableOfCells(
+    columns,
+    rows.map((row) => row.map(escaped)),
+  )
+}
+
+/** Cells are HTML already. */
+function tableOfCells(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const head = columns.map((cell) => `<th scope="col">${escaped(cell)}</th>`).join('')
-  const body = rows.map((row) => `<tr>${row.map((cell) => `<td>${escaped(cell)}</td>`).join('')}</tr>`)
+  const body = rows.map((row) => `<tr>${row.map((cell) => `<td>${cell}</td>`).join('')}</tr>`)
   return `<div class="table"><table><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`
 }
 
