@@ -8,6 +8,7 @@ import { availableParallelism, cpus } from 'node:os'
 import { fail, readFlags } from '../cli/flags.ts'
 import { measureCalls } from './overhead/calls.ts'
 import { measureMemory } from './overhead/memory.ts'
+import { measurePeers, PEER_NAMES, type PeerName } from './overhead/peers.ts'
 import { printReport, type Report } from './overhead/report.ts'
 import { measureStreaming } from './overhead/streaming.ts'
 import { type BenchSystem, startSystem } from './overhead/system.ts'
@@ -21,6 +22,8 @@ const HELP = `What Switchyard costs: per call, per chunk of a stream, per progra
   --rounds 3                    of every load; lanes take turns in each
   --seconds 5                   of each closed load; open loads last twice as long
   --programs 10000              of the part memory
+  --peers ${PEER_NAMES.join(',')}       the same short calls through these gateways, which are installed once into the user's cache;
+                                with --parts none, nothing else
   --json FILE                   every run, and what is computed from them
   --help`
 
@@ -29,6 +32,7 @@ const read = readFlags('bench:overhead', process.argv.slice(2), {
   rounds: { type: 'string', default: '3' },
   seconds: { type: 'string', default: '5' },
   programs: { type: 'string', default: '10000' },
+  peers: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
 })
@@ -38,7 +42,8 @@ if (flags.help) {
   console.log(HELP)
   process.exit(0)
 }
-const parts = flags.parts.split(',')
+const parts = flags.parts === 'none' ? [] : flags.parts.split(',')
+const peers = flags.peers === '' ? [] : flags.peers.split(',').map(peerName)
 const unknown = parts.find((part) => !PARTS.some((known) => known === part))
 if (unknown !== undefined) fail(`--parts takes ${PARTS.join(', ')}, not ${JSON.stringify(unknown)}`)
 const rounds = wholeNumber('--rounds', flags.rounds)
@@ -59,6 +64,7 @@ if (parts.includes('stream')) {
   report.streaming = await within((system) => measureStreaming(system, { rounds, seconds, note }))
 }
 if (parts.includes('memory')) report.memory = await within((system) => measureMemory(system, { programs, note }))
+if (peers.length > 0) report.peers = await within((system) => measurePeers(system, peers, { rounds, seconds, note }))
 printReport(report)
 if (flags.json !== undefined) writeFileSync(flags.json, `${JSON.stringify(report, null, 2)}\n`)
 
@@ -70,6 +76,11 @@ async function within<T>(work: (system: BenchSystem) => Promise<T>): Promise<T> 
   } finally {
     await system.stop()
   }
+}
+
+function peerName(text: string): PeerName {
+  const name = PEER_NAMES.find((known) => known === text)
+  return name ?? fail(`--peers takes ${PEER_NAMES.join(', ')}, not ${JSON.stringify(text)}`)
 }
 
 function wholeNumber(flag: string, text: string): number {

@@ -33,6 +33,15 @@ export class Child {
     })
   }
 
+  /** The end of what it printed. */
+  get output(): string {
+    return this.#output
+  }
+
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null
+  }
+
   get pid(): number {
     return this.#child.pid ?? 0
   }
@@ -55,7 +64,7 @@ export class Child {
 
   async stop(signal: NodeJS.Signals = 'SIGTERM', grace_ms = 10_000): Promise<void> {
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), grace_ms)
-    if (this.#child.exitCode === null) this.#child.kill(signal)
+    if (!this.hasEnded) this.#child.kill(signal)
     await this.#ended
     clearTimeout(timer)
   }

@@ -71,6 +71,7 @@ export async function ticketLane(
   system: BenchSystem,
   shape: CallShape,
   more_headers: readonly string[] = [],
+  ticket_in: 'header' | 'body' = 'header',
 ): Promise<Lane> {
   const json = body(shape)
   const { keyPepper, ticketSecret, agentTokens } = system.secrets
@@ -84,8 +85,10 @@ export async function ticketLane(
       tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key, kid)))
     },
     request: (index) => {
-      const headers = [`authorization: Bearer ${tickets[index]}`, `x-program-id: ${programOf(index)}`, ...more_headers]
-      return requestOf(`${HOST}:${port}`, headers, json)
+      const headers = [`x-program-id: ${programOf(index)}`, ...more_headers]
+      if (ticket_in === 'header') headers.push(`authorization: Bearer ${tickets[index]}`)
+      const sent = ticket_in === 'header' ? json : json.replace('{', `{"api_key":"${tickets[index]}",`)
+      return requestOf(`${HOST}:${port}`, headers, sent)
     },
   }
 }

@@ -2,6 +2,7 @@
 import { textTable } from '../../cli/table.ts'
 import type { CallsReport, Run } from './calls.ts'
 import type { MemoryReport } from './memory.ts'
+import type { PeersReport } from './peers.ts'
 import type { StreamingReport } from './streaming.ts'
 
 export interface Report {
@@ -9,6 +10,7 @@ export interface Report {
   calls?: CallsReport
   streaming?: StreamingReport
   memory?: MemoryReport
+  peers?: PeersReport
 }
 
 /** The goals. */
@@ -29,7 +31,7 @@ const RUN_COLUMNS = [
   'rest_s',
 ] as const satisfies (keyof Run)[]
 
-export function printReport({ calls, streaming, memory }: Report): void {
+export function printReport({ calls, streaming, memory, peers }: Report): void {
   if (calls !== undefined) printCalls(calls)
   if (streaming !== undefined) {
     const { runs, ...figures } = streaming
@@ -42,6 +44,11 @@ export function printReport({ calls, streaming, memory }: Report): void {
     const keys = ['programs', 'seconds', 'resident_bytes', 'evicted_bytes', 'bytes_per_resident_program'] as const
     table('Memory of workerd', waves, keys)
     figuresOf({ ...figures })
+  }
+  if (peers !== undefined) {
+    table('Other gateways, every run', peers.runs, RUN_COLUMNS)
+    const keys = ['lane', 'peak_calls_per_s', 'open_p50_ms', 'open_p99_ms', 'resident_bytes'] as const
+    table('Other gateways beside Switchyard', peers.peers, keys)
   }
 }
 
