@@ -27,14 +27,17 @@ else process.exitCode = await deploy()
 
 async function deploy(): Promise<number> {
   const file = path.join(ROOT, 'wrangler.toml')
-  const { database } = await readWorkerConfig(file)
-  const checked = await preflight(wrangler, { file, databaseName: database.name })
+  const { database, compatibilityDate } = await readWorkerConfig(file)
+  const today = new Date().toISOString().slice(0, 10)
+  const checked = await preflight(wrangler, { file, databaseName: database.name, compatibilityDate }, today)
   if (!checked.ok) {
     process.stderr.write(
       `Before it can be deployed, this is missing:\n${checked.missing.map((line) => `  - ${line}\n`).join('')}`,
     )
     return 1
   }
+  const pending = await wrangler(['d1', 'migrations', 'list', database.name, '--remote'], true)
+  if (pending.code !== 0) return pending.code
   const migrated = await wrangler(['d1', 'migrations', 'apply', database.name, '--remote'], true)
   if (migrated.code !== 0) return migrated.code
   return (await wrangler(['deploy'], true)).code

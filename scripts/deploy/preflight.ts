@@ -13,7 +13,13 @@ const MODE_PUBLIC = 0o644
 
 export type Preflight = { ok: true; databaseId: string } | { ok: false; missing: string[] }
 
-export async function preflight(wrangler: Wrangler, toml: { file: string; databaseName: string }): Promise<Preflight> {
+export async function preflight(
+  wrangler: Wrangler,
+  toml: { file: string; databaseName: string; compatibilityDate: string },
+  today: string,
+): Promise<Preflight> {
+  const dated = compatibilityFault(toml.compatibilityDate, today)
+  if (dated !== null) return { ok: false, missing: [dated] }
   if ((await wrangler(['whoami', '--json'])).code !== 0) {
     return {
       ok: false,
@@ -32,6 +38,12 @@ export async function preflight(wrangler: Wrangler, toml: { file: string; databa
     return { ok: false, missing: [`The D1 database: \`npx wrangler d1 create ${toml.databaseName}\` did not make one`] }
   await writeFileAtomic(toml.file, text.replaceAll(DATABASE_ID_UNSET, databaseId), MODE_PUBLIC)
   return { ok: true, databaseId }
+}
+
+/** Cloudflare refuses a date that it has not reached. ISO dates compare as text. */
+function compatibilityFault(date: string, today: string): string | null {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(date)) return `compatibility_date in wrangler.toml is no date: ${date}`
+  return date > today ? `A compatibility_date of today or before: wrangler.toml has ${date}, today is ${today}` : null
 }
 
 /** `secret list` fails for a Worker that does not exist; then all of them are missing. */
