@@ -37,20 +37,23 @@ function byProgram(ledger: readonly LedgerLease[]): Map<string, LedgerLease[]> {
 
 /**
  * Conservation while calls run: the table may not know of a service yet, but never of one that no engine wrote. The table is
- * read first, so the ledgers can only have grown since. Null: the control plane is down.
+ * read first, so the ledgers can only have grown since. Asked soon after a program's calls, since an actor that is evicted
+ * loads its sums anew. Null: the control plane is down.
  */
-export async function neverAhead(fleet: Fleet, { tenant, program }: KnownProgram): Promise<string[] | null> {
-  let read: Awaited<ReturnType<typeof readProgram>>
+export async function neverAhead(fleet: Fleet, programs: readonly KnownProgram[]): Promise<string[] | null> {
+  let reads: Awaited<ReturnType<typeof readProgram>>[]
   try {
-    read = await readProgram(fleet, tenant, program)
+    reads = await Promise.all(programs.map(({ tenant, program }) => readProgram(fleet, tenant, program)))
   } catch {
     return null
   }
-  if (read === null) return []
-  const own = byProgram(readLedgers(fleet)).get(keyOf(tenant.tenant, program)) ?? []
-  const written = own.reduce((sum, lease) => sum + lease.modelled_us, 0)
-  const known = us(read.summary.service_modelled_s)
-  return known > written ? [`${program}: ${known} µs in the table, ${written} µs in the ledgers`] : []
+  const ledgers = byProgram(readLedgers(fleet))
+  return programs.flatMap(({ tenant, program }, index) => {
+    const own = ledgers.get(keyOf(tenant.tenant, program)) ?? []
+    const written = own.reduce((sum, lease) => sum + lease.modelled_us, 0)
+    const known = us(reads[index]?.summary.service_modelled_s ?? 0)
+    return known > written ? [`${program}: ${known} µs in the table, ${written} µs in the ledgers`] : []
+  })
 }
 
 export type Violations = Record<

@@ -19,6 +19,9 @@ const PROGRAMS_AT_ONCE = 14
 /** No call may take longer, whatever strikes it: three leases, each silent to its limit, and what follows. */
 const CALL_ENDS_WITHIN_MS = 120_000
 const SAMPLE_EVERY_MS = 2000
+/** Of the newest, each time. */
+const PROGRAMS_SAMPLED = 8
+const PROGRAMS_SAMPLED_OF = 30
 /** One agent's clock is this far off for the whole run, another's as far the other way. */
 const CLOCK_OFF_MS = 300_000
 
@@ -150,7 +153,7 @@ class ChaosRun {
     }
     const healing: Promise<void>[] = []
     for (const planned of schedule) {
-      await sleep(planned.at_ms - this.#now())
+      await sleep(Math.max(0, planned.at_ms - this.#now()))
       const { fault, target, for_ms } = planned
       this.#faults[fault] = (this.#faults[fault] ?? 0) + 1
       log({ t_ms: this.#now(), event: 'fault', fault, target, for_ms })
@@ -191,9 +194,11 @@ class ChaosRun {
     while (!this.#over) {
       await sleep(SAMPLE_EVERY_MS)
       if (load.programs.length === 0) continue
-      const ahead = await neverAhead(this.#fleet, random.pick(load.programs.slice(-40)))
+      const recent = load.programs.slice(-PROGRAMS_SAMPLED_OF)
+      const sampled = Array.from({ length: PROGRAMS_SAMPLED }, () => random.pick(recent))
+      const ahead = await neverAhead(this.#fleet, sampled)
       if (ahead === null) continue
-      this.#samples += 1
+      this.#samples += sampled.length
       for (const what of ahead) this.#violate('conservation', what)
       this.#show(load, '')
     }

@@ -78,7 +78,7 @@ it('a status report that is 10 s old while 200 calls arrive at once: they spread
   )
   const served = new Map<string, number>()
   for (const ended of await Promise.all(calls)) {
-    expect(ended).toMatchObject({ end: 'completed' })
+    expect(ended, JSON.stringify(ended)).toMatchObject({ end: 'completed' })
     served.set(ended.engine ?? '', (served.get(ended.engine ?? '') ?? 0) + 1)
   }
   expect([...served.keys()].sort()).toEqual(it.agents.flatMap(({ engines }) => engines).sort())
