@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { KvCache, type KvClaimant, PREFIX_MATCH_TOKENS_MIN, type Slot } from './kv-cache.ts'
+import { KvCache, type KvClaimant, type Slot } from './kv-cache.ts'
+import { PREFIX_MATCH_TOKENS_MIN } from './prefix-index.ts'
 import { commonPrefixTokens } from './token-prefix.ts'
 
 const BLOCK = 8

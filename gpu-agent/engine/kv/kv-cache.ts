@@ -16,7 +16,8 @@
 import { invariant } from '../invariant.ts'
 import type { SlotOperation } from '../types.ts'
 import type { Image } from './image-store.ts'
-import { commonPrefixTokens, type TokenSequence } from './token-prefix.ts'
+import { PREFIX_MATCH_TOKENS_MIN, PrefixIndex } from './prefix-index.ts'
+import { commonPrefixTokens, mayShare, type TokenSequence } from './token-prefix.ts'
 
 /** What the cache reads of a call. */
 export interface KvClaimant extends TokenSequence {
@@ -38,12 +39,6 @@ export interface Slot<H extends KvClaimant> {
   idle_since: number
 }
 
-/**
- * A match shorter than this does not make a call take an idle slot while an empty one exists: so few tokens are
- * prefilled in the step that the call needs anyway, and the idle prefix may be worth more to its own program.
- */
-export const PREFIX_MATCH_TOKENS_MIN = 16
-
 /** Most steps have none. */
 const NO_OPERATIONS: readonly SlotOperation[] = Object.freeze([])
 
@@ -57,6 +52,8 @@ export class KvCache<H extends KvClaimant> {
   #idle_sequence = 0
   #operations: SlotOperation[] = []
   readonly #copies_prefixes: boolean
+  /** By the first tokens of what slots hold. */
+  readonly #index: PrefixIndex<Slot<H>>
 
   constructor(slots: number, block_tokens: number, capacity_blocks: number, copies_prefixes = false) {
     this.#copies_prefixes = copies_prefixes
@@ -70,6 +67,7 @@ export class KvCache<H extends KvClaimant> {
       resident_tokens: 0,
       idle_since: 0,
     }))
+    this.#index = new PrefixIndex(this.slots)
   }
 
   get free_blocks(): number {
@@ -121,6 +119,7 @@ export class KvCache<H extends KvClaimant> {
     const had_tokens = slot.resident_tokens
     if (slot.prefix !== null) this.#idle_blocks -= slot.blocks
     slot.prefix = null
+    this.#index.remove(slot)
     slot.resident_tokens = 0
     if (match_tokens < had_tokens) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: match_tokens })
     this.#resize(slot, this.blocksFor(match_tokens))
@@ -130,8 +129,7 @@ export class KvCache<H extends KvClaimant> {
 
   /** As `claim`, for a call whose KV is in `image`. */
   restore(call: H, tokens: number, image: Image): { slot: Slot<H>; kept_tokens: number } {
-    const slot =
-      this.slots.find(({ holder, prefix }) => holder === null && prefix === null) ?? this.#leastRecentlyUsed()
+    const slot = this.#lowestEmpty() ?? this.#leastRecentlyUsed()
     invariant(slot !== null, 'a call that is restored finds an open slot')
     if (slot.prefix !== null) this.#drop(slot)
     this.#operations.push({ op: 'restore', slot: slot.id, image: image.id, tokens: image.tokens })
@@ -145,6 +143,7 @@ export class KvCache<H extends KvClaimant> {
 
   #hold(slot: Slot<H>, call: H, tokens: number): void {
     slot.holder = call
+    this.#index.add(slot, call)
     this.#held_slots += 1
     invariant(this.grow(slot, this.blocksFor(tokens)), 'a claim finds the blocks that it was promised')
   }
@@ -162,6 +161,7 @@ export class KvCache<H extends KvClaimant> {
   release(slot: Slot<H>, resident_tokens: number): void {
     const holder = this.#letGo(slot)
     if (resident_tokens === 0) {
+      this.#index.remove(slot)
       this.#resize(slot, 0)
       return
     }
@@ -175,6 +175,7 @@ export class KvCache<H extends KvClaimant> {
   /** Takes the slot from its holder and saves its KV (`resident_tokens` of it) as `image`, or discards it. */
   evict(slot: Slot<H>, resident_tokens: number, image: Image | null = null): void {
     this.#letGo(slot)
+    this.#index.remove(slot)
     this.#resize(slot, 0)
     if (image !== null) this.#operations.push({ op: 'save', slot: slot.id, image: image.id, tokens: resident_tokens })
     else if (resident_tokens > 0) this.#operations.push({ op: 'truncate', slot: slot.id, tokens: 0 })
@@ -192,6 +193,7 @@ export class KvCache<H extends KvClaimant> {
     this.#idle_blocks -= slot.blocks
     this.#resize(slot, 0)
     slot.prefix = null
+    this.#index.remove(slot)
     slot.resident_tokens = 0
     this.#operations.push({ op: 'truncate', slot: slot.id, tokens: 0 })
   }
@@ -211,31 +213,35 @@ export class KvCache<H extends KvClaimant> {
     return oldest
   }
 
+  #lowestEmpty(): Slot<H> | null {
+    for (const slot of this.slots) if (slot.holder === null && slot.prefix === null) return slot
+    return null
+  }
+
   /**
    * The longest match of any slot, if copying it is better than taking it: when it is live, or another program's and there
    * is an empty slot to copy into. Null: nothing to copy, or nowhere.
    */
   #chooseCopy(call: H, tokens: number): { from: Slot<H>; slot: Slot<H>; match_tokens: number } | null {
-    let empty: Slot<H> | null = null
     let from: Slot<H> | null = null
     let match_tokens = PREFIX_MATCH_TOKENS_MIN - 1
     let taken_tokens = 0
-    for (const slot of this.slots) {
-      const owner = slot.holder ?? slot.prefix
-      if (owner === null) {
-        empty ??= slot
-        continue
+    for (const slots of this.#index.candidates(call)) {
+      for (const slot of slots) {
+        const owner = slot.holder ?? slot.prefix
+        if (owner === null || owner.cache_salt !== call.cache_salt) continue
+        const resident_tokens = slot.holder === null ? slot.resident_tokens : slot.holder.computed_tokens
+        if (!mayShare(owner, resident_tokens, call, match_tokens)) continue
+        const tokens_shared = commonPrefixTokens(owner, resident_tokens, call, tokens - 1)
+        if (isBetter(slot, tokens_shared, from, match_tokens)) {
+          from = slot
+          match_tokens = tokens_shared
+        }
+        if (slot.holder === null && owner.program === call.program) taken_tokens = Math.max(taken_tokens, tokens_shared)
       }
-      if (owner.cache_salt !== call.cache_salt) continue
-      const resident_tokens = slot.holder === null ? slot.resident_tokens : slot.holder.computed_tokens
-      const tokens_shared = commonPrefixTokens(owner, resident_tokens, call, tokens - 1)
-      if (tokens_shared > match_tokens) {
-        from = slot
-        match_tokens = tokens_shared
-      }
-      if (slot.holder === null && owner.program === call.program) taken_tokens = Math.max(taken_tokens, tokens_shared)
     }
     if (from === null || taken_tokens === match_tokens) return null
+    const empty = this.#lowestEmpty()
     if (empty !== null) return { from, slot: empty, match_tokens }
     // Its own slot taken destroys the prefix of one program, like another one dropped, but computes as little.
     if (from.holder === null && isWorthTaking(from, match_tokens, call)) return null
@@ -249,28 +255,32 @@ export class KvCache<H extends KvClaimant> {
    * batch at every gap in its ascending slots.
    */
   #choose(call: H, tokens: number): { slot: Slot<H>; match_tokens: number } {
-    let empty: Slot<H> | null = null
     let best: Slot<H> | null = null
     let best_tokens = 0
-    for (const slot of this.slots) {
-      if (slot.holder !== null) continue
-      if (slot.prefix === null) {
-        empty ??= slot
-      } else if (slot.prefix.cache_salt === call.cache_salt) {
+    for (const slots of this.#index.candidates(call)) {
+      for (const slot of slots) {
+        if (slot.prefix?.cache_salt !== call.cache_salt) continue
+        if (!mayShare(slot.prefix, slot.resident_tokens, call, best_tokens)) continue
         const match_tokens = commonPrefixTokens(slot.prefix, slot.resident_tokens, call, tokens - 1)
-        if (match_tokens > best_tokens) {
+        if (isBetter(slot, match_tokens, best, best_tokens)) {
           best = slot
           best_tokens = match_tokens
         }
       }
     }
     if (best !== null && isWorthTaking(best, best_tokens, call)) return { slot: best, match_tokens: best_tokens }
+    const empty = this.#lowestEmpty()
     if (empty !== null) return { slot: empty, match_tokens: 0 }
     const oldest = this.#leastRecentlyUsed()
     invariant(oldest !== null, 'a claim finds an open slot')
     if (oldest.prefix?.cache_salt !== call.cache_salt) return { slot: oldest, match_tokens: 0 }
     return { slot: oldest, match_tokens: commonPrefixTokens(oldest.prefix, oldest.resident_tokens, call, tokens - 1) }
   }
+}
+
+/** The longer match; of equal ones the lower slot's. */
+function isBetter(slot: { id: number }, tokens: number, best: { id: number } | null, best_tokens: number): boolean {
+  return tokens > best_tokens || (tokens === best_tokens && best !== null && slot.id < best.id)
 }
 
 /** A program may cut back its own KV; another program's only where more of it is kept than lost. */

@@ -24,3 +24,13 @@ export function commonPrefixTokens(a: TokenSequence, a_tokens: number, b: TokenS
   }
   return index
 }
+
+/** False if `a` and `b` surely have fewer than `tokens` tokens in common from the start: one look instead of a comparison. */
+export function mayShare(a: TokenSequence, a_tokens: number, b: TokenSequence, tokens: number): boolean {
+  if (tokens === 0) return true
+  return a_tokens >= tokens && tokenAt(a, tokens - 1) === tokenAt(b, tokens - 1)
+}
+
+function tokenAt({ prompt, output }: TokenSequence, at: number): number | undefined {
+  return at < prompt.length ? prompt[at] : output[at - prompt.length]
+}
