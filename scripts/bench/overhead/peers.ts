@@ -4,6 +4,7 @@
  * programs, place no calls and keep no account of service; what is compared is the cost of passing a call through.
  */
 import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -146,9 +147,10 @@ litellm_settings:
 `,
   )
   const args = ['--config', config, '--host', HOST, '--port', String(port), '--num_workers', '1']
-  const env = { LITELLM_LOG: 'ERROR', LITELLM_LOCAL_MODEL_COST_MAP: 'True' }
+  const key = `sk-${randomUUID()}`
+  const env = { LITELLM_MASTER_KEY: key, LITELLM_LOG: 'ERROR', LITELLM_LOCAL_MODEL_COST_MAP: 'True' }
   const child = new Child('litellm', path.join(folder, 'bin/litellm'), args, env)
-  const lane = await ticketLane('litellm', port, system, SHORT, [], 'body')
+  const lane = await ticketLane('litellm', port, system, SHORT, [`authorization: Bearer ${key}`], 'body')
   return started(child, { ...lane, events: null })
 }
 
