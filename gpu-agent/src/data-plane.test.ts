@@ -315,7 +315,7 @@ test('health tells whether calls can be served, metrics have bounded labels and 
   expect(metrics).toContain('switchyard_agent_link_up{model="test-model"} 1')
   expect(metrics).toContain('switchyard_agent_open_calls 0')
   expect(metrics).toContain('switchyard_agent_engine_waiting_calls{engine="a-e0"} 0')
-  expect(metrics).toContain('switchyard_agent_first_token_seconds_count{engine="a-e0"}')
+  expect(metrics).toContain('switchyard_agent_call_duration_seconds_count{engine="a-e0"} ')
   expect(metrics).not.toContain('tenant')
   front.state = 'down'
   expect((await fetch(`${agent.url}/healthz`)).status).toBe(503)
