@@ -73,7 +73,7 @@ export class SimEngine {
   submit(call: EngineCall, now_us: number): void {
     this.#catchUp(now_us)
     const verdict = this.scheduler.submit(call, now_us)
-    if (!verdict.ok) throw new RangeError(`call ${call.lease} on engine ${this.id}: ${verdict.message}`)
+    if (!verdict.ok) throw new RangeError(`call ${call.lease} does not fit its engine: ${verdict.message}`)
     this.#model.admit(call)
     this.#open_calls += 1
     if (this.#plan === null && !this.#planning.isSet) this.#options.timeline.set(this.#planning, now_us)
