@@ -34,7 +34,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'lats',
     profile: 'a100-8b',
     engines: 4,
-    rates: [0.6, 1, 1.5, 2],
+    rates: [1, 2, 3, 4],
   },
   {
     name: '70b-sharegpt',
@@ -50,7 +50,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'lats',
     profile: 'a100-70b-tp4',
     engines: 2,
-    rates: [0.1, 0.2, 0.3, 0.4],
+    rates: [0.2, 0.4, 0.6, 0.8],
   },
 ]
 const ARRIVALS_S = 90

@@ -10,7 +10,7 @@ import { type SystemName, systemOf } from '../systems.ts'
 import { oursFor, programsAt, WORKLOAD_LABELS } from './scale.ts'
 
 /** Programs per second beyond what the optimised FCFS engine serves, as in figure 6. */
-const RATES = { sharegpt: 1.4, lats: 0.2 } as const
+const RATES = { sharegpt: 2, lats: 1.1 } as const
 type Shown = keyof typeof RATES
 const WORKLOADS = Object.keys(RATES) as Shown[]
 const MS_PER_S = 1000

@@ -8,7 +8,7 @@ import { figure, percent } from '../statistics/words.ts'
 import { programsAt, WORKLOAD_LABELS } from './scale.ts'
 
 /** Programs per second: light, moderate and heavy load for vLLM. */
-const LOADS = { sharegpt: [0.35, 0.7, 1.4], bfcl: [0.06, 0.12, 0.24], lats: [0.07, 0.14, 0.28] } as const
+const LOADS = { sharegpt: [0.7, 1.4, 2], bfcl: [0.06, 0.12, 0.24], lats: [0.2, 0.4, 0.8] } as const
 type Loaded = keyof typeof LOADS
 const WORKLOADS = Object.keys(LOADS) as Loaded[]
 

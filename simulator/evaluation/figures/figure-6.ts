@@ -11,7 +11,7 @@ import { type SystemName, systemOf } from '../systems.ts'
 import { oursFor, programsAt } from './scale.ts'
 
 /** Programs per second somewhat beyond what the optimised FCFS engine serves. */
-const RATES = { sharegpt: 1.4, lats: 0.2 } as const
+const RATES = { sharegpt: 2, lats: 1.1 } as const
 type Shown = keyof typeof RATES
 const WORKLOADS: readonly { workload: Shown; label: string }[] = [
   { workload: 'sharegpt', label: 'Chats' },

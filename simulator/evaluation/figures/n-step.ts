@@ -13,7 +13,7 @@ import { ablation, arrivalsS } from './scale.ts'
 const STEPS = [1, 2, 5, 10, 20] as const
 /** Microseconds of a decision: ours as measured, and one of an engine whose scheduler is slow. */
 const DECISIONS_US = [20, 2000] as const
-const RATE = 1.4
+const RATE = 2
 
 const MEAN = ({ token_latency_ms }: RunOutcome) => token_latency_ms.mean
 const PREEMPTIONS = ({ preemptions }: RunOutcome) => preemptions

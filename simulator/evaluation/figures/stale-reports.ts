@@ -13,7 +13,7 @@ import { ablation } from './scale.ts'
 
 const REPORTS_MS = [10, 100, 1000, 2500] as const
 const RTTS_MS = [0, 40, 80, 160] as const
-const RATE = 4
+const RATE = 6
 const ARRIVALS_S = 100
 const QUICK_ARRIVALS_S = 20
 const REPORT_MS = 50
