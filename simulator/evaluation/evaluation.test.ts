@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import type { Figure } from './figure.ts'
+import { type Figure, seedsOf } from './figure.ts'
 import { FIGURE_2 } from './figures/figure-2.ts'
 import { FIGURES } from './figures/index.ts'
 import { parseOptions } from './options.ts'
@@ -24,8 +24,9 @@ function evaluated(figure: Figure, out: string): Map<string, string> {
   if (!parsed.ok) throw new Error(parsed.reason)
   const { options } = parsed
   const runs = new Runs()
-  for (const spec of figure.chains(options.scope).flatMap(({ steps }) => steps.flat())) runs.add(spec, playRun(spec))
-  const report = { provenance: provenance(options, 'abc'), figures: [readFigure(figure, runs, options.scope)] }
+  const scope = { seeds: seedsOf(figure, options.seeds), quick: options.quick }
+  for (const spec of figure.chains(scope).flatMap(({ steps }) => steps.flat())) runs.add(spec, playRun(spec))
+  const report = { provenance: provenance(options, 'abc'), figures: [readFigure(figure, runs, scope)] }
   writeReport(report, options.out)
   return new Map(readdirSync(out).map((name) => [name, readFileSync(path.join(out, name), 'utf8')]))
 }
@@ -51,6 +52,7 @@ test.each([
   [['--seed', '1,1'], '--seed names a seed twice'],
   [['--seed', '-1'], '--seed'],
   [['--seed', Array.from({ length: 32 }, (_, at) => at).join(',')], '--seed takes at most 31 seeds'],
+  [['--ablation-seeds', '0'], '--ablation-seeds must be an integer from 1 to 31'],
   [['--minutes', '0'], '--minutes must be a number above 0'],
   [['--threads', '0'], '--threads must be an integer from 1'],
   [['--fast'], "Unknown option '--fast'"],
@@ -63,6 +65,6 @@ test('31 seeds are taken; a quick evaluation has one and leaves docs alone', () 
   const many = parseOptions(['--seed', Array.from({ length: 31 }, (_, at) => at).join(',')], IDS)
   expect(many).toMatchObject({ ok: true, options: { out: path.join('docs', 'evaluation') } })
   const quick = parseOptions(['--quick'], IDS)
-  expect(quick).toMatchObject({ ok: true, options: { scope: { seeds: [1], quick: true } } })
+  expect(quick).toMatchObject({ ok: true, options: { seeds: { all: [1], ablations: 3 }, quick: true } })
   expect(quick.ok && quick.options.out).toContain('.switchyard')
 })

@@ -8,6 +8,16 @@ export interface Scope {
   quick: boolean
 }
 
+/** Seeds of the evaluation, and how many of them, from the first on, ablations play: the whole takes half an hour on two cores. */
+export interface Seeds {
+  all: readonly number[]
+  ablations: number
+}
+
+export function seedsOf({ every_seed }: Pick<Figure, 'every_seed'>, { all, ablations }: Seeds): readonly number[] {
+  return every_seed ? all : all.slice(0, ablations)
+}
+
 export interface Panel {
   /** Unique within the figure; part of the file's name. */
   name: string
@@ -52,6 +62,8 @@ export interface Figure {
   paper: string | null
   /** What is played, for the reader: workloads, engines, what differs from the paper. */
   setup: string
+  /** One of the few that all seeds are played for; the others are ablations, which play fewer. */
+  every_seed?: true
   chains: (scope: Scope) => readonly Chain[]
   read: (runs: Runs, scope: Scope) => FigureContent
 }

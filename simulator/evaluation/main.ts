@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { fail } from '../../scripts/cli/flags.ts'
 import { withProgress } from '../../scripts/cli/progress.ts'
-import type { Figure } from './figure.ts'
+import { type Figure, type Scope, seedsOf } from './figure.ts'
 import { FIGURES } from './figures/index.ts'
 import { EVALUATE_HELP, type Options, parseOptions } from './options.ts'
 import { provenance } from './report/provenance.ts'
@@ -42,10 +42,14 @@ async function evaluate(options: Options): Promise<void> {
   const minutes = (performance.now() - started_ms) / MS_PER_MINUTE
   const report: Report = {
     provenance: provenance(options, version),
-    figures: figures.map((figure) => readFigure(figure, runs, options.scope)),
+    figures: figures.map((figure) => readFigure(figure, runs, scopeOf(figure, options))),
   }
   const { files } = writeReport(report, options.out)
   console.log(`${runs.all().length} runs, ${files} files in ${options.out}, ${minutes.toFixed(1)} minutes`)
+}
+
+function scopeOf(figure: Figure, { seeds, quick }: Options): Scope {
+  return { seeds: seedsOf(figure, seeds), quick }
 }
 
 async function play(figures: readonly Figure[], runs: Runs, options: Options, version: string): Promise<Verdict> {
@@ -55,7 +59,7 @@ async function play(figures: readonly Figure[], runs: Runs, options: Options, ve
     options.minutes === null ? Number.POSITIVE_INFINITY : performance.now() + options.minutes * MS_PER_MINUTE
   const started_ms = performance.now()
   let progress: Progress | null = null
-  const chains = figures.flatMap((figure) => figure.chains(options.scope))
+  const chains = figures.flatMap((figure) => figure.chains(scopeOf(figure, options)))
   try {
     return await withProgress(
       'Evaluating',

@@ -4,10 +4,12 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { readFlags } from '../../scripts/cli/flags.ts'
 import { FlagError, integer, list, number, oneOf } from '../run/flag-values.ts'
-import type { Scope } from './figure.ts'
+import type { Seeds } from './figure.ts'
 
 const DEFAULT_SEEDS = '1,2,3,4,5'
 const QUICK_SEEDS = '1'
+/** Of an ablation. */
+export const ABLATION_SEEDS = 3
 const SEEDS_MAX = 31
 const SEED_MAX = 2 ** 31 - 1
 const THREADS_MAX = 256
@@ -21,6 +23,7 @@ export const EVALUATE_HELP = `Plays every figure of Autellix's evaluation on the
 
   --figure ID,…     FIGURES
   --seed ${DEFAULT_SEEDS}  of programs and arrivals (with --quick: ${QUICK_SEEDS}); more than one gives confidence intervals
+  --ablation-seeds ${ABLATION_SEEDS}  how many of them figures other than 12 and 13 play
   --quick           fewer programs and rates; the report says so
   --out DIR         where the report goes (default docs/evaluation; with --quick or --figure: .switchyard/evaluation/report)
   --json FILE       every run with its spec and outcome
@@ -31,7 +34,8 @@ export const EVALUATE_HELP = `Plays every figure of Autellix's evaluation on the
 
 export interface Options {
   figures: string[]
-  scope: Scope
+  seeds: Seeds
+  quick: boolean
   out: string
   json: string | null
   minutes: number | null
@@ -43,6 +47,7 @@ export interface Options {
 
 const TEXT = { type: 'string' } as const
 const FLAGS = {
+  'ablation-seeds': TEXT,
   ...{ figure: TEXT, seed: TEXT, out: TEXT, json: TEXT, minutes: TEXT, cache: TEXT, threads: TEXT },
   quick: { type: 'boolean', default: false },
 } as const
@@ -60,7 +65,9 @@ export function parseOptions(argv: readonly string[], figure_ids: readonly strin
   }
 }
 
-type Values = Partial<Record<'figure' | 'seed' | 'out' | 'json' | 'minutes' | 'cache' | 'threads', string>> & {
+type Values = Partial<
+  Record<'figure' | 'seed' | 'ablation-seeds' | 'out' | 'json' | 'minutes' | 'cache' | 'threads', string>
+> & {
   quick: boolean
 }
 
@@ -69,10 +76,12 @@ function read(values: Values, argv: readonly string[], figure_ids: readonly stri
   const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS), (text) => integer('--seed', text, 0, SEED_MAX))
   if (new Set(seeds).size < seeds.length) throw new FlagError('--seed names a seed twice')
   if (seeds.length > SEEDS_MAX) throw new FlagError(`--seed takes at most ${SEEDS_MAX} seeds`)
+  const ablations = integer('--ablation-seeds', values['ablation-seeds'] ?? `${ABLATION_SEEDS}`, 1, SEEDS_MAX)
   const partial = quick || figure !== undefined
   return {
     figures: figure === undefined ? [...figure_ids] : list(figure, (id) => oneOf('--figure', id, figure_ids)),
-    scope: { seeds, quick },
+    seeds: { all: seeds, ablations },
+    quick,
     out: out ?? (partial ? path.join('.switchyard', 'evaluation', 'report') : path.join('docs', 'evaluation')),
     json: json ?? null,
     minutes: minutes === undefined ? null : number('--minutes', minutes, { above: 0, max: MINUTES_MAX }),

@@ -6,7 +6,7 @@ import type { RunOutcome } from '../runs/run-outcome.ts'
 import { runSpec } from '../runs/run-spec.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type Knob, knobChain, knobMetric } from './ablation-runs.ts'
-import { ablation, arrivalsS } from './scale.ts'
+import { arrivalsS } from './scale.ts'
 
 const BETAS = [1, 2, 5, 10, 20, 50, 1000] as const
 const RATE = 1.4
@@ -27,18 +27,17 @@ export const BETA: Figure = {
   title: 'β: latency against starvation',
   paper: 'Varying β trades average response times against fairness; the paper has no figure of it.',
   setup: `Mixed at ${RATE} programs per second, PLAS, a100-8b. A call is promoted when its program has waited β times its service; ${BETAS.at(-1)} is practically never.`,
-  chains: (full) => [knobChain(knob(full), BETAS, ablation(full))],
-  read: (runs, full) => {
-    const scope = ablation(full)
+  chains: (scope) => [knobChain(knob(scope), BETAS, scope)],
+  read: (runs, scope) => {
     const values = METRICS.map(({ of }) =>
-      BETAS.map((beta) => ({ x: beta, y: knobMetric(runs, knob(full), beta, of, scope) })),
+      BETAS.map((beta) => ({ x: beta, y: knobMetric(runs, knob(scope), beta, of, scope) })),
     )
     const best = (points: (typeof values)[number]) =>
       points.reduce((least, one) => (one.y.mean < least.y.mean ? one : least))
     const never = (at: number) => values[at]?.at(-1)?.y
     const used = knobMetric(
       runs,
-      (_: null, seed) => ({ ...knob(full)(1, seed), beta: 20 }),
+      (_: null, seed) => ({ ...knob(scope)(1, seed), beta: 20 }),
       null,
       METRICS[0]?.of ?? (() => 0),
       scope,

@@ -15,7 +15,11 @@ function runsWith(slope: (system: string) => number): Runs {
     for (const sweep of sweeps) {
       for (const rate of sweep.rates) {
         const mean = 10 + slope(sweep.system) * rate
-        const outcome = { token_latency_ms: { mean, p50: mean, p95: mean, p99: mean } } as RunOutcome
+        const outcome = {
+          token_latency_ms: { mean, p50: mean, p95: mean, p99: mean },
+          cached_tokens: 1,
+          prompt_tokens: 4,
+        } as RunOutcome
         for (const seed of SCOPE.seeds) runs.add(sweepSpec(sweep, rate, seed), outcome)
       }
     }

@@ -1,10 +1,11 @@
 /** Figure 12: mean program token latency against rate, four workloads, and throughput read off at common SLOs. */
+import { mean } from '../../../scripts/bench/statistics.ts'
 import type { Figure, PaperRow, Scope, Table } from '../figure.ts'
 import { SYSTEM_COLORS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import { isBelow } from '../statistics/interval.ts'
-import { figure } from '../statistics/words.ts'
+import { figure, percent } from '../statistics/words.ts'
 import { SYSTEMS, type SystemName, systemOf } from '../systems.ts'
 import {
   AUTELLIX_WORKLOADS,
@@ -16,10 +17,11 @@ import {
   slosOf,
   WORKLOAD_LABELS,
 } from './scale.ts'
-import { type Sweep, sweepChain, sweepCurves, sweepLine } from './sweep.ts'
+import { type Sweep, sweepChain, sweepCurves, sweepLine, sweepSpec } from './sweep.ts'
 import { paperRatio, type RatioAt, rangeSentence, ratiosAt, ratioTable } from './throughput.ts'
 
 const BASELINES = ['vllm', 'vllm-opt', 'mlfq', 'rr'] as const satisfies readonly SystemName[]
+const SYSTEM_NAMES = [...BASELINES, 'plas', 'atlas'] as const satisfies readonly SystemName[]
 
 /** "up to", §6.3: over vLLM, vLLM-opt and MLFQ. */
 const PAPER: Readonly<Record<AutellixWorkload, Readonly<Record<'vllm' | 'vllm-opt' | 'mlfq', number>>>> = {
@@ -52,6 +54,7 @@ export function mainSweeps(scope: Scope): { workload: AutellixWorkload; sweeps: 
 
 export const FIGURE_12: Figure = {
   id: '12',
+  every_seed: true,
   title: 'Latency against rate, one engine',
   paper:
     'Autellix has the highest throughput at equal latency on all four workloads: up to 8× vLLM, 2× vLLM-opt and 1.5× MLFQ on single-threaded ' +
@@ -83,7 +86,7 @@ export const FIGURE_12: Figure = {
       })),
       shows: read.flatMap(({ workload, ratios }) => shows(workload, ratios)),
       losses: read.flatMap(({ workload, ratios }) => losses(workload, ratios)),
-      tables: read.map(({ workload, ratios }) => tableOf(workload, ratios)),
+      tables: [...read.map(({ workload, ratios }) => tableOf(workload, ratios)), cacheTable(runs, scope)],
       paper: read.flatMap(({ workload, ratios }) => paperRows(workload, ratios)),
     }
   },
@@ -141,6 +144,36 @@ function tableOf(workload: AutellixWorkload, ratios: Ratios): Table {
     slosOf(workload),
     ratios.map(({ other, ratios: own }) => ({ name: SYSTEMS[other].label, ratios: own })),
   )
+}
+
+/** At the highest rate that every system with a prefix cache played: who keeps programs' KV, and who evicts it between calls. */
+function cacheTable(runs: Runs, scope: Scope): Table {
+  const systems = SYSTEM_NAMES.filter((system) => system !== 'vllm')
+  const rows = AUTELLIX_WORKLOADS.map((workload) => {
+    const sweeps = systemsOf(workload)
+      .filter((system) => system !== 'vllm')
+      .map((system) => mainSweep(workload, system, scope))
+    const shares = (sweep: Sweep, rate: number) => sweepShares(sweep, rate, runs, scope)
+    const rate = sweeps[0]?.rates.findLast((one) => sweeps.every((sweep) => shares(sweep, one) !== null)) ?? 0
+    const cells = systems.map((system) => {
+      const sweep = sweeps.find((one) => one.system === system)
+      const share = sweep === undefined ? null : shares(sweep, rate)
+      return share === null ? '–' : percent(share)
+    })
+    return [`${WORKLOAD_LABELS[workload]} at ${figure(rate)}/s`, ...cells]
+  })
+  return {
+    title: 'Share of prompt tokens found in the prefix cache, at the highest rate that all played',
+    columns: ['', ...systems.map((system) => SYSTEMS[system].label)],
+    rows,
+  }
+}
+
+/** Mean over seeds; null: that rate was not played. */
+function sweepShares(sweep: Sweep, rate: number, runs: Runs, { seeds }: Scope): number | null {
+  const outcomes = seeds.map((seed) => runs.of(sweepSpec(sweep, rate, seed))).filter((one) => one !== undefined)
+  if (outcomes.length < seeds.length) return null
+  return mean(outcomes.map(({ cached_tokens, prompt_tokens }) => cached_tokens / prompt_tokens))
 }
 
 function paperRows(workload: AutellixWorkload, ratios: Ratios): PaperRow[] {

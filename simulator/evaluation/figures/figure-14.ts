@@ -6,7 +6,7 @@ import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import { interval, isAbove, isBelow } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
-import { ablation, oursFor, slosOf } from './scale.ts'
+import { oursFor, slosOf } from './scale.ts'
 import { MEAN_MS, type Metric, type Sweep, sweepChain, sweepCurves, sweepLine, sweepSpec } from './sweep.ts'
 import { paperRatio, type RatioAt, ratiosAt, ratioTable } from './throughput.ts'
 
@@ -87,14 +87,12 @@ export const FIGURE_14: Figure = {
   paper:
     'Algorithm 2 has the lowest mean and tail latencies in every configuration, up to 1.4× the throughput of round robin and least used.',
   setup: `PLAS (chats) and ATLAS (tree search) on every engine, 128 seats each; arrivals for ${ARRIVALS_S} s. Session affinity keeps a program where its first call went; cost-aware takes the least sum of expected start and uncached prefill.`,
-  chains: (full) => {
-    const scope = ablation(full)
+  chains: (scope) => {
     return SETTINGS.flatMap((setting) =>
       BALANCER_NAMES.map((balancer) => sweepChain(sweep(setting, balancer, scope), scope)),
     )
   },
-  read: (runs, full) => {
-    const scope = ablation(full)
+  read: (runs, scope) => {
     const read = SETTINGS.map((setting) => ({ setting, others: ratiosOf(setting, runs, scope) }))
     const panel = (setting: Setting, name: string, metric: Metric) => ({
       name: `${setting.name}-${name}`,

@@ -7,7 +7,6 @@ import type { Runs } from '../runs/run-chains.ts'
 import { type Interval, interval } from '../statistics/interval.ts'
 import { throughputAt } from '../statistics/read-off.ts'
 import { figure, withInterval } from '../statistics/words.ts'
-import { ablation } from './scale.ts'
 import { type Sweep, sweepChain, sweepCurves } from './sweep.ts'
 
 const ENGINES = [1, 2, 4, 8] as const
@@ -39,9 +38,8 @@ export const FIGURE_15: Figure = {
   title: 'Scaling with engines',
   paper: 'At an equal SLO the rate grows linearly with the number of engines.',
   setup: `Chats, PLAS, Algorithm 2, one region of a100-8b engines; arrivals for ${ARRIVALS_S} s, so that every size sees the same load per engine for the same time.`,
-  chains: (full) => ENGINES.map((engines) => sweepChain(sweep(engines, full), ablation(full))),
-  read: (runs, full) => {
-    const scope = ablation(full)
+  chains: (scope) => ENGINES.map((engines) => sweepChain(sweep(engines, scope), scope)),
+  read: (runs, scope) => {
     const read = SLOS.map((slo_ms) => ({
       slo_ms,
       points: ENGINES.flatMap((engines) => {

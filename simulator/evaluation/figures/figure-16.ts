@@ -7,7 +7,6 @@ import { runSpec } from '../runs/run-spec.ts'
 import { interval, isAbove } from '../statistics/interval.ts'
 import { figure, percent } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
-import { ablation } from './scale.ts'
 
 const SYSTEM_NAMES = ['vllm', 'vllm-opt', 'mlfq', 'plas'] as const satisfies readonly SystemName[]
 const BATCHES = [500, 1000, 2000]
@@ -27,18 +26,17 @@ export const FIGURE_16: Figure = {
   paper: "Autellix's makespan is 10 to 40 % below the baselines'; at 4,000 programs MLFQ runs out of memory.",
   setup:
     'Chats, all there at the start, a100-8b, 128 seats. Host memory for swapped KV has room for 9 million tokens, after which KV is computed again; nothing runs out of memory.',
-  chains: (full) => {
-    const { seeds } = ablation(full)
+  chains: (scope) => {
+    const { seeds } = scope
     return [
       {
-        steps: batches(full).map((programs) =>
+        steps: batches(scope).map((programs) =>
           SYSTEM_NAMES.flatMap((system) => seeds.map((seed) => spec(system, programs, seed))),
         ),
       },
     ]
   },
-  read: (runs, full) => {
-    const scope = ablation(full)
+  read: (runs, scope) => {
     const sizes = batches(scope)
     const saved = SYSTEM_NAMES.filter((system) => system !== 'plas').map((other) => ({
       other,

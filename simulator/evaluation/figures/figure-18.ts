@@ -6,7 +6,7 @@ import type { Runs } from '../runs/run-chains.ts'
 import { interval } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
-import { ablation, oursFor, WORKLOAD_LABELS } from './scale.ts'
+import { oursFor, WORKLOAD_LABELS } from './scale.ts'
 import { MEAN_MS, type Metric, type Sweep, sweepChain, sweepLine, sweepSpec } from './sweep.ts'
 
 /** Around what 128 seats serve in steps of one length. */
@@ -53,14 +53,12 @@ export const FIGURE_18: Figure = {
   paper: 'Autellix is better than FCFS, round robin and MLFQ, and a visible gap to SRPT remains.',
   setup:
     'Every step lasts the same, memory has no bound, a decision at every step and costs nothing: 128 seats alone are scarce. SRPT orders by remaining work, which is best for mean response; WSRPT by remaining work × tokens, for mean token latency.',
-  chains: (full) => {
-    const scope = ablation(full)
+  chains: (scope) => {
     return WORKLOADS.flatMap((workload) =>
       systems(workload).map((system) => sweepChain(sweep(workload, system, scope), scope)),
     )
   },
-  read: (runs, full) => {
-    const scope = ablation(full)
+  read: (runs, scope) => {
     const panel = (workload: Shown, name: string, y: string, metric: Metric) => ({
       name: `${workload}-${name}`,
       alt: `${WORKLOAD_LABELS[workload]}: ${y} against rate, by order, clairvoyant ones included.`,

@@ -8,7 +8,7 @@ import { isBelow } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { systemOf } from '../systems.ts'
 import { type Knob, knobChain, knobMetric, knobRatio } from './ablation-runs.ts'
-import { ablation, arrivalsS } from './scale.ts'
+import { arrivalsS } from './scale.ts'
 
 /** Cost of a token over the batched kernel's. The paper measures 3 to 7 for copies block by block (§6.5.4). */
 const FACTORS = [1, 3, 5, 7] as const
@@ -33,20 +33,19 @@ export const FIGURE_19: Figure = {
   paper:
     'Batching transfers into one makes swaps 3 to 7 times faster and throughput 1.3 times higher; swaps fall by up to 18×.',
   setup: `Chats at ${RATE} programs per second, a100-8b with ${KV_SHARE * 100} % of its KV memory. The kernel is a cost per token here: 1 is one batched copy, 3 to 7 what the paper measured for copies block by block. The engine recomputes where that is predicted to be cheaper than a swap.`,
-  chains: (full) => SYSTEM_NAMES.map((system) => knobChain(knob(system, full), FACTORS, ablation(full))),
-  read: (runs, full) => {
-    const scope = ablation(full)
+  chains: (scope) => SYSTEM_NAMES.map((system) => knobChain(knob(system, scope), FACTORS, scope)),
+  read: (runs, scope) => {
     const worst = FACTORS.at(-1) as number
     const line = (of: (outcome: RunOutcome) => number) =>
       SYSTEM_NAMES.map((system) => ({
         name: systemOf(system).label,
         color: SYSTEM_COLORS[system],
-        points: FACTORS.map((factor) => ({ x: factor, y: knobMetric(runs, knob(system, full), factor, of, scope) })),
+        points: FACTORS.map((factor) => ({ x: factor, y: knobMetric(runs, knob(system, scope), factor, of, scope) })),
       }))
     const gains = SYSTEM_NAMES.map((system) => ({
       system,
-      gain: knobRatio(runs, knob(system, full), [1, worst], TOKENS_PER_S, scope),
-      swapped: knobMetric(runs, knob(system, full), 1, SWAPPED, scope),
+      gain: knobRatio(runs, knob(system, scope), [1, worst], TOKENS_PER_S, scope),
+      swapped: knobMetric(runs, knob(system, scope), 1, SWAPPED, scope),
     }))
     const x = 'cost of a swapped token (1: batched)'
     return {

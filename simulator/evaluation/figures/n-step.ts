@@ -8,7 +8,7 @@ import { isAbove } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { SYSTEMS } from '../systems.ts'
 import { type Knob, knobChain, knobMetric, knobRatio } from './ablation-runs.ts'
-import { ablation, arrivalsS } from './scale.ts'
+import { arrivalsS } from './scale.ts'
 
 const STEPS = [1, 2, 5, 10, 20] as const
 /** Microseconds of a decision: ours as measured, and one of an engine whose scheduler is slow. */
@@ -29,17 +29,16 @@ export const N_STEP: Figure = {
   title: 'Decisions once in N steps (§4.2.2)',
   paper: 'Deciding once in N steps reduces swaps and the cost of scheduling; the paper gives no figure.',
   setup: `Chats at ${RATE} programs per second, PLAS, a100-8b, with a decision of ${DECISIONS_US[0]} µs (as ours takes) and of ${DECISIONS_US[1]} µs.`,
-  chains: (full) => DECISIONS_US.map((cost) => knobChain(knob(cost, full), STEPS, ablation(full))),
-  read: (runs, full) => {
-    const scope = ablation(full)
+  chains: (scope) => DECISIONS_US.map((cost) => knobChain(knob(cost, scope), STEPS, scope)),
+  read: (runs, scope) => {
     const line = (cost: number, at: number, of: (outcome: RunOutcome) => number) => ({
       name: `decision of ${cost} µs`,
       color: at === 0 ? SYSTEM_COLORS.plas : SYSTEM_COLORS.mlfq,
-      points: STEPS.map((steps) => ({ x: steps, y: knobMetric(runs, knob(cost, full), steps, of, scope) })),
+      points: STEPS.map((steps) => ({ x: steps, y: knobMetric(runs, knob(cost, scope), steps, of, scope) })),
     })
     const ratios = DECISIONS_US.map((cost) => ({
       cost,
-      ratio: knobRatio(runs, knob(cost, full), [10, 1], MEAN, scope),
+      ratio: knobRatio(runs, knob(cost, scope), [10, 1], MEAN, scope),
     }))
     return {
       panels: [

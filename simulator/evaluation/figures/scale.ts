@@ -79,10 +79,3 @@ export const MODERATE_RATE: Readonly<Record<AutellixWorkload, number>> = {
 export function oursFor(workload: AutellixWorkload): 'plas' | 'atlas' {
   return workload === 'lats' ? 'atlas' : 'plas'
 }
-
-const ABLATION_SEEDS = 3
-
-/** Ablations play fewer seeds than figures 12 and 13, so that the whole evaluation stays within half an hour on two cores. */
-export function ablation(scope: Scope): Scope {
-  return { ...scope, seeds: scope.seeds.slice(0, ABLATION_SEEDS) }
-}

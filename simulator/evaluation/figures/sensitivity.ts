@@ -9,7 +9,6 @@ import { type Sweep, sweepChain, sweepCurves } from './sweep.ts'
 import { largest, type RatioAt, ratiosAt, ratioText } from './throughput.ts'
 
 const BASELINES = ['vllm', 'vllm-opt', 'mlfq'] as const satisfies readonly SystemName[]
-const SEEDS = 2
 /** Shorter than figure 12's load, for all but the variant that says what length does. */
 const LENGTH_SHARE = 0.5
 const LONG_SHARE = 2.5
@@ -30,7 +29,6 @@ const VARIANTS: readonly Variant[] = [
   { name: 'swaps at 5 times the cost', change: { swap_cost_factor: 5 }, length: LENGTH_SHARE },
 ]
 
-const fewer = (scope: Scope): Scope => ({ ...scope, seeds: scope.seeds.slice(0, SEEDS) })
 /** A quick evaluation plays the first two. */
 const variants = ({ quick }: Scope) => (quick ? VARIANTS.slice(0, 2) : VARIANTS)
 
@@ -54,13 +52,12 @@ export const SENSITIVITY: Figure = {
   id: 'sensitivity',
   title: 'What the ratios on Mixed depend on',
   paper: null,
-  setup: `The Mixed panel of figure 12 with one thing changed at a time, ${SEEDS} seeds, programs arriving for half as long where nothing else is said. Largest ratio of PLAS over SLOs.`,
-  chains: (full) =>
-    variants(full).flatMap((variant) =>
-      [...BASELINES, 'plas' as const].map((system) => sweepChain(sweep(variant, system, full), fewer(full))),
+  setup: `The Mixed panel of figure 12 with one thing changed at a time, programs arriving for half as long where nothing else is said. Largest ratio of PLAS over SLOs.`,
+  chains: (scope) =>
+    variants(scope).flatMap((variant) =>
+      [...BASELINES, 'plas' as const].map((system) => sweepChain(sweep(variant, system, scope), scope)),
     ),
-  read: (runs, full) => {
-    const scope = fewer(full)
+  read: (runs, scope) => {
     const read = variants(scope).map((variant) => ({ variant, ratios: ratiosOf(variant, runs, scope) }))
     return {
       panels: [],

@@ -9,7 +9,6 @@ import { runSpec } from '../runs/run-spec.ts'
 import { isAbove } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type Knob, knobChain, knobMetric, knobRatio } from './ablation-runs.ts'
-import { ablation } from './scale.ts'
 
 const REPORTS_MS = [10, 100, 1000, 2500] as const
 const RTTS_MS = [0, 40, 80, 160] as const
@@ -61,23 +60,22 @@ export const STALE_REPORTS: Figure = {
   title: 'Stale reports, and regions apart',
   paper: null,
   setup: `Chats at ${RATE} programs per second for ${ARRIVALS_S} s on four a100-8b engines, PLAS. Left: one region, an engine reports its queue at most so often; leases since its last report are counted. Right: two regions of two engines, reports every ${REPORT_MS} ms, three quarters of the programs start in one.`,
-  chains: (full) =>
+  chains: (scope) =>
     KNOBS.flatMap(({ values, knob }) =>
-      BALANCER_NAMES.map((balancer) => knobChain(knob(balancer, full), values, ablation(full))),
+      BALANCER_NAMES.map((balancer) => knobChain(knob(balancer, scope), values, scope)),
     ),
-  read: (runs, full) => {
-    const scope = ablation(full)
+  read: (runs, scope) => {
     const changes = KNOBS.map(({ values, knob, ...one }) => ({
       ...one,
       by: BALANCER_NAMES.map((balancer) => ({
         balancer,
-        last: knobMetric(runs, knob(balancer, full), values.at(-1) as number, MEAN, scope),
-        change: knobRatio<number>(runs, knob(balancer, full), [values.at(-1) as number, values[0]], MEAN, scope),
+        last: knobMetric(runs, knob(balancer, scope), values.at(-1) as number, MEAN, scope),
+        change: knobRatio<number>(runs, knob(balancer, scope), [values.at(-1) as number, values[0]], MEAN, scope),
       })),
       worst_value: values.at(-1),
     }))
     return {
-      panels: KNOBS.map((one) => panel(one, runs, full, scope)),
+      panels: KNOBS.map((one) => panel(one, runs, scope)),
       shows: changes.map(
         ({ title, worst_value, by }) =>
           `${title}: from the least to ${worst_value} ms mean latency becomes ${by.map(({ balancer, change }) => `${withInterval(change)}× under ${BALANCER_LABELS[balancer]}`).join(', ')}.`,
@@ -97,7 +95,7 @@ export const STALE_REPORTS: Figure = {
   },
 }
 
-function panel({ name, title, x, values, knob, log }: (typeof KNOBS)[number], runs: Runs, full: Scope, scope: Scope) {
+function panel({ name, title, x, values, knob, log }: (typeof KNOBS)[number], runs: Runs, scope: Scope) {
   return {
     name,
     alt: `${title}: mean program token latency by ${x}, for each balancer.`,
@@ -107,7 +105,7 @@ function panel({ name, title, x, values, knob, log }: (typeof KNOBS)[number], ru
         name: BALANCER_LABELS[balancer],
         color: BALANCER_COLORS[balancer],
         dashed: balancer === 'cost-aware',
-        points: values.map((value) => ({ x: value, y: knobMetric(runs, knob(balancer, full), value, MEAN, scope) })),
+        points: values.map((value) => ({ x: value, y: knobMetric(runs, knob(balancer, scope), value, MEAN, scope) })),
       })),
     }),
   }

@@ -7,7 +7,6 @@ import { runSpec } from '../runs/run-spec.ts'
 import { isAbove } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type Knob, knobChain, knobMetric, knobRatio } from './ablation-runs.ts'
-import { ablation } from './scale.ts'
 
 const VICTIM_RATE = 0.4
 /** The flooding tenant's rate over the other one's. */
@@ -49,17 +48,16 @@ export const TENANTS: Figure = {
   title: 'A flooding tenant',
   paper: null,
   setup: `Chats on one a100-8b engine, PLAS, 128 seats. The quiet tenant starts ${VICTIM_RATE} programs per second whatever the other one does; both have equal weight. For comparison the same programs as one tenant's.`,
-  chains: (full) => [knobChain(apart(full), FLOODS, ablation(full)), knobChain(together(full), FLOODS, ablation(full))],
-  read: (runs, full) => {
-    const scope = ablation(full)
+  chains: (scope) => [knobChain(apart(scope), FLOODS, scope), knobChain(together(scope), FLOODS, scope)],
+  read: (runs, scope) => {
     const points = (knob: Knob<number>, of: (outcome: RunOutcome) => number) =>
       FLOODS.map((flood) => ({ x: flood, y: knobMetric(runs, knob, flood, of, scope) }))
     const worst = FLOODS.at(-1) as number
-    const quiet = knobRatio<number>(runs, apart(full), [worst, FLOODS[0]], latencyOf(VICTIM), scope)
+    const quiet = knobRatio<number>(runs, apart(scope), [worst, FLOODS[0]], latencyOf(VICTIM), scope)
     const at_worst = {
-      quiet: knobMetric(runs, apart(full), worst, latencyOf(VICTIM), scope),
-      flooding: knobMetric(runs, apart(full), worst, latencyOf(FLOODER), scope),
-      together: knobMetric(runs, together(full), worst, ALL, scope),
+      quiet: knobMetric(runs, apart(scope), worst, latencyOf(VICTIM), scope),
+      flooding: knobMetric(runs, apart(scope), worst, latencyOf(FLOODER), scope),
+      together: knobMetric(runs, together(scope), worst, ALL, scope),
     }
     return {
       panels: [
@@ -74,9 +72,9 @@ export const TENANTS: Figure = {
               y_log: true,
             },
             lines: [
-              { name: 'quiet tenant', color: seriesColor(1), points: points(apart(full), latencyOf(VICTIM)) },
-              { name: 'flooding tenant', color: seriesColor(2), points: points(apart(full), latencyOf(FLOODER)) },
-              { name: 'all, as one tenant', color: seriesColor(6), dashed: true, points: points(together(full), ALL) },
+              { name: 'quiet tenant', color: seriesColor(1), points: points(apart(scope), latencyOf(VICTIM)) },
+              { name: 'flooding tenant', color: seriesColor(2), points: points(apart(scope), latencyOf(FLOODER)) },
+              { name: 'all, as one tenant', color: seriesColor(6), dashed: true, points: points(together(scope), ALL) },
             ],
           }),
         },

@@ -1,6 +1,6 @@
 /** The report as evaluation.md. */
 import type { Table } from '../figure.ts'
-import { figureCommand } from './provenance.ts'
+import { figureCommand, seedsText } from './provenance.ts'
 import { comparison, type ReadFigure, type Report } from './report.ts'
 
 export function markdown(report: Report): string {
@@ -11,7 +11,7 @@ export function markdown(report: Report): string {
     ...INTRODUCTION.flatMap((paragraph) => [paragraph, '']),
     `    ${provenance.command}`,
     '',
-    `Seeds ${provenance.seeds.join(', ')}; ${provenance.date}; ${provenance.machine}; code ${provenance.code_version}.`,
+    `${seedsText(provenance)}; ${provenance.date}; ${provenance.machine}; code ${provenance.code_version}.`,
     ...(provenance.quick ? ['', '**A quick evaluation: few programs, one seed, no confidence intervals.**'] : []),
     '',
     '## The paper beside ours',
@@ -42,7 +42,7 @@ function figureLines({ provenance }: Report, { figure, panels, shows, losses, ta
     ...(figure.paper === null ? [] : [`The paper: ${figure.paper}`, '']),
     figure.setup,
     '',
-    `    ${figureCommand(provenance, figure.id)}`,
+    `    ${figureCommand(provenance, figure)}`,
     '',
     ...panels.flatMap(({ name, alt }) => [`![${alt}](${panelFile(figure.id, name)})`, '']),
     ...list('What it shows', shows),

@@ -2,7 +2,7 @@
 import type { Table } from '../figure.ts'
 import { heading, INTRODUCTION, NO_LOSS } from './markdown.ts'
 import { PAGE_STYLE } from './page-style.ts'
-import { figureCommand, type Provenance } from './provenance.ts'
+import { figureCommand, type Provenance, seedsText } from './provenance.ts'
 import { allLosses, comparison, type ReadFigure, type Report } from './report.ts'
 
 export function page({ provenance, figures }: Report): string {
@@ -20,7 +20,7 @@ export function page({ provenance, figures }: Report): string {
 <h1>Evaluation</h1>
 ${INTRODUCTION.map((text) => `<p>${escaped(text)}</p>`).join('\n')}
 <p class="provenance"><code>${escaped(provenance.command)}</code><br>
-Seeds ${provenance.seeds.join(', ')} · ${provenance.date} · ${escaped(provenance.machine)} · code ${provenance.code_version}</p>
+${seedsText(provenance)} · ${provenance.date} · ${escaped(provenance.machine)} · code ${provenance.code_version}</p>
 ${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}
 ${contents(figures)}
 <h2 id="paper">The paper beside ours</h2>
@@ -63,7 +63,7 @@ function section(provenance: Provenance, { figure, panels, shows, losses, tables
 <h2>${escaped(heading(figure.id, figure.title))}</h2>
 ${figure.paper === null ? '' : `<p class="paper"><b>The paper.</b> ${escaped(figure.paper)}</p>`}
 <p>${escaped(figure.setup)}</p>
-<p class="command"><code>${escaped(figureCommand(provenance, figure.id))}</code></p>
+<p class="command"><code>${escaped(figureCommand(provenance, figure))}</code></p>
 <div class="panels">
 ${panels.map(({ alt, svg }) => `<figure aria-label="${escaped(alt)}">${svg}</figure>`).join('\n')}
 </div>

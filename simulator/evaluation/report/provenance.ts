@@ -1,10 +1,11 @@
 /** Where a report comes from: the command, the code, the machine and the day. */
 import { arch, availableParallelism, cpus, platform } from 'node:os'
-import type { Options } from '../options.ts'
+import { type Figure, type Seeds, seedsOf } from '../figure.ts'
+import { ABLATION_SEEDS, type Options } from '../options.ts'
 
 export interface Provenance {
   command: string
-  seeds: readonly number[]
+  seeds: Seeds
   quick: boolean
   code_version: string
   /** Of the simulating machine: figures do not depend on it. */
@@ -12,13 +13,13 @@ export interface Provenance {
   date: string
 }
 
-export function provenance({ argv, scope }: Options, code_version: string): Provenance {
+export function provenance({ argv, seeds, quick }: Options, code_version: string): Provenance {
   // Where things go and how long it may take is nobody else's matter.
   const shown = withoutFlags(argv, ['--out', '--json', '--cache', '--minutes', '--threads'])
   return {
     command: ['npm run evaluate', ...(shown.length === 0 ? [] : ['--', ...shown])].join(' '),
-    seeds: scope.seeds,
-    quick: scope.quick,
+    seeds,
+    quick,
     code_version,
     machine: `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? arch()}, ${platform()}, Node ${process.versions.node}`,
     date: new Date().toISOString().slice(0, 10),
@@ -34,6 +35,14 @@ function withoutFlags(argv: readonly string[], flags: readonly string[]): string
 }
 
 /** Plays this figure alone. */
-export function figureCommand({ quick, seeds }: Provenance, id: string): string {
-  return `npm run evaluate -- --figure ${id} --seed ${seeds.join(',')}${quick ? ' --quick' : ''}`
+export function figureCommand({ quick, seeds }: Provenance, figure: Figure): string {
+  const played = seedsOf(figure, seeds)
+  const ablations = figure.every_seed || played.length <= ABLATION_SEEDS ? '' : ` --ablation-seeds ${played.length}`
+  return `npm run evaluate -- --figure ${figure.id} --seed ${played.join(',')}${ablations}${quick ? ' --quick' : ''}`
+}
+
+export function seedsText({ seeds }: Provenance): string {
+  const { all, ablations } = seeds
+  const fewer = ablations < all.length ? ` (figures other than 12 and 13: ${all.slice(0, ablations).join(', ')})` : ''
+  return `${all.length === 1 ? 'Seed' : 'Seeds'} ${all.join(', ')}${fewer}`
 }
