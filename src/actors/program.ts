@@ -3,12 +3,11 @@
  * not know: storage, alarms and other objects.
  *
  * It keeps true: the call path (admit, leaseOpened, leaseLost, callEnded) writes nothing, since a Durable Object holds back
- * every answer while a write of its own is unconfirmed; a flush follows in a later event. `settle` writes before it
- * acknowledges. An ended run stays here until D1 has it, and at most one run is running.
+ * every answer while a write of its own is unconfirmed; a flush follows in a later event. Two exceptions: `settle` writes
+ * before it acknowledges, and the call that opens a run held to regions waits for it to be stored. An ended run stays here until D1 has it, and at most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { liveProgramsExceeded } from '../core/admission.ts'
-import { programClass } from '../core/program-class.ts'
 import type { OpenLeaseRef, Settlement } from '../core/program-entry.ts'
 import type { EndReason, ProgramSummary } from '../core/program-state.ts'
 import { isStale, staleAtMs } from '../core/staleness.ts'
@@ -21,7 +20,16 @@ import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contra
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { logFailure } from './log.ts'
 import { Mutex } from './mutex.ts'
-import { ARCHIVE_RETRY_MS, hasRoom, keptResidency, RUNS_UNARCHIVED_MAX, runsPending } from './program-opening.ts'
+import {
+  ARCHIVE_RETRY_MS,
+  hasRoom,
+  keepResidency,
+  keptResidency,
+  openingOfCall,
+  openingOfStart,
+  RUNS_UNARCHIVED_MAX,
+  runsPending,
+} from './program-opening.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { newRunId } from './run-id.ts'
 import { type Run, RunTable } from './run-table.ts'
@@ -58,12 +66,16 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.notifier = new TenantNotifier((tenant) => tenantActor(env, tenant))
     ctx.blockConcurrencyWhile(async () => {
       this.runs.restore(await this.storage.load())
+      // The object before this one may have died before D1 knew.
+      const { running } = this.runs
+      if (running !== null) ctx.waitUntil(keepResidency(() => this.env.DB, running.entry))
     })
   }
 
   async admit(request: AdmitRequest): Promise<AdmitReply> {
     const { now_ms } = request
     let run = this.running(now_ms)
+    let held = false
     if (run === null) {
       if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
       if (!(await hasRoom(this.env, request))) return liveProgramsExceeded(request.live_programs_max ?? 0)
@@ -71,21 +83,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       run = this.running(now_ms)
     }
     if (run === null) {
-      const regions = request.regions ?? null
-      run = this.runs.open({
-        run: newRunId(now_ms),
-        tenant: request.tenant,
-        program: request.program,
-        app: request.app,
-        class: request.class,
-        metadata: request.metadata,
-        reading: request.reading ?? 'modelled',
-        ...{ regions, now_ms },
-      })
-      if (regions !== null) this.ctx.waitUntil(keptResidency(this.env.DB, run.entry, regions))
+      run = this.runs.open(openingOfCall(request))
+      held = (request.regions ?? null) !== null
+      this.ctx.waitUntil(keepResidency(() => this.env.DB, run.entry))
     }
     const reply = run.entry.admit(request)
     this.runs.changed(run)
+    // Who is told that a program is held must not find it free after a crash.
+    if (held) await this.flush()
     return reply
   }
 
@@ -134,7 +139,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   async start(request: StartRequest): Promise<Awaited<ReturnType<ProgramRpc['start']>>> {
-    const { now_ms, tenant, program, app, metadata, regions = null } = request
+    const { now_ms, tenant, program, regions = null } = request
     const exists = (run: Run) => ({ status: 'exists' as const, summary: run.entry.summary(now_ms) })
     const known = this.running(now_ms)
     if (known !== null) return exists(known)
@@ -146,12 +151,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     // A call may have opened a run of its own meanwhile.
     const opened = this.running(now_ms)
     if (opened !== null) return exists(opened)
-    const run = this.runs.open({
-      run: id,
-      ...{ tenant, program, app, metadata, regions, now_ms },
-      class: programClass({ app, system_prompt: null, tool_names: [] }),
-      reading: 'modelled',
-    })
+    const run = this.runs.open(openingOfStart(id, request))
     await this.flush()
     await this.notifier.tell(run.entry).catch((error: unknown) => {
       logFailure('tenant_not_told', error)
