@@ -1,6 +1,7 @@
 /** `npm run simulate -- COMMAND`. */
 import { fail } from '../scripts/cli/flags.ts'
 import { convertCommand } from './convert/convert-command.ts'
+import { fidelityCommand } from './fidelity/fidelity-command.ts'
 import { runCommand } from './run/run-command.ts'
 import { scaleCommand } from './scale/scale-command.ts'
 
@@ -8,6 +9,7 @@ const HELP = `npm run simulate -- COMMAND [flags]
 
   run        programs × policies × rates × balancers × seeds on a virtual clock
   scale      throughput at an objective on 1 to 1,000 engines
+  fidelity   the simulator against engines in real time
   convert    a log of OpenAI-style requests into a trace that run plays
 
 Each takes --help.
@@ -18,5 +20,6 @@ const [command, ...argv] = process.argv.slice(2)
 if (command === undefined || command === '--help' || command === '-h') console.log(HELP)
 else if (command === 'run') await runCommand(argv)
 else if (command === 'scale') await scaleCommand(argv)
+else if (command === 'fidelity') await fidelityCommand(argv)
 else if (command === 'convert') convertCommand(argv)
-else fail(`there is no command ${command}; there are run, scale and convert`)
+else fail(`there is no command ${command}; there are run, scale, fidelity and convert`)

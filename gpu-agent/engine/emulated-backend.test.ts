@@ -164,6 +164,12 @@ describe('EmulatedBackend', () => {
     expect(time.us).toBe(50 * duration_us + 200)
   })
 
+  it('makes up for timers that fire early, as those do that count whole milliseconds', async () => {
+    const { run, time } = setUp(-200)
+    for (let index = 0; index < 50; index++) await run()
+    expect(time.us).toBe(50 * duration_us - 200)
+  })
+
   it('catches up on a bounded debt only', async () => {
     const { run, slept_us } = setUp(10 * SLEEP_DEBT_US_MAX)
     await run()

@@ -121,7 +121,7 @@ export class EmulatedModel {
   }
 }
 
-/** How far behind its profile the backend may fall (timers overshoot by a millisecond) and still catch up. */
+/** How far behind its profile the backend may fall (timers overshoot by a millisecond) and still catch up. It is ahead by less than a sleep's error. */
 export const SLEEP_DEBT_US_MAX = 50_000
 
 export interface EmulatedBackendOptions extends EmulatedOptions {
@@ -160,14 +160,17 @@ export class EmulatedBackend implements Backend {
     this.#model.admit(call)
   }
 
-  /** Sleeps for the step's duration, less what earlier sleeps overshot: the mean is the profile's, single steps jitter. */
+  /**
+   * Sleeps for the step's duration, less what earlier sleeps overshot, and more by what they lacked (timers count whole milliseconds and
+   * drop the rest): the mean is the profile's, single steps jitter.
+   */
   async execute(plan: StepPlan): Promise<StepOutcome> {
     const started_us = this.#clock()
     const outcome = this.#model.step(plan)
     const due_us = started_us + stepDurationUs(this.profile, plan) - this.#debt_us
     const remaining_us = due_us - this.#clock()
     if (remaining_us > 0) await this.#sleep(remaining_us / 1000)
-    this.#debt_us = Math.min(SLEEP_DEBT_US_MAX, Math.max(0, this.#clock() - due_us))
+    this.#debt_us = Math.min(SLEEP_DEBT_US_MAX, this.#clock() - due_us)
     return outcome
   }
 

@@ -44,10 +44,12 @@ export interface PlayOptions {
   /** Programs that arrive wait outside until fewer than so many are live. Default: nobody waits. */
   live_max?: number
   onProgram?: (ended: number) => void
+  /** `call`: its index among the program's calls. */
+  onCall?: (program: ProgramShape, call: number, measurement: Measurement) => void
 }
 
 /** One monotonic clock, the driver's. */
-interface PlayTime {
+export interface PlayTime {
   now_ms: () => number
   sleep: (duration_ms: number) => Promise<unknown>
 }
@@ -56,6 +58,7 @@ const REAL_TIME: PlayTime = { now_ms: () => performance.now(), sleep: (duration_
 
 const TENANT = 'bench'
 const MODEL = 'bench'
+const PLACE = { agent: 'bench', engine: 'bench', region: 'bench' } as const
 
 interface Totals {
   seat_s: number
@@ -72,13 +75,16 @@ interface Run {
   totals: Totals
   time: PlayTime
   vocabulary: PlayOptions['vocabulary']
+  onCall: NonNullable<PlayOptions['onCall']>
 }
 
 export async function play(
   driver: EngineDriver,
   workload: readonly ProgramShape[],
-  { reading, vocabulary, time = REAL_TIME, live_max = Number.POSITIVE_INFINITY, onProgram }: PlayOptions,
+  options: PlayOptions,
 ): Promise<Played> {
+  const { reading, vocabulary, time = REAL_TIME, live_max = Number.POSITIVE_INFINITY } = options
+  const { onProgram, onCall = () => undefined } = options
   let runs = 0
   const table = new ProcessTable({ reading, newRun: () => `run-${runs++}` })
   const totals: Totals = { seat_s: 0, preemptions: 0, swapped_tokens: 0, cached_tokens: 0, prompt_tokens: 0 }
@@ -97,7 +103,7 @@ export async function play(
       if (live >= live_max) await new Promise<void>((enter) => outside.push(enter))
       const arrived_ms = time.now_ms()
       count(1)
-      const output_tokens = await playProgram({ driver, table, totals, time, vocabulary }, program)
+      const output_tokens = await playProgram({ driver, table, totals, time, vocabulary, onCall }, program)
       count(-1)
       outside.shift()?.()
       ended += 1
@@ -129,13 +135,13 @@ async function playProgram(run: Run, program: ProgramShape): Promise<number> {
     )
   }
   await Promise.all(texts)
-  run.table.end(TENANT, program.id, Math.round(run.time.now_ms()), 'explicit')
+  run.table.end(TENANT, program.id, run.time.now_ms(), 'explicit')
   return outputTokens(program)
 }
 
 /** One call; resolves with its prompt and output. */
 function playCall(
-  { driver, table, totals, time }: Run,
+  { driver, table, totals, time, onCall }: Run,
   program: ProgramShape,
   index: number,
   prompt: readonly number[],
@@ -143,12 +149,17 @@ function playCall(
   const shape = program.calls[index] as ProgramShape['calls'][number]
   const lease = `${program.id}/${index}`
   const parents = shape.parents.map((parent) => `${program.id}/${parent}`)
-  const { admission } = table.admit({
+  const { admission, entry } = table.admit({
     ...{ tenant: TENANT, program: program.id, app: null, class: 'tenant', metadata: null },
-    ...{ call: lease, thread: null, parents, model: MODEL, now_ms: Math.round(time.now_ms()) },
+    ...{ call: lease, thread: null, parents, model: MODEL, now_ms: time.now_ms() },
   })
   if (admission.status !== 'admitted') throw new Error(admission.message)
   const { attained_service_us, critical_path_us, wait_us, run, thread } = admission
+  // An open lease counts by its elapsed time when the program's next call is admitted, as in service.
+  entry.leaseOpened({
+    ...{ run, call: lease, lease, ...PLACE, epoch: 'bench', model: MODEL, speed_factor: 1 },
+    ...{ pin: false, reason: 'least_used', now_ms: time.now_ms() },
+  })
   const output: number[] = []
   return new Promise((resolve, reject) => {
     const ended = (reason: EndReason, measurement: Measurement) => {
@@ -158,7 +169,8 @@ function playCall(
       totals.swapped_tokens += measurement.swapped_out_tokens
       totals.cached_tokens += measurement.cached_tokens
       totals.prompt_tokens += measurement.prompt_tokens
-      table.settle(recordOf(lease, program.id, run, thread, measurement), Math.round(time.now_ms()))
+      table.settle(recordOf(lease, program.id, run, thread, measurement), time.now_ms())
+      onCall(program, index, measurement)
       resolve([...prompt, ...output])
     }
     const verdict = driver.submit(
@@ -178,10 +190,9 @@ function recordOf(lease: string, program: string, run: string, thread: string, m
   const { wait_us, preemptions, first_token_us, duration_us } = measured
   return {
     v: RECORD_VERSION,
-    ...{ lease, call: lease, tenant: TENANT, program, run, thread, class: 'tenant', agent: 'bench', engine: 'bench' },
+    ...{ lease, call: lease, tenant: TENANT, program, run, thread, class: 'tenant', ...PLACE },
     ...{
       epoch: 'bench',
-      region: 'bench',
       model: MODEL,
       outcome: 'completed',
       finish_reason: 'length',

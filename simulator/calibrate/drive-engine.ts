@@ -6,6 +6,7 @@ import type { EngineDriver } from '../../gpu-agent/engine/driver.ts'
 import type { Backend, StepPlan } from '../../gpu-agent/engine/types.ts'
 import { seededRandom } from '../random.ts'
 import { type Span, spanOfStep } from './span.ts'
+import { watched } from './watch-backend.ts'
 
 export interface Point {
   concurrent: number
@@ -32,20 +33,15 @@ export function pointsOf(seats: number, slot_tokens_max: number): Point[] {
 
 /** A backend that tells of every step how long it took. A step that swaps or copies is left out: its time is not the model's. */
 export function observed(backend: Backend, clock: () => number, onSpan: (span: Span) => void): Backend {
-  const execute = async (plan: StepPlan) => {
-    const started_us = clock()
-    const outcome = await backend.execute(plan)
-    const moves = plan.operations.some(({ op }) => op === 'save' || op === 'restore' || op === 'copy')
-    if (!moves && plan.work.length > 0) onSpan(spanOfStep(plan, clock() - started_us))
-    return outcome
-  }
-  return new Proxy<Backend>(backend, {
-    get(target, name) {
-      if (name === 'execute') return execute
-      const value: unknown = Reflect.get(target, name, target)
-      return typeof value === 'function' ? value.bind(target) : value
+  return watched(backend, clock, {
+    onStep: (plan, duration_us) => {
+      if (!movesKv(plan) && plan.work.length > 0) onSpan(spanOfStep(plan, duration_us))
     },
   })
+}
+
+export function movesKv({ operations }: StepPlan): boolean {
+  return operations.some(({ op }) => op === 'save' || op === 'restore' || op === 'copy')
 }
 
 export interface DriveOptions {

@@ -12,12 +12,12 @@ import {
   SEATS,
   SLOTS,
   STEP_TOKENS_MAX,
-  startRealEngine,
 } from '../../scripts/bench/real-engine.ts'
 import { fail, readFlags } from '../../scripts/cli/flags.ts'
 import { findOrFetchModel } from '../../scripts/model/find-or-fetch.ts'
 import { driveEndpoint } from './drive-endpoint.ts'
-import { driveEngine, observed, pointsOf } from './drive-engine.ts'
+import { pointsOf } from './drive-engine.ts'
+import { measureEmbedded } from './measure-embedded.ts'
 import { openaiStream } from './openai-stream.ts'
 import { type CalibrationFit, fitSpans, type Span } from './span.ts'
 
@@ -75,16 +75,25 @@ if (values.help) {
 }
 const out = values.out ?? fail('--out FILE is required')
 const clock = () => performance.now() * 1000
-const { spans, sizes, what } = values.url === undefined ? await measureEmbedded() : await measureEndpoint(values.url)
+const { spans, sizes, what, driver_us } =
+  values.url === undefined ? await embedded() : await measureEndpoint(values.url)
 const fit = fitSpans(spans)
 const profile = profileOf(fit)
-writeFileSync(out, `${JSON.stringify({ ...profile, fit: { ...fit, date: new Date().toISOString() } }, null, 2)}\n`)
-if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ profile, fit, spans }, null, 2)}\n`)
+writeFileSync(
+  out,
+  `${JSON.stringify({ ...profile, fit: { ...fit, driver_us, date: new Date().toISOString() } }, null, 2)}\n`,
+)
+if (values.json !== undefined)
+  writeFileSync(values.json, `${JSON.stringify({ profile, fit, driver_us, spans }, null, 2)}\n`)
 console.log(
   `${profile.name}: ${fit.spans} spans; on spans that the fit has not seen it errs by ${fit.error.mean_abs_percent.toFixed(1)} % on average, ` +
     `p95 ${fit.error.p95_abs_percent.toFixed(1)} %`,
 )
 console.log(fit.costs)
+if (driver_us !== null)
+  console.log(
+    `between two steps the engine took ${Math.round(driver_us)} us: simulate with --decision-us ${Math.round(driver_us)}`,
+  )
 process.exit(0)
 
 type Sizes = Omit<LatencyProfile, 'name' | 'provenance' | keyof CalibrationFit['costs']>
@@ -93,34 +102,24 @@ interface Measured {
   sizes: Sizes
   /** What was measured, in the provenance. */
   what: string
+  /** Between two steps; null: not to be seen from outside, where it is part of the base. */
+  driver_us: number | null
 }
 
-async function measureEmbedded(): Promise<Measured> {
+async function embedded(): Promise<Measured> {
   const threads = whole('--threads', values.threads, 1, 256)
   const model = await findOrFetchModel(values.model === undefined ? {} : { model: values.model })
   const runtime = await loadLlamaRuntime(model.path)
-  const observations: Span[] = []
-  let swap: SwapCosts = SWAP_ASSUMED
-  const { driver } = await startRealEngine({
-    ...{ runtime, policy: 'fcfs', reading: 'wall', threads },
-    onBroken: (error) => fail(`the engine broke: ${String(error)}`),
-    observe: (backend) => {
-      swap = backend.swapCosts() ?? SWAP_ASSUMED
-      return observed(backend, clock, (span) => observations.push(span))
-    },
-  })
   const points = pointsOf(SEATS, CONTEXT_TOKENS)
-  await driveEngine(driver, {
-    points,
-    vocabulary: VOCABULARY,
+  const { spans, swap, driver_us } = await measureEmbedded({
+    ...{ runtime, threads, slots: SLOTS, context_tokens: CONTEXT_TOKENS, points, vocabulary: VOCABULARY },
     onPoint: (done) => process.stderr.write(`point ${done} of ${points.length}\n`),
-  })
-  await driver.stop()
+  }).catch((error: unknown) => fail(`the engine broke: ${String(error)}`))
   return {
-    spans: observations,
+    ...{ spans, driver_us },
     what: `The embedded engine with ${model.id}, ${threads} thread${threads === 1 ? '' : 's'}`,
     sizes: {
-      swap_costs: swap,
+      swap_costs: swap ?? SWAP_ASSUMED,
       ...{ seats: SEATS, slots: SLOTS, slot_tokens_max: CONTEXT_TOKENS, block_tokens: BLOCK_TOKENS },
       ...{ capacity_blocks: (SLOTS * CONTEXT_TOKENS) / BLOCK_TOKENS },
       ...{ max_step_tokens: STEP_TOKENS_MAX, prefill_chunk_tokens: CHUNK_TOKENS },
@@ -146,7 +145,7 @@ async function measureEndpoint(url: string): Promise<Measured> {
     (done, of) => process.stderr.write(`round ${done} of ${of}\n`),
   ).catch((error: Error) => fail(`${error.message}${error.cause === undefined ? '' : ` (${String(error.cause)})`}`))
   return {
-    spans: observations,
+    ...{ spans: observations, driver_us: null },
     what: `${model} behind an OpenAI-compatible endpoint, by times of tokens; swap costs assumed, sizes as given`,
     sizes: {
       swap_costs: SWAP_ASSUMED,
