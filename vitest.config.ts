@@ -7,11 +7,15 @@ import { defineConfig } from 'vitest/config'
 
 const migrations = await readD1Migrations('migrations')
 
+/** They end a test that hangs, and must let one pass that starts processes or workerd on a machine busy with others. */
+const LIMITS = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 30_000 } } }
+
 export default defineConfig({
   test: {
     projects: [
       {
         test: {
+          ...LIMITS,
           name: 'unit',
           include: [
             'src/core/**/*.test.ts',
@@ -38,6 +42,7 @@ export default defineConfig({
           }),
         ],
         test: {
+          ...LIMITS,
           name: 'workerd',
           include: ['src/{api,relay,actors,store}/**/*.test.ts', 'test/workerd/**/*.test.ts'],
           setupFiles: ['./test/workerd/setup.ts'],

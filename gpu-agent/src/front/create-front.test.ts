@@ -98,7 +98,7 @@ test('a model file that the loader never ends reading fails the start in time, a
   )
   await expect(starting).rejects.toThrow('ended before it was ready')
   expect(isAlive(pid)).toBe(false)
-}, 20_000)
+})
 
 describeWithModel('the embedded engine in a child process', () => {
   const front_options: FrontOptions = {
@@ -153,7 +153,7 @@ describeWithModel('the embedded engine in a child process', () => {
     const charged = rows.filter(({ lease }) => lease === open.lease).reduce((sum, row) => sum + row.wall_us, 0)
     expect(charged).toBeGreaterThan(0)
     expect(open.sink.end?.measurement.service_wall_us).toBe(charged)
-    await expect.poll(() => epochs.length, { timeout: 20_000 }).toBe(1)
+    await expect.poll(() => epochs.length).toBe(1)
     const again = serve(front, { messages: question, temperature: 0 })
     await again.sink.over
     expect(again.sink.text).toBe(first.sink.text)
@@ -169,7 +169,7 @@ describeWithModel('the embedded engine in a child process', () => {
     const pid = Number(line.toString().trim())
     expect(isAlive(pid)).toBe(true)
     parent.kill('SIGKILL')
-    await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false)
+    await expect.poll(() => isAlive(pid)).toBe(false)
   })
 })
 
