@@ -34,6 +34,7 @@ import {
   send,
   writeAttachment,
 } from './pool-links.ts'
+import { ReportWatch } from './report-watch.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { poolMigrations } from './storage/migrations.gen.ts'
 import { members } from './storage/pool-schema.ts'
@@ -57,6 +58,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   /** By agent: id of the key that signs its tickets. */
   private readonly ticketKids = new Map<string, string>()
   private readonly recent = new RecentLeases()
+  private readonly reports = new ReportWatch(Date.now())
   private readonly dismissed = new Map<string, { except_kid: string | null; until_ms: number }>()
   /** When members without a link are dropped; null: none is waited for. */
   private membersDueMs: number | null = null
@@ -74,6 +76,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   async lease(request: LeaseRequest): Promise<LeaseReply> {
+    const reading = this.table.agents.length === 0 ? null : this.reports.reading(Date.now())
+    if (reading !== null) await reading
     const now_ms = Date.now()
     const choice = this.table.choose({ ...request, now_ms }, now_ms)
     const snapshot = request.snapshot_version === this.table.version ? null : this.remembered(now_ms)
@@ -251,6 +255,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       this.refuse(socket, link, CLOSE.malformed, 'status before hello')
       return
     }
+    this.reports.read(Date.now())
     if (this.table.agentStatus(link.agent, status, Date.now()) !== 'applied') return
     const engines = status.engines.map((engine) => ({ ...engine, leases_seen: [] }))
     writeAttachment(socket, { ...link, report: { ...status, engines } })

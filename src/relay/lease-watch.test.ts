@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { type LeaseSign, watchLease } from './lease-watch.ts'
 import { runCall } from './run-call.ts'
 import { chat, cutWithSignal, delta, type Engine, PROGRAM, Script, world } from './testing/world.ts'
 
@@ -88,5 +89,43 @@ describe('a stream whose host is watched', () => {
     const then = asked
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(asked).toBe(then)
+  })
+})
+
+describe('a Worker that did not run for longer than a host may be silent', () => {
+  /** What is told of a host that gives these signs, the first of them after the pause. */
+  async function lostAfter(signs: readonly LeaseSign[]): Promise<{ asked: number; lost: string[] }> {
+    let now_ms = 0
+    let asked = 0
+    const lost: string[] = []
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    const check = async (): Promise<LeaseSign> => {
+      if (asked === 0) now_ms += 10 * times.lease_silent_ms_max
+      const sign = signs[asked] ?? 'open'
+      asked += 1
+      if (asked > signs.length) resolve()
+      return sign
+    }
+    const unwatch = watchLease(
+      check,
+      times,
+      () => now_ms,
+      (reason) => {
+        lost.push(reason)
+        resolve()
+      },
+    )
+    await over
+    unwatch()
+    return { asked, lost }
+  }
+
+  it('believes no single question that it lost', async () => {
+    expect(await lostAfter(['none'])).toEqual({ asked: 2, lost: [] })
+    expect(await lostAfter(['none', 'open', 'none'])).toEqual({ asked: 4, lost: [] })
+  })
+
+  it('ends the stream when the next one is lost too', async () => {
+    expect(await lostAfter(['none', 'none', 'none'])).toEqual({ asked: 2, lost: ['its host is silent'] })
   })
 })

@@ -3,16 +3,18 @@
  * everything, ends its clients' streams: neither closes a socket, and a native pipe tells of no silence.
  *
  * Every LEASE_CHECK_INTERVAL_MS the agent is asked over a connection of its own whether it still has the lease's response
- * open. A stream ends when for LEASE_SILENT_MS_MAX nobody has answered: so at most 45 s after the last sign (30 s, one
- * interval, one timeout). A stream that ends within the first interval costs a timer and no question. An agent that
- * answers that the response is over has nothing more to send: its bytes are under way to a slow reader, who gets as long
- * for them as the agent gives (READ_OUT_MS there).
+ * open. A stream ends when for LEASE_SILENT_MS_MAX nobody has answered, and LEASE_MISSES_MIN questions in a row had no
+ * answer (a Worker that did not run for so long has asked nobody): at most 45 s after the last sign (30 s, one interval, one
+ * timeout). A stream that ends within the first interval costs a timer and no question. An agent that answers that the
+ * response is over has nothing more to send: its bytes are under way to a slow reader, who gets as long for them as the
+ * agent gives (READ_OUT_MS there).
  */
 import { LEASE_READ_OUT_MS } from '../protocol/index.ts'
 
 const LEASE_CHECK_INTERVAL_MS = 10_000
 const LEASE_CHECK_TIMEOUT_MS = 5_000
 const LEASE_SILENT_MS_MAX = 30_000
+const LEASE_MISSES_MIN = 2
 
 /** `none`: nobody answered, or something that is no agent. */
 export type LeaseSign = 'open' | 'over' | 'none'
@@ -42,15 +44,17 @@ export function watchLease(
   let is_over = false
   let timer: ReturnType<typeof setTimeout>
   let sign_ms = now()
+  let misses = 0
   let over_ms: number | null = null
   const ask = async (): Promise<void> => {
     const sign = await check(times.lease_check_timeout_ms)
     if (is_over) return
     const at_ms = now()
+    misses = sign === 'none' ? misses + 1 : 0
     if (sign !== 'none') sign_ms = at_ms
     if (sign === 'open') over_ms = null
     if (sign === 'over') over_ms ??= at_ms
-    if (at_ms - sign_ms >= times.lease_silent_ms_max) return onLost('its host is silent')
+    if (misses >= LEASE_MISSES_MIN && at_ms - sign_ms >= times.lease_silent_ms_max) return onLost('its host is silent')
     if (over_ms !== null && at_ms - over_ms >= times.lease_read_out_ms) return onLost('its host has no such call')
     timer = setTimeout(ask, times.lease_check_interval_ms)
   }

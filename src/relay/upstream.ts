@@ -7,6 +7,7 @@
  * power closes no socket.
  */
 import type { z } from 'zod'
+import { afterTurns } from '../actors/turns.ts'
 import { type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
 import { concat, FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
 
@@ -70,7 +71,7 @@ export async function openUpstream(request: UpstreamRequest): Promise<Opened> {
   const leave = (): void => cut.abort(gone.reason)
   if (gone.aborted) return { status: 'cancelled' }
   gone.addEventListener('abort', leave, { once: true })
-  const silence = setTimeout(() => cut.abort(new Error('no headers')), limits.headers_timeout_ms)
+  const heard = afterTurns(limits.headers_timeout_ms, () => cut.abort(new Error('no headers')))
   try {
     const response = await request.fetch(request.url, {
       method: 'POST',
@@ -79,7 +80,7 @@ export async function openUpstream(request: UpstreamRequest): Promise<Opened> {
       redirect: 'manual',
       signal: cut.signal,
     })
-    clearTimeout(silence)
+    heard()
     if (response.status !== 200 || response.body === null) return await refusalOf(response)
     request.onHeaders?.()
     return await readToFirstData(response.body, limits.silence_ms_max, (reason) => cut.abort(new Error(reason)))
@@ -89,7 +90,7 @@ export async function openUpstream(request: UpstreamRequest): Promise<Opened> {
     // show in the log that the failure goes to.
     return failed(unreachable(error))
   } finally {
-    clearTimeout(silence)
+    heard()
   }
 }
 
@@ -101,8 +102,8 @@ async function readToFirstData(
   const splitter = new SseSplitter()
   const reader = body.getReader()
   for (;;) {
-    const silence = setTimeout(() => cut('silent'), silence_ms_max)
-    const { done, value } = await reader.read().finally(() => clearTimeout(silence))
+    const heard = afterTurns(silence_ms_max, () => cut('silent'))
+    const { done, value } = await reader.read().finally(heard)
     if (done) return failed(brokenUpstream('engine_ended_early', 'The engine ended its answer before it began.'))
     splitter.push(value)
     const found = firstEvent(splitter)
