@@ -39,6 +39,9 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
     case 'kill_control_plane':
       await fleet.endControlPlane('SIGKILL')
       return () => fleet.startControlPlane()
+    case 'stop_control_plane':
+      fleet.signalControlPlane('SIGSTOP')
+      return async () => fleet.signalControlPlane('SIGCONT')
     case 'cut_link':
       return wires([fleet.agent(target).linkWire], 'cut')
     case 'flap_link':

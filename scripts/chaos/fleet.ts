@@ -37,6 +37,8 @@ export interface WorkerFaults {
   lease_delay_ms?: number
   pool_unreachable?: boolean
   d1_down?: boolean
+  /** By its name in RELAY_TIMES. */
+  relay_times?: Readonly<Record<string, number>>
 }
 
 export interface FleetAgent {
@@ -172,6 +174,11 @@ export class Fleet {
     await this.#control.end(signal)
     if (this.#workerd_pid !== null) await gone(this.#workerd_pid)
     this.#workerd_pid = null
+  }
+
+  /** It keeps its sockets and reads nothing, until it goes on. */
+  signalControlPlane(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    if (this.#workerd_pid !== null) process.kill(this.#workerd_pid, signal)
   }
 
   /** Sets all of them: what is left out is whole again. */

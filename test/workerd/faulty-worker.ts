@@ -11,6 +11,7 @@ import { ProgramActor as RealProgramActor } from '../../src/actors/program.ts'
 import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
 import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
+import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
 export { IdempotencyActor } from '../../src/actors/idempotency.ts'
 
@@ -23,7 +24,10 @@ const Faults = z.object({
   /** Questions to a PoolActor fail as they do when its object cannot be reached. */
   pool_unreachable: z.boolean().default(false),
   d1_down: z.boolean().default(false),
+  /** In place of the relay's own, so that nobody waits for a host that is long given up. */
+  relay_times: z.partialRecord(z.enum(Object.keys(RELAY_TIMES) as (keyof RelayTimes)[]), DelayMs).default({}),
 })
+const PRODUCTION_TIMES = { ...RELAY_TIMES }
 let faults = Faults.parse({})
 
 const Target = z.object({ kind: z.enum(['PROGRAM', 'POOL', 'TENANT']), name: z.string() })
@@ -104,6 +108,7 @@ async function disturb(request: Request, env: Env, what: string): Promise<Respon
   const body: unknown = await request.json()
   if (what === 'set') {
     faults = Faults.parse(body)
+    Object.assign(RELAY_TIMES, PRODUCTION_TIMES, faults.relay_times)
     return Response.json(faults)
   }
   if (what === 'alarm-twice') {
