@@ -60,10 +60,14 @@ export async function settleArchived(
 }
 
 /** The run that a forgotten record opens again: what was known of it beyond its calls is lost. */
-export function openingOfLostRun(record: CallRecord, now_ms: number): ProgramOpening {
+export function openingOfLostRun(
+  record: CallRecord,
+  regions: readonly string[] | null,
+  now_ms: number,
+): ProgramOpening {
   const { tenant, program, run, class: programClass } = record
   return {
-    ...{ tenant, program, run, class: programClass, app: null, metadata: null, reading: 'modelled' },
+    ...{ tenant, program, run, class: programClass, app: null, metadata: null, regions, reading: 'modelled' },
     now_ms: runStartMs(record.run, now_ms),
   }
 }

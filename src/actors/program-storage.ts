@@ -7,14 +7,19 @@
 import { eq, ne, sql } from 'drizzle-orm'
 import type { DirtyRows, ProgramRows } from '../core/program-state.ts'
 import { CallRowJson, LeaseRowJson, ProgramRowJson } from '../store/program-rows.ts'
+import { Hold } from './program-residency.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { programMigrations } from './storage/migrations.gen.ts'
 import { calls, leases, runs } from './storage/program-schema.ts'
 
+const HOLD_KEY = 'hold'
+
 export class ProgramStorage {
+  private readonly values: DurableObjectStorage
   private readonly storage: ActorDatabase
 
   constructor(storage: DurableObjectStorage) {
+    this.values = storage
     this.storage = new ActorDatabase(storage, programMigrations)
   }
 
@@ -53,12 +58,31 @@ export class ProgramStorage {
     })
   }
 
-  /** Forgets one run; with the last one, everything. */
-  async forget(run: string): Promise<void> {
+  /** What is left of a run that is forgotten: only where tables are, so that a fresh object reads nothing more. */
+  async loadHold(): Promise<Hold | null> {
+    const stored = (await this.storage.stored()) === null ? undefined : await this.values.get(HOLD_KEY)
+    return stored === undefined ? null : Hold.parse(stored)
+  }
+
+  async storeHold(hold: Hold | null): Promise<void> {
+    await this.storage.writable()
+    if (hold === null) await this.values.delete(HOLD_KEY)
+    else await this.values.put(HOLD_KEY, hold)
+  }
+
+  /** Everything, where no run is stored. */
+  async clear(): Promise<void> {
+    const db = await this.storage.stored()
+    if (db === null || db.select({ run: runs.run }).from(runs).limit(1).all().length > 0) return
+    await this.storage.clear()
+  }
+
+  /** Forgets one run; with the last one, everything, unless the rest is to stay. */
+  async forget(run: string, rest: 'stays' | 'goes'): Promise<void> {
     const db = await this.storage.stored()
     if (db === null) return
     const others = db.select({ run: runs.run }).from(runs).where(ne(runs.run, run)).limit(1).all()
-    if (others.length === 0) return this.storage.clear()
+    if (others.length === 0 && rest === 'goes') return this.storage.clear()
     db.transaction((tx) => {
       tx.delete(leases).where(eq(leases.run, run)).run()
       tx.delete(calls).where(eq(calls.run, run)).run()

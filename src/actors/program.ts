@@ -4,7 +4,8 @@
  *
  * It keeps true: the call path (admit, leaseOpened, leaseLost, callEnded) writes nothing, since a Durable Object holds back
  * every answer while a write of its own is unconfirmed; a flush follows in a later event. Two exceptions: `settle` writes
- * before it acknowledges, and the call that opens a run held to regions waits for it to be stored. An ended run stays here until D1 has it, and at most one run is running.
+ * before it acknowledges, and the call that opens a run held to regions waits for it to be stored. An ended run stays here
+ * until D1 has it, and at most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { liveProgramsExceeded } from '../core/admission.ts'
@@ -14,7 +15,6 @@ import { isStale, staleAtMs } from '../core/staleness.ts'
 import type { Env } from '../env.ts'
 import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
-import { dropResidency } from '../store/residency.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
@@ -23,13 +23,12 @@ import { Mutex } from './mutex.ts'
 import {
   ARCHIVE_RETRY_MS,
   hasRoom,
-  keepResidency,
-  keptResidency,
   openingOfCall,
   openingOfStart,
   RUNS_UNARCHIVED_MAX,
   runsPending,
 } from './program-opening.ts'
+import { ProgramResidency } from './program-residency.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { newRunId } from './run-id.ts'
 import { type Run, RunTable } from './run-table.ts'
@@ -51,6 +50,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly runs = new RunTable(() => this.flushAfter(FLUSH_DELAY_MS))
   /** Over waits for D1: archiving and late records must not interleave with each other. */
   private readonly archiving = new Mutex()
+  /** A start waits for D1: one at a time. */
+  private readonly starting = new Mutex()
+  private readonly residency: ProgramResidency
   /** So that who waits for a flush waits for the one under way as well. */
   private readonly flushing = new Mutex()
   private readonly notifier: TenantNotifier
@@ -64,11 +66,18 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.staleAfterMs = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
     this.notifier = new TenantNotifier((tenant) => tenantActor(env, tenant))
+    this.residency = new ProgramResidency({
+      database: () => this.env.DB,
+      running: () => this.runs.running?.entry ?? null,
+      store: (hold) => this.storage.storeHold(hold),
+      waitUntil: (work) => ctx.waitUntil(work),
+    })
     ctx.blockConcurrencyWhile(async () => {
       this.runs.restore(await this.storage.load())
+      this.residency.restore(await this.storage.loadHold())
       // The object before this one may have died before D1 knew.
       const { running } = this.runs
-      if (running !== null) ctx.waitUntil(keepResidency(() => this.env.DB, running.entry))
+      if (running !== null && running.entry.regions !== null) this.residency.tell(running.entry)
     })
   }
 
@@ -83,9 +92,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       run = this.running(now_ms)
     }
     if (run === null) {
-      run = this.runs.open(openingOfCall(request))
-      held = (request.regions ?? null) !== null
-      this.ctx.waitUntil(keepResidency(() => this.env.DB, run.entry))
+      run = this.runs.open(openingOfCall(request, this.residency.inherited(now_ms)))
+      held = run.entry.regions !== null
+      if (held) this.residency.tell(run.entry)
     }
     const reply = run.entry.admit(request)
     this.runs.changed(run)
@@ -138,20 +147,28 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     return records.map(({ lease }) => lease).filter((lease) => !foreign.has(lease))
   }
 
-  async start(request: StartRequest): Promise<Awaited<ReturnType<ProgramRpc['start']>>> {
+  start(request: StartRequest): ReturnType<ProgramRpc['start']> {
+    return this.starting.run(() => this.startAlone(request))
+  }
+
+  private async startAlone(request: StartRequest): ReturnType<ProgramRpc['start']> {
     const { now_ms, tenant, program, regions = null } = request
     const exists = (run: Run) => ({ status: 'exists' as const, summary: run.entry.summary(now_ms) })
     const known = this.running(now_ms)
     if (known !== null) return exists(known)
     if (!(await hasRoom(this.env, request))) return { status: 'full' }
     const id = newRunId(now_ms)
-    if (regions !== null && !(await keptResidency(this.env.DB, { tenant, program, run: id }, regions))) {
-      return { status: 'store_unavailable' }
-    }
+    const { residency } = this
+    const known_to_d1 = regions === null || (await residency.announce({ tenant, program, run: id, regions }))
     // A call may have opened a run of its own meanwhile.
     const opened = this.running(now_ms)
-    if (opened !== null) return exists(opened)
+    if (!known_to_d1 || opened !== null) {
+      residency.started()
+      return opened === null ? { status: 'store_unavailable' } : exists(opened)
+    }
     const run = this.runs.open(openingOfStart(id, request))
+    residency.started()
+    residency.letGo()
     await this.flush()
     await this.notifier.tell(run.entry).catch((error: unknown) => {
       logFailure('tenant_not_told', error)
@@ -170,8 +187,10 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
 
   async end(now_ms: number): Promise<Awaited<ReturnType<ProgramRpc['end']>>> {
     const run = this.running(now_ms)
-    if (run === null)
+    if (run === null) {
+      this.residency.letGo()
       return { status: 'absent', summary: this.latest(now_ms)?.entry.summary(now_ms) ?? null, open_leases: [] }
+    }
     const open_leases = this.close(run, now_ms, 'explicit')
     await this.flush()
     await this.archiveEnded([run])
@@ -184,6 +203,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.running(Date.now())
     await this.flush()
     await this.archiveEnded(this.runs.all)
+    await this.residency.expire(Date.now())
+    if (this.runs.size === 0 && !this.residency.isHeld) return this.storage.clear()
     await this.setAlarm()
   }
 
@@ -206,6 +227,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private close(run: Run, now_ms: number, reason: EndReason): OpenLeaseRef[] {
     const open_leases = run.entry.end(now_ms, reason)
     this.runs.changed(run)
+    this.residency.ended(run.entry, reason, now_ms)
     return open_leases
   }
 
@@ -226,7 +248,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const settlement = this.runs.settle(record, now_ms)
     if (settlement !== 'absent') return settlement
     if (this.runs.hasSettled(record.lease)) return 'duplicate'
-    const run = this.running(now_ms) ?? this.runs.open(openingOfLostRun(record, now_ms))
+    const run =
+      this.running(now_ms) ?? this.runs.open(openingOfLostRun(record, this.residency.inherited(now_ms), now_ms))
     return this.runs.settle({ ...record, run: run.entry.run }, now_ms)
   }
 
@@ -262,7 +285,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
 
   /** An alarm that stands too early fires for nothing and sets itself again: cheaper than a write per call. */
   private async setAlarm(): Promise<void> {
-    let due_ms = Number.POSITIVE_INFINITY
+    let { due_ms } = this.residency
     for (const { entry } of this.runs.all) {
       const at_ms = entry.state === 'ended' ? Date.now() + ARCHIVE_RETRY_MS : staleAtMs(entry, this.staleAfterMs)
       due_ms = Math.min(due_ms, at_ms)
@@ -289,14 +312,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     for (let round = 0; round < ARCHIVE_ROUNDS_MAX; round++) {
       const { revision } = run
       await archiveRun(this.env.DB, entry.rows(), entry.summary(Date.now()))
-      if (entry.summary(Date.now()).regions !== null) await dropResidency(this.env.DB, entry)
+      if (entry.regions !== null) await this.residency.tellOnce(entry)
       await this.notifier.ended(entry)
       // A record that came during the wait must reach D1 before the run is forgotten here.
       if (run.revision !== revision) continue
       this.runs.forget(entry.run)
       this.alarm_at_ms = null
       return this.flushing.run(async () => {
-        await this.storage.forget(entry.run)
+        await this.storage.forget(entry.run, this.residency.isHeld ? 'stays' : 'goes')
         await this.setAlarm()
       })
     }

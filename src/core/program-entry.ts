@@ -109,6 +109,10 @@ export class ProgramEntry {
   get state(): 'running' | 'ended' {
     return this.#program.ended_at_ms === null ? 'running' : 'ended'
   }
+  /** To which it is held; null: any. */
+  get regions(): string[] | null {
+    return copied(this.#program.regions)
+  }
   get open_calls(): number {
     return this.#calls.openCalls.size
   }

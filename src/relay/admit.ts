@@ -37,8 +37,7 @@ export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admi
   const waited = await within(asking, deps.times.admit_timeout_ms)
   if (waited.status === 'in_time' && waited.value.status === 'answered') return admitted(waited.value.value)
   if (waited.status === 'in_time' && waited.value.status === 'failed') deps.report('admit_failed', waited.value.error)
-  const known_run = asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null))
-  return unplaced(call, program, known_run, deps)
+  return unplaced(call, program, asking, deps)
 }
 
 function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
@@ -78,24 +77,26 @@ function alone(call: IdentifiedCall): Admission {
   return { ...unordered(call), run: call.id, known_run: Promise.resolve(null) }
 }
 
-/** Ordering may be guessed, residency may not: where nobody can say to which regions the program is held, the call waits. */
+/**
+ * Ordering may be guessed, residency may not: where nobody can say to which regions the program is held, the call waits. So
+ * does one that names regions itself where D1 holds the program to none: it may be the one that opens the program, and if
+ * nobody took note of that, later calls would leave its regions.
+ */
 async function unplaced(
   call: IdentifiedCall,
   program: string,
-  known_run: Promise<string | null>,
+  asking: ReturnType<typeof askTwice<AdmitReply>>,
   deps: RelayDeps,
 ): Promise<Admitted> {
-  const [asked, held] = await Promise.all([
+  const [asked, held, placed] = await Promise.all([
     askActor(() => deps.tenant(call.tenant).medianService(), deps.times.median_timeout_ms),
     askActor(() => deps.residency(call.tenant, program), deps.times.residency_timeout_ms),
+    call.wanted_regions === null ? null : within(asking, deps.times.residency_timeout_ms),
   ])
   if (asked.status === 'failed') deps.report('median_failed', asked.error)
   if (held.status === 'failed') deps.report('residency_failed', held.error)
-  if (held.status !== 'answered') {
-    const message = 'It cannot be told at this moment which regions may serve this program.'
-    const error = { message, code: 'residency_unknown' }
-    return { status: 'refused', http_status: 503, error, retry_after_s: RETRY_AFTER_S }
-  }
+  if (placed?.status === 'in_time' && placed.value.status === 'answered') return admitted(placed.value.value)
+  if (held.status !== 'answered' || (held.value === null && placed !== null)) return residencyUnknown()
   const attained_service_us = asked.status === 'answered' ? asked.value.attained_service_us : 0
   const admission: Admission = {
     ...unordered(call),
@@ -103,9 +104,15 @@ async function unplaced(
     attained_service_us,
     critical_path_us: attained_service_us,
     regions: held.value,
-    known_run,
+    known_run: asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null)),
   }
   return { status: 'admitted', admission }
+}
+
+function residencyUnknown(): Admitted {
+  const message = 'It cannot be told at this moment which regions may serve this program.'
+  const error = { message, code: 'residency_unknown' }
+  return { status: 'refused', http_status: 503, error, retry_after_s: RETRY_AFTER_S }
 }
 
 function unordered(call: IdentifiedCall): Omit<Admission, 'run' | 'known_run'> {

@@ -96,6 +96,39 @@ describe('a program that is held to regions', () => {
   })
 })
 
+describe('a call that names regions, of a program whose actor is slow', () => {
+  const FAR = { ...PROGRAM, 'X-Program-Regions': 'far' }
+  const slow = (admit: () => Promise<typeof ADMITTED>, residency: () => Promise<string[] | null>) =>
+    regional({ program: { admit }, times: { admit_timeout_ms: 5, residency_timeout_ms: 100 }, deps: { residency } })
+  const silent = () => new Promise<never>(() => undefined)
+
+  it('goes on where D1 knows what the program is held to', async () => {
+    const { it: w } = slow(silent, async () => ['far', 'off'])
+    const response = await runCall(chat({}, FAR), 'chat', w.deps)
+    expect([response.status, response.headers.get('x-region')]).toEqual([200, 'far'])
+  })
+
+  it('waits for the actor where D1 does not: it may be the one that holds the program', async () => {
+    const late = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      return { ...ADMITTED, regions: ['far'] }
+    }
+    const { it: w } = slow(late, async () => null)
+    expect((await runCall(chat({}, FAR), 'chat', w.deps)).status).toBe(200)
+    expect(w.saidTo('leaseOpened')).toMatchObject([{ run: 'run-1' }])
+  })
+
+  it.each([
+    ['does not answer', silent],
+    ['fails', () => Promise.reject(new Error('gone'))],
+  ])('is answered 503 where the actor %s, and is sent nowhere', async (_, admit) => {
+    const { it: w } = slow(admit, async () => null)
+    const { status, code } = await failureOf(await runCall(chat({}, FAR), 'chat', w.deps))
+    expect([status, code]).toEqual([503, 'residency_unknown'])
+    expect(w.saidTo('leaseOpened')).toEqual([])
+  })
+})
+
 describe('a key', () => {
   it('is held to its regions, and refused others by name', async () => {
     const { it: w, asked } = regional({ deps: granted({ regions: ['off'] }) })

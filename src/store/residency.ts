@@ -1,6 +1,6 @@
 /**
- * To which regions a running program is held, for a relay that cannot ask the ProgramActor in time. The actor's own row
- * decides; this one is written when the run opens and dropped when the run is archived.
+ * To which regions a program is held, for a relay that cannot ask the ProgramActor in time. The actor's own rows decide; it
+ * writes this one when a run opens and takes it away when the program is held no longer.
  */
 import { and, eq } from 'drizzle-orm'
 import { z } from 'zod'
@@ -9,13 +9,15 @@ import { programRegions } from './schema.ts'
 
 const Ids = z.array(z.string())
 
-interface RunOf {
+/** A run, and the regions that it may use. */
+export interface HeldRun {
   tenant: string
   program: string
   run: string
+  regions: readonly string[]
 }
 
-export async function putResidency(d1: D1Database, { tenant, program, run }: RunOf, ids: readonly string[]) {
+export async function putResidency(d1: D1Database, { tenant, program, run, regions: ids }: HeldRun): Promise<void> {
   const regions = JSON.stringify(ids)
   await database(d1)
     .insert(programRegions)
@@ -23,14 +25,16 @@ export async function putResidency(d1: D1Database, { tenant, program, run }: Run
     .onConflictDoUpdate({ target: [programRegions.tenant, programRegions.program], set: { run, regions } })
 }
 
-/** A later run under the same id keeps its own. */
-export async function dropResidency(d1: D1Database, { tenant, program, run }: RunOf): Promise<void> {
+export async function dropResidency(
+  d1: D1Database,
+  { tenant, program }: Pick<HeldRun, 'tenant' | 'program'>,
+): Promise<void> {
   await database(d1)
     .delete(programRegions)
-    .where(and(eq(programRegions.tenant, tenant), eq(programRegions.program, program), eq(programRegions.run, run)))
+    .where(and(eq(programRegions.tenant, tenant), eq(programRegions.program, program)))
 }
 
-/** Null: the program may be served anywhere, or does not run. */
+/** Null: the program may be served anywhere. */
 export async function residencyOf(d1: D1Database, tenant: string, program: string): Promise<string[] | null> {
   const row = await database(d1)
     .select({ regions: programRegions.regions })

@@ -180,7 +180,7 @@ export const endedLeases = sqliteTable(
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
 )
 
-/** Residency of running programs, for a relay that cannot ask the ProgramActor in time. */
+/** Residency of programs, for a relay that cannot ask the ProgramActor in time. */
 export const programRegions = sqliteTable(
   'program_regions',
   {

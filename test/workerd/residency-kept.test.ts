@@ -1,11 +1,13 @@
 /** A program that its first call holds to regions stays held, whatever of its actor or of D1 is lost right after. */
-import { abortAllDurableObjects } from 'cloudflare:test'
+import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, expect, it, vi } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { HELD_AFTER_STALE_MS } from '../../src/actors/program-residency.ts'
 import { programActor } from '../../src/actors/stubs.ts'
+import { archivedProgram } from '../../src/store/archive.ts'
 import { residencyOf } from '../../src/store/residency.ts'
-import { breakD1, replaceD1 } from './actor-tools.ts'
-import { admission, provision } from './fixtures.ts'
+import { breakD1, replaceD1, storedTables } from './actor-tools.ts'
+import { admission, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
 const EAST = ['us-east']
@@ -59,3 +61,115 @@ it('and is forgotten where it ends before D1 answers again', async () => {
   await expect.poll(() => inD1('later'), { timeout: 10_000 }).toEqual(EAST)
   expect(await inD1('ended')).toBeNull()
 })
+
+describe('a program that went stale', () => {
+  const STALE_MS = Number(env.PROGRAM_STALE_AFTER_S) * 1000
+  const WEST = ['eu-west']
+
+  /** Started so long ago that it is over by now, archived, and evicted. */
+  async function stale(program: string): Promise<void> {
+    const now_ms = Date.now() - STALE_MS - 1
+    await actor(program).start({ tenant: TENANT, program, app: null, metadata: null, regions: EAST, now_ms })
+    expect(await runDurableObjectAlarm(programStub(program))).toBe(true)
+    await expect.poll(() => archivedProgram(env.DB, TENANT, program)).toMatchObject({ end_reason: 'stale' })
+    await evictDurableObject(programStub(program))
+  }
+  const next = (program: string, regions: string[] | null = null) =>
+    actor(program).admit(admission(program, 'call-1', { regions }))
+
+  it('opens again in its regions, which a call does not change, for everybody who asks', async () => {
+    await stale('paused')
+    expect(await inD1('paused')).toEqual(EAST)
+    expect(await next('paused', WEST)).toMatchObject({ status: 'admitted', regions: EAST })
+    await expect.poll(() => inD1('paused')).toEqual(EAST)
+    expect(await next('paused')).toMatchObject({ regions: EAST })
+  })
+
+  it('opens in them for a record that nobody waits for', async () => {
+    await stale('late')
+    await actor('late').settle([recordOf('late', 'lost-run', 'call-7')])
+    expect(await actor('late').describe(Date.now())).toMatchObject({ state: 'running', regions: EAST })
+  })
+
+  it('is free when its client ends it', async () => {
+    await stale('done')
+    await actor('done').end(Date.now())
+    await expect.poll(() => inD1('done')).toBeNull()
+    expect(await next('done')).toMatchObject({ regions: null })
+  })
+
+  it('is free when its client starts it without regions, and held to others when started with them', async () => {
+    for (const [program, regions] of [
+      ['anew', null],
+      ['moved', WEST],
+    ] as const) {
+      await stale(program)
+      const start = { tenant: TENANT, program, app: null, metadata: null, regions, now_ms: Date.now() }
+      expect(await actor(program).start(start)).toMatchObject({ status: 'started', summary: { regions } })
+      await expect.poll(() => inD1(program)).toEqual(regions)
+      expect(await next(program)).toMatchObject({ regions })
+    }
+  })
+
+  it('is forgotten after a time, with all that was stored of it', async () => {
+    await stale('old')
+    await runInDurableObject(programStub('old'), async (_, state) => {
+      const hold = await state.storage.get<{ until_ms: number }>('hold')
+      const left_ms = (hold?.until_ms ?? 0) - Date.now()
+      expect(left_ms).toBeGreaterThan(HELD_AFTER_STALE_MS - 60_000)
+      expect(left_ms).toBeLessThanOrEqual(HELD_AFTER_STALE_MS)
+      expect(await state.storage.getAlarm()).toBe(hold?.until_ms)
+      await state.storage.put('hold', { ...hold, until_ms: Date.now() - 1 })
+    })
+    await evictDurableObject(programStub('old'))
+    await breakD1('old')
+    await runDurableObjectAlarm(programStub('old'))
+    expect(await inD1('old')).toEqual(EAST)
+    await replaceD1('old', env.DB)
+    await evictDurableObject(programStub('old'))
+    await runDurableObjectAlarm(programStub('old'))
+    expect(await inD1('old')).toBeNull()
+    const left = await runInDurableObject(programStub('old'), async (_, state) => ({
+      tables: storedTables(state),
+      values: (await state.storage.list()).size,
+      alarm: await state.storage.getAlarm(),
+    }))
+    expect(left).toEqual({ tables: [], values: 0, alarm: null })
+    expect(await next('old')).toMatchObject({ regions: null })
+  })
+})
+
+describe('starts and calls that meet', () => {
+  const start = (program: string, regions: string[]) =>
+    actor(program).start({ tenant: TENANT, program, app: null, metadata: null, regions, now_ms: Date.now() })
+
+  it('of two starts one holds the program, in D1 too', async () => {
+    const both = await Promise.all([start('twice', EAST), start('twice', ['eu-west'])])
+    expect(both.map(({ status }) => status).sort()).toEqual(['exists', 'started'])
+    const held = (await actor('twice').describe(Date.now()))?.regions
+    await expect.poll(() => inD1('twice')).toEqual(held)
+  })
+
+  it('a start that comes too late leaves nothing of its regions', async () => {
+    await actor('raced').describe(Date.now())
+    const { promise: written, resolve: write } = Promise.withResolvers<void>()
+    const prepare = (text: string) => {
+      const statement = env.DB.prepare(text)
+      const bind = (...values: unknown[]) => {
+        const bound = statement.bind(...values)
+        return { ...wrapped(bound), run: () => written.then(() => bound.run()) }
+      }
+      return { bind }
+    }
+    await replaceD1('raced', { prepare, batch: env.DB.batch.bind(env.DB) })
+    const starting = start('raced', ['eu-west'])
+    await expect.poll(async () => (await actor('raced').admit(admission('raced', 'call-0'))).status).toBe('admitted')
+    write()
+    expect(await starting).toMatchObject({ status: 'exists', summary: { regions: null } })
+    await expect.poll(() => inD1('raced')).toBeNull()
+  })
+})
+
+function wrapped(bound: D1PreparedStatement) {
+  return { first: () => bound.first(), all: () => bound.all(), raw: () => bound.raw() }
+}
