@@ -1,5 +1,6 @@
 /**
- * `npm test`: check, then unit and workerd tests, then the whole system on the real model. `--fast` leaves the system out.
+ * `npm test`: check, the Python policy core, unit and workerd tests, then the whole system on the real model. `--fast` leaves the
+ * system out.
  * The model is fetched first and required: a test that needs it fails without it and never skips.
  */
 import { spawn } from 'node:child_process'
@@ -43,6 +44,7 @@ async function vitest(project: string, env: NodeJS.ProcessEnv): Promise<boolean>
 const results: boolean[] = []
 try {
   results.push(await run('check', process.execPath, ['scripts/check.ts']))
+  results.push(await run("the vLLM plug-in's policy core", process.execPath, ['scripts/vllm-tests.ts', 'core']))
   const model = await findOrFetchModel({})
   const env = { SWITCHYARD_MODEL: model.path, SWITCHYARD_REQUIRE_MODEL: '1' }
   const projects = flags.fast ? ['unit', 'workerd'] : ['unit', 'workerd', 'system']

@@ -15,6 +15,10 @@ import { TENANT_COMMANDS } from './tenant-commands.ts'
 const COMMANDS: readonly Command[] = [...TENANT_COMMANDS, ...FLEET_COMMANDS]
 const EXIT = { usage: 2, refused: 1, unreachable: 3 } as const
 const LIMIT_DEFAULT = 50
+/** An API key, an agent's token, an operator's key. */
+const SECRET = /^(sk-sy|sya|sy-admin)-[0-9A-Za-z]{20,}$/
+/** What a bearer token may hold. */
+const PRINTABLE_ASCII = /^[\x21-\x7e]+$/
 
 type Values = Record<string, string | boolean | undefined>
 
@@ -42,6 +46,7 @@ async function run(command: Command, argv: readonly string[]): Promise<void> {
   if (values.help === true) return void console.log(helpOf(command))
   if (positionals.length !== command.args.length)
     throw wrong(command, `it takes ${command.args.join(' ') || 'no argument'}`)
+  refuseSecrets(command, positionals, values)
   const missing = command.required?.find((flag) => values[flag] === undefined)
   if (missing !== undefined) throw wrong(command, `--${missing} is missing`)
   const text = (flag: string): string | undefined => (typeof values[flag] === 'string' ? values[flag] : undefined)
@@ -62,6 +67,14 @@ function readLine(command: Command, argv: readonly string[]): { values: Values; 
   }
 }
 
+/** A secret in a path ends up in logs, one in a name in lists: no command but --admin-key takes one. Never echoed. */
+function refuseSecrets(command: Command, positionals: readonly string[], { 'admin-key': _, ...values }: Values): void {
+  const all = [...positionals, ...Object.values(values)]
+  if (!all.some((text) => typeof text === 'string' && SECRET.test(text))) return
+  const reason = 'one of these is a key or token and not the id of one (`switchyard keys list TENANT` shows keys’ ids)'
+  throw wrong(command, `${reason}; nothing was sent`)
+}
+
 function limitOf(command: Command, text: string | undefined): number {
   const limit = text === undefined ? LIMIT_DEFAULT : Number(text)
   if (Number.isInteger(limit) && limit >= 1 && limit <= ROWS_MAX) return limit
@@ -79,7 +92,15 @@ function wrong(command: Command, reason: string): CommandFailure {
 async function clientOf(text: (flag: string) => string | undefined): Promise<AdminClient> {
   const url = text('url') ?? process.env.SWITCHYARD_URL
   const key = text('admin-key') ?? process.env.SWITCHYARD_ADMIN_KEY
-  if (url !== undefined && !URL.canParse(url)) throw new CommandFailure('usage', `"${url}" is no URL`)
+  if (url !== undefined && !isPlainUrl(url)) {
+    throw new CommandFailure('usage', 'the URL is no http(s) URL, or it has a user or password in it')
+  }
+  if (key !== undefined && !PRINTABLE_ASCII.test(key)) {
+    throw new CommandFailure(
+      'usage',
+      'the admin key has characters that no key has: a line break, a space, an ellipsis',
+    )
+  }
   if (url !== undefined && key !== undefined) return new AdminClient(url, key)
   if (url !== undefined) throw new CommandFailure('usage', 'no key was given: --admin-key or SWITCHYARD_ADMIN_KEY')
   const { devJson } = dataDir(text('data-dir') ?? DATA_DIR_DEFAULT)
@@ -88,6 +109,12 @@ async function clientOf(text: (flag: string) => string | undefined): Promise<Adm
   const message =
     'nothing runs here: give --url and --admin-key (or SWITCHYARD_URL and SWITCHYARD_ADMIN_KEY), or `npm run up`'
   throw new CommandFailure('usage', message)
+}
+
+function isPlainUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password } = new URL(text)
+  return /^https?:$/.test(protocol) && username === '' && password === ''
 }
 
 function print(answer: Answer, json: boolean): void {

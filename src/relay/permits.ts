@@ -1,10 +1,11 @@
 /**
  * A tenant's calls per minute. The TenantActor holds the bucket (core/call-rate.ts); an isolate takes a second's worth of
  * calls at a time, so that only tenants with a limit cost an RPC, and at high rates one in many calls. What an isolate took
- * and did not use within PERMIT_LIFE_MS is lost to the tenant. A TenantActor that does not answer refuses nobody: serving
- * beats counting.
+ * and did not use within PERMIT_LIFE_MS is lost to the tenant. While the TenantActor does not answer, the isolate counts by
+ * itself, with a bucket of its own: serving beats counting exactly, and a tenant that keeps its actor busy is not free of
+ * its limit.
  */
-import { callsAtOnce } from '../core/call-rate.ts'
+import { type CallBucket, callsAtOnce, takeCalls } from '../core/call-rate.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { askActor } from './rpc.ts'
@@ -21,6 +22,8 @@ interface Held {
   /** No call before this time; the actor is asked again after REFUSAL_LIFE_MS all the same. */
   retry_at_ms: number
   refused_until_ms: number
+  /** The isolate's own, for when the actor does not answer; null: never used. */
+  own: CallBucket | null
 }
 
 export type Permit = { status: 'granted' } | { status: 'refused'; retry_after_s: number }
@@ -43,16 +46,17 @@ export class Permits {
       () => deps.tenant(tenant).takeCalls({ calls_per_minute_max, wanted }),
       deps.times.median_timeout_ms,
     )
-    if (asked.status !== 'answered') {
-      if (asked.status === 'failed') deps.report('permit_failed', asked.error)
-      return { status: 'granted' }
-    }
-    const { granted, retry_after_s } = asked.value
+    if (asked.status === 'failed') deps.report('permit_failed', asked.error)
+    let own = this.#held.get(tenant)?.own ?? null
+    let answer: { granted: number; retry_after_s: number }
+    if (asked.status === 'answered') answer = asked.value
+    else ({ bucket: own, ...answer } = takeCalls(own, calls_per_minute_max, 1, now_ms))
+    const { granted, retry_after_s } = answer
     const retry_at_ms = now_ms + retry_after_s * 1000
     const refused_until_ms = granted > 0 ? 0 : Math.min(retry_at_ms, now_ms + REFUSAL_LIFE_MS)
     // Another call of this isolate may have taken some meanwhile: both count.
     const left = Math.max(0, granted - 1) + (this.#held.get(tenant)?.left ?? 0)
-    this.#keep(tenant, { left, until_ms: now_ms + PERMIT_LIFE_MS, retry_at_ms, refused_until_ms })
+    this.#keep(tenant, { left, until_ms: now_ms + PERMIT_LIFE_MS, retry_at_ms, refused_until_ms, own })
     return granted > 0 ? { status: 'granted' } : refused(retry_at_ms - now_ms)
   }
 

@@ -182,12 +182,35 @@ describe('calls a minute', () => {
     expect(w.saidTo('takeCalls')).toHaveLength(2)
   })
 
-  it('are not counted while the tenant’s actor does not answer', async () => {
-    const broken = async () => {
-      throw new Error('overloaded')
+  it.each([
+    ['fails', () => Promise.reject(new Error('overloaded'))],
+    ['is silent', () => new Promise<never>(() => undefined)],
+  ])(
+    'are counted by the isolate while the tenant’s actor %s: a minute’s calls at once, and no more',
+    async (_, takeCalls) => {
+      let now_ms = 1_000_000
+      const { it: w } = regional({
+        deps: { ...granted({ calls_per_minute_max: 2 }), now: () => now_ms },
+        tenant: { takeCalls } as never,
+        times: { median_timeout_ms: 5 },
+      })
+      const status = async () => (await runCall(chat(), 'chat', w.deps)).status
+      expect([await status(), await status(), await status()]).toEqual([200, 200, 429])
+      now_ms += 30_000
+      expect([await status(), await status()]).toEqual([200, 429])
+    },
+  )
+
+  it('are the actor’s to count again once it answers', async () => {
+    let answers = false
+    const takeCalls = async () => {
+      if (!answers) throw new Error('overloaded')
+      return { granted: 1, retry_after_s: 0 }
     }
-    const w = limited({ takeCalls: broken })
+    const w = limited({ takeCalls })
     expect((await runCall(chat(), 'chat', w.deps)).status).toBe(200)
     expect(w.reports).toContain('permit_failed')
+    answers = true
+    for (let i = 0; i < 4; i += 1) expect((await runCall(chat(), 'chat', w.deps)).status).toBe(200)
   })
 })

@@ -71,6 +71,15 @@ it('makes a tenant and a key, which works, is revoked, and is refused within 10 
   expect(listed).toMatchObject({ name: 'laptop', revoked_at: null })
   expect(await done<{ id: string }[]>('programs', 'list', 'acme')).toMatchObject([{ id: 'first' }])
   expect(await done<object[]>('calls', 'list', 'acme', 'first')).toMatchObject([{ outcome: 'completed' }])
+  for (const secret of [
+    ['keys', 'revoke', 'acme', key],
+    ['tenants', 'create', '--name', key],
+    ['tenants', '--admin-key', `${key}\n…`],
+    ['tenants', '--url', `http://${key}@127.0.0.1:1`],
+  ]) {
+    const { code, stdout, stderr } = await cli(...secret)
+    expect([code, stdout, stderr.includes(key)], stderr).toEqual([2, '', false])
+  }
   await done('keys', 'revoke', 'acme', listed?.id ?? '')
   await eventually(
     'the revoked key is refused',

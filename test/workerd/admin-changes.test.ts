@@ -89,6 +89,14 @@ describe('keys', () => {
     expect((await request('GET', '/v1/models', key)).status).toBe(200)
   })
 
+  it('are not echoed where one is sent in place of its id', async () => {
+    const { key } = await json<{ key: string }>(admin('POST', '/tenants/tenant-b/keys', {}))
+    const answer = await admin('DELETE', `/tenants/tenant-b/keys/${key}`)
+    const text = await answer.text()
+    expect([answer.status, JSON.parse(text).error.code]).toEqual([400, 'invalid_id'])
+    expect(text).not.toContain(key)
+  })
+
   it('are held to models and regions that exist, at most so many', async () => {
     const make = (grants: object) => admin('POST', '/tenants/tenant-a/keys', grants)
     expect(await code(make({ models: ['nope'] }))).toBe('model_not_found')
@@ -146,6 +154,7 @@ describe('models and regions', () => {
       cursor = page.next_cursor
     } while (cursor !== null)
     expect(ids).toEqual(['us-east', 'eu-west', 'r-a', 'r-b', 'r-last'])
+    expect((await admin('POST', '/regions', { id: 'r-a,r-b' })).status).toBe(400)
     for (const wrong of [{ latitude: 91 }, { longitude: -181 }, { location_hint: 'moon' }, { position: -1 }]) {
       expect((await admin('PATCH', '/regions/r-a', wrong)).status).toBe(400)
     }

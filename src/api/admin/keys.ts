@@ -10,12 +10,21 @@ import { insertKey, type KeyListed, keyById, keyIdOf, keysOfTenant, revokeKey } 
 import { API_KEY_PREFIX, hashSecret, newSecret } from '../../store/secrets.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
+import { type ApiErrorFields, apiError } from '../errors.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
 import { failure, invalidCursor, json, jsonBody, pageOf, pageStart } from '../route-parts.ts'
 import { absent, iso, isoOrNull, SECURITY as security } from './answers.ts'
 import { IdParams, KeyCreate, KeyCreated, KeyJson } from './schemas.ts'
 
 export const keyRoutes = router<AdminScope>()
+
+/** Never echoed: the answer may end up in a log. */
+const KEY_IN_PATH: ApiErrorFields = {
+  message:
+    'A key is revoked by its id, key-…, which the list of the tenant’s keys shows; paths are logged, so keep keys out of them.',
+  param: 'key',
+  code: 'invalid_id',
+}
 
 keyRoutes.openapi(
   createRoute({
@@ -77,11 +86,13 @@ keyRoutes.openapi(
     request: { params: IdParams.extend({ key: Id.openapi({ param: { name: 'key', in: 'path' } }) }) },
     responses: {
       200: json(KeyJson, 'Revoked; it opens nothing after 10 s at most'),
+      400: failure('The key itself in place of its id'),
       404: failure('No such tenant or key'),
     },
   }),
   async (c) => {
     const { id: tenant, key: id } = c.req.valid('param')
+    if (id.startsWith(API_KEY_PREFIX)) return refusal(apiError(400, KEY_IN_PATH))
     await fromStore(() => revokeKey(c.env.DB, c.var.auditor, tenant, id))
     const key = await fromStore(() => keyById(c.env.DB, tenant, id))
     return key === null ? refusal(absent('key', id, 'key')) : c.json(keyJson(key), 200)

@@ -110,9 +110,12 @@ const Latitude = z.number().min(-90).max(90).nullable()
 const Longitude = z.number().min(-180).max(180).nullable()
 const Position = z.number().int().min(0).max(1_000_000)
 
+/** Lists of regions, in headers and on command lines, are written with commas. */
+const RegionId = Id.refine((id) => !id.includes(','), 'an id of a region has no comma')
+
 export const RegionCreate = z
   .strictObject({
-    id: Id,
+    id: RegionId,
     position: Position.default(0),
     location_hint: LocationHint.default(null),
     latitude: Latitude.default(null),

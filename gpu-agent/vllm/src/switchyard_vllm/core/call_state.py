@@ -1,0 +1,149 @@
+"""Everything that the core remembers of one open call. Plain data with its sums.
+
+`Call` is what is known of a call when it comes; `CallState` what happens to it. seating.py, due_calls.py and
+program_scheduler.py each write the part named below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from .policy import Place
+from .service import DEFAULT_SERVICE_RATES, ServiceRates, ServiceTokens, modelled_service_us
+
+if TYPE_CHECKING:
+    from .tenant_queue import TenantQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call. What concerns programs and tenants comes from the ticket, else from the local process table."""
+
+    lease: str
+    tenant: str
+    tenant_weight: float
+    #: Unique over tenants.
+    program: str
+    attained_service_us: int
+    critical_path_us: int
+    #: Summed wait of the program before this call.
+    program_wait_us: int
+    prompt_tokens: int
+
+
+class QueueKey(NamedTuple):
+    """The order inside a tenant: the policy's rank, then first come, first served. Total: sequences are unique."""
+
+    rank: float
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was measured of one call, given once when it ends."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    service_wall_us: int
+    service_modelled_us: int
+    wait_us: int
+    preemptions: int
+    first_token_us: int | None
+    duration_us: int
+
+
+class CallState:
+    __slots__ = (
+        "arrived_us",
+        "cached_charged",
+        "cached_tokens",
+        "call",
+        "due_key",
+        "ended",
+        "first_token_us",
+        "output_tokens",
+        "place",
+        "preemptions",
+        "prompt_reached_tokens",
+        "queue_key",
+        "seat_index",
+        "seated",
+        "sequence",
+        "service_modelled_us",
+        "service_wall_us",
+        "tenant",
+    )
+
+    def __init__(self, call: Call, now_us: int, tenant: TenantQueue, place: Place, sequence: int) -> None:
+        self.call = call
+        self.arrived_us = now_us
+        self.tenant = tenant
+        self.ended = False
+        # Order (seating.py, due_calls.py). Keys are those under which the call stands in a queue.
+        self.place = place
+        self.sequence = sequence
+        self.queue_key: QueueKey | None = None
+        self.due_key: tuple[float, int] | None = None
+        self.seated = False
+        #: Position in the order of seats; lower is served first.
+        self.seat_index = 0
+        # Sums (program_scheduler.py).
+        #: Prompt tokens found resident on first scheduling, None before.
+        self.cached_tokens: int | None = None
+        self.cached_charged = False
+        #: Prompt tokens computed at least once or found resident: what is recomputed is not charged again.
+        self.prompt_reached_tokens = 0
+        self.output_tokens = 0
+        self.service_wall_us = 0
+        self.service_modelled_us = 0
+        self.preemptions = 0
+        self.first_token_us: int | None = None
+
+    @property
+    def order_key(self) -> QueueKey:
+        return QueueKey(self.place.rank, self.sequence)
+
+    def runs_before(self, other: CallState) -> bool:
+        return self.order_key < other.order_key
+
+    def reached(self, from_tokens: int, to_tokens: int) -> ServiceTokens:
+        """Takes note that a step computes tokens [from, to) of the call, and says what of its prompt is new in it."""
+        prompt_tokens = self.call.prompt_tokens
+        if self.cached_tokens is None:
+            self.cached_tokens = min(from_tokens, prompt_tokens)
+        # What a resumed call finds resident was computed by another, and is not charged either.
+        self.prompt_reached_tokens = max(self.prompt_reached_tokens, min(from_tokens, prompt_tokens))
+        reached_tokens = min(to_tokens, prompt_tokens)
+        uncached_tokens = max(0, reached_tokens - self.prompt_reached_tokens)
+        self.prompt_reached_tokens += uncached_tokens
+        cached_tokens = 0 if self.cached_charged else self.cached_tokens
+        self.cached_charged = True
+        return ServiceTokens(uncached_tokens, cached_tokens, 0)
+
+    def charge(
+        self, tokens: ServiceTokens, wall_us: int, ended_us: int, rates: ServiceRates = DEFAULT_SERVICE_RATES
+    ) -> int:
+        """Adds a step of `wall_us` that ended at `ended_us` to the sums. Returns its modelled charge."""
+        modelled_us = modelled_service_us(tokens, rates)
+        self.service_wall_us += wall_us
+        self.service_modelled_us += modelled_us
+        self.output_tokens += tokens.output_tokens
+        if tokens.output_tokens > 0 and self.first_token_us is None:
+            self.first_token_us = ended_us - self.arrived_us
+        return modelled_us
+
+    def measurement(self, ended_us: int) -> Measurement:
+        duration_us = ended_us - self.arrived_us
+        return Measurement(
+            prompt_tokens=self.call.prompt_tokens,
+            cached_tokens=self.cached_tokens or 0,
+            output_tokens=self.output_tokens,
+            service_wall_us=self.service_wall_us,
+            service_modelled_us=self.service_modelled_us,
+            wait_us=duration_us - self.service_wall_us,
+            preemptions=self.preemptions,
+            first_token_us=self.first_token_us,
+            duration_us=duration_us,
+        )

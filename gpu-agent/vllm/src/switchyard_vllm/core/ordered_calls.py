@@ -1,0 +1,36 @@
+"""Calls that wait for a seat, in order. A sorted list: inserting and removing cost a search and a move of pointers, which
+for the few thousand calls that can wait on an engine is cheaper than a heap whose items move about.
+"""
+
+from bisect import bisect_left, insort
+
+from .call_state import CallState, QueueKey
+
+
+class OrderedCalls:
+    def __init__(self) -> None:
+        self._items: list[tuple[QueueKey, CallState]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def peek(self) -> CallState | None:
+        return self._items[0][1] if self._items else None
+
+    def push(self, call: CallState) -> None:
+        assert call.queue_key is None, "a call waits once"
+        call.queue_key = call.order_key
+        # Keys are unique, so calls are never compared.
+        insort(self._items, (call.queue_key, call))
+
+    def remove(self, call: CallState) -> None:
+        assert call.queue_key is not None, "a call leaves the queue that it is in"
+        index = bisect_left(self._items, (call.queue_key,))
+        assert self._items[index][1] is call
+        del self._items[index]
+        call.queue_key = None
+
+    def update(self, call: CallState) -> None:
+        """The call's rank or sequence changed."""
+        self.remove(call)
+        self.push(call)

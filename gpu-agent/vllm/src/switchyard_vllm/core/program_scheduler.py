@@ -1,0 +1,125 @@
+"""The core's front: calls come, steps are decided and charged, calls end. The order of work is that of
+`gpu-agent/engine/scheduler.ts`, less what vLLM does itself (slots, KV blocks, tokens of a step).
+
+A step is `decide` (who sits), what the engine makes of it, `charge` (sums, before anything of the step ends), `end` for
+each call that ended with it, and `settle` (what the step costs moves the others, and is charged to tenants).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .call_state import Call, CallState, Measurement
+from .due_calls import DueCalls
+from .policy import Policy
+from .seating import Seating, SeatingConfig, SeatShares
+from .service import DEFAULT_SERVICE_RATES, ServiceRates, ServiceReading, ServiceTokens
+
+#: Charges beyond this are no longer exact in the control plane's arithmetic (JavaScript's safe integers).
+SERVICE_US_MAX = 2**53 - 1
+
+
+class StepShare(NamedTuple):
+    """What one call computed in a step."""
+
+    call: CallState
+    tokens: ServiceTokens
+
+
+class StepCharge(NamedTuple):
+    call: CallState
+    charge_us: int
+
+
+class ProgramScheduler:
+    def __init__(
+        self,
+        config: SeatingConfig,
+        policy: Policy[Any],
+        shares: SeatShares,
+        ordering: ServiceReading = "modelled",
+        rates: ServiceRates = DEFAULT_SERVICE_RATES,
+    ) -> None:
+        self.config = config
+        self.policy = policy
+        self.ordering = ordering
+        self._shares = shares
+        self._rates = rates
+        self._seating = Seating(config, shares)
+        self._due = DueCalls(policy)
+        self._open: dict[str, CallState] = {}
+        self._sequence = 0
+        #: Calls whose rank or seat changed since `take_moved`: whoever keeps keys of its own must look at these alone.
+        self._moved: set[CallState] = set()
+
+    @property
+    def open_calls(self) -> int:
+        return len(self._open)
+
+    @property
+    def decisions(self) -> int:
+        return self._seating.decisions
+
+    def get(self, lease: str) -> CallState | None:
+        return self._open.get(lease)
+
+    def submit(self, call: Call, now_us: int) -> CallState:
+        """No open call has its lease."""
+        assert call.lease not in self._open, "a lease is submitted once"
+        place = self.policy.arrive(call, now_us)
+        state = CallState(call, now_us, self._seating.tenant_of(call), place, self._sequence)
+        self._sequence += 1
+        self._open[call.lease] = state
+        self._seating.add(state)
+        self._due.set(state)
+        self._moved.add(state)
+        return state
+
+    def decide(self, now_us: int) -> list[CallState]:
+        """Who sits in the next step, in the order in which they are served. The list is the core's own: do not keep it."""
+        for call in self._due.moved(now_us):
+            self._move(call)
+        return self._seating.decide(now_us)
+
+    def charge(self, shares: Iterable[StepShare], wall_us: int, ended_us: int) -> list[StepCharge]:
+        """Adds a step of `wall_us` that ended at `ended_us` to the sums of the calls in it. `settle` takes what comes back."""
+        charges: list[StepCharge] = []
+        for call, tokens in shares:
+            modelled_us = call.charge(tokens, wall_us, ended_us, self._rates)
+            charge_us = wall_us if self.ordering == "wall" else modelled_us
+            call.tenant.step_charge_us += charge_us
+            charges.append(StepCharge(call, charge_us))
+        return charges
+
+    def settle(self, charges: Iterable[StepCharge], wall_us: int, now_us: int) -> None:
+        """Lets the policy move the calls that were charged and go on, and charges their tenants."""
+        for call, charge_us in charges:
+            if not call.ended and self.policy.charge(call.place, wall_us, charge_us):
+                self._move(call)
+        for call, _ in charges:
+            tenant = call.tenant
+            if tenant.step_charge_us != 0:
+                self._shares.charge(tenant.tenant, tenant.step_charge_us, now_us)
+                tenant.step_charge_us = 0
+
+    def end(self, call: CallState, now_us: int) -> Measurement:
+        assert not call.ended, "a call ends once"
+        call.ended = True
+        del self._open[call.call.lease]
+        self._seating.remove(call, now_us)
+        self._due.remove(call)
+        self._moved.discard(call)
+        return call.measurement(now_us)
+
+    def take_moved(self) -> set[CallState]:
+        moved = self._moved
+        self._moved = set()
+        return moved
+
+    def _move(self, call: CallState) -> None:
+        call.sequence = self._sequence
+        self._sequence += 1
+        self._seating.moved(call)
+        self._due.set(call)
+        self._moved.add(call)

@@ -1,0 +1,217 @@
+"""Who sits in the next step: tenants' shares first, then the policy's order within a tenant.
+
+The decision stands until something that it depends on changes. Seats are taken from calls at every Nth step only
+(Autellix §4.2.2, multi-step scheduling); between, a seat that falls free goes to the call that is next in order: the
+standby calls. The same decisions, in the same order, as `gpu-agent/engine/seating.ts`, which holds the reasons.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from .call_state import Call, CallState
+from .seat_hold import ProgramGaps, SeatHold, hold_for
+from .tenant_queue import QUOTA_UNSET, TenantQueue
+
+
+class SeatShares(Protocol):
+    """How seats go to tenants."""
+
+    def charge(self, tenant: str, service_us: float, now_us: int) -> None: ...
+    def allocate(self, demand: dict[str, TenantQueue], seats: int, now_us: int) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeatingConfig:
+    #: Calls in one step, at most.
+    seats: int
+    #: Seats are shared between tenants afresh when their demand changes, and else this often.
+    shares_interval_us: int = 100_000
+    #: N: seats are given and taken at every Nth step; between, only freed ones are given.
+    steps_per_decision: int = 1
+    #: Hysteresis: a seated call yields to another of its tenant whose rank is lower by so much, at least.
+    preemption_levels_min: float = 0
+    #: Seats that change hands between calls of one tenant in one decision. None: all.
+    preemptions_per_decision_max: int | None = None
+    seat_hold: SeatHold | None = None
+
+    def __post_init__(self) -> None:
+        counts = (self.seats, self.shares_interval_us, self.steps_per_decision, self.preemptions_max)
+        if any(count < 1 for count in counts):
+            raise ValueError("seats, shares_interval_us and the counts of steps and preemptions are at least 1")
+        if not self.preemption_levels_min >= 0:
+            raise ValueError("preemption_levels_min must not be negative")
+
+    @property
+    def preemptions_max(self) -> int:
+        return self.seats if self.preemptions_per_decision_max is None else self.preemptions_per_decision_max
+
+
+class Seating:
+    def __init__(self, config: SeatingConfig, shares: SeatShares) -> None:
+        self._config = config
+        self._shares = shares
+        self._gaps = ProgramGaps()
+        #: Tenants with open calls; so bounded by the open calls.
+        self._tenants: dict[str, TenantQueue] = {}
+        self._order: list[CallState] = []
+        self._open_calls = 0
+        self._demand_changed = False
+        self._order_changed = False
+        self._quotas_until_us: float = math.inf
+        #: Steps planned since seats were last decided.
+        self._decided_steps = 0
+        self.decisions = 0
+        #: Seats are being kept for programs, so that time alone may change who sits.
+        self._holding = False
+
+    @property
+    def open_calls(self) -> int:
+        return self._open_calls
+
+    @property
+    def holding(self) -> bool:
+        return self._holding
+
+    def tenant_of(self, call: Call) -> TenantQueue:
+        """The queue of the call's tenant, which is kept only while it has calls."""
+        tenant = self._tenants.get(call.tenant) or TenantQueue(call.tenant, call.tenant_weight)
+        tenant.weight = call.tenant_weight
+        return tenant
+
+    def add(self, call: CallState) -> None:
+        self._tenants[call.tenant.tenant] = call.tenant
+        call.tenant.add(call)
+        if self._config.seat_hold is not None:
+            self._gaps.arrived(call.call.program, call.arrived_us)
+            call.tenant.holds.consume(call.call.program)
+        self._open_calls += 1
+        self._demand_changed = True
+
+    def remove(self, call: CallState, now_us: int) -> None:
+        if self._config.seat_hold is not None:
+            self._hold(call, self._config.seat_hold, now_us)
+        call.tenant.remove(call)
+        if call.tenant.calls == 0:
+            del self._tenants[call.tenant.tenant]
+        self._open_calls -= 1
+        self._demand_changed = True
+
+    def moved(self, call: CallState) -> None:
+        call.tenant.moved(call)
+        self._order_changed = True
+
+    def decide(self, now_us: int) -> list[CallState]:
+        """Seated calls, in the order in which they are served."""
+        config = self._config
+        decided = 0 < self._decided_steps < config.steps_per_decision
+        if decided and self._seated_calls() > 0:
+            self._decided_steps += 1
+            if self._demand_changed:
+                self._fill_freed()
+            return self._order
+        self._decided_steps = 1
+        self.decisions += 1
+        quotas_due = now_us >= self._quotas_until_us
+        if not (quotas_due or self._demand_changed or self._order_changed or self._holding):
+            return self._order
+        if self._holding:
+            self._expire_holds(now_us)
+        if quotas_due or (self._demand_changed and not self._quotas_fit()):
+            self._set_quotas(now_us)
+        spare_seats = self._spare_seats()
+        done = True
+        for tenant in self._tenants.values():
+            done = self._reseat(tenant, spare_seats) and done
+        self._deal()
+        if not self._order and self._holding:
+            self._break_holds()
+        self._demand_changed = False
+        self._order_changed = not done
+        return self._order
+
+    def _reseat(self, tenant: TenantQueue, spare_seats: int) -> bool:
+        config = self._config
+        return tenant.reseat(tenant.quota, spare_seats, config.preemption_levels_min, config.preemptions_max)
+
+    def _fill_freed(self) -> None:
+        """Between decisions: nobody loses a seat. What changed is looked at again in the next decision."""
+        spare_seats = self._spare_seats()
+        free_seats = self._config.seats - self._seated_calls()
+        for tenant in self._tenants.values():
+            quota = min(tenant.quota, len(tenant.seated) + free_seats)
+            free_seats -= tenant.fill(quota, spare_seats)
+        for tenant in self._tenants.values():
+            if free_seats > 0:
+                free_seats -= tenant.fill(len(tenant.seated) + free_seats, free_seats)
+        self._deal()
+
+    def _seated_calls(self) -> int:
+        return sum(len(tenant.seated) for tenant in self._tenants.values())
+
+    def _spare_seats(self) -> int:
+        """Seats that stay empty for want of calls: holds use these up before they keep any from a call."""
+        return max(0, self._config.seats - self._open_calls)
+
+    def _hold(self, call: CallState, config: SeatHold, now_us: int) -> None:
+        self._gaps.ended(call.call.program, now_us)
+        if not call.seated or len(call.tenant.holds) >= self._config.seats:
+            return
+        hold = hold_for(call, self._gaps.usual_us(call.call.program), config, now_us)
+        if hold is None:
+            return
+        call.tenant.holds.add(hold)
+        self._holding = True
+
+    def _expire_holds(self, now_us: int) -> None:
+        self._holding = False
+        for tenant in self._tenants.values():
+            tenant.holds.expire(now_us)
+            if len(tenant.holds) > 0:
+                self._holding = True
+
+    def _break_holds(self) -> None:
+        """Calls wait, nobody sits, and so no time would pass: the holds end."""
+        for tenant in self._tenants.values():
+            tenant.holds.clear()
+            self._reseat(tenant, 0)
+        self._holding = False
+        self._deal()
+
+    def _quotas_fit(self) -> bool:
+        """The quotas came of contention, fill the seats, and every tenant has been given one."""
+        if self._quotas_until_us == math.inf:
+            return False
+        filled_seats = 0
+        for tenant in self._tenants.values():
+            if tenant.quota == QUOTA_UNSET:
+                return False
+            filled_seats += min(tenant.quota, tenant.calls)
+        return filled_seats == self._config.seats
+
+    def _set_quotas(self, now_us: int) -> None:
+        seats = self._config.seats
+        self._quotas_until_us = math.inf
+        if self._open_calls <= seats:
+            for tenant in self._tenants.values():
+                tenant.quota = tenant.calls
+        elif len(self._tenants) == 1:
+            for tenant in self._tenants.values():
+                tenant.quota = seats
+        else:
+            quotas = self._shares.allocate(self._tenants, seats, now_us)
+            for tenant in self._tenants.values():
+                tenant.quota = quotas.get(tenant.tenant, 0)
+            self._quotas_until_us = now_us + self._config.shares_interval_us
+
+    def _deal(self) -> None:
+        """Each tenant's first call, then each one's second, …: memory and prefill tokens go out in this order."""
+        order = self._order
+        order.clear()
+        rounds = max((len(tenant.seated) for tenant in self._tenants.values()), default=0)
+        for index in range(rounds):
+            for tenant in self._tenants.values():
+                if index < len(tenant.seated):
+                    call = tenant.seated[index]
+                    call.seat_index = len(order)
+                    order.append(call)

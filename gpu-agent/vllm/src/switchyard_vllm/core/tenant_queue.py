@@ -1,0 +1,87 @@
+"""One tenant's open calls: those that hold a seat, in order, and those that wait. `reseat` keeps seats with the best."""
+
+from .call_state import CallState
+from .ordered_calls import OrderedCalls
+from .seat_hold import SeatHolds
+
+#: A tenant that has come since seats were last shared.
+QUOTA_UNSET = -1
+
+
+class TenantQueue:
+    def __init__(self, tenant: str, weight: float) -> None:
+        self.tenant = tenant
+        self.weight = weight
+        #: Open calls, seated or not: the tenant's demand for seats.
+        self.calls = 0
+        self.seated: list[CallState] = []
+        self.unseated = OrderedCalls()
+        #: Seats that are the tenant's; may exceed its calls.
+        self.quota = QUOTA_UNSET
+        #: Charges of the step being settled.
+        self.step_charge_us = 0
+        #: Seats kept for programs of this tenant.
+        self.holds = SeatHolds()
+        self._unsorted = False
+
+    def add(self, call: CallState) -> None:
+        self.calls += 1
+        self.unseated.push(call)
+
+    def remove(self, call: CallState) -> None:
+        self.calls -= 1
+        if call.seated:
+            self.seated.remove(call)
+            call.seated = False
+        else:
+            self.unseated.remove(call)
+
+    def moved(self, call: CallState) -> None:
+        """The call's rank or sequence changed."""
+        if call.seated:
+            self._unsorted = True
+        else:
+            self.unseated.update(call)
+
+    def reseat(self, quota: int, spare_seats: int, levels_min: float, preemptions_max: int) -> bool:
+        """Seats the best `quota` calls, as far as the limits allow. False: the next decision has more to do."""
+        seated = self.seated
+        if self._unsorted:
+            seated.sort(key=lambda call: call.order_key)
+        self._unsorted = False
+        while len(seated) > quota:
+            self._unseat(seated.pop())
+        self.fill(quota, spare_seats)
+        for _ in range(preemptions_max):
+            best = self.unseated.peek()
+            worst = seated[-1] if seated else None
+            if best is None or worst is None or not best.runs_before(worst):
+                return True
+            if worst.place.rank - best.place.rank < levels_min:
+                return True
+            seated.pop()
+            self._seat(best)
+            self._unseat(worst)
+        return False
+
+    def fill(self, quota: int, spare_seats: int) -> int:
+        """Gives free seats up to `quota` to the best calls that have none, and takes none. Returns the number given."""
+        before = len(self.seated)
+        while (best := self.unseated.peek()) is not None:
+            kept_seats = max(0, self.holds.against(best.place.rank) - spare_seats)
+            if len(self.seated) >= quota - kept_seats:
+                break
+            self._seat(best)
+        return len(self.seated) - before
+
+    def _seat(self, call: CallState) -> None:
+        self.unseated.remove(call)
+        call.seated = True
+        index = len(self.seated)
+        while index > 0 and call.runs_before(self.seated[index - 1]):
+            index -= 1
+        self.seated.insert(index, call)
+
+    def _unseat(self, call: CallState) -> None:
+        call.seated = False
+        self.unseated.push(call)

@@ -1,0 +1,103 @@
+"""What holds of every schedule, over random calls, tenants, policies, bounds and aborts (toy_engine.py checks each step)."""
+
+from hypothesis import given, settings
+
+from switchyard_vllm.core.call_state import CallState
+from switchyard_vllm.core.process_table import ProcessTable
+from switchyard_vllm.core.program_scheduler import ProgramScheduler
+from switchyard_vllm.core.tenant_shares import TenantShares
+
+from .toy_engine import ToyEngine, engines, small_policy
+
+SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+@SETTINGS
+@given(engines())
+def test_every_call_ends_once_within_the_seats_and_none_starves_beyond_beta(engine: ToyEngine) -> None:
+    engine.play()
+    assert engine.measured.keys() == engine.left.keys()
+    assert engine.scheduler.open_calls == 0
+
+
+@SETTINGS
+@given(engines())
+def test_what_calls_are_charged_is_what_they_measure_and_what_their_programs_sum_to(engine: ToyEngine) -> None:
+    engine.play()
+    table = ProcessTable(engine.scheduler.ordering)
+    sums: dict[str, list[int]] = {}
+    for arrival in engine.arrivals:
+        measurement = engine.measured[arrival.call.lease]
+        assert [measurement.service_wall_us, measurement.service_modelled_us] == engine.ledger[arrival.call.lease]
+        assert measurement.wait_us >= 0
+        assert measurement.wait_us + measurement.service_wall_us == measurement.duration_us
+        program = arrival.call.program
+        table.arrived(program, None, 0)
+        table.ended(program, 0, measurement.service_wall_us, measurement.service_modelled_us, measurement.wait_us, 0)
+        of_program = sums.setdefault(program, [0, 0])
+        wall = engine.scheduler.ordering == "wall"
+        of_program[0] += measurement.service_wall_us if wall else measurement.service_modelled_us
+        of_program[1] += measurement.wait_us
+    for program, (service_us, wait_us) in sums.items():
+        entry = table.get(program)
+        assert entry is not None
+        assert (entry.attained_service_us, entry.wait_us, entry.open_calls) == (service_us, wait_us, 0)
+
+
+@SETTINGS
+@given(engines(policies=("fcfs",), holds=False))
+def test_first_come_first_served_takes_seats_from_nobody_but_for_another_tenant(engine: ToyEngine) -> None:
+    engine.play()
+    assert engine.exchanges == []
+
+
+@SETTINGS
+@given(engines())
+def test_one_run_is_a_function_of_its_input(engine: ToyEngine) -> None:
+    again = ToyEngine(_fresh(engine), engine.arrivals)
+    engine.play()
+    again.play()
+    assert again.steps == engine.steps
+    assert again.measured == engine.measured
+
+
+def _fresh(engine: ToyEngine) -> ProgramScheduler:
+    old = engine.scheduler
+    return ProgramScheduler(old.config, small_policy(old.policy.name, old.ordering), TenantShares(), old.ordering)
+
+
+@SETTINGS
+@given(engines())
+def test_seats_do_not_go_back_and_forth(engine: ToyEngine) -> None:
+    """Within a tenant a seat changes hands only towards the better call.
+
+    So it cannot come back before the order of the two has changed: one was charged past its quantum, or starved.
+    """
+    scheduler = engine.scheduler
+    decide = scheduler.decide
+    last: dict[str, CallState] = {}
+    keys: dict[str, tuple[float, int]] = {}
+
+    def watched(now_us: int) -> list[CallState]:
+        order = decide(now_us)
+        keys.clear()
+        for lease in engine.left:
+            state = scheduler.get(lease)
+            if state is not None:
+                keys[lease] = state.order_key
+        now = {state.call.lease: state for state in order}
+        for lease, loser in last.items():
+            if lease in now or lease not in keys:
+                continue
+            quota = loser.tenant.quota
+            takers = [state for other, state in now.items() if other not in last and state.tenant is loser.tenant]
+            # Who lost it to another tenant's share, or to a better call of its own.
+            assert len(loser.tenant.seated) >= quota or any(state.order_key < keys[lease] for state in takers)
+            for taker in takers:
+                assert taker.order_key < keys[lease]
+        last.clear()
+        last.update(now)
+        return order
+
+    scheduler.decide = watched  # type: ignore[method-assign]
+    engine.play()

