@@ -58,7 +58,7 @@ class Simulation {
     this.#plane = new ControlPlane({
       timeline: this.#timeline,
       reading: config.reading,
-      balancer: createBalancer(config.balancer),
+      balancer: createBalancer(config.balancer, config.short_prompt_tokens),
       pools: this.#pools,
       delayUs: (from, to) => (from === to ? 0 : delayUs(config.rtt_us, from, to)),
       prefix_cache: config.engine.prefix_cache,
@@ -131,11 +131,11 @@ class Simulation {
   }
 
   #openRegion(name: string, count: number): void {
-    const { balancer, report_us } = this.#config
+    const { balancer, short_prompt_tokens, report_us } = this.#config
     const engines = Array.from({ length: count }, (_, at) => this.#openEngine(name, at))
     const pool = new SimPool({
       ...{ region: name, engines, report_us },
-      balancer: createBalancer(balancer),
+      balancer: createBalancer(balancer, short_prompt_tokens),
       timeline: this.#timeline,
       alive: () => this.#ended_programs < this.#config.programs.length,
     })

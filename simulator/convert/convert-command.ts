@@ -1,6 +1,7 @@
 /** `npm run simulate -- convert`: a request log in, a trace out. */
 import { writeFileSync } from 'node:fs'
 import { fail, readFlags } from '../../scripts/cli/flags.ts'
+import { FlagError, inputFile, outputFile } from '../run/flag-values.ts'
 import { TraceError } from '../workloads/read-trace.ts'
 import { convertLog } from './convert-log.ts'
 
@@ -15,7 +16,7 @@ const HELP = `Turns a log of OpenAI-style requests into a trace that \`npm run s
   --help`
 
 export function convertCommand(argv: readonly string[]): void {
-  const flags = readFlags('simulate', argv, {
+  const flags = readFlags('simulate -- convert', argv, {
     log: { type: 'string' },
     out: { type: 'string' },
     workload: { type: 'string', default: 'log' },
@@ -30,6 +31,8 @@ export function convertCommand(argv: readonly string[]): void {
   if (log === undefined) fail('--log FILE is required')
   if (out === undefined) fail('--out FILE is required')
   try {
+    inputFile('--log', log)
+    outputFile('--out', out)
     const { programs, calls, without_end, without_messages } = convertLog(log, workload)
     writeFileSync(out, programs.map((program) => `${JSON.stringify(program)}\n`).join(''))
     console.log(`${programs.length} programs, ${calls} calls`)
@@ -37,8 +40,7 @@ export function convertCommand(argv: readonly string[]): void {
     if (without_messages > 0)
       console.log(`${without_messages} calls have no messages: what they share is estimated by length`)
   } catch (error) {
-    if (error instanceof TraceError || (error as NodeJS.ErrnoException).code === 'ENOENT')
-      fail((error as Error).message)
+    if (error instanceof TraceError || error instanceof FlagError) fail(error.message)
     throw error
   }
 }

@@ -2,7 +2,7 @@
 import { POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import { readFlags } from '../../scripts/cli/flags.ts'
 import type { ServiceReading } from '../../src/core/service.ts'
-import { FlagError, integer, list, number, oneOf } from '../run/flag-values.ts'
+import { FlagError, integer, list, number, oneOf, outputFile } from '../run/flag-values.ts'
 
 export const FIDELITY_HELP = `Plays the same programs on the simulator and on engines in real time, and says how far the simulator is off.
 
@@ -50,7 +50,7 @@ const TEXT = { type: 'string' } as const
 export function parseFidelityFlags(
   argv: readonly string[],
 ): { ok: true; plan: FidelityPlan } | { ok: false; reason: string } {
-  const flags = readFlags('simulate', argv, {
+  const flags = readFlags('simulate -- fidelity', argv, {
     only: { ...TEXT, default: 'b,c' },
     policy: { ...TEXT, default: 'fcfs,plas' },
     programs: { ...TEXT, default: '60' },
@@ -74,7 +74,7 @@ export function parseFidelityFlags(
       seed: integer('--seed', values.seed, 0, 2 ** 31),
       reading: oneOf('--service', values.service, ['wall', 'modelled'] as const),
       threads: integer('--threads', values.threads, 1, 256),
-      ...{ model: values.model ?? null, json: values.json ?? null },
+      ...{ model: values.model ?? null, json: outputFile('--json', values.json) },
     }
     return { ok: true, plan }
   } catch (error) {

@@ -1,4 +1,6 @@
 /** Values of flags: read strictly; what does not fit is named with the flag and what would fit. */
+import { statSync } from 'node:fs'
+import { dirname } from 'node:path'
 
 export class FlagError extends Error {
   override readonly name = 'FlagError'
@@ -29,4 +31,24 @@ export function number(flag: string, text: string, { above, max }: { above: numb
     throw new FlagError(`${flag} must be a number above ${above} and at most ${max}, not ${text}`)
   }
   return value
+}
+
+/** A file to be read. */
+export function inputFile(flag: string, path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found === undefined) throw new FlagError(`${flag}: there is no file ${path}`)
+  if (found.isDirectory()) throw new FlagError(`${flag}: ${path} is a folder, not a file`)
+  return path
+}
+
+/** A file to be written once the work is done; looked at beforehand, so that no work is lost to a mistyped path. */
+export function outputFile(flag: string, path: string | undefined): string | null {
+  if (path === undefined) return null
+  if (path === '') throw new FlagError(`${flag} names no file`)
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    throw new FlagError(`${flag}: ${path} is a folder, not a file`)
+  const folder = dirname(path)
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new FlagError(`${flag}: there is no folder ${folder}`)
+  return path
 }

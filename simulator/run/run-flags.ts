@@ -1,12 +1,12 @@
 /** The flags of `npm run simulate -- run`: what they mean, and what is refused. */
-import { existsSync } from 'node:fs'
 import { type LatencyProfile, PROFILE_NAMES, profileOf } from '../../gpu-agent/engine/profiles/index.ts'
 import { readFlags } from '../../scripts/cli/flags.ts'
 import { BALANCER_NAMES } from '../../src/core/balancers/index.ts'
+import { SHORT_PROMPT_TOKENS } from '../../src/core/pool-types.ts'
 import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
 import type { TenantConfig } from '../simulation.ts'
 import { WORKLOAD_NAMES } from '../workloads/index.ts'
-import { FlagError, integer, list, number, oneOf } from './flag-values.ts'
+import { FlagError, inputFile, integer, list, number, oneOf, outputFile } from './flag-values.ts'
 import { parseRegions, parseRtt } from './region-flags.ts'
 import type { RunPlan } from './run-plan.ts'
 
@@ -46,6 +46,7 @@ Engines
   --rtt us-eu:80,…         round trips between regions in ms (default 0)
   --balancer locality      ${BALANCER_NAMES.join(', ')}
                            (locality is Autellix Algorithm 2, which serves traffic)
+  --short-prompt-tokens 2048   locality sends prompts of at most so many tokens to the least used engine
   --report-ms 50           an engine reports a changed queue at most so often
   --max-seqs 128           calls in one step
   --prefix-cache on        off: every call's prompt is computed in full
@@ -100,6 +101,7 @@ const OPTIONS = {
   regions: TEXT,
   rtt: TEXT,
   balancer: { ...TEXT, default: 'locality' },
+  'short-prompt-tokens': { ...TEXT, default: `${SHORT_PROMPT_TOKENS}` },
   'report-ms': { ...TEXT, default: '50' },
   'max-seqs': { ...TEXT, default: '128' },
   'prefix-cache': { ...TEXT, default: 'on' },
@@ -116,13 +118,15 @@ type Values = Extract<ReturnType<typeof readFlags<typeof OPTIONS>>, { ok: true }
 
 /** `help` has been looked for already. */
 export function parseRunFlags(argv: readonly string[]): RunFlags {
-  const flags = readFlags('simulate', argv, OPTIONS)
+  const flags = readFlags('simulate -- run', argv, OPTIONS)
   if (!flags.ok) return flags
   try {
     const plan = planOf(flags.values)
     const runs = plan.policies.length * plan.rates.length * plan.balancers.length * plan.seeds.length
     if (runs > RUNS_MAX) throw new FlagError(`that would be ${runs} runs; at most ${RUNS_MAX} go into one command`)
-    const { json = null, plot = null, threads } = flags.values
+    const { threads } = flags.values
+    const json = outputFile('--json', flags.values.json)
+    const plot = outputFile('--plot', flags.values.plot)
     const given_threads = threads === undefined ? null : integer('--threads', threads, 1, 1024)
     return { ok: true, plan, outputs: { json, plot, threads: given_threads } }
   } catch (error) {
@@ -141,6 +145,7 @@ function planOf(values: Values): RunPlan {
     policies: list(values.policy, (name) => oneOf('--policy', name, POLICY_NAMES)),
     rates: list(values.rate, (rate) => number('--rate', rate, { above: 0, max: 1e6 })),
     balancers: list(values.balancer, (name) => oneOf('--balancer', name, BALANCER_NAMES)),
+    short_prompt_tokens: integer('--short-prompt-tokens', values['short-prompt-tokens'], 0, 2 ** 31),
     seeds: list(values.seed, (seed) => integer('--seed', seed, 0, 2 ** 31)),
     profile,
     engine: engineOf(values, profile),
@@ -161,11 +166,7 @@ function workloadOf({ workload, trace }: Values): RunPlan['workload'] {
   if (trace === undefined) {
     return { kind: 'drawn', name: oneOf('--workload', workload ?? 'mixed', WORKLOAD_NAMES) }
   }
-  const files = list(trace, (file) => {
-    if (!existsSync(file)) throw new FlagError(`--trace: there is no file ${file}`)
-    return file
-  })
-  return { kind: 'traces', files }
+  return { kind: 'traces', files: list(trace, (file) => inputFile('--trace', file)) }
 }
 
 function arrivalsOf(text: string): RunPlan['arrivals'] {
@@ -239,7 +240,5 @@ function tenantOf(text: string): TenantConfig {
 function historyOf(text: string): RunPlan['history'] {
   if (text === 'none') return null
   if (/^\d+$/.test(text)) return integer('--history', text, 1, PROGRAMS_MAX)
-  if (!existsSync(text))
-    throw new FlagError(`--history takes a number of programs or a trace; there is no file ${text}`)
-  return text
+  return inputFile('--history (a number of programs, or a trace)', text)
 }

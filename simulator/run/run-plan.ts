@@ -18,6 +18,7 @@ export interface RunPlan {
   policies: readonly PolicyName[]
   rates: readonly number[]
   balancers: readonly BalancerName[]
+  short_prompt_tokens: number
   seeds: readonly number[]
   profile: LatencyProfile
   engine: EngineSizes
@@ -63,6 +64,7 @@ export function configOf(plan: RunPlan, point: RunPoint, programs: readonly Work
     tuning: plan.tuning,
     reading: plan.reading,
     balancer: point.balancer,
+    short_prompt_tokens: plan.short_prompt_tokens,
     regions: plan.regions,
     rtt_us: plan.rtt_us,
     report_us: plan.report_us,

@@ -1,3 +1,6 @@
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { runAll } from './run-all.ts'
 import { parseRunFlags } from './run-flags.ts'
@@ -42,6 +45,25 @@ describe('the flags of run', () => {
     expect(reasonOf('--regions', 'us:1,eu:1', '--rtt', 'us-eu:80,eu-us:90')).toMatch('twice')
     expect(reasonOf('--workload', 'mixed', '--trace', 'x')).toMatch('exclude each other')
     expect(reasonOf('--policy', 'best')).toMatch('there is no best; there are fcfs')
+  })
+
+  it('name files that are not there, and folders that are', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'flags-'))
+    const file = join(folder, 'out.json')
+    expect(reasonOf('--json', file, '--plot', join(folder, 'out.svg'))).toBe('taken')
+    expect(reasonOf('--json', folder)).toMatch(`--json: ${folder} is a folder`)
+    expect(reasonOf('--json', '')).toMatch('--json names no file')
+    expect(reasonOf('--plot', join(file, 'out.svg'))).toMatch(`--plot: there is no folder ${file}`)
+    expect(reasonOf('--trace', file)).toMatch(`--trace: there is no file ${file}`)
+    expect(reasonOf('--trace', folder)).toMatch(`--trace: ${folder} is a folder`)
+    expect(reasonOf('--history', folder)).toMatch('is a folder')
+  })
+
+  it('say where help is, in one line', () => {
+    expect(reasonOf('--rate', '-1')).toMatch(
+      /^Option '--rate' argument is ambiguous\. `npm run simulate -- run --help`/,
+    )
+    expect(reasonOf('extra')).toMatch(/^Unexpected argument 'extra'.*`npm run simulate -- run --help`/)
   })
 })
 

@@ -4,8 +4,8 @@ import { Worker } from 'node:worker_threads'
 import { fail, readFlags } from '../../scripts/cli/flags.ts'
 import { withProgress } from '../../scripts/cli/progress.ts'
 import { type Column, textTable } from '../../scripts/cli/table.ts'
-import { BALANCER_NAMES } from '../../src/core/balancers/index.ts'
-import { FlagError, integer, list, oneOf } from '../run/flag-values.ts'
+import { BALANCER_NAMES, type BalancerName } from '../../src/core/balancers/index.ts'
+import { FlagError, integer, list, oneOf, outputFile } from '../run/flag-values.ts'
 import { PROGRAMS_PER_ENGINE, type ScalePoint, type ScaleResult, SIMULATED_S, SLO_MS_PER_TOKEN } from './scale-run.ts'
 
 const HELP = `Throughput at an objective as engines are added: ${PROGRAMS_PER_ENGINE} live chats for each engine, ${SIMULATED_S} simulated seconds.
@@ -27,36 +27,45 @@ const ENGINES_MAX = 10_000
 const HEAP_MIB_MAX = 5000
 
 export async function scaleCommand(argv: readonly string[]): Promise<void> {
-  const flags = readFlags('simulate', argv, {
+  const flags = readFlags('simulate -- scale', argv, {
     engines: { type: 'string', default: '1,10,100,1000' },
     balancer: { type: 'string', default: 'locality' },
     json: { type: 'string' },
     help: { type: 'boolean', short: 'h', default: false },
   })
   if (!flags.ok) return fail(flags.reason)
-  const { engines, balancer, json, help } = flags.values
-  if (help) return console.log(HELP)
+  const { values } = flags
+  if (values.help) return console.log(HELP)
+  const { points, json } = planOf(values)
   const results: ScaleResult[] = []
-  for (const point of pointsOf(engines, balancer)) {
+  for (const point of points) {
     results.push(await withProgress(`${point.engines} engines, ${point.balancer}`, () => played(point)))
   }
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ runs: results }, null, 2)}\n`)
+  if (json !== null) writeFileSync(json, `${JSON.stringify({ runs: results }, null, 2)}\n`)
   console.log(textTable(columns(results), results))
 }
 
-function pointsOf(engines: string, balancers: string): ScalePoint[] {
+interface ScaleValues {
+  engines: string
+  balancer: string
+  json?: string | undefined
+}
+
+function planOf({ engines, balancer, json }: ScaleValues): { points: ScalePoint[]; json: string | null } {
   try {
     const counts = list(engines, (text) => integer('--engines', text, 1, ENGINES_MAX))
-    return list(balancers, (name) => oneOf('--balancer', name, BALANCER_NAMES)).flatMap((balancer) =>
-      counts.map((count) => {
-        const regions = Math.max(1, Math.min(REGIONS_MAX, Math.floor(count / ENGINES_PER_REGION_MIN)))
-        return { balancer, engines: count, regions }
-      }),
-    )
+    const balancers = list(balancer, (name) => oneOf('--balancer', name, BALANCER_NAMES))
+    const points = balancers.flatMap((name) => counts.map((count) => pointOf(name, count)))
+    return { points, json: outputFile('--json', json) }
   } catch (error) {
     if (error instanceof FlagError) return fail(error.message)
     throw error
   }
+}
+
+function pointOf(balancer: BalancerName, engines: number): ScalePoint {
+  const regions = Math.max(1, Math.min(REGIONS_MAX, Math.floor(engines / ENGINES_PER_REGION_MIN)))
+  return { balancer, engines, regions }
 }
 
 function played(point: ScalePoint): Promise<ScaleResult> {

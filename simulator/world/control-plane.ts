@@ -58,13 +58,13 @@ const MS_PER_US = 1 / 1000
 export class ControlPlane {
   readonly #options: ControlPlaneOptions
   readonly #table: ProcessTable
-  readonly #regions: readonly string[]
+  /** Regions by delay from each one, as far as asked for. */
+  readonly #nearest = new Map<string, readonly string[]>()
   readonly #open = new Map<string, OpenLease>()
   #runs = 0
 
   constructor(options: ControlPlaneOptions) {
     this.#options = options
-    this.#regions = [...options.pools.keys()]
     this.#table = new ProcessTable({
       reading: options.reading,
       newRun: () => `r${this.#runs++}`,
@@ -113,7 +113,7 @@ export class ControlPlane {
 
   #lease(call: CallOnItsWay): void {
     const home = call.run.place.region
-    const regions = nearestFirst(this.#regions, home, this.#options.delayUs)
+    const regions = this.#nearestTo(home)
     const { short_prompt_tokens } = this.#options.balancer
     const asked = { pin: call.pin, prompt_tokens_estimate: call.prompt.length }
     this.#walk(call, new RegionWalk(regions, asked, undefined, short_prompt_tokens))
@@ -210,14 +210,14 @@ export class ControlPlane {
       ended_at_ms: Math.round(now_us * MS_PER_US),
     }
   }
-}
 
-/** By delay, the nearest first; among equals in the order in which they were given. */
-function nearestFirst(
-  regions: readonly string[],
-  home: string,
-  delayUs: (from: string, to: string) => number,
-): readonly string[] {
-  if (regions.length === 1) return regions
-  return regions.toSorted((a, b) => delayUs(home, a) - delayUs(home, b))
+  /** By delay, the nearest first; among equals in the order in which they were given. */
+  #nearestTo(home: string): readonly string[] {
+    const known = this.#nearest.get(home)
+    if (known !== undefined) return known
+    const { pools, delayUs } = this.#options
+    const nearest = [...pools.keys()].sort((a, b) => delayUs(home, a) - delayUs(home, b))
+    this.#nearest.set(home, nearest)
+    return nearest
+  }
 }

@@ -36,12 +36,17 @@ export interface Picked {
 }
 
 /** Chooses among `engines` of `region`; nothing is changed. */
-export function chooseEngine(region: string, engines: readonly EngineSnapshot[], request: EngineRequest): EngineChoice {
+export function chooseEngine(
+  region: string,
+  engines: readonly EngineSnapshot[],
+  request: EngineRequest,
+  short_prompt_tokens = SHORT_PROMPT_TOKENS,
+): EngineChoice {
   const eligible = eligibleEngines(engines, request)
   const best = leastUsed(eligible, request.lease)
   if (best === null) return { status: 'none', retry_after_s: NO_ENGINE_RETRY_AFTER_S }
   const picked =
-    request.prompt_tokens_estimate <= SHORT_PROMPT_TOKENS
+    request.prompt_tokens_estimate <= short_prompt_tokens
       ? { engine: best, reason: unpinnedReason(request, 'least_used'), pin: false }
       : pickLong(region, eligible, best, request)
   return grantWithin(picked, request)

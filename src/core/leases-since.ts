@@ -40,11 +40,16 @@ export class LeasesSince {
     this.#prompt_tokens -= known.prompt_tokens
   }
 
-  expire(now_ms: number): void {
+  /** True if any left. */
+  expire(now_ms: number): boolean {
+    if (this.#leases.size === 0) return false
+    let expired = false
     for (const [lease, { granted_at_ms }] of this.#leases) {
-      if (now_ms - granted_at_ms < LEASE_UNSEEN_EXPIRY_MS) return
+      if (now_ms - granted_at_ms < LEASE_UNSEEN_EXPIRY_MS) break
       this.remove(lease)
+      expired = true
     }
+    return expired
   }
 
   clear(): void {

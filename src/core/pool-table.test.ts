@@ -1,13 +1,9 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { EngineDescription } from '../protocol/index.ts'
 import { LEASE_UNSEEN_EXPIRY_MS, LEASES_SINCE_MAX } from './leases-since.ts'
-import {
-  AGENTS_PER_POOL_MAX,
-  LEASE_HOLDERS_MAX,
-  PoolTable,
-  SILENT_AFTER_MS,
-  SNAPSHOT_REFRESH_MS,
-} from './pool-table.ts'
+import { SILENT_AFTER_MS } from './pool-engine.ts'
+import { AGENTS_PER_POOL_MAX, LEASE_HOLDERS_MAX, PoolTable, SNAPSHOT_REFRESH_MS } from './pool-table.ts'
 import { description, report, request } from './test-support.ts'
 
 const POOL = { region: 'region', model: 'model' }
@@ -229,5 +225,49 @@ describe('an engine’s id', () => {
 
   it('belongs to the pool’s model', () => {
     expect(pool().agentJoined(hello('a', [{ model: 'another' }]), 0)).toBe('wrong_pool')
+  })
+})
+
+describe('a snapshot', () => {
+  const step = fc.record({
+    what: fc.constantFrom(
+      'choose' as const,
+      'report' as const,
+      'release' as const,
+      'drain' as const,
+      'rejoin' as const,
+    ),
+    agent: fc.constantFrom('a', 'b'),
+    number: fc.nat(5),
+    later_ms: fc.constantFrom(0, 1, 500, SILENT_AFTER_MS + 1, LEASE_UNSEEN_EXPIRY_MS),
+  })
+
+  it('is the same however often the pool was looked at before', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
+        const [watched, other] = [pool('a', 'b'), pool('a', 'b')]
+        let now_ms = 0
+        for (const [seq, { what, agent, number, later_ms }] of steps.entries()) {
+          now_ms += later_ms
+          for (const table of [watched, other]) {
+            const seen = { id: `${agent}-e0`, running: number, leases_seen: [`lease-${number}`] }
+            if (what === 'choose') table.choose(request({ lease: `lease-${number}` }), now_ms)
+            else if (what === 'report') table.agentStatus(agent, { seq, engines: [report(seen)] }, now_ms)
+            else if (what === 'release') table.released(`lease-${number}`)
+            else if (what === 'drain') table.setDraining(agent, number > 2, now_ms)
+            else table.agentJoined(hello(agent, [{ epoch: number > 2 ? 'epoch' : 'later' }]), now_ms)
+          }
+          watched.snapshot(now_ms)
+        }
+        expect(watched.snapshot(now_ms).engines).toEqual(other.snapshot(now_ms).engines)
+      }),
+    )
+  })
+
+  it('is a copy: what becomes of it changes nothing in the pool', () => {
+    const table = pool('a')
+    const [taken] = table.snapshot(0).engines
+    if (taken !== undefined) taken.leases_since_report += 5
+    expect(only(table)?.leases_since_report).toBe(0)
   })
 })

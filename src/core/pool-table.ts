@@ -8,18 +8,10 @@
  * An engine that was not heard of for STATUS_MISSED_MAX intervals is silent and takes no leases. After a restart of the
  * pool its members count as heard of at that moment: serving beats ordering, and a dead one is replaced at dispatch.
  */
-import {
-  ENGINES_PER_AGENT_MAX,
-  type EngineDescription,
-  type EngineStatus,
-  type Hello,
-  STATUS_INTERVAL_MS,
-  STATUS_MISSED_MAX,
-  type Status,
-} from '../protocol/link.ts'
+import { ENGINES_PER_AGENT_MAX, type EngineDescription, type Hello, type Status } from '../protocol/link.ts'
 import type { Balancer } from './balancers/balancer.ts'
 import { LOCALITY } from './balancers/locality.ts'
-import { LeasesSince } from './leases-since.ts'
+import { type Fronting, PoolEngine } from './pool-engine.ts'
 import type { EngineChoice, EngineRequest, EngineSnapshot, PoolSnapshot } from './pool-types.ts'
 
 /** Agents of one pool. With 64 engines each, more than one actor can lease for anyway. */
@@ -28,9 +20,6 @@ export const AGENTS_PER_POOL_MAX = 64
 export const LEASE_HOLDERS_MAX = 16_384
 /** Workers are sent changed loads at most this often; changes of membership at once. */
 export const SNAPSHOT_REFRESH_MS = 1000
-/** Reports of a silent engine are this old, or older. */
-export const SILENT_AFTER_MS = STATUS_MISSED_MAX * STATUS_INTERVAL_MS
-
 /** What survives a restart of the pool, one per agent. */
 export interface AgentMembership {
   agent: string
@@ -38,19 +27,9 @@ export interface AgentMembership {
   engines: EngineDescription[]
 }
 
-interface EngineState {
-  description: EngineDescription
-  status: Omit<EngineStatus, 'id' | 'epoch' | 'leases_seen'>
-  last_report_ms: number
-  since: LeasesSince
-}
-
-interface AgentState {
-  agent: string
-  url: string
+interface AgentState extends Fronting {
   seq: number
-  engines: Map<string, EngineState>
-  /** The operator drains it: its engines count as draining, whatever they report. */
+  engines: Map<string, PoolEngine>
   draining: boolean
 }
 
@@ -124,7 +103,7 @@ export class PoolTable {
     let material = false
     for (const report of status.engines) {
       const engine = state.engines.get(report.id)
-      if (engine !== undefined && applyReport(engine, report, now_ms)) material = true
+      if (engine?.reported(report, now_ms)) material = true
     }
     if (material || now_ms - this.#versionedAtMs >= SNAPSHOT_REFRESH_MS) this.#changed(now_ms)
     return 'applied'
@@ -157,7 +136,7 @@ export class PoolTable {
     const holder = this.#holders.get(lease)
     if (holder === undefined) return false
     this.#holders.delete(lease)
-    this.#agents.get(holder.agent)?.engines.get(holder.engine)?.since.remove(lease)
+    this.#agents.get(holder.agent)?.engines.get(holder.engine)?.released(lease)
     return true
   }
 
@@ -166,7 +145,7 @@ export class PoolTable {
   }
 
   snapshot(now_ms: number): PoolSnapshot {
-    const engines = this.#engines(now_ms)
+    const engines = this.#engines(now_ms).map((engine) => ({ ...engine }))
     const { region, model } = this
     return {
       region,
@@ -178,15 +157,12 @@ export class PoolTable {
     }
   }
 
-  /** An engine that kept its epoch kept its calls: its last report and the leases since then stand. */
   #join(member: AgentMembership, now_ms: number): void {
     const before = this.#agents.get(member.agent)
-    const engines = new Map<string, EngineState>()
+    const engines = new Map<string, PoolEngine>()
     for (const description of member.engines.slice(0, ENGINES_PER_AGENT_MAX)) {
-      const known = before?.engines.get(description.id)
-      const same = known?.description.epoch === description.epoch
-      const engine = unreported(description, now_ms)
-      engines.set(description.id, same ? { ...engine, status: known.status, since: known.since } : engine)
+      const { id } = description
+      engines.set(id, new PoolEngine(description, before?.engines.get(id), now_ms))
     }
     const draining = before?.draining ?? false
     this.#agents.set(member.agent, { agent: member.agent, url: member.url, seq: -1, engines, draining })
@@ -199,22 +175,19 @@ export class PoolTable {
     return others.some((other) => [...other.engines.keys()].some((id) => ids.has(id)))
   }
 
-  #engines(now_ms: number): EngineSnapshot[] {
-    const engines: EngineSnapshot[] = []
+  #engines(now_ms: number): Readonly<EngineSnapshot>[] {
+    const engines: Readonly<EngineSnapshot>[] = []
     for (const agent of this.#agents.values()) {
-      for (const engine of agent.engines.values()) {
-        engine.since.expire(now_ms)
-        engines.push(engineSnapshot(agent, engine, now_ms))
-      }
+      for (const engine of agent.engines.values()) engines.push(engine.look(agent, now_ms))
     }
     return engines
   }
 
   #leased(agent: string, engine: string, request: EngineRequest, now_ms: number): void {
     this.released(request.lease)
-    const since = this.#agents.get(agent)?.engines.get(engine)?.since
-    if (since === undefined) throw new Error(`engine ${engine} was chosen and is not in the pool`)
-    since.add(request.lease, request.prompt_tokens_estimate, now_ms)
+    const chosen = this.#agents.get(agent)?.engines.get(engine)
+    if (chosen === undefined) throw new Error(`engine ${engine} was chosen and is not in the pool`)
+    chosen.leased(request.lease, request.prompt_tokens_estimate, now_ms)
     this.#holders.set(request.lease, { agent, engine })
     dropOldest(this.#holders, LEASE_HOLDERS_MAX)
   }
@@ -222,8 +195,8 @@ export class PoolTable {
   #bytesPerToken(): number | null {
     const known: number[] = []
     for (const agent of this.#agents.values()) {
-      for (const { status } of agent.engines.values()) {
-        if (status.bytes_per_token !== null) known.push(status.bytes_per_token)
+      for (const { bytes_per_token } of agent.engines.values()) {
+        if (bytes_per_token !== null) known.push(bytes_per_token)
       }
     }
     return known.length === 0 ? null : known.reduce((sum, ratio) => sum + ratio, 0) / known.length
@@ -232,55 +205,6 @@ export class PoolTable {
   #changed(now_ms: number): void {
     this.#version += 1
     this.#versionedAtMs = now_ms
-  }
-}
-
-/** An engine before its first report counts as idle: its hello says that it is there. */
-function unreported(description: EngineDescription, now_ms: number): EngineState {
-  const status = {
-    state: 'ready',
-    waiting: 0,
-    running: 0,
-    queued_tokens: 0,
-    kv_used_tokens: 0,
-    bytes_per_token: null,
-  } as const
-  return { description: { ...description }, status, last_report_ms: now_ms, since: new LeasesSince() }
-}
-
-/** True if the report changes whether or how the engine can be used, beyond its load. */
-function applyReport(engine: EngineState, report: EngineStatus, now_ms: number): boolean {
-  const { id: _, epoch, leases_seen, ...status } = report
-  const restarted = epoch !== engine.description.epoch
-  if (restarted) {
-    // Its leases died with the old epoch.
-    engine.description = { ...engine.description, epoch }
-    engine.since.clear()
-  }
-  for (const lease of leases_seen) engine.since.remove(lease)
-  const returned = now_ms - engine.last_report_ms > SILENT_AFTER_MS
-  const material = restarted || returned || status.state !== engine.status.state
-  engine.status = status
-  engine.last_report_ms = now_ms
-  return material
-}
-
-function engineSnapshot(agent: AgentState, engine: EngineState, now_ms: number): EngineSnapshot {
-  const { id, epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s } =
-    engine.description
-  const { waiting, running, kv_used_tokens } = engine.status
-  const queued_tokens = engine.status.queued_tokens + engine.since.prompt_tokens
-  const silent = now_ms - engine.last_report_ms > SILENT_AFTER_MS
-  const reported = engine.status.state === 'ready' && agent.draining ? 'draining' : engine.status.state
-  return {
-    engine: id,
-    ...{ epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s },
-    ...{ waiting, running, queued_tokens, kv_used_tokens },
-    agent: agent.agent,
-    url: agent.url,
-    state: reported !== 'down' && silent ? 'silent' : reported,
-    leases_since_report: engine.since.count,
-    last_report_ms: engine.last_report_ms,
   }
 }
 

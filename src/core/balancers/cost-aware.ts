@@ -21,17 +21,24 @@ export const COST_AWARE: Balancer = Object.freeze({
   name: 'cost-aware',
   short_prompt_tokens: 0,
   choose(region, engines, request) {
-    let engine: EngineSnapshot | null = null
-    for (const candidate of eligibleEngines(engines, request)) {
-      if (engine === null || compareCost(candidate, engine, region, request) < 0) engine = candidate
+    let best: Costed | null = null
+    for (const engine of eligibleEngines(engines, request)) {
+      const costed = { engine, cost_us: costUs(engine, region, request) }
+      if (best === null || compareCost(costed, best, request.lease) < 0) best = costed
     }
-    if (engine === null) return { status: 'none', retry_after_s: NO_ENGINE_RETRY_AFTER_S }
+    if (best === null) return { status: 'none', retry_after_s: NO_ENGINE_RETRY_AFTER_S }
+    const { engine } = best
     return grantWithin(
       { engine, reason: unpinnedReason(request, reasonOf(engine, region, request)), pin: true },
       request,
     )
   },
 } satisfies Balancer)
+
+interface Costed {
+  engine: EngineSnapshot
+  cost_us: number
+}
 
 function costUs(engine: EngineSnapshot, region: string, request: EngineRequest): number {
   const { prompt_tokens_estimate, resident_tokens_estimate = prompt_tokens_estimate } = request
@@ -43,11 +50,11 @@ function costUs(engine: EngineSnapshot, region: string, request: EngineRequest):
 }
 
 /** Below its seats an engine has no queue, yet the fuller its batch, the longer each step: load breaks the tie. */
-function compareCost(a: EngineSnapshot, b: EngineSnapshot, region: string, request: EngineRequest): number {
+function compareCost(a: Costed, b: Costed, lease: string): number {
   return (
-    costUs(a, region, request) - costUs(b, region, request) ||
-    engineLoad(a) - engineLoad(b) ||
-    tieHash(a, request.lease) - tieHash(b, request.lease)
+    a.cost_us - b.cost_us ||
+    engineLoad(a.engine) - engineLoad(b.engine) ||
+    tieHash(a.engine, lease) - tieHash(b.engine, lease)
   )
 }
 

@@ -1,9 +1,11 @@
 /** The balancers, by name. `locality` serves traffic; the others are what it is compared with. */
+
+import { SHORT_PROMPT_TOKENS } from '../pool-types.ts'
 import { AFFINITY } from './affinity.ts'
 import type { Balancer } from './balancer.ts'
 import { COST_AWARE } from './cost-aware.ts'
 import { LEAST_USED } from './least-used.ts'
-import { LOCALITY } from './locality.ts'
+import { locality } from './locality.ts'
 import { RoundRobin } from './round-robin.ts'
 
 export type { Balancer }
@@ -11,11 +13,11 @@ export type { Balancer }
 export const BALANCER_NAMES = ['locality', 'least-used', 'round-robin', 'affinity', 'cost-aware'] as const
 export type BalancerName = (typeof BALANCER_NAMES)[number]
 
-/** One for each pool. */
-export function createBalancer(name: BalancerName): Balancer {
+/** One for each pool. `short_prompt_tokens` is of `locality`; the others do not ask how long a prompt is. */
+export function createBalancer(name: BalancerName, short_prompt_tokens = SHORT_PROMPT_TOKENS): Balancer {
   switch (name) {
     case 'locality':
-      return LOCALITY
+      return locality(short_prompt_tokens)
     case 'least-used':
       return LEAST_USED
     case 'round-robin':
