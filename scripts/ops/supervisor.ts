@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import path from 'node:path'
+import { CLOSE } from '../../src/protocol/index.ts'
 import { agentIdOf } from '../control/provision-local.ts'
 import { findOrFetchModel, ModelUnavailable } from '../model/find-or-fetch.ts'
 import { agentCommand, type Command, controlPlaneCommand, DRAIN_LIMIT_S, type ServedModel } from './commands.ts'
@@ -30,6 +31,10 @@ const LINK_TIMEOUT_MS = 60_000
 /** Drain, then the engine's own end, then the last records. */
 const AGENT_GRACE_MS = (DRAIN_LIMIT_S + 15) * 1000
 const CONTROL_PLANE_GRACE_MS = 5000
+/** What an agent says of a link that it is not given: its token is not known, or it may not open links. */
+const REFUSED_LINK = /^status 40[13]\b/
+/** What it says of one that an operator closed (src/protocol/link.ts). */
+const DISMISSED_LINK = `closed with ${CLOSE.dismissed}`
 
 /** Sentences for a system that runs already and for a port that is taken; nothing is started or changed. */
 export async function refuseEarly(options: UpOptions): Promise<void> {
@@ -136,7 +141,12 @@ export class Supervisor {
 
   async #startChildren(model: ServedModel, secrets: Secrets): Promise<void> {
     const { regions, enginesPerRegion } = this.#options
-    for (const region of regions) this.#linked.set(agentIdOf(region), Promise.withResolvers())
+    for (const region of regions) {
+      const linked = Promise.withResolvers<void>()
+      // It may fail before anybody waits for it.
+      linked.promise.catch(() => undefined)
+      this.#linked.set(agentIdOf(region), linked)
+    }
     const size = sizeEngine(
       { cores: availableParallelism(), memory_bytes: totalmem() },
       regions.length * enginesPerRegion,
@@ -172,6 +182,7 @@ export class Supervisor {
 
   #heard(name: string, event: ChildEvent, pid: number): void {
     if (event.event === 'linked') this.#linked.get(name)?.resolve()
+    if (event.event === 'link_lost') this.#linkLost(name, String(event.reason))
     if (event.event !== 'ready' || this.#system === null) return
     if (name === CONTROL_PLANE) this.#system.controlPlanePid = pid
     const agent = this.#system.agents.find(({ id }) => id === name)
@@ -179,6 +190,19 @@ export class Supervisor {
     if (!this.#described || this.stopping) return
     this.#reporter.note(`${name} runs again (pid ${pid})`)
     this.#writeDevJson().catch((error: Error) => this.#reporter.note(`dev.json: ${error.message}`))
+  }
+
+  /** An agent that the control plane does not know any more is not waited for. */
+  #linkLost(name: string, reason: string): void {
+    const { dataDir } = this.#options
+    const others = this.#options.regions.filter((region) => agentIdOf(region) !== name)
+    const without = others.length === 0 ? '' : `leave its region out (--regions ${others.join(',')}), `
+    if (REFUSED_LINK.test(reason)) {
+      const message = `The control plane refuses the agent ${name} (${reason}): an operator removed it, and its id is not used again. To go on, ${without}use another --data-dir, or wipe this one: npm run reset -- --data-dir ${dataDir}`
+      this.#linked.get(name)?.reject(new UpRefused(message))
+    } else if (reason.startsWith(DISMISSED_LINK) && this.#described) {
+      this.#reporter.note(`${name} was removed by an operator, or its token replaced: it serves no more`)
+    }
   }
 
   /** One write after the other, so that the last state is the one that stays. */

@@ -73,6 +73,9 @@ const tenants: Command[] = [
   ),
 ]
 
+/** `any`: null, no limit. */
+const idsOrAny = (asked: Asked, flag: string) => (asked.text(flag) === 'any' ? null : ids(asked, flag))
+
 const keys: Command[] = [
   {
     words: ['keys', 'list'],
@@ -96,6 +99,22 @@ const keys: Command[] = [
       const [tenant = ''] = asked.args
       const body = bodyOf({ name: asked.text('name'), models: ids(asked, 'models'), regions: ids(asked, 'regions') })
       return { kind: 'one', row: await asked.client.one('POST', `/tenants/${at(tenant)}/keys`, body), secret: 'key' }
+    },
+  },
+  {
+    words: ['keys', 'set'],
+    args: ['TENANT', 'KEY-ID'],
+    flags: {
+      name: { type: 'string', value: 'NAME', help: 'what people call it' },
+      models: { type: 'string', value: 'A,B|any', help: 'models that it may call' },
+      regions: { type: 'string', value: 'A,B|any', help: 'regions that may serve its calls' },
+    },
+    purpose: 'changes what a key may do; calls see it within 10 s',
+    run: async (asked) => {
+      const [tenant = '', key = ''] = asked.args
+      const grants = { models: idsOrAny(asked, 'models'), regions: idsOrAny(asked, 'regions') }
+      const body = bodyOf({ name: asked.text('name'), ...grants })
+      return { kind: 'one', row: await asked.client.one('PATCH', `/tenants/${at(tenant)}/keys/${at(key)}`, body) }
     },
   },
   {

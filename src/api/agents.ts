@@ -8,6 +8,7 @@ import { AGENT_HEADER, DRAINING_HEADER, TICKET_KID_HEADER } from '../actors/pool
 import { poolStub, programActor } from '../actors/stubs.ts'
 import type { Env } from '../env.ts'
 import { type CallRecord, Id, RecordAck, RecordBatch } from '../protocol/index.ts'
+import { countUnprovenRecords } from '../relay/call-counters.ts'
 import { isProven } from '../relay/lease-proof.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { atOnce } from './at-once.ts'
@@ -93,7 +94,10 @@ agentRoutes.openapi(
     }
     const verdicts = await Promise.all(records.map((record) => isProven(record, c.env.TICKET_SECRET)))
     const refused = records.filter((_, at) => !verdicts[at]).map(({ lease }) => lease)
-    if (refused.length > 0) logFailure('records_unproven', `${refused.length} records`, { agent })
+    if (refused.length > 0) {
+      countUnprovenRecords(refused.length)
+      logFailure('records_unproven', `${refused.length} records`, { agent })
+    }
     const acknowledged = await settle(
       c.env,
       records.filter((_, at) => verdicts[at]),

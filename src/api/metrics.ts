@@ -9,7 +9,7 @@ import { logFailure } from '../actors/log.ts'
 import { poolActor, tenantActor } from '../actors/stubs.ts'
 import type { EngineSnapshot } from '../core/pool-types.ts'
 import type { Env } from '../env.ts'
-import { countedCalls } from '../relay/call-counters.ts'
+import { countedCalls, countedUnprovenRecords } from '../relay/call-counters.ts'
 import { tracingOf } from '../relay/call-trace.ts'
 import { DIALECTS } from '../relay/dialects/index.ts'
 import { catalogue } from '../store/catalogue.ts'
@@ -164,6 +164,12 @@ function isolateFamilies(env: Env): MetricFamily[] {
         labels: { dialect, outcome },
         value: calls,
       })),
+    },
+    {
+      name: 'switchyard_isolate_records_unproven_total',
+      help: `Records of leases that were never granted, refused, ${isolate}. The log names their agents.`,
+      type: 'counter',
+      samples: [{ value: countedUnprovenRecords() }],
     },
     {
       name: 'switchyard_isolate_spans_dropped_total',

@@ -1,5 +1,5 @@
 /**
- * How many calls this isolate has served, by dialect and outcome. A Worker runs in many isolates, which come and go, and a scrape
+ * How many calls this isolate has served, by dialect and outcome, and how many records it refused. A Worker runs in many isolates, which come and go, and a scrape
  * reaches one of them: these say something only where there is one (self-hosting). What holds everywhere is the actors' and the
  * agents' to tell.
  */
@@ -8,6 +8,7 @@ import type { Outcome } from '../protocol/index.ts'
 const OUTCOMES: readonly Outcome[] = ['completed', 'cancelled', 'failed']
 
 const counts = new Map<string, number>()
+let records_unproven = 0
 
 export function countCall(dialect: string, outcome: Outcome): void {
   const key = `${dialect} ${outcome}`
@@ -19,4 +20,13 @@ export function countedCalls(dialects: readonly string[]): { dialect: string; ou
   return dialects.flatMap((dialect) =>
     OUTCOMES.map((outcome) => ({ dialect, outcome, calls: counts.get(`${dialect} ${outcome}`) ?? 0 })),
   )
+}
+
+/** Records that named a lease which was never granted (lease-proof.ts): an agent's mistake, or an attempt. */
+export function countUnprovenRecords(records: number): void {
+  records_unproven += records
+}
+
+export function countedUnprovenRecords(): number {
+  return records_unproven
 }

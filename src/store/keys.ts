@@ -94,8 +94,7 @@ export function keyIdOf(hash: string): string {
 export function insertKey(d1: D1Database, auditor: Auditor, { hash, models, regions, ...rest }: KeyGrant) {
   const key = {
     ...{ hash, ...rest, created_at_ms: auditor.at_ms },
-    models: models === null ? null : JSON.stringify(models),
-    regions: regions === null ? null : JSON.stringify(regions),
+    ...{ models: storedIds(models), regions: storedIds(regions) },
   }
   const change = builder.insert(apiKeys).values(key).onConflictDoNothing().toSQL()
   return audited(d1, auditor, 'created', 'key.create', keyObject(rest.tenant, keyIdOf(hash)), change)
@@ -103,10 +102,46 @@ export function insertKey(d1: D1Database, auditor: Auditor, { hash, models, regi
 
 /** `refused`: the tenant has no such key, or it was revoked before. */
 export function revokeKey(d1: D1Database, auditor: Auditor, tenant: string, id: string): Promise<AuditedOutcome> {
+  return changeKey(d1, auditor, 'key.revoke', { tenant, id }, { revoked_at_ms: auditor.at_ms })
+}
+
+/** What is left out stays. */
+export interface KeyChange {
+  name?: string | undefined
+  models?: readonly string[] | null | undefined
+  regions?: readonly string[] | null | undefined
+}
+
+/** `refused`: the tenant has no such key, or it was revoked. */
+export function updateKey(
+  d1: D1Database,
+  auditor: Auditor,
+  key: { tenant: string; id: string },
+  { models, regions, name }: KeyChange,
+): Promise<AuditedOutcome> {
+  const set = {
+    ...(name === undefined ? {} : { name }),
+    ...(models === undefined ? {} : { models: storedIds(models) }),
+    ...(regions === undefined ? {} : { regions: storedIds(regions) }),
+  }
+  return changeKey(d1, auditor, 'key.update', key, set)
+}
+
+function changeKey(
+  d1: D1Database,
+  auditor: Auditor,
+  action: string,
+  { tenant, id }: { tenant: string; id: string },
+  set: Partial<typeof apiKeys.$inferInsert>,
+): Promise<AuditedOutcome> {
   const object = keyObject(tenant, id)
   const valid = and(object.where, isNull(apiKeys.revoked_at_ms))
-  const change = builder.update(apiKeys).set({ revoked_at_ms: auditor.at_ms }).where(valid).toSQL()
-  return audited(d1, auditor, 'changed', 'key.revoke', { ...object, guard: sql`${valid}` }, change)
+  const change = builder.update(apiKeys).set(set).where(valid).toSQL()
+  return audited(d1, auditor, 'changed', action, { ...object, guard: sql`${valid}` }, change)
+}
+
+function storedIds(ids: readonly string[] | null): string | null {
+  return ids === null ? null : JSON.stringify(ids)
 }
 
 function keyObject(tenant: string, id: string): AuditedObject {

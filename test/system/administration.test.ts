@@ -80,6 +80,8 @@ it('makes a tenant and a key, which works, is revoked, and is refused within 10 
     const { code, stdout, stderr } = await cli(...secret)
     expect([code, stdout, stderr.includes(key)], stderr).toEqual([2, '', false])
   }
+  const held = await done('keys', 'set', 'acme', listed?.id ?? '', '--models', MODEL, '--regions', 'any')
+  expect(held).toMatchObject({ name: 'laptop', models: [MODEL], regions: null })
   await done('keys', 'revoke', 'acme', listed?.id ?? '')
   await eventually(
     'the revoked key is refused',
@@ -89,7 +91,7 @@ it('makes a tenant and a key, which works, is revoked, and is refused within 10 
   const everything = [await cli('audit', 'list'), await cli('keys', 'list', 'acme'), await cli('tenants')]
   expect(everything.map(({ stdout }) => stdout).join()).not.toContain(key)
   const audit = await done<{ action: string }[]>('audit', 'list')
-  expect(audit.map(({ action }) => action)).toEqual(['key.revoke', 'key.create', 'tenant.create'])
+  expect(audit.map(({ action }) => action)).toEqual(['key.revoke', 'key.update', 'key.create', 'tenant.create'])
 })
 
 it('drains an agent, to which nothing goes any more, and undrains it', async () => {
@@ -176,4 +178,11 @@ it('removes an agent: its engines are gone at once and it does not come back', a
   const leases = await done<{ reason: string }[]>('pools', 'leases', 'us-east', MODEL)
   expect(leases[0]).toMatchObject({ engine: 'us-east-1-e0', reason: expect.any(String) })
   expect(await cli('agents', 'create', 'eu-west-1', '--region', 'eu-west')).toMatchObject({ code: 1 })
-})
+  await system.down()
+  const { stderr } = await system.up().then(
+    () => expect.unreachable('it started with an agent that was removed'),
+    (error: { stderr: string }) => error,
+  )
+  expect(stderr).toContain('the agent eu-west-1')
+  expect(stderr).toContain('--regions us-east')
+}, 120_000)

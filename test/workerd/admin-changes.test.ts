@@ -89,6 +89,44 @@ describe('keys', () => {
     expect((await request('GET', '/v1/models', key)).status).toBe(200)
   })
 
+  it('are held to other models and regions by a change, with its row, until they are revoked', async () => {
+    const keys = '/tenants/tenant-b/keys'
+    const { id, key } = await json<{ id: string; key: string }>(admin('POST', keys, { regions: ['eu-west'] }))
+    const now_ms = Date.now()
+    const seen = async (at_ms: number) => {
+      const keyed = new Request(ORIGIN, { headers: { authorization: `Bearer ${key}` } })
+      const found = await authenticate(keyed, env, at_ms)
+      return found.status === 'tenant' ? [found.identity.models, found.identity.regions] : found.reason
+    }
+    expect(await seen(now_ms)).toEqual([null, ['eu-west']])
+    const changed = await admin('PATCH', `${keys}/${id}`, { models: [MODEL], name: 'narrow' })
+    const now_held = { id, name: 'narrow', models: [MODEL], regions: ['eu-west'], revoked_at: null }
+    expect([changed.status, await changed.json()]).toMatchObject([200, now_held])
+    expect(await seen(now_ms + CACHE_TTL_MS)).toEqual([[MODEL], ['eu-west']])
+    expect((await admin('PATCH', `${keys}/${id}`, { regions: null })).status).toBe(200)
+    expect(await seen(now_ms + 2 * CACHE_TTL_MS)).toEqual([[MODEL], null])
+    const audit = await auditOf(`key:${id}`)
+    expect(audit.data.map(({ action, before, after }) => [action, before, after])).toMatchObject([
+      ['key.update', { models: [MODEL], regions: ['eu-west'] }, { models: [MODEL], regions: null }],
+      ['key.update', { models: null, name: 'default' }, { models: [MODEL], name: 'narrow' }],
+      ['key.create', null, { id }],
+    ])
+    for (const [change, wrong] of [
+      [{ models: ['nope'] }, 'model_not_found'],
+      [{ regions: ['mars'] }, 'region_not_found'],
+      [{ regions: [] }, 'invalid_value'],
+      [{}, 'invalid_value'],
+      [{ hash: 'x' }, 'invalid_value'],
+    ] as const) {
+      expect(await code(admin('PATCH', `${keys}/${id}`, change))).toBe(wrong)
+    }
+    expect(await code(admin('PATCH', `/tenants/tenant-a/keys/${id}`, { name: 'x' }))).toBe('key_not_found')
+    expect(await code(admin('PATCH', `${keys}/${key}`, { name: 'x' }))).toBe('invalid_id')
+    await admin('DELETE', `${keys}/${id}`)
+    expect(await code(admin('PATCH', `${keys}/${id}`, { models: null }))).toBe('key_revoked')
+    expect((await auditOf(`key:${id}`)).data).toHaveLength(4)
+  })
+
   it('are not echoed where one is sent in place of its id', async () => {
     const { key } = await json<{ key: string }>(admin('POST', '/tenants/tenant-b/keys', {}))
     const answer = await admin('DELETE', `/tenants/tenant-b/keys/${key}`)

@@ -57,6 +57,11 @@ export const KeyCreate = z
   .strictObject({ name: Name.default('default'), models: Grants.default(null), regions: Grants.default(null) })
   .openapi('KeyCreate')
 
+export const KeyUpdate = z
+  .strictObject({ name: Name.optional(), models: Grants.optional(), regions: Grants.optional() })
+  .refine(...someField)
+  .openapi('KeyUpdate')
+
 export const KeyJson = z
   .object({
     id: z.string().openapi({ description: 'Names the key; opens nothing' }),
