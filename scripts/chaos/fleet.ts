@@ -140,18 +140,13 @@ export class Fleet {
 
   /** A second tenant and its key, through the admin API. */
   async createTenant(name: string): Promise<{ tenant: string; apiKey: string }> {
-    const post = async (route: string, body: object): Promise<Record<string, string>> => {
-      const answer = await this.fetch(route, {
-        method: 'POST',
-        apiKey: this.secrets.adminKey,
-        body: JSON.stringify(body),
-      })
-      if (!answer.ok) throw new Error(`${route}: ${answer.status} ${await answer.text()}`)
-      return (await answer.json()) as Record<string, string>
-    }
-    const { id: tenant = '' } = await post('/admin/v1/tenants', { name })
-    const { key: apiKey = '' } = await post(`/admin/v1/tenants/${tenant}/keys`, { name })
-    return { tenant, apiKey }
+    const { id: tenant = '' } = await this.#administer('/admin/v1/tenants', { name })
+    return { tenant, apiKey: await this.createKey(tenant, { name }) }
+  }
+
+  async createKey(tenant: string, key: { name: string; regions?: readonly string[] }): Promise<string> {
+    const { key: apiKey = '' } = await this.#administer(`/admin/v1/tenants/${tenant}/keys`, key)
+    return apiKey
   }
 
   /** Null while the control plane is down. */
@@ -203,6 +198,13 @@ export class Fleet {
     this.#guard.release()
     await this.#guard.ended
     rmSync(this.place.root, { recursive: true, force: true })
+  }
+
+  async #administer(route: string, body: object): Promise<Record<string, string>> {
+    const { adminKey: apiKey } = this.secrets
+    const answer = await this.fetch(route, { method: 'POST', apiKey, body: JSON.stringify(body) })
+    if (!answer.ok) throw new Error(`${route}: ${answer.status} ${await answer.text()}`)
+    return (await answer.json()) as Record<string, string>
   }
 
   async #disturb(what: string, body: object): Promise<void> {

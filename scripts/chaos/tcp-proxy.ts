@@ -16,6 +16,8 @@ const DELAYED_BYTES_MAX = 8 * 1024 * 1024
 interface Pair {
   near: Socket
   far: Socket
+  /** What is due while the wire is frozen, in order. Node tells of an end also on a paused socket. */
+  held: (() => void)[]
 }
 
 export class TcpProxy {
@@ -63,7 +65,7 @@ export class TcpProxy {
   }
 
   #accept(near: Socket): void {
-    const pair = { near, far: new Socket({ allowHalfOpen: true }) }
+    const pair: Pair = { near, far: new Socket({ allowHalfOpen: true }), held: [] }
     if (this.#state === 'cut') {
       near.resetAndDestroy()
       return
@@ -84,7 +86,8 @@ export class TcpProxy {
       last = last.then(async () => {
         const left_ms = due_ms - performance.now()
         if (left_ms > 0) await new Promise((resolve) => setTimeout(resolve, left_ms))
-        work()
+        if (this.#state === 'frozen') pair.held.push(work)
+        else work()
       })
     }
     from.on('data', (bytes: Buffer) => {
@@ -119,6 +122,7 @@ export class TcpProxy {
       this.#reset(pair)
       return
     }
+    for (const work of pair.held.splice(0)) work()
     if (far.pending && !far.connecting) far.connect(this.#target)
     near.resume()
     far.resume()

@@ -3,7 +3,7 @@
  * come late, a region that is cut off and returns. All of it with agents whose clocks are five minutes off.
  */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { clientCall } from '../../scripts/chaos/client.ts'
+import { type ClientCall, clientCall } from '../../scripts/chaos/client.ts'
 import { Fleet, type FleetAgent } from '../../scripts/chaos/fleet.ts'
 import { callOf, localTenant, MODEL, reconciled } from './support/fleet-calls.ts'
 import { eventually } from './support/system.ts'
@@ -16,12 +16,15 @@ const shifted = (ms: number): string[] => [
 const CLOCK_OFF_MS = 300_000
 
 let fleet: Fleet
+/** Of a key whose calls stay in us-east. */
+let eastKey: string
 beforeAll(async () => {
   fleet = await Fleet.start({
     ...{ regions: ['us-east', 'eu-west'], agents_per_region: 2, engines_per_agent: 2, model: MODEL },
     agent_flags: ['--profile', 'emulated-8b', '--seats', '16', '--slots', '32'],
     node_flags: { 'us-east-1': shifted(CLOCK_OFF_MS), 'us-east-2': shifted(-CLOCK_OFF_MS) },
   })
+  eastKey = await fleet.createKey('local', { name: 'east', regions: ['us-east'] })
 })
 afterEach(async () => {
   await fleet.setFaults({})
@@ -30,7 +33,10 @@ afterEach(async () => {
 afterAll(() => fleet.remove())
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const EAST = { 'x-program-regions': 'us-east' }
+
+function eastCall(program: string, options: Parameters<typeof callOf>[2]): ClientCall {
+  return { ...callOf(fleet, program, options), api_key: eastKey }
+}
 
 function agentsIn(region: string): FleetAgent[] {
   return fleet.agents.filter((agent) => agent.region === region)
@@ -76,7 +82,7 @@ it('a host that loses its power in mid-stream: the client’s stream ends with a
   const ended = await streaming
   expect(ended).toMatchObject({ end: 'error_event', code: 'engine_failed' })
   // Others are served meanwhile.
-  expect(await clientCall(callOf(fleet, 'others', { headers: EAST }))).toMatchObject({ end: 'completed' })
+  expect(await clientCall(eastCall('others', {}))).toMatchObject({ end: 'completed' })
   host.dataWire.set('open')
   host.linkWire.set('open')
   await host.child.start()
@@ -105,7 +111,7 @@ it('a link that flaps every second: calls go on, and every record arrives', asyn
   const programs = Array.from({ length: 60 }, (_, index) => `flap-${index}`)
   const ends = []
   for (const program of programs) {
-    ends.push(clientCall(callOf(fleet, program, { output_tokens: 20, stream: ends.length % 2 === 0, headers: EAST })))
+    ends.push(clientCall(eastCall(program, { output_tokens: 20, stream: ends.length % 2 === 0 })))
     await sleep(100)
   }
   const ended = await Promise.all(ends)
@@ -140,9 +146,7 @@ it('a region that is cut off: the other one serves; when it returns it serves ag
 
 it('an agent whose clock is 5 minutes off: its tickets hold and its durations are true', async () => {
   const programs = Array.from({ length: 12 }, (_, index) => `clock-${index}`)
-  const ends = await Promise.all(
-    programs.map((program) => clientCall(callOf(fleet, program, { output_tokens: 20, headers: EAST }))),
-  )
+  const ends = await Promise.all(programs.map((program) => clientCall(eastCall(program, { output_tokens: 20 }))))
   const engines = new Set<string | null>()
   for (const ended of ends) {
     expect(ended).toMatchObject({ end: 'completed' })
@@ -160,7 +164,7 @@ it('a status report that is 10 s old while 200 calls arrive at once: they spread
   await eventually('no report comes', () => are('us-east', 'silent'))
   await eventually('reports come again, each 10 s old', () => are('us-east', 'ready'))
   const programs = Array.from({ length: 200 }, (_, index) => `herd-${index}`)
-  const calls = programs.map((program) => clientCall(callOf(fleet, program, { output_tokens: 4, headers: EAST })))
+  const calls = programs.map((program) => clientCall(eastCall(program, { output_tokens: 4 })))
   const served = new Map<string, number>()
   for (const ended of await Promise.all(calls)) {
     expect(ended, JSON.stringify(ended)).toMatchObject({ end: 'completed' })
