@@ -8,7 +8,7 @@ import { FIGURE_2 } from './figures/figure-2.ts'
 import { FIGURES } from './figures/index.ts'
 import { parseOptions } from './options.ts'
 import { provenance } from './report/provenance.ts'
-import { readFigure } from './report/report.ts'
+import { readFigure, readIfPlayed, unfinishedText } from './report/report.ts'
 import { writeReport } from './report/write-report.ts'
 import { playRun } from './runs/play.ts'
 import { Runs } from './runs/run-chains.ts'
@@ -26,14 +26,18 @@ function evaluated(figure: Figure, out: string): Map<string, string> {
   const runs = new Runs()
   const scope = { seeds: seedsOf(figure, options.seeds), quick: options.quick }
   for (const spec of figure.chains(scope).flatMap(({ steps }) => steps.flat())) runs.add(spec, playRun(spec))
-  const report = { provenance: provenance(options, 'abc'), figures: [readFigure(figure, runs, scope)] }
-  writeReport(report, options.out)
+  const report = {
+    provenance: provenance(options, 'abc'),
+    figures: [readFigure(figure, runs, scope)],
+    unfinished: null,
+  }
+  writeReport(report, runs, options.out)
   return new Map(readdirSync(out).map((name) => [name, readFileSync(path.join(out, name), 'utf8')]))
 }
 
 test('figure 2 is played, read and written, the same each time', () => {
   const files = evaluated(FIGURE_2, path.join(folder, 'one'))
-  expect([...files.keys()].sort()).toEqual(['evaluation.md', 'figure-2-waiting.svg', 'index.html'])
+  expect([...files.keys()].sort()).toEqual(['evaluation.json', 'evaluation.md', 'figure-2-waiting.svg', 'index.html'])
   const page = files.get('index.html') ?? ''
   expect(page).toContain('FCFS waits 18, 18 and 18 steps with a first quantum of 1, 2 and 3.')
   expect(page).toContain('npm run evaluate -- --figure 2 --seed 1')
@@ -43,7 +47,35 @@ test('figure 2 is played, read and written, the same each time', () => {
   expect(evaluated(FIGURE_2, path.join(folder, 'two'))).toEqual(files)
 })
 
-test('panels have names of their own within a figure', () => {
+test('the data has every run, in an order of its own, and what is compared as numbers', () => {
+  const data = JSON.parse(evaluated(FIGURE_2, path.join(folder, 'data')).get('evaluation.json') ?? '') as {
+    runs: { system: string; first_quantum_us: number; program_latency_s: { mean: number } }[]
+    compared: { claim: string; paper: number; ours: { mean: number }; ratio: number }[]
+  }
+  expect(data.runs).toHaveLength(9)
+  expect(data.runs.map(({ system }) => system)).toEqual(data.runs.map(({ system }) => system).toSorted())
+  expect(data.runs[0]).toMatchObject({ workload: 'toy', seed: 1, max_seqs: 2, first_quantum_us: 1e6 })
+  // What a run has by default is left out.
+  expect(data.runs[0]).not.toHaveProperty('balancer')
+  expect(data.compared[0]).toMatchObject({ claim: 'Waiting under FCFS', paper: 18, ours: { mean: 18 }, ratio: 1 })
+})
+
+test('all seeds are played for the main figures, few for ablations, one for the longest', () => {
+  const seeds = { all: [1, 2, 3, 4, 5], ablations: 3 }
+  expect(seedsOf({ every_seed: true }, seeds)).toEqual([1, 2, 3, 4, 5])
+  expect(seedsOf({}, seeds)).toEqual([1, 2, 3])
+  expect(seedsOf({ first_seed: true }, seeds)).toEqual([1])
+})
+
+test('a figure that lacks a run is not read, and the report says so', () => {
+  const scope = { seeds: [1], quick: true }
+  expect(readIfPlayed(FIGURE_2, new Runs(), scope)).toBeNull()
+  expect(unfinishedText({ runs_left: 9, left_out: ['Figure 2: Four programs on two seats'] })).toBe(
+    'Not all runs are finished, at most 9 are left: some curves end early, and what is read from them is a bound. Left out for want of runs: Figure 2: Four programs on two seats.',
+  )
+})
+
+test('figures have names of their own', () => {
   expect(new Set(IDS).size).toBe(IDS.length)
 })
 

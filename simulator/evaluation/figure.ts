@@ -14,7 +14,10 @@ export interface Seeds {
   ablations: number
 }
 
-export function seedsOf({ every_seed }: Pick<Figure, 'every_seed'>, { all, ablations }: Seeds): readonly number[] {
+type Plays = Pick<Figure, 'every_seed' | 'first_seed'>
+
+export function seedsOf({ every_seed, first_seed }: Plays, { all, ablations }: Seeds): readonly number[] {
+  if (first_seed) return all.slice(0, 1)
   return every_seed ? all : all.slice(0, ablations)
 }
 
@@ -64,6 +67,8 @@ export interface Figure {
   setup: string
   /** One of the few that all seeds are played for; the others are ablations, which play fewer. */
   every_seed?: true
+  /** Many long runs, played once each: no confidence intervals. */
+  first_seed?: true
   chains: (scope: Scope) => readonly Chain[]
   read: (runs: Runs, scope: Scope) => FigureContent
 }

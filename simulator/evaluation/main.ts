@@ -5,8 +5,9 @@ import { withProgress } from '../../scripts/cli/progress.ts'
 import { type Figure, type Scope, seedsOf } from './figure.ts'
 import { FIGURES } from './figures/index.ts'
 import { EVALUATE_HELP, type Options, parseOptions } from './options.ts'
+import { heading } from './report/markdown.ts'
 import { provenance } from './report/provenance.ts'
-import { type Report, readFigure } from './report/report.ts'
+import { type Report, readIfPlayed } from './report/report.ts'
 import { writeReport } from './report/write-report.ts'
 import { type Progress, playChains, Runs, type Verdict } from './runs/run-chains.ts'
 import { RunPool } from './runs/run-pool.ts'
@@ -37,15 +38,21 @@ async function evaluate(options: Options): Promise<void> {
   if (verdict.status === 'out_of_time') {
     console.log(`${verdict.left} runs at most are left: the same command goes on from here.`)
     process.exitCode = EXIT_OUT_OF_TIME
-    return
+    if (!options.partial) return
   }
   const minutes = (performance.now() - started_ms) / MS_PER_MINUTE
-  const report: Report = {
-    provenance: provenance(options, version),
-    figures: figures.map((figure) => readFigure(figure, runs, scopeOf(figure, options))),
-  }
-  const { files } = writeReport(report, options.out)
+  const { files } = writeReport(reportOf(figures, runs, verdict, options, version), runs, options.out)
   console.log(`${runs.all().length} runs, ${files} files in ${options.out}, ${minutes.toFixed(1)} minutes`)
+}
+
+function reportOf(figures: readonly Figure[], runs: Runs, verdict: Verdict, options: Options, version: string): Report {
+  const read = figures.map((figure) => ({ figure, read: readIfPlayed(figure, runs, scopeOf(figure, options)) }))
+  const left_out = read.filter((one) => one.read === null).map(({ figure }) => heading(figure.id, figure.title))
+  return {
+    provenance: provenance(options, version),
+    figures: read.flatMap((one) => (one.read === null ? [] : [one.read])),
+    unfinished: verdict.status === 'done' ? null : { runs_left: verdict.left, left_out },
+  }
 }
 
 function scopeOf(figure: Figure, { seeds, quick }: Options): Scope {

@@ -25,9 +25,10 @@ export const EVALUATE_HELP = `Plays every figure of Autellix's evaluation on the
   --seed ${DEFAULT_SEEDS}  of programs and arrivals (with --quick: ${QUICK_SEEDS}); more than one gives confidence intervals
   --ablation-seeds ${ABLATION_SEEDS}  how many of them figures other than 12 and 13 play
   --quick           fewer programs and rates; the report says so
-  --out DIR         where the report goes (default docs/evaluation; with --quick or --figure: .switchyard/evaluation/report)
+  --out DIR         where the report goes (default docs/evaluation; with --quick, --partial or --figure: .switchyard/evaluation/report)
   --json FILE       every run with its spec and outcome
   --minutes N       begin no run after N minutes; what is finished is kept, and the same command goes on from there
+  --partial         when time is up write the report of what is finished: curves end early, figures that lack runs are left out
   --cache DIR       finished runs (default .switchyard/evaluation/runs); a change of the code that they depend on makes them anew
   --threads N       runs at a time (default: one for each core)
   --help`
@@ -39,6 +40,8 @@ export interface Options {
   out: string
   json: string | null
   minutes: number | null
+  /** Report what is finished when time is up. */
+  partial: boolean
   cache: string
   threads: number
   /** What was typed after `npm run evaluate`. */
@@ -50,6 +53,7 @@ const FLAGS = {
   'ablation-seeds': TEXT,
   ...{ figure: TEXT, seed: TEXT, out: TEXT, json: TEXT, minutes: TEXT, cache: TEXT, threads: TEXT },
   quick: { type: 'boolean', default: false },
+  partial: { type: 'boolean', default: false },
 } as const
 
 export type Parsed = { ok: true; options: Options } | { ok: false; reason: string }
@@ -69,20 +73,22 @@ type Values = Partial<
   Record<'figure' | 'seed' | 'ablation-seeds' | 'out' | 'json' | 'minutes' | 'cache' | 'threads', string>
 > & {
   quick: boolean
+  partial: boolean
 }
 
 function read(values: Values, argv: readonly string[], figure_ids: readonly string[]): Options {
-  const { figure, seed, out, json, minutes, cache, threads, quick } = values
+  const { figure, seed, out, json, minutes, cache, threads, quick, partial } = values
   const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS), (text) => integer('--seed', text, 0, SEED_MAX))
   if (new Set(seeds).size < seeds.length) throw new FlagError('--seed names a seed twice')
   if (seeds.length > SEEDS_MAX) throw new FlagError(`--seed takes at most ${SEEDS_MAX} seeds`)
   const ablations = integer('--ablation-seeds', values['ablation-seeds'] ?? `${ABLATION_SEEDS}`, 1, SEEDS_MAX)
-  const partial = quick || figure !== undefined
+  const preliminary = quick || partial || figure !== undefined
   return {
     figures: figure === undefined ? [...figure_ids] : list(figure, (id) => oneOf('--figure', id, figure_ids)),
     seeds: { all: seeds, ablations },
     quick,
-    out: out ?? (partial ? path.join('.switchyard', 'evaluation', 'report') : path.join('docs', 'evaluation')),
+    partial,
+    out: out ?? (preliminary ? path.join('.switchyard', 'evaluation', 'report') : path.join('docs', 'evaluation')),
     json: json ?? null,
     minutes: minutes === undefined ? null : number('--minutes', minutes, { above: 0, max: MINUTES_MAX }),
     cache: cache ?? path.join('.switchyard', 'evaluation', 'runs'),

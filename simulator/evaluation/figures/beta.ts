@@ -6,10 +6,13 @@ import type { RunOutcome } from '../runs/run-outcome.ts'
 import { runSpec } from '../runs/run-spec.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type Knob, knobChain, knobMetric } from './ablation-runs.ts'
-import { arrivalsS } from './scale.ts'
 
-const BETAS = [1, 2, 5, 10, 20, 50, 1000] as const
-const RATE = 1.4
+const BETAS = [1, 3, 10, 20, 50, 1000] as const
+/** Programs per second, and seats: an overload that lasts, since nobody starves in a short one. */
+const RATE = 0.91
+const SEATS = 32
+const PROGRAMS = 400
+const QUICK_PROGRAMS = 80
 
 const METRICS: readonly { name: string; y: string; of: (outcome: RunOutcome) => number }[] = [
   { name: 'mean', y: 'ms per token, mean', of: ({ token_latency_ms }) => token_latency_ms.mean },
@@ -18,15 +21,16 @@ const METRICS: readonly { name: string; y: string; of: (outcome: RunOutcome) => 
 ]
 
 function knob(scope: Scope): Knob<number> {
-  const programs = Math.round(RATE * arrivalsS('mixed', scope))
-  return (beta, seed) => runSpec({ workload: 'mixed', programs, seed, rate: RATE, system: 'plas', beta })
+  const programs = scope.quick ? QUICK_PROGRAMS : PROGRAMS
+  return (beta, seed) =>
+    runSpec({ workload: 'mixed', programs, seed, rate: RATE, system: 'plas', max_seqs: SEATS, beta })
 }
 
 export const BETA: Figure = {
   id: 'beta',
   title: 'β: latency against starvation',
   paper: 'Varying β trades average response times against fairness; the paper has no figure of it.',
-  setup: `Mixed at ${RATE} programs per second, PLAS, a100-8b. A call is promoted when its program has waited β times its service; ${BETAS.at(-1)} is practically never.`,
+  setup: `Mixed, ${PROGRAMS} programs (quick: ${QUICK_PROGRAMS}) at ${RATE} per second, PLAS, a100-8b with ${SEATS} seats, an overload. A call is promoted when its program has waited β times its service; ${BETAS.at(-1)} is practically never.`,
   chains: (scope) => [knobChain(knob(scope), BETAS, scope)],
   read: (runs, scope) => {
     const values = METRICS.map(({ of }) =>
@@ -49,8 +53,9 @@ export const BETA: Figure = {
         svg: lineChart({
           title: y,
           x: 'β (log)',
-          y,
+          y: `${y} (log)`,
           x_log: true,
+          y_log: true,
           lines: [{ name: 'PLAS', color: SYSTEM_COLORS.plas, points: values[at] ?? [] }],
         }),
       })),

@@ -12,7 +12,7 @@ import {
   type AutellixWorkload,
   ceilingOf,
   oursFor,
-  programsAt,
+  programsOfSweep,
   ratesOf,
   slosOf,
   WORKLOAD_LABELS,
@@ -40,7 +40,7 @@ export function mainSweep(workload: AutellixWorkload, system: SystemName, scope:
   return {
     workload,
     system,
-    programs: (rate) => programsAt(workload, rate, scope),
+    programs: () => programsOfSweep(workload, scope),
     rates: ratesOf(workload, system, scope),
   }
 }
@@ -61,7 +61,7 @@ export const FIGURE_12: Figure = {
     'programs, 5×, 2× and 2.5× on LATS, 15×, 4× and 5.5× on Mixed.',
   setup:
     'Llama-3.1-8B on one A100 (profile a100-8b), 128 seats, Poisson arrivals. Every preemptive system swaps by the batched kernel, and all but ' +
-    'vLLM decide once in ten steps. A curve ends beyond the largest SLO.',
+    `vLLM decide once in ten steps. At every rate the same programs, ${AUTELLIX_WORKLOADS.map((workload) => `${figure(programsOfSweep(workload, { quick: false }))} of ${WORKLOAD_LABELS[workload]}`).join(', ')} (quick: fewer), so that a higher rate is a shorter load; the paper does not say how long its loads last. A system prompt that many programs share takes KV memory for each of them here, where vLLM keeps it once, so memory is scarcer. A curve ends beyond the largest SLO.`,
   chains: (scope) => mainSweeps(scope).flatMap(({ sweeps }) => sweeps.map((sweep) => sweepChain(sweep, scope))),
   read: (runs, scope) => {
     const read = AUTELLIX_WORKLOADS.map((workload) => ({ workload, ratios: ratiosOf(workload, runs, scope) }))

@@ -26,7 +26,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'sharegpt',
     profile: 'a100-8b',
     engines: 4,
-    rates: [3, 5, 7, 10],
+    rates: [4, 7, 10, 14, 20],
   },
   {
     name: '8b-lats',
@@ -42,7 +42,7 @@ const SETTINGS: readonly Setting[] = [
     workload: 'sharegpt',
     profile: 'a100-70b-tp4',
     engines: 2,
-    rates: [0.5, 1, 1.5, 2],
+    rates: [1, 1.5, 2, 3, 4],
   },
   {
     name: '70b-lats',

@@ -10,8 +10,8 @@ import { figure, withInterval } from '../statistics/words.ts'
 import { type Sweep, sweepChain, sweepCurves } from './sweep.ts'
 
 const ENGINES = [1, 2, 4, 8] as const
-const RATES_PER_ENGINE = [0.5, 0.7, 1, 1.2, 1.4, 1.7, 2] as const
-const SLOS = [50, 75, 100, 200] as const
+const RATES_PER_ENGINE = [0.5, 1, 1.5, 2, 3, 4] as const
+const SLOS = [30, 50, 75, 100] as const
 const ARRIVALS_S = 90
 const QUICK_ARRIVALS_S = 20
 
@@ -20,7 +20,7 @@ function sweep(engines: number, { quick }: Scope): Sweep {
     workload: 'sharegpt',
     system: 'plas',
     programs: (rate) => Math.round(rate * (quick ? QUICK_ARRIVALS_S : ARRIVALS_S)),
-    rates: RATES_PER_ENGINE.filter((_, at) => !quick || at % 2 === 0).map((rate) =>
+    rates: RATES_PER_ENGINE.filter((_, at) => !quick || at % 2 === 1).map((rate) =>
       Number((rate * engines).toPrecision(3)),
     ),
     change: { regions: [{ name: 'region', engines }] },

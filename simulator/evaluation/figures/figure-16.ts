@@ -1,8 +1,10 @@
 /** Figure 16: the makespan of a batch of chats that is there at the start. */
+import { mean } from '../../../scripts/bench/statistics.ts'
 import type { Figure, PaperRow, Scope } from '../figure.ts'
 import { barChart } from '../plots/bar-chart.ts'
 import { SYSTEM_COLORS } from '../plots/colors.ts'
 import type { Runs } from '../runs/run-chains.ts'
+import type { RunOutcome } from '../runs/run-outcome.ts'
 import { runSpec } from '../runs/run-spec.ts'
 import { interval, isAbove } from '../statistics/interval.ts'
 import { figure, percent } from '../statistics/words.ts'
@@ -18,6 +20,10 @@ const spec = (system: (typeof SYSTEM_NAMES)[number], programs: number, seed: num
 
 function makespans(runs: Runs, system: (typeof SYSTEM_NAMES)[number], programs: number, { seeds }: Scope): number[] {
   return seeds.map((seed) => runs.need(spec(system, programs, seed)).makespan_s)
+}
+
+function cachedShare({ cached_tokens, prompt_tokens }: RunOutcome): number {
+  return cached_tokens / prompt_tokens
 }
 
 export const FIGURE_16: Figure = {
@@ -65,6 +71,18 @@ export const FIGURE_16: Figure = {
         ({ other, by_size }) =>
           `Against ${systemOf(other).label} the makespan of PLAS is ${by_size.map((share, at) => `${percent(Math.abs(share.mean))} ${share.mean >= 0 ? 'shorter' : 'longer'} at ${sizes[at]}`).join(', ')}.`,
       ),
+      tables: [
+        {
+          title: 'Share of prompt tokens found in the prefix cache',
+          columns: ['', ...sizes.map((size) => `${size} programs`)],
+          rows: SYSTEM_NAMES.map((system) => [
+            systemOf(system).label,
+            ...sizes.map((size) =>
+              percent(mean(scope.seeds.map((seed) => cachedShare(runs.need(spec(system, size, seed)))))),
+            ),
+          ]),
+        },
+      ],
       losses: saved.flatMap(({ other, by_size }) =>
         by_size.flatMap((share, at) =>
           isAbove({ ...share, mean: 1 - share.mean }, 1)

@@ -13,7 +13,7 @@ import { MEAN_MS, type Metric, type Sweep, sweepChain, sweepLine, sweepSpec } fr
 const RATES = { sharegpt: [3, 4.2, 6, 8.4], lats: [0.4, 0.6, 0.85, 1.2] } as const
 type Shown = keyof typeof RATES
 const WORKLOADS = Object.keys(RATES) as Shown[]
-const ARRIVALS_S = 60
+const ARRIVALS_S = 120
 const QUICK_ARRIVALS_S = 20
 const RESPONSE: Metric = ({ response_s }) => response_s.mean
 

@@ -16,7 +16,7 @@ export const WORKLOAD_LABELS: Readonly<Record<AutellixWorkload, string>> = {
 }
 
 /** Mean program token latencies that throughput is read off at, in milliseconds a token. */
-export const SLOS_MS = [25, 50, 75, 100, 150, 200, 300, 400] as const
+export const SLOS_MS = [25, 50, 75, 100, 125, 150, 200, 300, 400] as const
 /** Tree searches generate thousands of tokens side by side, so a token of theirs takes little of the program's time. */
 const SEARCH_SLOS_MS = [10, 15, 20, 30, 50, 75, 100] as const
 
@@ -30,7 +30,10 @@ export function ceilingOf(workload: string): number {
 }
 
 interface Scale {
-  /** Programs arrive for so long, whatever the rate: a short burst hides what a load does that lasts. */
+  /** Of a sweep over rates: as many at every rate. */
+  programs: number
+  quick_programs: number
+  /** Of a figure at one load: programs arrive for so long. */
   arrivals_s: number
   quick_arrivals_s: number
   /** Lowest rate, and how many times √2 above it the grid goes. */
@@ -41,11 +44,27 @@ interface Scale {
 }
 
 const SCALES: Readonly<Record<AutellixWorkload, Scale>> = {
-  sharegpt: { arrivals_s: 180, quick_arrivals_s: 60, rate_from: 0.35, rates: 10, vllm_only: 2 },
-  bfcl: { arrivals_s: 180, quick_arrivals_s: 40, rate_from: 0.06, rates: 15, vllm_only: 6 },
-  lats: { arrivals_s: 150, quick_arrivals_s: 30, rate_from: 0.05, rates: 13, vllm_only: 4 },
-  mixed: { arrivals_s: 240, quick_arrivals_s: 40, rate_from: 0.08, rates: 14, vllm_only: 4 },
+  sharegpt: {
+    ...{ programs: 1000, quick_programs: 150, arrivals_s: 180, quick_arrivals_s: 60 },
+    ...{ rate_from: 0.35, rates: 10, vllm_only: 2 },
+  },
+  bfcl: {
+    ...{ programs: 600, quick_programs: 100, arrivals_s: 180, quick_arrivals_s: 40 },
+    ...{ rate_from: 0.06, rates: 15, vllm_only: 6 },
+  },
+  lats: {
+    ...{ programs: 150, quick_programs: 30, arrivals_s: 150, quick_arrivals_s: 30 },
+    ...{ rate_from: 0.05, rates: 13, vllm_only: 4 },
+  },
+  mixed: {
+    ...{ programs: 500, quick_programs: 80, arrivals_s: 240, quick_arrivals_s: 40 },
+    ...{ rate_from: 0.08, rates: 14, vllm_only: 4 },
+  },
 }
+export function programsOfSweep(workload: AutellixWorkload, { quick }: Pick<Scope, 'quick'>): number {
+  return quick ? SCALES[workload].quick_programs : SCALES[workload].programs
+}
+
 /** Fewer programs than that say little, so at low rates they arrive for longer. */
 const PROGRAMS_MIN = 40
 const QUICK_PROGRAMS_MIN = 12

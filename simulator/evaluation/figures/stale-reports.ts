@@ -5,17 +5,17 @@ import { BALANCER_COLORS, BALANCER_LABELS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
-import { runSpec } from '../runs/run-spec.ts'
+import { REPORT_MS, runSpec } from '../runs/run-spec.ts'
 import { isAbove } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type Knob, knobChain, knobMetric, knobRatio } from './ablation-runs.ts'
 
 const REPORTS_MS = [10, 100, 1000, 2500] as const
-const RTTS_MS = [0, 40, 80, 160] as const
+/** Without any round trip there is no nearest region, and programs would not begin where they start. */
+const RTTS_MS = [5, 40, 80, 160] as const
 const RATE = 6
 const ARRIVALS_S = 100
 const QUICK_ARRIVALS_S = 20
-const REPORT_MS = 50
 /** More than half of the programs start in the one region, which must spill. */
 const LOPSIDED = [
   { name: 'us', engines: 2, share: 3 },

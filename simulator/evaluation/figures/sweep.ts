@@ -2,7 +2,7 @@
 import { mean } from '../../../scripts/bench/statistics.ts'
 import type { Scope } from '../figure.ts'
 import type { LinePoint } from '../plots/line-chart.ts'
-import type { Chain, Runs } from '../runs/run-chains.ts'
+import { type Chain, MissingRun, type Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
 import { type RunChange, type RunSpec, runSpec } from '../runs/run-spec.ts'
 import { interval } from '../statistics/interval.ts'
@@ -34,19 +34,27 @@ export function sweepChain(sweep: Sweep, { seeds }: Scope): Chain {
   }
 }
 
+/** The rates that all seeds have played, from the lowest on. Throws MissingRun where that is none. */
+function playedRates(sweep: Sweep, runs: Runs, { seeds }: Scope): readonly number[] {
+  const missing = sweep.rates.findIndex((rate) =>
+    seeds.some((seed) => runs.of(sweepSpec(sweep, rate, seed)) === undefined),
+  )
+  const rates = missing === -1 ? sweep.rates : sweep.rates.slice(0, missing)
+  if (rates.length === 0) throw new MissingRun(`no rate of ${sweep.workload}, ${sweep.system}`)
+  return rates
+}
+
 /** A curve for each seed, up to the rate at which the sweep ended. */
-export function sweepCurves(sweep: Sweep, runs: Runs, { seeds }: Scope, metric: Metric = MEAN_MS): CurvePoint[][] {
-  return seeds.map((seed) =>
-    sweep.rates.flatMap((rate) => {
-      const outcome = runs.of(sweepSpec(sweep, rate, seed))
-      return outcome === undefined ? [] : [{ rate, latency_ms: metric(outcome) }]
-    }),
+export function sweepCurves(sweep: Sweep, runs: Runs, scope: Scope, metric: Metric = MEAN_MS): CurvePoint[][] {
+  const rates = playedRates(sweep, runs, scope)
+  return scope.seeds.map((seed) =>
+    rates.map((rate) => ({ rate, latency_ms: metric(runs.need(sweepSpec(sweep, rate, seed))) })),
   )
 }
 
-export function sweepLine(sweep: Sweep, runs: Runs, { seeds }: Scope, metric: Metric = MEAN_MS): LinePoint[] {
-  return sweep.rates.flatMap((rate) => {
-    const outcomes = seeds.map((seed) => runs.of(sweepSpec(sweep, rate, seed))).filter((one) => one !== undefined)
-    return outcomes.length < seeds.length ? [] : [{ x: rate, y: interval(outcomes.map(metric)) }]
-  })
+export function sweepLine(sweep: Sweep, runs: Runs, scope: Scope, metric: Metric = MEAN_MS): LinePoint[] {
+  return playedRates(sweep, runs, scope).map((rate) => ({
+    x: rate,
+    y: interval(scope.seeds.map((seed) => metric(runs.need(sweepSpec(sweep, rate, seed))))),
+  }))
 }

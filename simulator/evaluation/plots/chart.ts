@@ -98,7 +98,7 @@ function asPanel(svg: string, height: number): string {
       `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${PANEL_WIDTH} ${height}" role="img">`,
     )
     .replace(/<style ?>[\s\S]*?<\/style>/g, '')
-    .replace(/ (ecmeta_\w+|class)="[^"]*"/g, '')
+    .replace(/ (ecmeta_\w+|class|pointer-events)="[^"]*"/g, '')
     .replace(/zr\d+-/g, 'part-')
   const name = createHash('sha256').update(still).digest('hex').slice(0, 8)
   return still.replace(/part-/g, `p${name}-`)

@@ -1,7 +1,8 @@
 /** The report as evaluation.md. */
 import type { Table } from '../figure.ts'
+import { INTRODUCTION } from './introduction.ts'
 import { figureCommand, seedsText } from './provenance.ts'
-import { comparison, type ReadFigure, type Report } from './report.ts'
+import { comparison, type ReadFigure, type Report, unfinishedText } from './report.ts'
 
 export function markdown(report: Report): string {
   const { provenance, figures } = report
@@ -13,6 +14,7 @@ export function markdown(report: Report): string {
     '',
     `${seedsText(provenance)}; ${provenance.date}; ${provenance.machine}; code ${provenance.code_version}.`,
     ...(provenance.quick ? ['', '**A quick evaluation: few programs, one seed, no confidence intervals.**'] : []),
+    ...(report.unfinished === null ? [] : ['', `**${unfinishedText(report.unfinished)}**`]),
     '',
     '## The paper beside ours',
     '',
@@ -25,15 +27,6 @@ export function markdown(report: Report): string {
     ...figures.flatMap((figure) => figureLines(report, figure)),
   ].join('\n')
 }
-
-/** Shared with the page. */
-export const INTRODUCTION: readonly string[] = [
-  "Autellix's evaluation (§3, §6) on the simulator, which runs the scheduler, the policies, the balancers and the process table that serve " +
-    'traffic, on a virtual clock with step times fitted to logs of A100s. Programs are drawn from profiles of the workloads.',
-  'Latency is program token latency, a program’s response ÷ the tokens that it generated. Throughput at a latency is the highest rate at which ' +
-    'its mean is within an SLO, on straight lines between the rates played. ± is a 95 % confidence interval over seeds (Student’s t). ' +
-    'Every sentence is made from the runs; where ours loses is said below each figure.',
-]
 
 function figureLines({ provenance }: Report, { figure, panels, shows, losses, tables }: ReadFigure): string[] {
   return [

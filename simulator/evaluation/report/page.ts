@@ -1,11 +1,12 @@
 /** The report as one HTML page: no scripts, no other files, light and dark, from a phone's width up. */
 import type { Table } from '../figure.ts'
-import { heading, INTRODUCTION, NO_LOSS } from './markdown.ts'
+import { INTRODUCTION } from './introduction.ts'
+import { heading, NO_LOSS } from './markdown.ts'
 import { PAGE_STYLE } from './page-style.ts'
 import { figureCommand, type Provenance, seedsText } from './provenance.ts'
-import { allLosses, comparison, type ReadFigure, type Report } from './report.ts'
+import { allLosses, comparison, type ReadFigure, type Report, unfinishedText } from './report.ts'
 
-export function page({ provenance, figures }: Report): string {
+export function page({ provenance, figures, unfinished }: Report): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -22,6 +23,7 @@ ${INTRODUCTION.map((text) => `<p>${escaped(text)}</p>`).join('\n')}
 <p class="provenance"><code>${escaped(provenance.command)}</code><br>
 ${seedsText(provenance)} · ${provenance.date} · ${escaped(provenance.machine)} · code ${provenance.code_version}</p>
 ${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}
+${unfinished === null ? '' : `<p class="warning">${escaped(unfinishedText(unfinished))}</p>`}
 ${contents(figures)}
 <h2 id="paper">The paper beside ours</h2>
 ${comparisonTable(figures)}

@@ -43,6 +43,9 @@ export function figureCommand({ quick, seeds }: Provenance, figure: Figure): str
 
 export function seedsText({ seeds }: Provenance): string {
   const { all, ablations } = seeds
-  const fewer = ablations < all.length ? ` (figures other than 12 and 13: ${all.slice(0, ablations).join(', ')})` : ''
+  const fewer =
+    ablations < all.length
+      ? ` (figures other than 12 and 13: ${all.slice(0, ablations).join(', ')}; the sensitivity of figure 12: ${all[0]})`
+      : ''
   return `${all.length === 1 ? 'Seed' : 'Seeds'} ${all.join(', ')}${fewer}`
 }

@@ -1,6 +1,6 @@
 /** The report as data: figures read from runs, and the one table of the paper's figures beside ours. */
 import type { Figure, FigureContent, PaperRow, Scope } from '../figure.ts'
-import type { Runs } from '../runs/run-chains.ts'
+import { MissingRun, type Runs } from '../runs/run-chains.ts'
 import { figure as number, withInterval } from '../statistics/words.ts'
 import type { Provenance } from './provenance.ts'
 
@@ -11,6 +11,29 @@ export interface ReadFigure extends FigureContent {
 export interface Report {
   provenance: Provenance
   figures: readonly ReadFigure[]
+  /** Null: everything was played. */
+  unfinished: Unfinished | null
+}
+
+export interface Unfinished {
+  runs_left: number
+  /** Titles of figures that could not be read at all. */
+  left_out: readonly string[]
+}
+
+export function unfinishedText({ runs_left, left_out }: Unfinished): string {
+  const without = left_out.length === 0 ? '' : ` Left out for want of runs: ${left_out.join('; ')}.`
+  return `Not all runs are finished, at most ${runs_left} are left: some curves end early, and what is read from them is a bound.${without}`
+}
+
+/** Null: runs are missing that it cannot do without. */
+export function readIfPlayed(figure: Figure, runs: Runs, scope: Scope): ReadFigure | null {
+  try {
+    return readFigure(figure, runs, scope)
+  } catch (error) {
+    if (error instanceof MissingRun) return null
+    throw error
+  }
 }
 
 export function readFigure(figure: Figure, runs: Runs, scope: Scope): ReadFigure {

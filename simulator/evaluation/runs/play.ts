@@ -47,7 +47,7 @@ function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): Simulati
     engine: {
       max_seqs: spec.max_seqs,
       prefix_cache: spec.prefix_cache ?? system.prefix_cache,
-      chunked_prefill: system.chunked_prefill,
+      chunked_prefill: spec.chunked_prefill ?? system.chunked_prefill,
       steps_per_decision: spec.steps_per_decision ?? system.steps_per_decision,
       swap_tokens: system.swaps ? SWAP_TOKENS : null,
       decision_us: spec.decision_us,

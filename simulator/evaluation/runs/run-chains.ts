@@ -24,6 +24,11 @@ export interface Progress {
 
 export type Verdict = { status: 'done' } | { status: 'out_of_time'; left: number }
 
+/** A figure asks for a run that was not played. */
+export class MissingRun extends Error {
+  override readonly name = 'MissingRun'
+}
+
 /** What was played, by spec. */
 export class Runs {
   readonly #outcomes = new Map<string, { spec: RunSpec; outcome: RunOutcome }>()
@@ -37,10 +42,10 @@ export class Runs {
     return this.#outcomes.get(specKey(spec))?.outcome
   }
 
-  /** Throws for a run that was not played. */
+  /** Throws MissingRun. */
   need(spec: RunSpec): RunOutcome {
     const outcome = this.of(spec)
-    if (outcome === undefined) throw new Error(`no run of ${spec.workload}, ${spec.system}, rate ${spec.rate}`)
+    if (outcome === undefined) throw new MissingRun(`no run of ${spec.workload}, ${spec.system}, rate ${spec.rate}`)
     return outcome
   }
 

@@ -35,14 +35,15 @@ export interface RunSpec {
   tenants: readonly TenantConfig[]
   /** Null: as the system or the policy has it. */
   prefix_cache: boolean | null
+  chunked_prefill: boolean | null
   steps_per_decision: number | null
   beta: number | null
   first_quantum_us: number | null
 }
 
 /** Most of bench:engine's decisions take less (docs/benchmarks.md: p50 13 to 16 µs, p99 45 to 57 µs). */
-const DECISION_US = 20
-const REPORT_MS = 50
+export const DECISION_US = 20
+export const REPORT_MS = 50
 
 const DEFAULTS: Omit<RunSpec, 'workload' | 'programs' | 'seed' | 'rate' | 'system'> = {
   profile: 'a100-8b',
@@ -57,6 +58,7 @@ const DEFAULTS: Omit<RunSpec, 'workload' | 'programs' | 'seed' | 'rate' | 'syste
   rtt_ms: {},
   tenants: [{ name: 'tenant', weight: 1, share: 1 }],
   prefix_cache: null,
+  chunked_prefill: null,
   steps_per_decision: null,
   beta: null,
   first_quantum_us: null,
@@ -68,6 +70,14 @@ export function runSpec(
   given: Pick<RunSpec, 'workload' | 'programs' | 'seed' | 'rate' | 'system'> & RunChange,
 ): RunSpec {
   return { ...DEFAULTS, ...given }
+}
+
+/** What a spec changes of the defaults. */
+export function changesOf(spec: RunSpec): RunChange {
+  const changed = Object.entries(DEFAULTS).filter(
+    ([field, value]) => canonical(spec[field as keyof RunSpec]) !== canonical(value),
+  )
+  return Object.fromEntries(changed.map(([field]) => [field, spec[field as keyof RunSpec]]))
 }
 
 /** Hash of a spec; the order of its fields does not matter. */

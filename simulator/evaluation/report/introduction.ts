@@ -1,0 +1,22 @@
+/** What a reader must know before the figures: how latency and throughput are read, and the settings that all figures share. */
+import { LEVEL_DEFAULTS } from '../../../gpu-agent/engine/policies/levels/level-queues.ts'
+import { RR_DEFAULTS } from '../../../gpu-agent/engine/policies/rr/rr.ts'
+import { DECISION_US, REPORT_MS } from '../runs/run-spec.ts'
+import { STEPS_PER_DECISION } from '../systems.ts'
+
+const US_PER_S = 1e6
+const { wall, modelled } = LEVEL_DEFAULTS
+
+export const INTRODUCTION: readonly string[] = [
+  "Autellix's evaluation (§3, §6) on the simulator, which runs the scheduler, the policies, the balancers and the process table that serve " +
+    'traffic, on a virtual clock with step times fitted to logs of A100s. Programs are drawn from profiles of the workloads.',
+  'Latency is program token latency, a program’s response ÷ the tokens that it generated. Throughput at a latency is the highest rate at which ' +
+    'its mean is within an SLO, on straight lines between the rates played. ± is a 95 % confidence interval over seeds (Student’s t). ' +
+    'Every sentence is made from the runs; where ours loses is said below each figure.',
+  'vLLM is FCFS without prefix cache and chunked prefill, deciding at every step; vLLM-opt is FCFS with both. MLFQ, round robin (RR), PLAS and ATLAS have ' +
+    `both too and may swap. All but vLLM decide once in ${STEPS_PER_DECISION} steps. Service is wall time of steps, as in the paper: MLFQ, PLAS and ATLAS have ` +
+    `${wall.levels} levels, a first quantum of ${wall.first_quantum_us / US_PER_S} s, each twice the one before, and β = ${wall.promotion_ratio}; a turn of RR is ` +
+    `${RR_DEFAULTS.wall.quantum_us / US_PER_S} s. (Engines that serve order by modelled work unless told otherwise: first quantum ${modelled.first_quantum_us / 1000} ms, ` +
+    `β = ${modelled.promotion_ratio}.) The paper gives neither quanta nor β. A decision costs ${DECISION_US} µs and engines report their queues every ` +
+    `${REPORT_MS} ms where a figure does not say otherwise.`,
+]
