@@ -15,7 +15,7 @@ export async function bundleWorker(root: string, main: string): Promise<string> 
     external: ['cloudflare:*', 'node:*', 'workerd:*'],
     define: { 'process.env.NODE_ENV': '"production"' },
     loader: { '.sql': 'text', '.txt': 'text', '.html': 'text' },
-    keepNames: true,
+    keepNames: false,
     logLevel: 'silent',
   })
   const [output] = result.outputFiles

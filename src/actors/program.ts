@@ -35,8 +35,11 @@ import { type Run, RunTable } from './run-table.ts'
 import { poolActor, tenantActor } from './stubs.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
-/** From the first change to its flush: long enough to batch a wave of calls, short enough to lose little to a crash. */
-export const FLUSH_DELAY_MS = 100
+/**
+ * From the first change to its flush, unless a settlement flushes before: long enough that a short call is written once, with
+ * its record; short enough to lose little to a crash.
+ */
+export const FLUSH_DELAY_MS = 250
 /** After a flush that failed. */
 export const FLUSH_RETRY_MS = 1_000
 /** Rounds of archiving a run that changes meanwhile, before the alarm takes over. */

@@ -1,13 +1,14 @@
 /**
  * A program's word to its TenantActor: in order, so that a run that ended cannot come back into the index, and at most
- * once per TENANT_TOLD_INTERVAL_MS, so that one tenant's object is not written by every flush of every program.
+ * once per TENANT_TOLD_INTERVAL_MS, so that one tenant's object is not written by every flush of every program. The first word
+ * goes at once; how much a running program has called and used is known there that much later at most.
  */
 import type { ProgramEntry } from '../core/program-entry.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { logFailure } from './log.ts'
 import { Mutex } from './mutex.ts'
 
-export const TENANT_TOLD_INTERVAL_MS = 1_000
+export const TENANT_TOLD_INTERVAL_MS = 2_000
 
 export class TenantNotifier {
   private readonly tenantOf: (tenant: string) => TenantRpc
@@ -23,6 +24,8 @@ export class TenantNotifier {
 
   /** Tells soon. A failure is logged and told again after the interval: the index is behind, nothing else is. */
   changed(entry: ProgramEntry): void {
+    // A run that has ended is told of by `ended`, and a timer would only keep the object in memory.
+    if (entry.state === 'ended') return
     this.pending = entry
     const wait_ms = Math.max(0, this.told_at_ms + TENANT_TOLD_INTERVAL_MS - Date.now())
     this.timer ??= setTimeout(() => {
@@ -46,6 +49,10 @@ export class TenantNotifier {
 
   /** Rejects if the tenant cannot be reached; the caller keeps the run until it can. */
   ended(entry: ProgramEntry): Promise<void> {
+    if (this.pending?.state === 'ended' && this.timer !== null) {
+      clearTimeout(this.timer)
+      this.timer = null
+    }
     return this.order.run(() => this.tenantOf(entry.tenant).programEnded(entry.program, entry.run))
   }
 }

@@ -23,6 +23,8 @@ export const MEDIAN_SAMPLE_MAX = 1_000
 
 /** A program that was given room and was not heard of for so long was never opened. */
 export const OPENING_EXPIRY_MS = 60_000
+/** From a program's word to its row: words of this time share a commit. */
+const INDEX_GATHER_MS = 50
 /** The bucket is stored at most this often, and never waited for: a crash gives back what was taken since. */
 const BUCKET_FLUSH_MS = 1_000
 const BUCKET_KEY = 'calls'
@@ -37,6 +39,11 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private indexed: number | null = null
   /** Programs that were given room and are not in the index yet, with the time of it. */
   private readonly opening = new Map<string, number>()
+  /** What programs told since the index was last written. Who told waits for it, and a program tells one thing at a time. */
+  private readonly told: ProgramListed[] = []
+  private indexing: Promise<void> | null = null
+  /** Of what every program's word runs: Drizzle writes their texts once. */
+  private statements: ReturnType<typeof prepare> | null = null
   private bucket: CallBucket | null = null
   private bucketTimer: ReturnType<typeof setTimeout> | null = null
 
@@ -78,13 +85,27 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   }
 
   async programFlushed(program: ProgramListed): Promise<void> {
+    this.told.push(program)
+    this.indexing ??= this.indexSoon()
+    await this.indexing
+  }
+
+  /** Takes what every program has told by then, in one commit: each would be one of its own otherwise. */
+  private async indexSoon(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, INDEX_GATHER_MS))
+    this.indexing = null
+    const told = this.told.splice(0)
     const db = await this.storage.writable()
+    this.statements ??= prepare(db)
+    for (const program of told) this.index(program, db, this.statements)
+  }
+
+  private index(program: ProgramListed, db: ActorDb, { known, upsert }: ReturnType<typeof prepare>): void {
     this.opening.delete(program.program)
-    const known = db.select({ run: programs.run }).from(programs).where(eq(programs.program, program.program)).get()
-    if (known === undefined) this.makeRoom(db)
-    const { program: _, ...set } = program
-    db.insert(programs).values(program).onConflictDoUpdate({ target: programs.program, set }).run()
-    if (known === undefined && this.indexed !== null) this.indexed += 1
+    const isKnown = known.get({ program: program.program }) !== undefined
+    if (!isKnown) this.makeRoom(db)
+    upsert.run({ ...program })
+    if (!isKnown && this.indexed !== null) this.indexed += 1
   }
 
   private makeRoom(db: ActorDb): void {
@@ -148,6 +169,26 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
       .sort((a, b) => a - b)
     return { attained_service_us: services[Math.floor(services.length / 2)] ?? 0 }
   }
+}
+
+function prepare(db: ActorDb) {
+  const program = sql.placeholder('program')
+  const others = {
+    run: sql.placeholder('run'),
+    app: sql.placeholder('app'),
+    started_at_ms: sql.placeholder('started_at_ms'),
+    last_arrival_ms: sql.placeholder('last_arrival_ms'),
+    open_calls: sql.placeholder('open_calls'),
+    calls: sql.placeholder('calls'),
+    service_us: sql.placeholder('service_us'),
+  }
+  const set = Object.fromEntries(Object.keys(others).map((name) => [name, sql.raw(`excluded.${name}`)]))
+  const known = db.select({ run: programs.run }).from(programs).where(eq(programs.program, program))
+  const upsert = db
+    .insert(programs)
+    .values({ program, ...others })
+    .onConflictDoUpdate({ target: programs.program, set })
+  return { known: known.prepare(), upsert: upsert.prepare() }
 }
 
 function beyond([started_at_ms, program]: z.infer<typeof Position>) {

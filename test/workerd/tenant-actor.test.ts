@@ -34,7 +34,9 @@ describe('the list of running programs', () => {
 
   it('is bounded in a page', async () => {
     const tenant = tenantActor(env, 'page-bound')
-    for (let i = 0; i <= RUNNING_PAGE_MAX; i++) await tenant.programFlushed(listed(`program-${i}`))
+    await Promise.all(
+      Array.from({ length: RUNNING_PAGE_MAX + 1 }, (_, i) => tenant.programFlushed(listed(`program-${i}`))),
+    )
     expect((await tenant.running({ cursor: null, limit: 10_000 }))?.programs).toHaveLength(RUNNING_PAGE_MAX)
   })
 
