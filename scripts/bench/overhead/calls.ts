@@ -14,7 +14,8 @@ import type { BenchSystem } from './system.ts'
 export const SHORT: CallShape = { output_tokens: 4 }
 export const CONNECTIONS = [8, 32, 96] as const
 const WARM_UP_S = 3
-/** Of an open load; its calls are not counted. */
+/** Of every closed and open load; their calls are not counted. */
+const CLOSED_WARM_UP_S = 1.5
 const OPEN_WARM_UP_S = 3
 /** Calls of a second at most, for tickets made beforehand. */
 const CALLS_PER_S_MAX = 3_000
@@ -35,10 +36,10 @@ export interface Run extends Measured {
 export interface CallsReport {
   peak_calls_per_s: number
   bare_peak_calls_per_s: number
-  bare_notes_peak_calls_per_s: number
+  bare_stored_peak_calls_per_s: number
   direct_peak_calls_per_s: number
   peak_ratio_to_bare: number
-  peak_ratio_to_bare_notes: number
+  peak_ratio_to_bare_stored: number
   offered_calls_per_s: number
   /** Against the direct lane, of the same round; the median over the rounds. */
   added_p50_ms: number
@@ -62,15 +63,16 @@ export async function benchLanes(system: BenchSystem, shape: CallShape): Promise
   return [
     { lane: await ticketLane('direct', system.agent.port, system, shape), pid: null },
     { lane: await ticketLane('bare', bare.port, system, shape), pid: bare.pid },
-    { lane: await ticketLane('bare_notes', bare.port, system, shape, ['x-notes: 2']), pid: bare.pid },
+    { lane: await ticketLane('bare_stored', bare.port, system, shape, ['x-store: 1']), pid: bare.pid },
     { lane: switchyardLane(system, shape), pid: system.workerd_pid },
   ]
 }
 
 export async function closedRun(system: BenchSystem, { lane, pid }: BenchLane, connections: number, seconds: number) {
-  const calls_max = CALLS_PER_S_MAX * seconds
+  const calls_max = CALLS_PER_S_MAX * (seconds + CLOSED_WARM_UP_S)
   await lane.prepare(calls_max)
-  return (await measured(system, pid, () => closedLoad(lane, connections, seconds, calls_max))).measured
+  const load = () => closedLoad(lane, connections, seconds, calls_max, CLOSED_WARM_UP_S)
+  return (await measured(system, pid, load)).measured
 }
 
 export async function openRun(
@@ -93,10 +95,10 @@ export async function measureCalls(system: BenchSystem, options: CallsOptions): 
   return {
     peak_calls_per_s: peak('switchyard'),
     bare_peak_calls_per_s: peak('bare'),
-    bare_notes_peak_calls_per_s: peak('bare_notes'),
+    bare_stored_peak_calls_per_s: peak('bare_stored'),
     direct_peak_calls_per_s: peak('direct'),
     peak_ratio_to_bare: round(peak('switchyard') / peak('bare')),
-    peak_ratio_to_bare_notes: round(peak('switchyard') / peak('bare_notes')),
+    peak_ratio_to_bare_stored: round(peak('switchyard') / peak('bare_stored')),
     offered_calls_per_s,
     added_p50_ms: added('switchyard', 'p50_ms'),
     added_p95_ms: added('switchyard', 'p95_ms'),
@@ -156,7 +158,7 @@ function peakOf(runs: readonly Run[], lane: string): number {
   return round(Math.max(...rates), 0)
 }
 
-function addedMs(runs: readonly Run[], lane: string, key: 'p50_ms' | 'p95_ms' | 'p99_ms'): number {
+export function addedMs(runs: readonly Run[], lane: string, key: 'p50_ms' | 'p95_ms' | 'p99_ms'): number {
   const direct = new Map(runs.filter((run) => run.lane === 'direct').map((run) => [run.round, run[key]]))
   return median(runs.filter((run) => run.lane === lane).map((run) => run[key] - (direct.get(run.round) ?? Number.NaN)))
 }

@@ -79,13 +79,15 @@ export async function ticketLane(
   const key = await importTicketKey(await deriveTicketKey(ticketSecret, kid, system.agent.id))
   const epoch = await epochOf(system)
   let tickets: string[] = []
+  let load = 0
   return {
     ...{ name, host: HOST, port, events: eventsOf(shape) },
     prepare: async (calls) => {
+      load += 1
       tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key, kid)))
     },
     request: (index) => {
-      const headers = [`x-program-id: ${programOf(index)}`, ...more_headers]
+      const headers = [`x-program-id: ${name}-${load}-${programOf(index)}`, ...more_headers]
       if (ticket_in === 'header') headers.push(`authorization: Bearer ${tickets[index]}`)
       const sent = ticket_in === 'header' ? json : json.replace('{', `{"api_key":"${tickets[index]}",`)
       return requestOf(`${HOST}:${port}`, headers, sent)

@@ -46,32 +46,38 @@ function check(lane: Lane, answer: Answered): void {
   }
 }
 
-/** The lane must be prepared for `calls_max`. */
+/**
+ * The lane must be prepared for `calls_max`. Calls that are sent in the first `warm_up_s` are not counted: in them every program
+ * is new, so that a short load would make more programs per call than one that lasts.
+ */
 export async function closedLoad(
   lane: Lane,
   connections: number,
   seconds: number,
   calls_max: number,
+  warm_up_s = 0,
 ): Promise<LoadResult> {
   const result = emptyResult()
   const started_ms = performance.now()
-  const until_ms = started_ms + seconds * 1000
+  const counted_from_ms = started_ms + warm_up_s * 1000
+  const until_ms = counted_from_ms + seconds * 1000
   let next = 0
   const worker = async (): Promise<void> => {
     const connection = await HttpConnection.open(lane.host, lane.port)
     try {
       while (performance.now() < until_ms && next < calls_max) {
+        const sent_ms = performance.now()
         const answer = await connection.send(lane.request(next++))
         check(lane, answer)
         result.sent += 1
-        took(result, answer, answer.total_ms)
+        if (sent_ms >= counted_from_ms) took(result, answer, answer.total_ms)
       }
     } finally {
       connection.close()
     }
   }
   await Promise.all(Array.from({ length: connections }, worker))
-  return rated(result, (performance.now() - started_ms) / 1000)
+  return rated(result, (performance.now() - counted_from_ms) / 1000)
 }
 
 /**

@@ -1,6 +1,7 @@
 /**
  * What a program costs in memory: workerd's resident set before, while many programs are in memory, and when all have been
- * evicted. It is done twice, because an allocator keeps what it was given: what must not grow is the second wave over the first.
+ * evicted, in several waves of other programs. An allocator keeps what it was given, so the resident set after the first wave
+ * says little: what tells is whether later waves raise it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { switchyardLane } from './lanes.ts'
@@ -9,31 +10,35 @@ import { rest, round } from './measure.ts'
 import { residentBytes } from './proc.ts'
 import type { BenchSystem } from './system.ts'
 
-const WAVES = 2
+const WAVES = 3
 const CONNECTIONS = 32
-const WAVE_S_MAX = 120
+/** Well below workerd's expiry, so that no program of a wave is evicted before its last one is made. */
+const WAVE_S_MAX = 30
 const WARM_UP_CALLS = 500
-/** workerd evicts an object that nobody asked for about a minute. */
-const EVICTION_MS = 80_000
+/** workerd evicts an object for which nobody asked for 70 s; it looks every few seconds. */
+const EVICTION_MS = 78_000
 const SHAPE = { output_tokens: 4 }
 
 interface Wave {
+  /** Made within WAVE_S_MAX, one call each. */
   programs: number
   seconds: number
   resident_bytes: number
   evicted_bytes: number
-  bytes_per_resident_program: number
 }
 
 export interface MemoryReport {
-  programs: number
   before_bytes: number
+  /** Of the first wave: later ones are given what earlier ones left. */
   bytes_per_resident_program: number
-  /** Second wave's resident set after eviction over the first's. */
+  /** Resident set after the last wave's eviction over the first's. */
   evicted_growth: number
+  /** What it grew by from the first wave's eviction to the last's, per program made between them. */
+  evicted_growth_bytes_per_program: number
   waves: Wave[]
 }
 
+/** `programs` in all, the same number in each wave. */
 export async function measureMemory(
   system: BenchSystem,
   { programs, note }: { programs: number; note: (line: string) => void },
@@ -43,33 +48,27 @@ export async function measureMemory(
   await closedLoad(lane, CONNECTIONS, WAVE_S_MAX, WARM_UP_CALLS)
   await rest(system)
   const before_bytes = residentBytes(system.workerd_pid)
-  let base_bytes = before_bytes
   const waves: Wave[] = []
-  for (let wave = 0; wave < WAVES; wave++) {
-    await lane.prepare(programs)
-    const { calls, seconds } = await closedLoad(lane, CONNECTIONS, WAVE_S_MAX, programs)
+  for (let wave = 1; wave <= WAVES; wave++) {
+    const of_wave = Math.ceil(programs / WAVES)
+    await lane.prepare(of_wave)
+    const { calls, seconds } = await closedLoad(lane, CONNECTIONS, WAVE_S_MAX, of_wave)
     await rest(system)
     const resident_bytes = residentBytes(system.workerd_pid)
-    note(`${calls} programs in ${round(seconds, 0)} s: ${megabytes(resident_bytes)}; waiting for their eviction`)
+    note(`wave ${wave} of ${WAVES}: ${calls} programs in ${round(seconds, 0)} s, ${megabytes(resident_bytes)}`)
     await sleep(EVICTION_MS)
     const evicted_bytes = residentBytes(system.workerd_pid)
-    const bytes_per_resident_program = Math.round((resident_bytes - base_bytes) / calls)
-    waves.push({
-      programs: calls,
-      seconds: round(seconds, 1),
-      resident_bytes,
-      evicted_bytes,
-      bytes_per_resident_program,
-    })
+    waves.push({ programs: calls, seconds: round(seconds, 1), resident_bytes, evicted_bytes })
     note(`evicted: ${megabytes(evicted_bytes)}`)
-    base_bytes = evicted_bytes
   }
-  const [first, second] = waves
+  const [first, last] = [waves[0], waves.at(-1)]
+  if (first === undefined || last === undefined) throw new Error('no wave was made')
+  const later = waves.slice(1).reduce((sum, wave) => sum + wave.programs, 0)
   return {
-    programs,
     before_bytes,
-    bytes_per_resident_program: first?.bytes_per_resident_program ?? Number.NaN,
-    evicted_growth: round((second?.evicted_bytes ?? Number.NaN) / (first?.evicted_bytes ?? Number.NaN)),
+    bytes_per_resident_program: Math.round((first.resident_bytes - before_bytes) / first.programs),
+    evicted_growth: round(last.evicted_bytes / first.evicted_bytes),
+    evicted_growth_bytes_per_program: Math.round((last.evicted_bytes - first.evicted_bytes) / later),
     waves,
   }
 }

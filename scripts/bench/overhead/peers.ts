@@ -5,122 +5,186 @@
  */
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { modelCacheFolder } from '../../model/cache-folder.ts'
 import { HOST } from '../../ops/port.ts'
-import { type BenchLane, CONNECTIONS, closedRun, openRun, type Run, SHORT } from './calls.ts'
+import {
+  addedMs,
+  type BenchLane,
+  type CallsOptions,
+  CONNECTIONS,
+  closedRun,
+  openRun,
+  type Run,
+  SHORT,
+} from './calls.ts'
 import { Child } from './child.ts'
-import { switchyardLane, ticketLane } from './lanes.ts'
-import { poisson } from './load.ts'
+import { type CallShape, switchyardLane, ticketLane } from './lanes.ts'
+import { type Lane, poisson } from './load.ts'
 import { median } from './measure.ts'
 import { residentBytes } from './proc.ts'
+import { LONG, STREAMS } from './streaming.ts'
 import { type BenchSystem, freePort, MODEL } from './system.ts'
 
 export const PEER_NAMES = ['portkey', 'litellm'] as const
 export type PeerName = (typeof PEER_NAMES)[number]
 
 const VERSIONS: Readonly<Record<PeerName, string>> = { portkey: '1.15.2', litellm: '1.106.2' }
+/**
+ * The server library under Portkey's gateway, of the version that its own repository patches. The range in its package.json also
+ * admits versions above 1.14.2, and over those every streamed call is answered 500 (`TypeError: immutable`, its issue 1389).
+ */
+const PORTKEY_OVERRIDES = { '@hono/node-server': '1.13.5' }
+const PEER_CONNECTIONS = CONNECTIONS.slice(0, 2)
 const INSTALL_TIMEOUT_MS = 10 * 60_000
 const START_TIMEOUT_MS = 90_000
 const WARM_UP_S = 3
-const OPEN_CALLS_PER_S = 40
 
 export interface PeersReport {
   versions: Readonly<Record<PeerName, string>>
-  peers: { lane: string; peak_calls_per_s: number; open_p50_ms: number; open_p99_ms: number; resident_bytes: number }[]
-  /** Of the open loads. */
+  /** Half of what the slowest lane reached: the same open load over all. */
   offered_calls_per_s: number
+  peers: PeerFigures[]
   runs: Run[]
 }
 
-interface Peer extends BenchLane {
+interface PeerFigures {
+  lane: string
+  peak_calls_per_s: number
+  /** Against the direct lane of the same round; the median over the rounds. */
+  added_p50_ms: number
+  added_p99_ms: number
+  chunks_per_s: number
+  resident_bytes: number
+}
+
+/** The short calls and the long streams over the same gateway. */
+interface Peer {
+  short: BenchLane
+  long: BenchLane
   stop: () => Promise<void>
 }
 
 export async function measurePeers(
   system: BenchSystem,
   names: readonly PeerName[],
-  { rounds, seconds, note }: { rounds: number; seconds: number; note: (line: string) => void },
+  options: CallsOptions,
 ): Promise<PeersReport> {
   const peers: Peer[] = []
   try {
     for (const name of names) {
-      note(`${name} ${VERSIONS[name]}: installing into the cache where it is missing, then starting`)
+      options.note(`${name} ${VERSIONS[name]}: installing into the cache where it is missing, then starting`)
       peers.push(await (name === 'portkey' ? startPortkey(system) : startLitellm(system)))
     }
-    const lanes: BenchLane[] = [
-      { lane: await ticketLane('direct', system.agent.port, system, SHORT), pid: null },
-      ...peers,
-      { lane: switchyardLane(system, SHORT), pid: system.workerd_pid },
-    ]
-    for (const lane of lanes) await closedRun(system, lane, CONNECTIONS[0], WARM_UP_S)
-    const runs = await runsOf(system, lanes, rounds, seconds, note)
+    const { agent, workerd_pid } = system
+    const directly = async (shape: CallShape) => ({
+      lane: await ticketLane('direct', agent.port, system, shape),
+      pid: null,
+    })
+    const through = (shape: CallShape) => ({ lane: switchyardLane(system, shape), pid: workerd_pid })
+    const short = [await directly(SHORT), ...peers.map((peer) => peer.short), through(SHORT)]
+    const long = [await directly(LONG), ...peers.map((peer) => peer.long), through(LONG)]
+    for (const lane of short) await closedRun(system, lane, CONNECTIONS[0], WARM_UP_S)
+    const closed = await closedRuns(system, short, options)
+    const offered_calls_per_s = Math.max(1, Math.floor(Math.min(...short.map((lane) => peakOf(lane, closed))) / 2))
+    const open = await openRuns(system, short, offered_calls_per_s, options)
+    const streams = await streamRuns(system, long, options)
     return {
       versions: VERSIONS,
-      offered_calls_per_s: OPEN_CALLS_PER_S,
-      peers: lanes.map((one) => summed(one, runs)),
-      runs,
+      offered_calls_per_s,
+      peers: short.map((lane) => ({
+        lane: lane.lane.name,
+        peak_calls_per_s: peakOf(lane, closed),
+        added_p50_ms: addedMs(open, lane.lane.name, 'p50_ms'),
+        added_p99_ms: addedMs(open, lane.lane.name, 'p99_ms'),
+        chunks_per_s: median(of(streams, lane).map((run) => run.events_per_s)),
+        resident_bytes: lane.pid === null ? 0 : residentBytes(lane.pid),
+      })),
+      runs: [...closed, ...open, ...streams],
     }
   } finally {
     for (const peer of peers) await peer.stop()
   }
 }
 
-async function runsOf(
-  system: BenchSystem,
-  lanes: readonly BenchLane[],
-  rounds: number,
-  seconds: number,
-  note: (line: string) => void,
-): Promise<Run[]> {
+async function closedRuns(system: BenchSystem, lanes: readonly BenchLane[], options: CallsOptions): Promise<Run[]> {
   const runs: Run[] = []
-  for (let round = 1; round <= rounds; round++) {
-    for (const connections of CONNECTIONS.slice(0, 2)) {
+  for (let round = 1; round <= options.rounds; round++) {
+    for (const connections of PEER_CONNECTIONS) {
       for (const lane of lanes) {
-        const run = await closedRun(system, lane, connections, seconds)
+        const run = await closedRun(system, lane, connections, options.seconds)
         runs.push({ lane: lane.lane.name, round, connections, offered_calls_per_s: null, ...run })
-        note(`closed, ${connections} connections, ${lane.lane.name}: ${run.calls_per_s} calls/s`)
+        options.note(`closed, ${connections} connections, ${lane.lane.name}: ${run.calls_per_s} calls/s`)
       }
-    }
-    const due = poisson(OPEN_CALLS_PER_S, seconds * 2 + WARM_UP_S, round)
-    for (const lane of lanes) {
-      const { measured } = await openRun(system, lane, due)
-      runs.push({ lane: lane.lane.name, round, connections: null, offered_calls_per_s: OPEN_CALLS_PER_S, ...measured })
-      note(`open, ${OPEN_CALLS_PER_S} calls/s, ${lane.lane.name}: p50 ${measured.p50_ms} ms`)
     }
   }
   return runs
 }
 
-function summed({ lane, pid }: BenchLane, runs: readonly Run[]): PeersReport['peers'][number] {
-  const own = runs.filter((run) => run.lane === lane.name)
-  const open = own.filter((run) => run.connections === null)
-  const peaks = CONNECTIONS.slice(0, 2).map((connections) =>
-    median(own.filter((run) => run.connections === connections).map((run) => run.calls_per_s)),
-  )
-  return {
-    lane: lane.name,
-    peak_calls_per_s: Math.max(...peaks),
-    open_p50_ms: median(open.map((run) => run.p50_ms)),
-    open_p99_ms: median(open.map((run) => run.p99_ms)),
-    resident_bytes: pid === null ? 0 : residentBytes(pid),
+async function openRuns(
+  system: BenchSystem,
+  lanes: readonly BenchLane[],
+  offered_calls_per_s: number,
+  { rounds, seconds, note }: CallsOptions,
+): Promise<Run[]> {
+  const runs: Run[] = []
+  for (let round = 1; round <= rounds; round++) {
+    const due = poisson(offered_calls_per_s, seconds * 2 + WARM_UP_S, round)
+    for (const lane of lanes) {
+      const { measured } = await openRun(system, lane, due)
+      runs.push({ lane: lane.lane.name, round, connections: null, offered_calls_per_s, ...measured })
+      note(`open, ${offered_calls_per_s} calls/s, ${lane.lane.name}: p50 ${measured.p50_ms} ms`)
+    }
   }
+  return runs
+}
+
+async function streamRuns(
+  system: BenchSystem,
+  lanes: readonly BenchLane[],
+  { rounds, seconds, note }: CallsOptions,
+): Promise<Run[]> {
+  const runs: Run[] = []
+  for (let round = 1; round <= rounds; round++) {
+    for (const lane of lanes) {
+      const run = await closedRun(system, lane, STREAMS, seconds)
+      runs.push({ lane: lane.lane.name, round, connections: STREAMS, offered_calls_per_s: null, ...run })
+      note(`streams, ${lane.lane.name}: ${run.events_per_s} chunks/s`)
+    }
+  }
+  return runs
+}
+
+function of(runs: readonly Run[], { lane }: BenchLane): Run[] {
+  return runs.filter((run) => run.lane === lane.name)
+}
+
+function peakOf(lane: BenchLane, closed: readonly Run[]): number {
+  const peaks = PEER_CONNECTIONS.map((connections) =>
+    median(
+      of(closed, lane)
+        .filter((run) => run.connections === connections)
+        .map((run) => run.calls_per_s),
+    ),
+  )
+  return Math.max(...peaks)
 }
 
 async function startPortkey(system: BenchSystem): Promise<Peer> {
-  const spec = `@portkey-ai/gateway@${VERSIONS.portkey}`
-  const folder = await installed('portkey', (to) => [
-    ['npm', 'install', '--prefix', to, '--no-fund', '--no-audit', spec],
-  ])
+  const dependencies = { '@portkey-ai/gateway': VERSIONS.portkey }
+  const folder = await installed('portkey', (to) => {
+    const manifest = { private: true, dependencies, overrides: PORTKEY_OVERRIDES }
+    writeFileSync(path.join(to, 'package.json'), JSON.stringify(manifest))
+    return [['npm', 'install', '--prefix', to, '--no-fund', '--no-audit']]
+  })
   const port = await freePort()
   const file = path.join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js')
   const child = new Child('portkey', process.execPath, [file, `--port=${port}`, '--headless'])
   const headers = ['x-portkey-provider: openai', `x-portkey-custom-host: http://${HOST}:${system.agent.port}/v1`]
-  const lane = await ticketLane('portkey', port, system, SHORT, headers)
-  return started(child, { ...lane, events: null })
+  return started(child, (shape) => ticketLane('portkey', port, system, shape, headers))
 }
 
 /** The ticket goes in as the client's own key of the provider, which LiteLLM passes on where its configuration allows it. */
@@ -150,36 +214,46 @@ litellm_settings:
   const key = `sk-${randomUUID()}`
   const env = { LITELLM_MASTER_KEY: key, LITELLM_LOG: 'ERROR', LITELLM_LOCAL_MODEL_COST_MAP: 'True' }
   const child = new Child('litellm', path.join(folder, 'bin/litellm'), args, env)
-  const lane = await ticketLane('litellm', port, system, SHORT, [`authorization: Bearer ${key}`], 'body')
-  return started(child, { ...lane, events: null })
+  const headers = [`authorization: Bearer ${key}`]
+  return started(child, (shape) => ticketLane('litellm', port, system, shape, headers, 'body'))
 }
 
-/** A file marks a whole installation, so that a broken one is never taken for it. */
+/** A file marks a whole installation and says of what, so that a broken or another one is never taken for it. */
 async function installed(name: PeerName, commands: (folder: string) => string[][]): Promise<string> {
   const root = path.join(path.dirname(modelCacheFolder()), 'peers')
   const folder = path.join(root, `${name}-${VERSIONS[name]}`)
-  if (existsSync(path.join(folder, '.installed'))) return folder
+  const marker = path.join(folder, '.installed')
+  const what = JSON.stringify(name === 'portkey' ? PORTKEY_OVERRIDES : {})
+  if (existsSync(marker) && readFileSync(marker, 'utf8') === what) return folder
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   for (const [command = '', ...args] of commands(folder)) {
     await promisify(execFile)(command, args, { timeout: INSTALL_TIMEOUT_MS, maxBuffer: 16 * 1024 * 1024 })
   }
-  writeFileSync(path.join(folder, '.installed'), '')
+  writeFileSync(marker, what)
   return folder
 }
 
-async function started(child: Child, lane: BenchLane['lane']): Promise<Peer> {
+/** A gateway may put chunks together, so their number is not held against it. */
+async function started(child: Child, laneOf: (shape: CallShape) => Promise<Lane>): Promise<Peer> {
+  const [short, long] = [await laneOf(SHORT), await laneOf(LONG)]
   const until_ms = performance.now() + START_TIMEOUT_MS
   for (;;) {
-    const answers = await fetch(`http://${lane.host}:${lane.port}/`).then(
+    const answers = await fetch(`http://${short.host}:${short.port}/`).then(
       () => true,
       () => false,
     )
-    if (answers) return { lane, pid: child.pid, stop: () => child.stop() }
+    if (answers) break
     if (performance.now() > until_ms || child.hasEnded) {
       await child.stop()
-      throw new Error(`${lane.name} did not start:\n${child.output}`)
+      throw new Error(`${short.name} did not start:\n${child.output}`)
     }
     await sleep(250)
+  }
+  const { pid } = child
+  return {
+    short: { lane: { ...short, events: null }, pid },
+    long: { lane: { ...long, events: null }, pid },
+    stop: () => child.stop(),
   }
 }
