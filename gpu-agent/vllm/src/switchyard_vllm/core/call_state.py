@@ -23,7 +23,7 @@ class Call:
     lease: str
     tenant: str
     tenant_weight: float
-    #: Unique over tenants.
+    #: Unique over tenants. Empty: the call is a program of its own, and nothing is remembered of it.
     program: str
     attained_service_us: int
     critical_path_us: int

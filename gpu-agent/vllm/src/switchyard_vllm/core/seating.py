@@ -82,14 +82,14 @@ class Seating:
     def add(self, call: CallState) -> None:
         self._tenants[call.tenant.tenant] = call.tenant
         call.tenant.add(call)
-        if self._config.seat_hold is not None:
+        if self._config.seat_hold is not None and call.call.program:
             self._gaps.arrived(call.call.program, call.arrived_us)
             call.tenant.holds.consume(call.call.program)
         self._open_calls += 1
         self._demand_changed = True
 
     def remove(self, call: CallState, now_us: int) -> None:
-        if self._config.seat_hold is not None:
+        if self._config.seat_hold is not None and call.call.program:
             self._hold(call, self._config.seat_hold, now_us)
         call.tenant.remove(call)
         if call.tenant.calls == 0:

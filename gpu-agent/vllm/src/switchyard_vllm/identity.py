@@ -1,0 +1,109 @@
+"""Whose call it is: `session_id` and `vllm_xargs`, as the agent sets them from the ticket.
+
+Only an agent may write the fields of a ticket; it drops whatever a client sent under these names. A field that is malformed
+makes the whole ticket count as absent: half of a ticket would order a call by a mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .core.process_table import ProgramSums
+from .core.program_scheduler import SERVICE_US_MAX
+from .options import IdentitySource
+
+#: Characters of an id; those of the control plane are shorter.
+ID_CHARS_MAX = 512
+TENANT_WEIGHT_MAX = 1000.0
+#: The tenant of calls that name none.
+NO_TENANT = ""
+#: The program of a call that names none: it is its own program and leaves no state.
+NO_PROGRAM = ""
+
+LEASE = "switchyard_lease"
+TENANT = "switchyard_tenant"
+WEIGHT = "switchyard_weight"
+#: Unique over tenants.
+PROGRAM = "switchyard_program"
+CLASS = "switchyard_class"
+SERVICE_US = "switchyard_service_us"
+PATH_US = "switchyard_path_us"
+WAIT_US = "switchyard_wait_us"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    lease: str | None
+    tenant: str
+    tenant_weight: float
+    program: str
+    program_class: str | None
+    #: What the ticket says of the program; None: the local table is asked.
+    sums: ProgramSums | None
+    #: It brought a ticket that could not be read.
+    malformed: bool = False
+
+
+class _MalformedError(Exception):
+    pass
+
+
+def identity_of(session_id: object, extra_args: object, source: IdentitySource) -> Identity:
+    ticket = extra_args if source == "agent" and isinstance(extra_args, Mapping) else {}
+    try:
+        return _from_ticket(session_id, ticket)
+    except _MalformedError:
+        return Identity(None, NO_TENANT, 1.0, _session_program(session_id), None, None, malformed=True)
+
+
+def _from_ticket(session_id: object, ticket: Mapping[Any, Any]) -> Identity:
+    program = _id(ticket, PROGRAM)
+    sums = [_microseconds(ticket, name) for name in (SERVICE_US, PATH_US, WAIT_US)]
+    present = [value for value in sums if value is not None]
+    if present and len(present) < len(sums):
+        raise _MalformedError
+    return Identity(
+        lease=_id(ticket, LEASE),
+        tenant=_id(ticket, TENANT) or NO_TENANT,
+        tenant_weight=_weight(ticket),
+        program=_session_program(session_id) if program is None else program,
+        program_class=_id(ticket, CLASS),
+        sums=ProgramSums(*present) if present else None,
+    )
+
+
+def _session_program(session_id: object) -> str:
+    """A session id is a client's word: kept apart from the programs that tickets name."""
+    if isinstance(session_id, str) and 0 < len(session_id) <= ID_CHARS_MAX:
+        return f"session:{session_id}"
+    return NO_PROGRAM
+
+
+def _id(ticket: Mapping[Any, Any], name: str) -> str | None:
+    value = ticket.get(name)
+    if value is None:
+        return None
+    if isinstance(value, str) and 0 < len(value) <= ID_CHARS_MAX:
+        return value
+    raise _MalformedError
+
+
+def _weight(ticket: Mapping[Any, Any]) -> float:
+    value = ticket.get(WEIGHT, 1.0)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= TENANT_WEIGHT_MAX:
+        return float(value)
+    raise _MalformedError
+
+
+def _microseconds(ticket: Mapping[Any, Any], name: str) -> int | None:
+    value = ticket.get(name)
+    if value is None:
+        return None
+    # JSON numbers may arrive as floats.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= SERVICE_US_MAX:
+        return value
+    raise _MalformedError

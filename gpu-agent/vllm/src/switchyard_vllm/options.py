@@ -1,0 +1,111 @@
+"""What an operator can set, from `--additional-config '{"switchyard": {…}}'`. Anything unknown or impossible is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from .core.policies import POLICY_NAMES, create_policy
+from .core.policy import Policy
+from .core.seat_hold import SeatHold
+from .core.seating import SeatingConfig
+from .core.service import ServiceReading
+
+#: `agent`: session ids and the ticket's fields in vllm_xargs are believed. `session`: session ids alone, for a vLLM that
+#: clients reach without an agent before it, since whoever can write the ticket's fields schedules himself.
+IdentitySource = Literal["agent", "session"]
+#: A tool that takes longer than this is no pause between two calls.
+SEAT_HOLD_MS_MAX = 10_000
+
+
+class OptionsError(ValueError):
+    """The operator's options cannot be used. The message is one sentence that says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    policy: str = "plas"
+    ordering: ServiceReading = "modelled"
+    #: The first quantum of levels, and that of rr. None: the policy's default in this reading.
+    quantum_s: float | None = None
+    levels: int | None = None
+    quantum_ratio: float | None = None
+    beta: float | None = None
+    steps_per_decision: int = 1
+    preemption_levels_min: float = 0
+    preemptions_per_decision_max: int | None = None
+    #: 0: no seat is held.
+    seat_hold_ms: float = 0
+    identity: IdentitySource = "agent"
+    #: Puts what was measured into `kv_transfer_params.switchyard` of bodies that are not streamed.
+    report_in_body: bool = True
+    #: Filled in by `read_options`.
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def create_policy(self) -> Policy[Any]:
+        return create_policy(self.policy, self.parameters, self.ordering)
+
+    def seating(self, seats: int) -> SeatingConfig:
+        hold_us = round(self.seat_hold_ms * 1000)
+        return SeatingConfig(
+            seats=seats,
+            steps_per_decision=self.steps_per_decision,
+            preemption_levels_min=self.preemption_levels_min,
+            preemptions_per_decision_max=self.preemptions_per_decision_max,
+            # What a preemption costs is not measured: every program whose gap is within the bound is waited for.
+            seat_hold=None if hold_us == 0 else SeatHold(hold_us, hold_us + 1),
+        )
+
+
+_NUMBERS = {"quantum_s", "quantum_ratio", "beta", "preemption_levels_min", "seat_hold_ms"}
+_INTEGERS = {"levels", "steps_per_decision", "preemptions_per_decision_max"}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "policy": POLICY_NAMES,
+    "ordering": get_args(ServiceReading),
+    "identity": get_args(IdentitySource),
+}
+_FLAGS = {"report_in_body"}
+_KNOWN = _NUMBERS | _INTEGERS | _CHOICES.keys() | _FLAGS
+_LEVEL_PARAMETERS = {"levels": "levels", "quantum_ratio": "quantum_ratio", "beta": "promotion_ratio"}
+
+
+def read_options(additional_config: object) -> Options:
+    """Reads `vllm_config.additional_config`; without a `switchyard` in it, the defaults."""
+    section = additional_config.get("switchyard", {}) if isinstance(additional_config, Mapping) else {}
+    if not isinstance(section, Mapping):
+        raise OptionsError("switchyard: the options must be a JSON object")
+    for name, value in section.items():
+        _check(name, value)
+    given: dict[str, Any] = dict(section)
+    try:
+        options = Options(**given, parameters=_parameters(given))
+        options.create_policy()
+        options.seating(1)
+    except ValueError as error:
+        raise OptionsError(f"switchyard: {error}") from None
+    if not 0 <= options.seat_hold_ms <= SEAT_HOLD_MS_MAX:
+        raise OptionsError(f"switchyard: seat_hold_ms must be from 0 to {SEAT_HOLD_MS_MAX}")
+    return options
+
+
+def _check(name: object, value: object) -> None:
+    if name not in _KNOWN:
+        raise OptionsError(f"switchyard: there is no option {name!r}; there are {', '.join(sorted(_KNOWN))}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name in _NUMBERS and not is_number:
+        raise OptionsError(f"switchyard: {name} must be a number, not {value!r}")
+    if name in _INTEGERS and (not is_number or not isinstance(value, int)):
+        raise OptionsError(f"switchyard: {name} must be an integer, not {value!r}")
+    if name in _FLAGS and not isinstance(value, bool):
+        raise OptionsError(f"switchyard: {name} must be true or false, not {value!r}")
+    if name in _CHOICES and value not in _CHOICES[str(name)]:
+        raise OptionsError(f"switchyard: {name} must be one of {', '.join(_CHOICES[str(name)])}, not {value!r}")
+
+
+def _parameters(given: Mapping[str, Any]) -> dict[str, float]:
+    policy = given.get("policy", "plas")
+    parameters: dict[str, float] = {ours: given[name] for name, ours in _LEVEL_PARAMETERS.items() if name in given}
+    if "quantum_s" in given:
+        parameters["quantum_us" if policy == "rr" else "first_quantum_us"] = given["quantum_s"] * 1e6
+    return parameters

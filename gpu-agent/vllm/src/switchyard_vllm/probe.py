@@ -1,0 +1,133 @@
+"""What of vLLM's private interface the plug-in uses, checked when it is loaded. vLLM changes it from month to month.
+
+Anything that differs is named in one sentence, and vLLM does not start: a scheduler that half works would be worse.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: Versions with which the plug-in has been run.
+VERSIONS_RUN = ("0.32.0",)
+
+
+class InterfaceMismatchError(RuntimeError):
+    """This vLLM differs from what the plug-in was written for."""
+
+
+#: The parameters that a method must have, in this order, after self; more with defaults may follow.
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "schedule": (),
+    "add_request": ("request",),
+    "update_from_output": ("scheduler_output", "model_runner_output"),
+    "_preempt_request": ("request", "timestamp"),
+    "_free_request": ("request",),
+}
+INSTANCE_FIELDS = (
+    "block_size",
+    "deferred_frees",
+    "kv_cache_config",
+    "kv_cache_manager",
+    "kv_holding_waiting",
+    "max_num_active_reqs",
+    "max_num_running_reqs",
+    "num_waiting_for_streaming_input",
+    "pause_state",
+    "policy",
+    "prev_step_scheduled_req_ids",
+    "requests",
+    "running",
+    "vllm_config",
+    "waiting",
+)
+REQUEST_FIELDS = (
+    "arrival_time",
+    "drop_stale_output",
+    "is_prefill_chunk",
+    "max_tokens",
+    "num_computed_tokens",
+    "num_output_placeholders",
+    "num_prompt_tokens",
+    "num_stale_output_tokens",
+    "priority",
+    "request_id",
+    "resumable",
+    "sampling_params",
+    "session_id",
+    "status",
+)
+REQUEST_PROPERTIES = ("num_output_tokens", "num_tokens")
+STATUSES = ("WAITING", "PREEMPTED", "RUNNING", "FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_ABORTED")
+#: What of the KV cache manager is used when memory is short.
+MANAGER_FIELDS = ("block_pool", "get_blocks", "get_computed_blocks", "watermark_blocks")
+BLOCK_FIELDS = ("is_null", "ref_cnt")
+
+
+def method_faults(owner: type, methods: Mapping[str, tuple[str, ...]] = METHODS) -> list[str]:
+    faults: list[str] = []
+    for name, wanted in methods.items():
+        method = getattr(owner, name, None)
+        if method is None:
+            faults.append(f"{owner.__name__}.{name} is gone")
+            continue
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        names = tuple(parameter.name for parameter in parameters)
+        required = [
+            p.name for p in parameters[len(wanted) :] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+        ]
+        if names[: len(wanted)] != wanted or required:
+            faults.append(f"{owner.__name__}.{name} takes ({', '.join(names)})")
+    return faults
+
+
+def missing(owner: object, names: Iterable[str], title: str) -> list[str]:
+    return [f"{title}.{name} is gone" for name in names if not hasattr(owner, name)]
+
+
+def refuse(faults: list[str], version: str) -> None:
+    if faults:
+        raise InterfaceMismatchError(
+            f"switchyard_vllm does not know this vLLM ({version}): {'; '.join(faults)}. "
+            f"It has been run with vLLM {', '.join(VERSIONS_RUN)}."
+        )
+
+
+def check_interface() -> None:
+    """Before any engine: classes, signatures, fields."""
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.core.sched.request_queue import PriorityRequestQueue
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.request import Request, RequestStatus
+
+    faults = method_faults(Scheduler)
+    if not issubclass(AsyncScheduler, Scheduler):
+        faults.append("AsyncScheduler is no Scheduler")
+    faults += missing(Request, REQUEST_PROPERTIES, "Request")
+    faults += missing(RequestStatus, STATUSES, "RequestStatus")
+    source = inspect.getsource(Request.__init__)
+    faults += [f"Request.{name} is gone" for name in REQUEST_FIELDS if f"self.{name}" not in source]
+    faults += missing(PriorityRequestQueue(), ("_heap",), "PriorityRequestQueue")
+    if "priority" not in inspect.getsource(Request.__lt__) or "arrival_time" not in inspect.getsource(Request.__lt__):
+        faults.append("requests are not ordered by priority and arrival time")
+    refuse(faults, installed_version())
+
+
+def check_instance(scheduler: Any) -> None:
+    """When a scheduler has been made: what only exists then."""
+    faults = missing(scheduler, INSTANCE_FIELDS, "Scheduler")
+    if not faults:
+        faults += missing(scheduler.kv_cache_manager, MANAGER_FIELDS, "KVCacheManager")
+        faults += missing(scheduler.waiting, ("_heap",), "Scheduler.waiting")
+        faults += missing(scheduler.kv_holding_waiting, ("_heap",), "Scheduler.kv_holding_waiting")
+    if not faults:
+        faults += missing(scheduler.kv_cache_manager.block_pool, ("get_num_free_blocks",), "BlockPool")
+        faults += missing(scheduler.kv_cache_manager.block_pool.blocks[0], BLOCK_FIELDS, "KVCacheBlock")
+    refuse(faults, installed_version())
+
+
+def installed_version() -> str:
+    from vllm import __version__
+
+    return str(__version__)

@@ -1,0 +1,143 @@
+"""What operators and tickets may say: each bound at it and one past it, and every refusal with its reason."""
+
+from typing import Any
+
+import pytest
+
+from switchyard_vllm import identity
+from switchyard_vllm.core.call_state import Measurement
+from switchyard_vllm.core.process_table import ProgramSums
+from switchyard_vllm.core.program_scheduler import SERVICE_US_MAX
+from switchyard_vllm.identity import ID_CHARS_MAX, Identity, identity_of
+from switchyard_vllm.options import SEAT_HOLD_MS_MAX, Options, OptionsError, read_options
+from switchyard_vllm.records import CallRecord, RecordBuffer
+
+TICKET: dict[str, Any] = {
+    "switchyard_lease": "l",
+    "switchyard_tenant": "t",
+    "switchyard_weight": 2,
+    "switchyard_program": "t/p",
+    "switchyard_class": "c",
+    "switchyard_service_us": 30,
+    "switchyard_path_us": 20.0,
+    "switchyard_wait_us": 10,
+}
+
+
+def read(**section: Any) -> Options:
+    return read_options({"switchyard": section})
+
+
+def test_without_options_it_is_plas_with_the_engines_defaults() -> None:
+    for config in ({}, None, {"another": 1}):
+        assert read_options(config) == Options()
+    assert Options().create_policy().name == "plas"
+
+
+def test_every_option_arrives_where_it_belongs() -> None:
+    options = read(
+        policy="atlas",
+        ordering="wall",
+        quantum_s=0.5,
+        levels=6,
+        quantum_ratio=3,
+        beta=7,
+        steps_per_decision=4,
+        preemption_levels_min=1,
+        preemptions_per_decision_max=2,
+        seat_hold_ms=5,
+        identity="session",
+        report_in_body=False,
+    )
+    expected = {"first_quantum_us": 500_000, "levels": 6, "quantum_ratio": 3, "promotion_ratio": 7}
+    assert options.parameters == expected
+    seating = options.seating(9)
+    assert (seating.seats, seating.steps_per_decision, seating.preemption_levels_min) == (9, 4, 1)
+    assert seating.preemptions_max == 2
+    assert seating.seat_hold is not None
+    assert (seating.seat_hold.hold_us_max, seating.seat_hold.preemption_cost_us) == (5000, 5001)
+    assert read(policy="rr", quantum_s=0.2).parameters == {"quantum_us": 200_000}
+
+
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        ({"quantum": 1}, "there is no option 'quantum'; there are beta"),
+        ({"parameters": {}}, "there is no option 'parameters'"),
+        ({"policy": "srpt"}, "policy must be one of fcfs, mlfq, rr, plas, atlas"),
+        ({"levels": 2.5}, "levels must be an integer"),
+        ({"levels": True}, "levels must be an integer"),
+        ({"levels": 0}, "levels must be an integer from 1 to 64"),
+        ({"quantum_s": "1"}, "quantum_s must be a number"),
+        ({"quantum_s": 0}, "first_quantum_us must be positive"),
+        ({"policy": "fcfs", "quantum_s": 1}, "policy fcfs has no parameter"),
+        ({"report_in_body": 1}, "report_in_body must be true or false"),
+        ({"steps_per_decision": 0}, "at least 1"),
+        ({"seat_hold_ms": -1}, "positive"),
+        ({"seat_hold_ms": SEAT_HOLD_MS_MAX + 1}, "seat_hold_ms must be from 0 to"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_the_reason(section: dict[str, Any], reason: str) -> None:
+    with pytest.raises(OptionsError, match=reason):
+        read(**section)
+
+
+def test_options_must_be_an_object() -> None:
+    with pytest.raises(OptionsError, match="must be a JSON object"):
+        read_options({"switchyard": "plas"})
+    read(seat_hold_ms=SEAT_HOLD_MS_MAX)
+
+
+def test_a_whole_ticket_is_read() -> None:
+    expected = Identity("l", "t", 2.0, "t/p", "c", ProgramSums(30, 20, 10))
+    assert identity_of("session", TICKET, "agent") == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"switchyard_tenant": ""},
+        {"switchyard_tenant": 3},
+        {"switchyard_program": "x" * (ID_CHARS_MAX + 1)},
+        {"switchyard_weight": 0},
+        {"switchyard_weight": identity.TENANT_WEIGHT_MAX + 1},
+        {"switchyard_weight": float("nan")},
+        {"switchyard_service_us": -1},
+        {"switchyard_service_us": 1.5},
+        {"switchyard_service_us": True},
+        {"switchyard_service_us": SERVICE_US_MAX + 1},
+        {"switchyard_wait_us": None},
+    ],
+)
+def test_a_ticket_with_one_wrong_field_is_none(wrong: dict[str, Any]) -> None:
+    found = identity_of("s", {**TICKET, **wrong}, "agent")
+    assert found == Identity(None, "", 1.0, "session:s", None, None, malformed=True)
+
+
+def test_a_ticket_at_its_bounds_is_read() -> None:
+    bounds = {
+        "switchyard_program": "x" * ID_CHARS_MAX,
+        "switchyard_service_us": SERVICE_US_MAX,
+        "switchyard_weight": 1000,
+    }
+    assert not identity_of(None, {**TICKET, **bounds}, "agent").malformed
+
+
+@pytest.mark.parametrize("session", [None, "", 7, "x" * (ID_CHARS_MAX + 1)])
+def test_a_call_without_a_usable_name_is_a_program_of_its_own(session: object) -> None:
+    assert identity_of(session, None, "agent").program == ""
+
+
+def test_a_session_cannot_take_the_name_of_a_program_that_tickets_name() -> None:
+    assert identity_of("t/p", TICKET, "session").program == "session:t/p"
+
+
+def test_records_are_kept_up_to_the_bound_and_the_oldest_goes() -> None:
+    buffer = RecordBuffer(records_max=2)
+    measurement = Measurement(1, 0, 1, 5, 5, 0, 0, 5, 5)
+    for name in ("a", "b"):
+        buffer.publish(CallRecord(name, None, "", "", None, "stop", measurement))
+    assert (len(buffer), buffer.dropped) == (2, 0)
+    buffer.publish(CallRecord("c", None, "", "", None, "stop", measurement))
+    assert (buffer.dropped, [record.request_id for record in buffer.take()]) == (1, ["b", "c"])
+    assert len(buffer) == 0

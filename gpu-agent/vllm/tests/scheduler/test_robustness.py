@@ -1,0 +1,90 @@
+"""What the plug-in does when it cannot work: it refuses at start, in a sentence, or gets out of vLLM's way."""
+
+import logging
+from typing import Any
+
+import pytest
+from vllm.v1.core.sched.scheduler import Scheduler
+
+from switchyard_vllm import ProgramAwareScheduler
+from switchyard_vllm.options import OptionsError
+from switchyard_vllm.probe import InterfaceMismatchError, check_instance, method_faults, refuse
+
+from .harness import Engine, stock
+from .loads import mixed
+from .test_order import figures
+
+PLAS = {"policy": "plas", "quantum_s": 0.01, "levels": 4}
+
+
+def fail(*_: Any) -> Any:
+    raise RuntimeError("a bug of ours")
+
+
+@pytest.mark.parametrize(
+    "hook", ["added", "before_schedule", "after_schedule", "before_update", "after_update", "freed"]
+)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_bug_in_any_hook_leaves_the_engine_to_vllm(
+    hook: str, depth: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(ProgramAwareScheduler, depth=depth, seats=3, switchyard=PLAS)
+    engine.is_ours = False
+    load = mixed(8)
+    for _, name, given in load[:6]:
+        engine.add(name, **given)
+    for _ in range(4):
+        engine.step()
+    monkeypatch.setattr(engine.scheduler.switchyard, hook, fail)
+    with caplog.at_level(logging.ERROR, logger="vllm.switchyard"):
+        play = engine.run([(engine.clock.now_us, name, given) for _, name, given in load[6:]])
+    assert {name: len(play.tokens[name]) for _, name, _ in load} == {name: call["output"] for _, name, call in load}
+    assert (engine.scheduler.switchyard_failures, engine.scheduler.switchyard) == (1, None)
+    assert [record.message for record in caplog.records if record.name == "vllm.switchyard"] == [
+        "switchyard: the plug-in failed and gives up; vLLM goes on in its own order"
+    ]
+
+
+def test_after_a_bug_at_the_first_call_the_order_is_vllms_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(ProgramAwareScheduler, switchyard=PLAS)
+    engine.is_ours = False
+    monkeypatch.setattr(engine.scheduler.switchyard, "added", fail)
+    theirs = Engine(stock(1), policy="priority")
+    assert figures(engine.run(mixed(9))) == figures(theirs.run(mixed(9)))
+
+
+def test_it_refuses_to_run_under_an_order_that_vllm_would_ignore() -> None:
+    with pytest.raises(OptionsError, match="--scheduling-policy priority"):
+        Engine(ProgramAwareScheduler, policy="fcfs")
+
+
+def test_it_refuses_options_that_it_does_not_know() -> None:
+    with pytest.raises(OptionsError, match="there is no option 'quantum'; there are"):
+        Engine(ProgramAwareScheduler, switchyard={"quantum": 3})
+
+
+def test_the_probe_finds_no_fault_in_this_vllm() -> None:
+    assert method_faults(Scheduler) == []
+
+
+class Changed(Scheduler):
+    def schedule(self, must: bool) -> Any:
+        raise NotImplementedError
+
+    _free_request = None
+
+
+def test_the_probe_names_what_differs_and_which_versions_are_good() -> None:
+    faults = method_faults(Changed)
+    assert faults == ["Changed.schedule takes (must)", "Changed._free_request is gone"]
+    with pytest.raises(
+        InterfaceMismatchError, match=r"does not know this vLLM \(9\.9\): .* It has been run with vLLM 0\.32\.0\."
+    ):
+        refuse(faults, "9.9")
+
+
+def test_the_probe_misses_fields_that_are_gone() -> None:
+    scheduler = Engine(ProgramAwareScheduler).scheduler
+    del scheduler.deferred_frees
+    with pytest.raises(InterfaceMismatchError, match=r"Scheduler\.deferred_frees is gone"):
+        check_instance(scheduler)
