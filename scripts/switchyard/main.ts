@@ -58,13 +58,25 @@ function readLine(command: Command, argv: readonly string[]): { values: Values; 
   const all = { ...COMMON_FLAGS, ...command.flags }
   const options = Object.fromEntries(Object.entries(all).map(([name, { type }]) => [name, { type }]))
   try {
-    const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
+    const args = withNegativeNumbers(argv)
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
     return { values: values as Values, positionals }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
     throw wrong(command, message.split('. To specify')[0] ?? message)
   }
+}
+
+/** `--longitude -6.3`: parseArgs takes what begins with a dash for a flag, unless it hangs on its own. */
+function withNegativeNumbers(argv: readonly string[]): string[] {
+  const args: string[] = []
+  for (const arg of argv) {
+    const flag = args.at(-1)
+    if (/^-\d/.test(arg) && flag?.startsWith('--') && !flag.includes('=')) args.splice(-1, 1, `${flag}=${arg}`)
+    else args.push(arg)
+  }
+  return args
 }
 
 /** A secret in a path ends up in logs, one in a name in lists: no command but --admin-key takes one. Never echoed. */

@@ -4,8 +4,8 @@
  */
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import type { Env } from '../env.ts'
+import { readBytes } from '../relay/body.ts'
 import { type AgentIdentity, authenticateAgent } from '../store/agents.ts'
 import { type Auditor, auditorOf } from '../store/audit.ts'
 import { authenticate, type TenantIdentity } from '../store/keys.ts'
@@ -78,12 +78,18 @@ export const requireAdmin: MiddlewareHandler<AdminScope> = async (c, next) => {
   await next()
 }
 
-export const limitBody = (bytes_max: number): MiddlewareHandler =>
-  bodyLimit({
-    maxSize: bytes_max,
-    onError: () =>
-      apiError(413, { message: `The body is over ${bytes_max} bytes.`, code: 'request_too_large', param: null }),
-  })
+/** Handlers behind it find the whole body in memory, of at most `bytes_max`. */
+export const limitBody =
+  (bytes_max: number): MiddlewareHandler =>
+  async (c, next) => {
+    const { raw } = c.req
+    if (raw.body !== null) {
+      const read = await readBytes(raw, raw.body, bytes_max)
+      if (read.status === 'refused') return apiError(read.http_status, read.error)
+      c.req.raw = new Request(raw, { body: read.bytes })
+    }
+    await next()
+  }
 
 export const limitHeaders: MiddlewareHandler = async (c, next) => {
   let bytes = 0

@@ -57,6 +57,27 @@ describe('readBody', () => {
     expect(pulled_bytes).toBeLessThan(DROPPED_BYTES_MAX + 4 * 65_536)
   })
 
+  it('gives up a body that does not come in time, and hangs up', async () => {
+    let cancelled = false
+    const trickle = new ReadableStream<Uint8Array>({
+      pull: (controller) =>
+        new Promise<void>((resolve) =>
+          setTimeout(() => {
+            if (!cancelled) controller.enqueue(new Uint8Array([32]))
+            resolve()
+          }, 5),
+        ),
+      cancel: () => {
+        cancelled = true
+      },
+    })
+    const refused = { status: 'refused', http_status: 408, error: { code: 'request_timeout' } }
+    expect(await readBody(post(trickle), 1024, 100)).toMatchObject(refused)
+    expect(cancelled).toBe(true)
+    const silent = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => undefined) })
+    expect(await readBody(post(silent), 1024, 20)).toMatchObject(refused)
+  })
+
   it('refuses what is packed, whose size nobody knows', async () => {
     const packed = { 'content-encoding': 'gzip' }
     expect(await readBody(post('{}', packed))).toMatchObject({

@@ -1,8 +1,9 @@
 /**
- * Reads a client's JSON body under a bound. What is over it is refused and never held, yet read for a while and dropped:
- * most clients write their whole body before they look for an answer, and one whose connection closes meanwhile sees a
- * broken pipe in place of the 413.
+ * Reads a client's body under a bound and within a time. What is over the bound is refused and never held, yet read for a
+ * while and dropped: most clients write their whole body before they look for an answer, and one whose connection closes
+ * meanwhile sees a broken pipe in place of the 413. A connection that sends a byte now and then is given up.
  */
+import { afterTurns } from '../actors/turns.ts'
 import type { ApiErrorFields } from '../api/errors.ts'
 import { BODY_BYTES_MAX } from '../protocol/index.ts'
 
@@ -23,29 +24,58 @@ export type BodyRead =
   | { status: 'read'; body: Readonly<Record<string, unknown>>; bytes: number }
   | { status: 'refused'; http_status: number; error: ApiErrorFields }
 
-export async function readBody(request: Request, bytes_max: number = BODY_BYTES_MAX): Promise<BodyRead> {
+/** A whole body must come within it: 4 MiB over a line of 70 KB/s. */
+const BODY_RECEIVE_MS = 60_000
+
+type Refused = BodyRead & { status: 'refused' }
+type BytesRead = { status: 'bytes'; bytes: Uint8Array<ArrayBuffer> } | Refused
+
+export async function readBody(
+  request: Request,
+  bytes_max: number = BODY_BYTES_MAX,
+  receive_ms: number = BODY_RECEIVE_MS,
+): Promise<BodyRead> {
   if (request.body === null) return malformed('The request has no body; it must be a JSON object.')
   const coding = request.headers.get('content-encoding')?.trim().toLowerCase() ?? ''
   if (coding !== '' && coding !== 'identity') return encoded()
+  const read = await readBytes(request, request.body, bytes_max, receive_ms)
+  return read.status === 'bytes' ? parseObject(read.bytes) : read
+}
+
+export async function readBytes(
+  request: Request,
+  body: ReadableStream<Uint8Array>,
+  bytes_max: number,
+  receive_ms: number = BODY_RECEIVE_MS,
+): Promise<BytesRead> {
   const stated_bytes = Number(request.headers.get('content-length') ?? 0)
   if (stated_bytes > bytes_max + DROPPED_BYTES_MAX) return tooLarge(bytes_max)
-  const parts = await readParts(request.body, bytes_max)
+  const parts = await readParts(body, bytes_max, receive_ms)
   if (parts === 'too_large') return tooLarge(bytes_max)
   if (parts === 'broken') return malformed('The body ended before it was whole.')
-  return parseObject(joined(parts))
+  if (parts === 'slow') return tooSlow(receive_ms)
+  return { status: 'bytes', bytes: joined(parts) }
 }
 
 /** `broken`: the client left or its connection failed; nobody reads the answer. */
 async function readParts(
   stream: ReadableStream<Uint8Array>,
   bytes_max: number,
-): Promise<Uint8Array[] | 'too_large' | 'broken'> {
+  receive_ms: number,
+): Promise<Uint8Array[] | 'too_large' | 'broken' | 'slow'> {
   const parts: Uint8Array[] = []
   let total = 0
   const reader = stream.getReader()
+  const { promise: late, resolve } = Promise.withResolvers<'late'>()
+  const disarm = afterTurns(receive_ms, () => resolve('late'))
   try {
     for (;;) {
-      const { done, value } = await reader.read()
+      const read = await Promise.race([reader.read(), late])
+      if (read === 'late') {
+        await reader.cancel()
+        return 'slow'
+      }
+      const { done, value } = read
       if (done) return total > bytes_max ? 'too_large' : parts
       total += value.length
       if (total > bytes_max + DROPPED_BYTES_MAX) {
@@ -58,12 +88,14 @@ async function readParts(
   } catch {
     // A request's body fails for no other reason than its client.
     return 'broken'
+  } finally {
+    disarm()
   }
 }
 
-function joined(parts: readonly Uint8Array[]): Uint8Array {
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const only = parts[0]
-  if (parts.length === 1 && only !== undefined) return only
+  if (parts.length === 1 && only !== undefined) return only as Uint8Array<ArrayBuffer>
   const all = new Uint8Array(parts.reduce((total, { length }) => total + length, 0))
   let at = 0
   for (const part of parts) {
@@ -108,7 +140,7 @@ function nestsDeeperThan(text: string, levels_max: number): boolean {
   return false
 }
 
-function malformed(message: string): BodyRead {
+function malformed(message: string): Refused {
   return { status: 'refused', http_status: 400, error: { message, code: 'invalid_json' } }
 }
 
@@ -119,7 +151,12 @@ function encoded(): BodyRead {
   return { status: 'refused', http_status: 415, error }
 }
 
-export function tooLarge(bytes_max: number): BodyRead & { status: 'refused' } {
+function tooSlow(receive_ms: number): Refused {
+  const message = `The body did not come within ${receive_ms / 1000} s. Send it again over a faster connection.`
+  return { status: 'refused', http_status: 408, error: { message, code: 'request_timeout' } }
+}
+
+export function tooLarge(bytes_max: number): Refused {
   const message = `The body is larger than ${bytes_max} bytes.`
   return { status: 'refused', http_status: 413, error: { message, code: 'request_too_large' } }
 }

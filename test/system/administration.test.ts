@@ -168,6 +168,8 @@ it('says precisely what is wrong, with an exit code for each kind', async () => 
     stderr: expect.stringContaining('admin key'),
   })
   expect((await cli('keys', 'create', '--help')).stdout).toContain('--models')
+  expect(await cli('regions', 'update', 'us-east', '--longitude', '-181')).toMatchObject({ code: 1 })
+  expect(await done('regions', 'update', 'us-east', '--longitude', '-77.5')).toMatchObject({ longitude: -77.5 })
 })
 
 it('removes an agent: its engines are gone at once and it does not come back', async () => {
