@@ -5,7 +5,7 @@ import { SYSTEM_COLORS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import { isBelow } from '../statistics/interval.ts'
-import { figure, percent } from '../statistics/words.ts'
+import { figure, listed, percent } from '../statistics/words.ts'
 import { SYSTEMS, type SystemName, systemOf } from '../systems.ts'
 import {
   AUTELLIX_WORKLOADS,
@@ -18,7 +18,7 @@ import {
   WORKLOAD_LABELS,
 } from './scale.ts'
 import { type Sweep, sweepChain, sweepCurves, sweepLine, sweepSpec } from './sweep.ts'
-import { paperRatio, type RatioAt, rangeSentence, ratiosAt, ratioTable } from './throughput.ts'
+import { paperRatio, type RatioAt, rangeText, ratiosAt, ratioTable } from './throughput.ts'
 
 const BASELINES = ['vllm', 'vllm-opt', 'mlfq', 'rr'] as const satisfies readonly SystemName[]
 const SYSTEM_NAMES = [...BASELINES, 'plas', 'atlas'] as const satisfies readonly SystemName[]
@@ -86,7 +86,7 @@ export const FIGURE_12: Figure = {
       })),
       shows: read.flatMap(({ workload, ratios }) => shows(workload, ratios)),
       losses: read.flatMap(({ workload, ratios }) => losses(workload, ratios)),
-      tables: [...read.map(({ workload, ratios }) => tableOf(workload, ratios)), cacheTable(runs, scope)],
+      tables: [...read.flatMap(({ workload, ratios }) => tableOf(workload, ratios)), cacheTable(runs, scope)],
       paper: read.flatMap(({ workload, ratios }) => paperRows(workload, ratios)),
     }
   },
@@ -106,11 +106,9 @@ function ratiosOf(workload: AutellixWorkload, runs: Runs, scope: Scope): Ratios 
 }
 
 function shows(workload: AutellixWorkload, ratios: Ratios): string[] {
+  const ranges = ratios.flatMap(({ other, ratios: own }) => rangeText(SYSTEMS[other].label, own) ?? [])
   const ours = systemOf(oursFor(workload)).label
-  return ratios.flatMap(({ other, ratios: own }) => {
-    const sentence = rangeSentence(ours, SYSTEMS[other].label, own)
-    return sentence === null ? [] : [`${WORKLOAD_LABELS[workload]}: ${sentence}`]
-  })
+  return ranges.length === 0 ? [] : [`${WORKLOAD_LABELS[workload]}: ${ours} serves ${listed(ranges)}.`]
 }
 
 /** Every SLO at which another order serves more, and every claim of the paper that is not reached. */
@@ -137,7 +135,7 @@ export function losses(workload: AutellixWorkload, ratios: Ratios): string[] {
   ]
 }
 
-function tableOf(workload: AutellixWorkload, ratios: Ratios): Table {
+function tableOf(workload: AutellixWorkload, ratios: Ratios): Table[] {
   const ours = systemOf(oursFor(workload)).label
   return ratioTable(
     `${WORKLOAD_LABELS[workload]}: rate of ${ours} ÷ rate of the other, by SLO on the mean`,

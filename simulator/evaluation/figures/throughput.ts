@@ -10,6 +10,9 @@ export interface RatioAt extends ThroughputRatio {
 
 type Curves = readonly (readonly CurvePoint[])[]
 
+/** Rates that differ by less are the same. */
+const SAME = 0.02
+
 /** At every SLO where a value or a lower bound is known. */
 export function ratiosAt(ours: Curves, others: Curves, slos_ms: readonly number[]): RatioAt[] {
   return slos_ms.flatMap((slo_ms) => {
@@ -38,13 +41,15 @@ export function ratioText({ bound, ratio }: ThroughputRatio): string {
   return `${bound === 'at_least' ? '≥ ' : ''}${withInterval(ratio)}×`
 }
 
+/** None where no SLO can be compared. */
 export function ratioTable(
   title: string,
   slos_ms: readonly number[],
   rows: readonly { name: string; ratios: readonly RatioAt[] }[],
-): Table {
+): Table[] {
   const shown = slos_ms.filter((slo_ms) => rows.some(({ ratios }) => ratios.some((one) => one.slo_ms === slo_ms)))
-  return {
+  if (shown.length === 0) return []
+  const table: Table = {
     title,
     columns: ['', ...shown.map((slo_ms) => `${slo_ms} ms`)],
     rows: rows.map(({ name, ratios }) => [
@@ -55,6 +60,7 @@ export function ratioTable(
       }),
     ]),
   }
+  return [table]
 }
 
 export function paperRatio(claim: string, paper: number, ratios: readonly RatioAt[]): PaperRow {
@@ -64,16 +70,14 @@ export function paperRatio(claim: string, paper: number, ratios: readonly RatioA
   return { claim, paper, ours: most.ratio, at_least: most.bound === 'at_least', unit: '×', note }
 }
 
-/** `PLAS serves 1.9× (at 100 ms) to 2.3× (at 50 ms) the rate of vLLM-opt.` */
-export function rangeSentence(ours: string, other: string, ratios: readonly RatioAt[]): string | null {
+/** `1.9× (at 100 ms per token) to 2.3× (at 50 ms) the rate of vLLM-opt`; null: no SLO that both meet. */
+export function rangeText(other: string, ratios: readonly RatioAt[]): string | null {
   const low = smallest(ratios)
   const high = largest(ratios)
   if (low === null || high === null) return null
-  if (low.slo_ms === high.slo_ms) {
-    return `${ours} serves ${figure(low.ratio.mean)}× the rate of ${other} (at ${low.slo_ms} ms per token).`
-  }
-  return (
-    `${ours} serves ${figure(low.ratio.mean)}× (at ${low.slo_ms} ms per token) to ${figure(high.ratio.mean)}× ` +
-    `(at ${high.slo_ms} ms) the rate of ${other}.`
-  )
+  const of = `the rate of ${other}`
+  const [least, most] = [figure(low.ratio.mean), figure(high.ratio.mean)]
+  if (low.ratio.mean > 1 - SAME && high.ratio.mean < 1 + SAME) return `${of} (within ${SAME * 100} %)`
+  if (low.slo_ms === high.slo_ms) return `${least}× ${of} (at ${low.slo_ms} ms per token)`
+  return `${least}× (at ${low.slo_ms} ms per token) to ${most}× (at ${high.slo_ms} ms) ${of}`
 }

@@ -8,6 +8,8 @@ import * as echarts from 'echarts'
 export const PANEL_WIDTH = 400
 const PLOT_HEIGHT = 225
 const LEGEND_ROW_HEIGHT = 19
+/** From row to row: an entry and the gap below it. */
+const LEGEND_ROW_STEP = 26
 /** Of a legend's entry: the swatch with its gaps, and a character. */
 const SWATCH_WIDTH = 44
 const CHAR_WIDTH = 6.6
@@ -34,7 +36,7 @@ export function legendHeight(names: readonly string[]): number {
     }
     used += width
   }
-  return rows * LEGEND_ROW_HEIGHT
+  return rows === 0 ? 0 : LEGEND_ROW_HEIGHT + (rows - 1) * LEGEND_ROW_STEP
 }
 
 /** 1, 2 and 5 times the powers of ten between two bounds, finer ones if that leaves fewer than three. */

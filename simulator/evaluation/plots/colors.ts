@@ -8,7 +8,7 @@ export const SYSTEM_COLORS: Readonly<Record<SystemName, string>> = {
   mlfq: '#f59e0b',
   rr: '#a855f7',
   plas: '#10b981',
-  atlas: '#14b8a6',
+  atlas: '#84a312',
   srpt: '#ef4444',
   wsrpt: '#ec4899',
 }
