@@ -62,11 +62,17 @@ function processTable(processes: readonly { name: string; pid: number; alive: bo
   return textTable(
     [
       { title: 'process', cell: ({ name }) => name },
-      { title: 'pid', cell: ({ pid }) => String(pid), align: 'right' },
-      { title: 'state', cell: ({ alive }) => (alive ? 'runs' : 'gone') },
+      { title: 'pid', cell: ({ pid }) => (pid === 0 ? '-' : String(pid)), align: 'right' },
+      { title: 'state', cell: ({ pid, alive }) => stateOf(pid, alive) },
     ],
     processes,
   )
+}
+
+/** 0 stands where a process has not started yet. */
+function stateOf(pid: number, alive: boolean): string {
+  if (pid === 0) return 'starts'
+  return alive ? 'runs' : 'gone'
 }
 
 function engineText(pools: PoolsOutcome): string {

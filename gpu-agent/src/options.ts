@@ -15,7 +15,7 @@ export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
 export const METRICS_VARIABLE = 'SWITCHYARD_METRICS_TOKEN'
 const MODEL_DEFAULT = { embedded: 'smollm2-135m-instruct', emulated: 'emulated-8b' } as const
 
-export const HELP = `Usage: node gpu-agent/src/main.ts --id ID --region REGION --control-url URL [flags]
+export const HELP = `Usage: node_modules/.bin/node gpu-agent/src/main.ts --id ID --region REGION --control-url URL [flags]
 
 Runs engines on this host and serves the calls that the control plane sends here.
 

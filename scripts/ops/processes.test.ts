@@ -6,7 +6,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { endOrphans, pidFile, startGuard, writePidFile } from './guard.ts'
 import { checkPort, waitForPort } from './port.ts'
-import { endProcess, formatProcessRecord, isSameProcess, processRecord, waitForEnd } from './processes.ts'
+import { endProcess, formatProcessRecord, isAlive, isSameProcess, processRecord, waitForEnd } from './processes.ts'
 import { BACKOFF_FIRST_MS, BACKOFF_MAX_MS, backoff_ms, type ChildSpec, SupervisedChild } from './supervised-child.ts'
 import { testFolder } from './test-folder.ts'
 
@@ -31,6 +31,10 @@ test('a process is known by pid and start time; another with its pid is not take
   expect(await isSameProcess(record)).toBe(true)
   expect(await isSameProcess({ ...record, started: `${record.started}1` })).toBe(false)
   expect(await endProcess({ pid: process.pid, started: 'another' }, 0)).toBe(false)
+})
+
+test('no process has a pid below 1, which the system takes for groups', () => {
+  expect([isAlive(0), isAlive(-1), isAlive(process.pid)]).toEqual([false, false, true])
 })
 
 test('a process that ignores being asked is ended', async () => {

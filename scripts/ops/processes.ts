@@ -16,6 +16,8 @@ export interface ProcessRecord {
 }
 
 export function isAlive(pid: number): boolean {
+  // kill(2) takes 0 and below for process groups.
+  if (pid < 1) return false
   try {
     process.kill(pid, 0)
     return true

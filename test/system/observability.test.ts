@@ -16,6 +16,18 @@ const SETTINGS: Record<string, string> = {
   OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20collector',
 }
 
+const DASHBOARD = JSON.parse(readFileSync('ops/grafana/switchyard.json', 'utf8')) as {
+  uid: string
+  schemaVersion: number
+  templating: { list: { name: string }[] }
+  panels: {
+    id: number
+    gridPos: object
+    datasource: object
+    targets: { expr: string; refId: string; datasource: object }[]
+  }[]
+}
+
 let receiver: OtlpReceiver
 let system: System
 
@@ -176,19 +188,48 @@ describe('metrics', () => {
     expect(new Set(keys).size).toBe(keys.length)
   })
 
-  it('are what the dashboard asks for', async () => {
-    const dashboard = JSON.parse(readFileSync('ops/grafana/switchyard.json', 'utf8')) as {
-      panels: { id: number; title: string; gridPos: object; targets: { expr: string }[] }[]
-    }
+  it('are what the dashboard asks for, with their labels', async () => {
     const text = await all()
     const known = new Set([...text.matchAll(/^# TYPE (\S+) /gm)].map(([, name]) => name))
-    const asked = dashboard.panels.flatMap(({ targets }) =>
-      targets.flatMap(({ expr }) => expr.match(/switchyard_\w+/g) ?? []),
-    )
-    expect(asked.length).toBeGreaterThan(15)
-    for (const name of asked) expect(known, name).toContain(name.replace(/_(bucket|sum|count)$/, ''))
-    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length)
-    for (const panel of dashboard.panels) expect(panel.gridPos).toEqual(expect.objectContaining({ w: 8, h: 8 }))
+    const labels = (name: string) =>
+      series(text)
+        .filter((line) => line.startsWith(`${name}{`))
+        .flatMap((line) => [...line.matchAll(/([a-z_]+)="/g)].map(([, label]) => label))
+    const exprs = DASHBOARD.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
+    expect(exprs.length).toBeGreaterThan(15)
+    for (const expr of exprs) {
+      const names = expr.match(/switchyard_\w+/g) ?? []
+      expect(names, expr).not.toEqual([])
+      for (const name of names) expect(known, name).toContain(name.replace(/_(bucket|sum|count)$/, ''))
+      for (const [, name = '', matchers = ''] of expr.matchAll(/(switchyard_\w+)\{([^}]*)\}/g)) {
+        for (const [, label] of matchers.matchAll(/([a-z_]+)=/g)) expect(labels(name), expr).toContain(label)
+      }
+      const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)]
+        .flatMap(([, list = '']) => list.split(','))
+        .map((l) => l.trim())
+      for (const label of grouped) expect(names.flatMap(labels), expr).toContain(label)
+    }
+  })
+
+  it('fill a dashboard that Grafana can import: one data source, which its user chooses, and no dangling name', () => {
+    expect(DASHBOARD).toMatchObject({ uid: 'switchyard', title: 'Switchyard' })
+    expect(DASHBOARD.uid.length).toBeLessThanOrEqual(40)
+    expect(DASHBOARD.schemaVersion).toBeGreaterThanOrEqual(36)
+    // An id belongs to one Grafana: with it an import overwrites whatever has it there.
+    expect(DASHBOARD).not.toHaveProperty('id')
+    expect(DASHBOARD.templating.list[0]).toMatchObject({ name: 'datasource', type: 'datasource', query: 'prometheus' })
+    const chosen = { type: 'prometheus', uid: `\${datasource}` }
+    for (const { datasource, targets, gridPos } of DASHBOARD.panels) {
+      expect(datasource).toEqual(chosen)
+      for (const target of targets) expect(target).toMatchObject({ datasource: chosen, refId: expect.any(String) })
+      expect(gridPos).toEqual({ x: expect.any(Number), y: expect.any(Number), w: 8, h: 8 })
+      expect(new Set(targets.map(({ refId }) => refId)).size).toBe(targets.length)
+    }
+    expect(new Set(DASHBOARD.panels.map(({ id }) => id)).size).toBe(DASHBOARD.panels.length)
+    const variables = DASHBOARD.templating.list.map(({ name }) => name)
+    for (const [, name = ''] of JSON.stringify(DASHBOARD.panels).matchAll(/\$\{?(\w+)/g)) {
+      expect(name.startsWith('__') || variables.includes(name), name).toBe(true)
+    }
   })
 })
 

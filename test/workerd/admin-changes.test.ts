@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { KEY_GRANTS_MAX } from '../../src/api/admin/schemas.ts'
 import { PAGE_LIMIT_MAX } from '../../src/api/program-schemas.ts'
+import { DIALECTS } from '../../src/relay/dialects/index.ts'
 import { CACHE_TTL_MS } from '../../src/store/isolate-cache.ts'
 import { authenticate } from '../../src/store/keys.ts'
 import { json, KEY_A, MODEL, ORIGIN, openCall, provision, request } from './fixtures.ts'
@@ -152,10 +153,12 @@ describe('keys', () => {
     expect(data.map(({ id }) => id)).toEqual(['org/other'])
     expect((await request('GET', '/v1/models/org/other', key)).status).toBe(200)
     expect((await request('GET', `/v1/models/${MODEL}`, key)).status).toBe(404)
-    const body = { model: MODEL, messages: [{ role: 'user', content: 'x' }] }
-    const refused = await request('POST', '/v1/chat/completions', key, body)
-    expect(refused.status).toBe(404)
-    expect(await refused.json()).toMatchObject({ error: { param: 'model', code: 'model_not_found' } })
+    const body = { model: MODEL, messages: [{ role: 'user', content: 'x' }], prompt: 'x' }
+    for (const { path } of Object.values(DIALECTS)) {
+      const refused = await request('POST', path, key, body)
+      expect(refused.status).toBe(404)
+      expect(await refused.json()).toMatchObject({ error: { param: 'model', code: 'model_not_found' } })
+    }
   })
 })
 
