@@ -5,6 +5,7 @@ import { fail, readFlags } from '../../scripts/cli/flags.ts'
 import { withProgress } from '../../scripts/cli/progress.ts'
 import { type Column, textTable } from '../../scripts/cli/table.ts'
 import { BALANCER_NAMES, type BalancerName } from '../../src/core/balancers/index.ts'
+import { SHORT_PROMPT_TOKENS } from '../../src/core/pool-types.ts'
 import { FlagError, integer, list, oneOf, outputFile } from '../run/flag-values.ts'
 import { PROGRAMS_PER_ENGINE, type ScalePoint, type ScaleResult, SIMULATED_S, SLO_MS_PER_TOKEN } from './scale-run.ts'
 
@@ -14,6 +15,8 @@ const HELP = `Throughput at an objective as engines are added: ${PROGRAMS_PER_EN
 
   --engines 1,10,100,1000   sizes, played one after another; up to 10 regions of equal size, 80 ms apart
   --balancer locality       one or more of ${BALANCER_NAMES.join(', ')}
+  --short-prompt-tokens 2048   locality sends prompts of at most so many tokens to the least used engine
+  --seed 1                  of the chats
   --json FILE               all figures
   --help
 
@@ -30,6 +33,8 @@ export async function scaleCommand(argv: readonly string[]): Promise<void> {
   const flags = readFlags('simulate -- scale', argv, {
     engines: { type: 'string', default: '1,10,100,1000' },
     balancer: { type: 'string', default: 'locality' },
+    'short-prompt-tokens': { type: 'string', default: `${SHORT_PROMPT_TOKENS}` },
+    seed: { type: 'string', default: '1' },
     json: { type: 'string' },
     help: { type: 'boolean', short: 'h', default: false },
   })
@@ -48,14 +53,20 @@ export async function scaleCommand(argv: readonly string[]): Promise<void> {
 interface ScaleValues {
   engines: string
   balancer: string
+  'short-prompt-tokens': string
+  seed: string
   json?: string | undefined
 }
 
-function planOf({ engines, balancer, json }: ScaleValues): { points: ScalePoint[]; json: string | null } {
+function planOf({ engines, balancer, json, ...values }: ScaleValues): { points: ScalePoint[]; json: string | null } {
   try {
     const counts = list(engines, (text) => integer('--engines', text, 1, ENGINES_MAX))
     const balancers = list(balancer, (name) => oneOf('--balancer', name, BALANCER_NAMES))
-    const points = balancers.flatMap((name) => counts.map((count) => pointOf(name, count)))
+    const all = {
+      short_prompt_tokens: integer('--short-prompt-tokens', values['short-prompt-tokens'], 0, 2 ** 31),
+      seed: integer('--seed', values.seed, 0, 2 ** 31),
+    }
+    const points = balancers.flatMap((name) => counts.map((count) => ({ ...all, ...sizeOf(name, count) })))
     return { points, json: outputFile('--json', json) }
   } catch (error) {
     if (error instanceof FlagError) return fail(error.message)
@@ -63,7 +74,7 @@ function planOf({ engines, balancer, json }: ScaleValues): { points: ScalePoint[
   }
 }
 
-function pointOf(balancer: BalancerName, engines: number): ScalePoint {
+function sizeOf(balancer: BalancerName, engines: number): Pick<ScalePoint, 'balancer' | 'engines' | 'regions'> {
   const regions = Math.max(1, Math.min(REGIONS_MAX, Math.floor(engines / ENGINES_PER_REGION_MIN)))
   return { balancer, engines, regions }
 }

@@ -33,6 +33,10 @@ export interface ScalePoint {
   balancer: BalancerName
   engines: number
   regions: number
+  /** Of locality. */
+  short_prompt_tokens: number
+  /** Of the chats and of the programs' places. */
+  seed: number
 }
 
 export interface ScaleResult extends ScalePoint {
@@ -69,9 +73,9 @@ export function runScale(point: ScalePoint): ScaleResult {
   }
 }
 
-function configOf({ balancer, engines, regions }: ScalePoint): SimulationConfig {
+function configOf({ balancer, engines, regions, short_prompt_tokens, seed }: ScalePoint): SimulationConfig {
   const programs_count = engines * PROGRAMS_PER_ENGINE
-  const random = seededRandom(1)
+  const random = seededRandom(seed)
   const chats = Array.from({ length: Math.min(CHATS, programs_count) }, (_, index) => chat(index, random))
   const names = Array.from({ length: regions }, (_, index) => `r${index}`)
   return {
@@ -87,12 +91,12 @@ function configOf({ balancer, engines, regions }: ScalePoint): SimulationConfig 
     policy: 'plas',
     tuning: { levels: {} },
     reading: 'wall',
-    balancer,
+    ...{ balancer, short_prompt_tokens },
     regions: names.map((name, index) => ({ name, engines: share(engines, regions, index) })),
     rtt_us: new Map(names.flatMap((a) => names.map((b) => [`${a}-${b}`, a === b ? 0 : RTT_US]))),
     report_us: REPORT_US,
     tenants: [{ name: 'tenant', weight: 1, share: 1 }],
-    ...{ seed: 1, labelled: true, jump: true },
+    ...{ seed, labelled: true, jump: true },
     until_us: SIMULATED_S * 1e6,
   }
 }

@@ -16,6 +16,20 @@ export interface ProgramPlace {
   region: string
 }
 
+/** By program: a workload may state one program and play it thousands of times. */
+const known_children = new WeakMap<WorkloadProgram, readonly (readonly number[])[]>()
+
+function childrenOf(program: WorkloadProgram): readonly (readonly number[])[] {
+  const known = known_children.get(program)
+  if (known !== undefined) return known
+  const children: number[][] = program.calls.map(() => [])
+  for (const [index, { parents }] of program.calls.entries()) {
+    for (const parent of new Set(parents)) (children[parent] as number[]).push(index)
+  }
+  known_children.set(program, children)
+  return children
+}
+
 export class ProgramRun {
   readonly program: WorkloadProgram
   readonly place: ProgramPlace
@@ -40,14 +54,10 @@ export class ProgramRun {
     this.#open_calls = calls.length
     this.#parents_open = new Uint16Array(calls.length)
     this.#ready_us = new Float64Array(calls.length).fill(arrived_us)
-    const children: number[][] = calls.map(() => [])
-    for (const [index, { parents }] of calls.entries()) {
-      for (const parent of new Set(parents)) {
-        ;(children[parent] as number[]).push(index)
-        ;(this.#parents_open[index] as number) += 1
-      }
+    this.#children = childrenOf(program)
+    for (const children of this.#children) {
+      for (const child of children) (this.#parents_open[child] as number) += 1
     }
-    this.#children = children
   }
 
   get isEnded(): boolean {

@@ -4,13 +4,14 @@
  *
  * Where the scheduler says that the steps to come are all alike, they are one event (`jump`). Whoever comes in between makes
  * the engine catch up first, so that everything seen from outside is as if it had stepped: the steps that had ended by then
- * are committed, and the one under way ends when it would have.
+ * are committed, and the one under way ends when it would have. Whoever only looks leaves those after it alike.
  */
 import { EmulatedModel, stepDurationUs, stepSizeUs } from '../../gpu-agent/engine/emulated-backend.ts'
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import type { LatencyProfile } from '../../gpu-agent/engine/profiles/index.ts'
 import { type EndedCall, Scheduler, type SchedulerStatus } from '../../gpu-agent/engine/scheduler.ts'
 import type { SchedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
+import { SINGLE_STEP } from '../../gpu-agent/engine/stretch.ts'
 import type { EngineCall, StepPlan } from '../../gpu-agent/engine/types.ts'
 import { type Timeline, Timer, TURN } from './timeline.ts'
 
@@ -55,6 +56,8 @@ export class SimEngine {
   #plan: StepPlan | null = null
   #started_us = 0
   #ends_us: number[] = []
+  /** The step under way is one of a stretch, if only of one step. */
+  #stretches = false
 
   constructor(options: SimEngineOptions) {
     this.#options = options
@@ -71,7 +74,7 @@ export class SimEngine {
 
   /** The engine has room for every call of a simulation; one that exceeds its context is the workload's mistake. */
   submit(call: EngineCall, now_us: number): void {
-    this.#catchUp(now_us)
+    this.#catchUp(now_us, false)
     const verdict = this.scheduler.submit(call, now_us)
     if (!verdict.ok) throw new RangeError(`call ${call.lease} does not fit its engine: ${verdict.message}`)
     this.#model.admit(call)
@@ -80,7 +83,7 @@ export class SimEngine {
   }
 
   status(now_us: number): SchedulerStatus {
-    this.#catchUp(now_us)
+    this.#catchUp(now_us, this.#options.jump)
     return this.scheduler.status()
   }
 
@@ -98,8 +101,10 @@ export class SimEngine {
     const overhead_us = (step: number) => (this.scheduler.decidesIn(step) ? decision_us : 0)
     let end_us = now_us + stepDurationUs(profile, plan) + overhead_us(0)
     const ends_us = [end_us]
-    if (!jump) return ends_us
-    const { steps_max, until_us, charge_us } = this.scheduler.stretch()
+    const stretch = this.#options.jump ? this.scheduler.stretch() : SINGLE_STEP
+    this.#stretches = stretch !== SINGLE_STEP
+    if (!(jump && this.#stretches)) return ends_us
+    const { steps_max, until_us, charge_us } = stretch
     const calls = plan.work.length
     let kv_tokens = 0
     for (const { to } of plan.work) kv_tokens += to
@@ -129,10 +134,9 @@ export class SimEngine {
     this.events += 1
     this.steps += ends_us.length
     this.busy_us += ended_us - this.#started_us
-    const ended =
-      ends_us.length === 1
-        ? this.scheduler.commit(plan, this.#model.step(plan), this.#started_us, ended_us).ended
-        : this.scheduler.commitStretch(plan, this.#token, this.#started_us, ends_us)
+    const ended = this.#stretches
+      ? this.scheduler.commitStretch(plan, this.#token, this.#started_us, ends_us)
+      : this.scheduler.commit(plan, this.#model.step(plan), this.#started_us, ended_us).ended
     this.#open_calls -= ended.length
     this.#options.onStepped?.(this, ends_us.length)
     for (const end of ended) {
@@ -141,8 +145,8 @@ export class SimEngine {
     }
   }
 
-  /** Commits what has ended by `now_us` of the steps that were taken at once, and leaves the one under way alone. */
-  #catchUp(now_us: number): void {
+  /** Commits what has ended by `now_us` of the steps that were taken at once, and leaves the one under way alone, or `jumps` on from it. */
+  #catchUp(now_us: number, jumps: boolean): void {
     const plan = this.#plan
     const ends_us = this.#ends_us
     if (plan === null || ends_us.length === 1) return
@@ -151,6 +155,7 @@ export class SimEngine {
     while (ended_steps < ends_us.length && (ends_us[ended_steps] as number) <= now_us) ended_steps++
     invariant(ended_steps < ends_us.length, 'a step that has ended was committed')
     if (ended_steps === 0) {
+      if (jumps) return
       this.#ends_us = ends_us.slice(0, 1)
       timeline.set(this.#ending, ends_us[0] as number)
       return
@@ -160,6 +165,6 @@ export class SimEngine {
     this.#commit(plan, done_us)
     const ended_us = done_us.at(-1) as number
     if (ended_us === now_us) timeline.set(this.#planning, now_us)
-    else this.#begin(ended_us, false)
+    else this.#begin(ended_us, jumps)
   }
 }

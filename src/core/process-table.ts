@@ -102,6 +102,7 @@ export function runName(started_at_ms: number, random_suffix: string): string {
   return `${started_at_ms.toString(36)}-${random_suffix}`
 }
 
+/** The length tells where the tenant's name ends. */
 function key(tenant: string, program: string): string {
-  return JSON.stringify([tenant, program])
+  return `${tenant.length}:${tenant}${program}`
 }
