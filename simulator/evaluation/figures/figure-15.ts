@@ -6,8 +6,8 @@ import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import { type Interval, interval } from '../statistics/interval.ts'
 import { throughputAt } from '../statistics/read-off.ts'
-import { figure, withInterval } from '../statistics/words.ts'
-import { type Sweep, sweepChain, sweepCurves } from './sweep.ts'
+import { figure, percent, withInterval } from '../statistics/words.ts'
+import { type Sweep, sweepChain, sweepCurves, sweepSpec } from './sweep.ts'
 
 const ENGINES = [1, 2, 4, 8] as const
 const RATES_PER_ENGINE = [0.5, 1, 1.5, 2, 3, 4] as const
@@ -31,6 +31,13 @@ function sweep(engines: number, { quick }: Scope): Sweep {
 function rateWithin(engines: number, slo_ms: number, runs: Runs, scope: Scope): Interval | null {
   const rates = sweepCurves(sweep(engines, scope), runs, scope).map((curve) => throughputAt(curve, slo_ms))
   return rates.every(({ kind }) => kind === 'at') ? interval(rates.map(({ rate }) => rate)) : null
+}
+
+/** At the lowest rate. */
+function cachedShare(engines: number, runs: Runs, scope: Scope): number {
+  const own = sweep(engines, scope)
+  const outcomes = scope.seeds.map((seed) => runs.need(sweepSpec(own, own.rates[0] as number, seed)))
+  return mean(outcomes.map(({ cached_tokens, prompt_tokens }) => cached_tokens / prompt_tokens))
 }
 
 export const FIGURE_15: Figure = {
@@ -77,6 +84,7 @@ export const FIGURE_15: Figure = {
           ({ slo_ms, from, to, share }) =>
             `${slo_ms} ms: from ${from} to ${to} engines the rate per engine becomes ${figure(share)}×.`,
         ),
+        `At the lowest rate ${ENGINES.map((engines) => `${percent(cachedShare(engines, runs, scope))} of prompt tokens are cached on ${engines}`).join(', ')}: Algorithm 2 sends prompts of up to 2,048 tokens wherever load is least.`,
       ],
       losses: efficiency
         .filter(({ share }) => share < 0.9)

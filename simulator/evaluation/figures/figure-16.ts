@@ -26,6 +26,10 @@ function cachedShare({ cached_tokens, prompt_tokens }: RunOutcome): number {
   return cached_tokens / prompt_tokens
 }
 
+function cachedAt(runs: Runs, system: (typeof SYSTEM_NAMES)[number], programs: number, { seeds }: Scope): number {
+  return mean(seeds.map((seed) => cachedShare(runs.need(spec(system, programs, seed)))))
+}
+
 export const FIGURE_16: Figure = {
   id: '16',
   title: 'Offline batches',
@@ -57,7 +61,7 @@ export const FIGURE_16: Figure = {
           name: 'makespan',
           alt: 'Makespan of a batch of chats by system and batch size.',
           svg: barChart({
-            ...{ title: 'Makespan', y: 's', x: 'programs' },
+            ...{ title: 'Makespan of a batch', y: 'makespan, s', x: 'programs' },
             categories: sizes.map(String),
             bars: SYSTEM_NAMES.map((system) => ({
               name: systemOf(system).label,
@@ -77,16 +81,16 @@ export const FIGURE_16: Figure = {
           columns: ['', ...sizes.map((size) => `${size} programs`)],
           rows: SYSTEM_NAMES.map((system) => [
             systemOf(system).label,
-            ...sizes.map((size) =>
-              percent(mean(scope.seeds.map((seed) => cachedShare(runs.need(spec(system, size, seed)))))),
-            ),
+            ...sizes.map((size) => percent(cachedAt(runs, system, size, scope))),
           ]),
         },
       ],
       losses: saved.flatMap(({ other, by_size }) =>
         by_size.flatMap((share, at) =>
           isAbove({ ...share, mean: 1 - share.mean }, 1)
-            ? [`At ${sizes[at]} programs PLAS takes ${percent(-share.mean)} longer than ${systemOf(other).label}.`]
+            ? [
+                `At ${sizes[at]} programs PLAS takes ${percent(-share.mean)} longer than ${systemOf(other).label}, which finds ${percent(cachedAt(runs, other, sizes[at] ?? 0, scope))} of prompts cached (PLAS ${percent(cachedAt(runs, 'plas', sizes[at] ?? 0, scope))}).`,
+              ]
             : [],
         ),
       ),

@@ -59,11 +59,11 @@ export const FIGURE_18: Figure = {
     )
   },
   read: (runs, scope) => {
-    const panel = (workload: Shown, name: string, y: string, metric: Metric) => ({
+    const panel = (workload: Shown, name: string, what: string, y: string, metric: Metric) => ({
       name: `${workload}-${name}`,
       alt: `${WORKLOAD_LABELS[workload]}: ${y} against rate, by order, clairvoyant ones included.`,
       svg: lineChart({
-        ...{ title: WORKLOAD_LABELS[workload], x: 'programs per second', y, x_log: true, y_log: true },
+        ...{ title: `${WORKLOAD_LABELS[workload]}: ${what}`, x: 'programs per second', y, x_log: true, y_log: true },
         lines: systems(workload).map((system) => ({
           name: systemOf(system).label,
           color: SYSTEM_COLORS[system],
@@ -79,21 +79,24 @@ export const FIGURE_18: Figure = {
     })
     return {
       panels: WORKLOADS.flatMap((workload) => [
-        panel(workload, 'token', 'ms per token, mean (log)', MEAN_MS),
-        panel(workload, 'response', 's, mean response (log)', RESPONSE),
+        panel(workload, 'token', 'token latency', 'ms per token, mean (log)', MEAN_MS),
+        panel(workload, 'response', 'response', 's, mean (log)', RESPONSE),
       ]),
       shows: distances.map(
         ({ workload, token, response }) =>
           `${WORKLOAD_LABELS[workload]} at ${figure(response.rate)}/s: ours has ${withInterval(response.ratio)}× the mean response of SRPT and ${withInterval(token.ratio)}× the mean token latency of WSRPT (at ${figure(token.rate)}/s).`,
       ),
-      losses: WORKLOADS.flatMap((workload) => behindBaselines(runs, workload, scope)),
+      losses: WORKLOADS.flatMap((workload) => [
+        ...behindBaselines(runs, workload, 'token latency', MEAN_MS, scope),
+        ...behindBaselines(runs, workload, 'response', RESPONSE, scope),
+      ]),
     }
   },
 }
 
-/** Rates at which a program-blind order has the lower mean token latency. */
-function behindBaselines(runs: Runs, workload: Shown, scope: Scope): string[] {
-  const line = (system: SystemName) => sweepLine(sweep(workload, system, scope), runs, scope)
+/** Rates at which a program-blind order has the lower mean. */
+function behindBaselines(runs: Runs, workload: Shown, what: string, metric: Metric, scope: Scope): string[] {
+  const line = (system: SystemName) => sweepLine(sweep(workload, system, scope), runs, scope, metric)
   const ours = line(oursFor(workload))
   return (['vllm-opt', 'rr', 'mlfq'] as const).flatMap((other) => {
     const worse = line(other).flatMap(({ x, y }) => {
@@ -103,7 +106,7 @@ function behindBaselines(runs: Runs, workload: Shown, scope: Scope): string[] {
     const most = worse.toSorted((a, b) => b.ratio - a.ratio)[0]
     if (most === undefined) return []
     return [
-      `${WORKLOAD_LABELS[workload]}: ${systemOf(other).label} has the lower token latency at ${worse.map(({ x }) => figure(x)).join(', ')}/s; ours has ${figure(most.ratio)}× its at ${figure(most.x)}/s.`,
+      `${WORKLOAD_LABELS[workload]}: ${systemOf(other).label} has the lower mean ${what} at ${worse.map(({ x }) => figure(x)).join(', ')}/s; ours has ${figure(most.ratio)}× its at ${figure(most.x)}/s.`,
     ]
   })
 }

@@ -105,7 +105,7 @@ export const FIGURE_7: Figure = {
         return low.length === 0
           ? []
           : [
-              `${label}: below the paper's 90 % within a program for prompts from ${low.map(({ x }) => figure(x)).join(', ')} tokens on.`,
+              `${label}: below the paper's 90 % within a program for prompts in the ranges that begin at ${low.map(({ x }) => figure(x)).join(', ')} tokens.`,
             ]
       }),
       paper: read.map(({ label, lines }) => ({

@@ -1,6 +1,6 @@
 /** What the ratios on Mixed depend on: how long the load lasts, KV memory, seats, what prefixes are cached, chunks. */
 import type { Figure, Scope, Table } from '../figure.ts'
-import type { Runs } from '../runs/run-chains.ts'
+import { MissingRun, type Runs } from '../runs/run-chains.ts'
 import type { RunChange } from '../runs/run-spec.ts'
 import { figure } from '../statistics/words.ts'
 import { SYSTEMS, type SystemName } from '../systems.ts'
@@ -52,6 +52,16 @@ function ratiosOf(variant: Variant, runs: Runs, scope: Scope): Ratios {
   return BASELINES.map((other) => ({ other, most: largest(ratiosAt(ours, curves(other), SLOS_MS)) }))
 }
 
+/** Null: a variant that an unfinished evaluation has not come to. */
+function ratiosIfPlayed(variant: Variant, runs: Runs, scope: Scope): Ratios | null {
+  try {
+    return ratiosOf(variant, runs, scope)
+  } catch (error) {
+    if (error instanceof MissingRun) return null
+    throw error
+  }
+}
+
 export const SENSITIVITY: Figure = {
   id: 'sensitivity',
   title: 'What the ratios on Mixed depend on',
@@ -67,7 +77,11 @@ export const SENSITIVITY: Figure = {
       [...BASELINES, 'plas' as const].map((system) => sweepChain(sweep(variant, system, scope), scope)),
     ),
   read: (runs, scope) => {
-    const read = variants(scope).map((variant) => ({ variant, ratios: ratiosOf(variant, runs, scope) }))
+    const read = variants(scope).flatMap((variant) => {
+      const ratios = ratiosIfPlayed(variant, runs, scope)
+      return ratios === null ? [] : [{ variant, ratios }]
+    })
+    if (read.length === 0) throw new MissingRun('no variant of Mixed')
     return {
       panels: [],
       shows: BASELINES.flatMap((other) => extremes(other, read)),

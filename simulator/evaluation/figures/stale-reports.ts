@@ -59,7 +59,7 @@ export const STALE_REPORTS: Figure = {
   id: 'stale-reports',
   title: 'Stale reports, and regions apart',
   paper: null,
-  setup: `Chats at ${RATE} programs per second for ${ARRIVALS_S} s on four a100-8b engines, PLAS. Left: one region, an engine reports its queue at most so often; leases since its last report are counted. Right: two regions of two engines, reports every ${REPORT_MS} ms, three quarters of the programs start in one.`,
+  setup: `Chats at ${RATE} programs per second for ${ARRIVALS_S} s on four a100-8b engines, PLAS. First: one region, an engine reports its queue at most so often; leases since its last report are counted. Second: two regions of two engines, reports every ${REPORT_MS} ms, three quarters of the programs start in one.`,
   chains: (scope) =>
     KNOBS.flatMap(({ values, knob }) =>
       BALANCER_NAMES.map((balancer) => knobChain(knob(balancer, scope), values, scope)),
