@@ -18,7 +18,7 @@ export const WORKLOAD_LABELS: Readonly<Record<AutellixWorkload, string>> = {
 /** Mean program token latencies that throughput is read off at, in milliseconds a token. */
 export const SLOS_MS = [25, 50, 75, 100, 125, 150, 200, 300, 400] as const
 /** Tree searches generate thousands of tokens side by side, so a token of theirs takes little of the program's time. */
-const SEARCH_SLOS_MS = [10, 15, 20, 30, 50, 75, 100] as const
+const SEARCH_SLOS_MS = [10, 15, 20, 30, 50] as const
 
 export function slosOf(workload: AutellixWorkload): readonly number[] {
   return workload === 'lats' ? SEARCH_SLOS_MS : SLOS_MS
