@@ -45,7 +45,8 @@ const KINDS: Readonly<
   kill_agent: { of: 'agent', ms: [500, 4000], weight: 4 },
   stop_agent: { of: 'agent', ms: [500, 6000], weight: 3 },
   power_loss: { of: 'agent', ms: [2000, 8000], weight: 2 },
-  kill_control_plane: { of: 'worker', ms: [0, 1500], weight: 1 },
+  // Most of these are dropped: only faults of agents may stand near one.
+  kill_control_plane: { of: 'worker', ms: [0, 1500], weight: 5 },
   stop_control_plane: { of: 'worker', ms: [500, 8000], weight: 1 },
   cut_link: { of: 'agent', ms: [500, 5000], weight: 3 },
   flap_link: { of: 'agent', ms: [3000, 8000], weight: 2 },
