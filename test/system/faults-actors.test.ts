@@ -35,6 +35,33 @@ it('a ProgramActor that takes 2 s: the call goes on without a pin, and settle re
   expect(new Set(read?.calls.map(({ id }) => id))).toEqual(new Set(ends.map(({ call }) => call)))
 })
 
+it('a ProgramActor that takes 2 s: a call whose program has a pin is leased without it, and the next one with it', async () => {
+  const call = async (): Promise<void> => {
+    // Longer than SHORT_PROMPT_TOKENS.
+    const ended = await clientCall(callOf(fleet, 'pinned', { prompt: 'context '.repeat(2600) }))
+    expect(ended).toMatchObject({ end: 'completed' })
+  }
+  /** Why each lease went where it did, once the actor has heard of so many. */
+  const reasons = (count: number): Promise<string[]> =>
+    eventually(`the actor has heard of ${count} leases`, async () => {
+      const read = await readProgram(fleet, localTenant(fleet), 'pinned')
+      const given = read?.calls.flatMap(({ leases }) => leases.flatMap(({ reason }) => reason ?? [])) ?? []
+      return given.length === count ? given : undefined
+    })
+  // The others may take their time, on a busy machine too.
+  const patient = { relay_times: { admit_timeout_ms: 10_000 } }
+  await fleet.setFaults(patient)
+  await call()
+  await call()
+  await fleet.setFaults({ admit_delay_ms: 2000 })
+  await call()
+  await fleet.setFaults(patient)
+  expect(await reasons(3)).toEqual(['pin_created', 'pinned', 'pin_created'])
+  await call()
+  expect(await reasons(4)).toEqual(['pin_created', 'pinned', 'pin_created', 'pinned'])
+  await reconciled(fleet, [localTenant(fleet)], ['pinned'])
+})
+
 it('a PoolActor that is unreachable: the last snapshot decides; a Worker that has none says 503 with Retry-After', async () => {
   expect(await clientCall(callOf(fleet, 'pool-away', {}))).toMatchObject({ end: 'completed' })
   await fleet.setFaults({ pool_unreachable: true })
