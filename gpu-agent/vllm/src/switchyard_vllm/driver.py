@@ -21,13 +21,16 @@ from .core.service import ServiceTokens
 from .core.tenant_shares import TenantShares
 from .identity import identity_of
 from .open_call import OpenCall
-from .options import Options
+from .options import Options, OptionsError, change_options
 from .preemption import Preemption
 from .records import CallRecord, Outcome, RecordSink
+from .side_channel import Mailbox
 from .step_ledger import StepLedger
 
 #: Priority of a call without a seat, plus its rank: behind every seat.
 UNSEATED_PRIORITY = 1 << 20
+#: The status counts over all open calls: not in every step.
+STATUS_INTERVAL_US = 1_000_000
 
 _OUTCOMES: dict[str, Outcome] = {
     "FINISHED_STOPPED": "stop",
@@ -51,6 +54,8 @@ class Driver:
         )
         self.table = ProcessTable(options.ordering)
         self.ledger = StepLedger()
+        self.mailbox = Mailbox()
+        self._status_due_us = 0
         #: By request id; exactly the requests that the core has open.
         self.calls: dict[str, OpenCall] = {}
         self.preemption = Preemption(scheduler, self.core, self.calls, self._seats)
@@ -108,6 +113,9 @@ class Driver:
             measurement,
         )
         self.sink.publish(record)
+        if not self.calls:
+            # No step may come for a while: the last word is that nothing is left.
+            self._report(now_us)
         return record
 
     def _tell_table(self, program: str, state: CallState, measurement: Measurement, now_us: int) -> None:
@@ -128,6 +136,7 @@ class Driver:
         """Decides seats, writes them into vLLM's keys and preempts whoever must go. Returns when the step began."""
         now_us = self.clock_us()
         scheduler = self.scheduler
+        self._change_options(now_us)
         seated = self.core.decide(now_us)
         self._write_keys(seated)
         if scheduler.pause_state.name == "UNPAUSED":
@@ -152,6 +161,8 @@ class Driver:
             to_tokens = request.num_computed_tokens
             shares.append(StepShare(open_call.state, open_call.state.reached(to_tokens - tokens, to_tokens)))
             self._reorder_running |= tokens > 1
+        if started_us >= self._status_due_us:
+            self._report(started_us)
         if output.num_scheduled_tokens:
             self.ledger.begin(output, started_us, shares)
 
@@ -175,6 +186,44 @@ class Driver:
 
     def after_update(self, charged: tuple[list[StepCharge], int, int]) -> None:
         self.core.settle(*charged)
+
+    # What the agent says and hears.
+
+    def _change_options(self, now_us: int) -> None:
+        asked = self.mailbox.asked()
+        if asked is None:
+            return
+        number, section = asked
+        try:
+            self.options = change_options(self.options, section)
+        except OptionsError as error:
+            self.mailbox.answer({"type": "refused", "number": number, "reason": str(error)})
+            return
+        self.core.reconfigure(self.options.seating(self._seats), self.options.create_policy(), now_us)
+        self.mailbox.answer({"type": "applied", "number": number, "policy": self.options.policy})
+
+    def _report(self, now_us: int) -> None:
+        self._status_due_us = now_us + STATUS_INTERVAL_US
+        self.mailbox.set_status(self.status())
+
+    def status(self) -> dict[str, float]:
+        scheduler = self.scheduler
+        requests = [open_call.request for open_call in self.calls.values()]
+        running = sum(one.status.name == "RUNNING" for one in requests)
+        return {
+            "waiting": len(requests) - running,
+            "running": running,
+            "queued_tokens": sum(max(0, one.num_prompt_tokens - one.num_computed_tokens) for one in requests),
+            "kv_used": scheduler.kv_cache_manager.usage,
+            "decisions": self.core.decisions,
+            "preemptions_for_seats": self.preemption.for_seats,
+            "preemptions_for_memory": self.preemption.for_memory,
+            "preemptions_by_vllm": self.preemption.by_vllm,
+            "malformed_tickets": self.malformed_tickets,
+            "programs": len(self.table),
+            "lost_steps": self.ledger.lost,
+            "failures": 0,
+        }
 
     # Keys.
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .driver import Driver
 from .options import OptionsError, read_options
-from .probe import check_instance
+from .probe import check_instance, installed_version
 from .records import CallRecord, RecordBuffer
+from .side_channel import SideChannel
 
 if TYPE_CHECKING:
     from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
@@ -26,6 +27,7 @@ logger = logging.getLogger("vllm.switchyard")
 T = TypeVar("T")
 #: Namespaces what we put into a body's kv_transfer_params, which routers between prefill and decode read too.
 REPORT_KEY = "switchyard"
+PLUGIN_VERSION = "0.1.0"
 
 
 def monotonic_us() -> int:
@@ -46,6 +48,13 @@ class ProgramAwareMixin(VllmScheduler):
         self.switchyard_sink = RecordBuffer()
         #: None once the plug-in has given up.
         self.switchyard: Driver | None = Driver(self, options, monotonic_us, self.switchyard_sink)
+        self.switchyard_channel: SideChannel | None = None
+        if options.socket is not None:
+            seats = {"seats": self.max_num_active_reqs, "vllm": installed_version(), "policy": options.policy}
+            self.switchyard_channel = SideChannel(
+                options.socket, self.switchyard_sink, self.switchyard.mailbox, {"plugin": PLUGIN_VERSION, **seats}
+            )
+            self.switchyard_channel.start()
         logger.info(
             "switchyard: %s over %d seats, by %s service", options.policy, self.max_num_active_reqs, options.ordering
         )
@@ -79,6 +88,11 @@ class ProgramAwareMixin(VllmScheduler):
         result = super()._free_request(request, *args, **kwargs)
         return result if record is None else self._guarded(lambda driver: _report(driver, record, result)) or result
 
+    def shutdown(self) -> None:
+        if self.switchyard_channel is not None:
+            self.switchyard_channel.stop()
+        super().shutdown()
+
     def _guarded(self, work: Callable[[Driver], T]) -> T | None:
         """Runs our part of a hook. None: it failed, or the plug-in has given up."""
         driver = self.switchyard
@@ -96,6 +110,7 @@ class ProgramAwareMixin(VllmScheduler):
     def _restore(self, driver: Driver) -> None:
         try:
             driver.restore_stock_order()
+            driver.mailbox.set_status({**driver.mailbox.status(), "failures": self.switchyard_failures})
         except Exception:
             # The keys are whatever they were: an order still, though not vLLM's own.
             logger.exception("switchyard: vLLM's own order could not be restored")

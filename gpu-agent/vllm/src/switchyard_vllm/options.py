@@ -40,6 +40,8 @@ class Options:
     identity: IdentitySource = "agent"
     #: Puts what was measured into `kv_transfer_params.switchyard` of bodies that are not streamed.
     report_in_body: bool = True
+    #: Path of the Unix socket on which an agent is spoken to (side_channel.py). None: there is none.
+    socket: str | None = None
     #: Filled in by `read_options`.
     parameters: Mapping[str, float] = field(default_factory=dict)
 
@@ -66,7 +68,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "identity": get_args(IdentitySource),
 }
 _FLAGS = {"report_in_body"}
-_KNOWN = _NUMBERS | _INTEGERS | _CHOICES.keys() | _FLAGS
+_TEXTS = {"socket"}
+_KNOWN = _NUMBERS | _INTEGERS | _CHOICES.keys() | _FLAGS | _TEXTS
+#: What an open call was measured or identified by, and where the agent is: these stay as they were at start.
+_FIXED = ("ordering", "identity", "socket")
+#: A Unix socket's path has room for so many bytes in every system's sockaddr_un.
+SOCKET_PATH_BYTES_MAX = 103
 _LEVEL_PARAMETERS = {"levels": "levels", "quantum_ratio": "quantum_ratio", "beta": "promotion_ratio"}
 
 
@@ -89,6 +96,16 @@ def read_options(additional_config: object) -> Options:
     return options
 
 
+def change_options(current: Options, section: Mapping[str, Any]) -> Options:
+    """The options that follow from a new section, as a whole; what it leaves out has its default, but for the fixed ones."""
+    kept = {name: getattr(current, name) for name in _FIXED if getattr(current, name) is not None}
+    changed = read_options({"switchyard": {**kept, **section}})
+    for name in _FIXED:
+        if getattr(changed, name) != getattr(current, name):
+            raise OptionsError(f"switchyard: {name} cannot be changed while the engine runs")
+    return changed
+
+
 def _check(name: object, value: object) -> None:
     if name not in _KNOWN:
         raise OptionsError(f"switchyard: there is no option {name!r}; there are {', '.join(sorted(_KNOWN))}")
@@ -99,6 +116,8 @@ def _check(name: object, value: object) -> None:
         raise OptionsError(f"switchyard: {name} must be an integer, not {value!r}")
     if name in _FLAGS and not isinstance(value, bool):
         raise OptionsError(f"switchyard: {name} must be true or false, not {value!r}")
+    if name in _TEXTS and not (isinstance(value, str) and 0 < len(value.encode()) <= SOCKET_PATH_BYTES_MAX):
+        raise OptionsError(f"switchyard: {name} must be a path of at most {SOCKET_PATH_BYTES_MAX} bytes, not {value!r}")
     if name in _CHOICES and value not in _CHOICES[str(name)]:
         raise OptionsError(f"switchyard: {name} must be one of {', '.join(_CHOICES[str(name)])}, not {value!r}")
 

@@ -61,7 +61,7 @@ REQUEST_FIELDS = (
 REQUEST_PROPERTIES = ("num_output_tokens", "num_tokens")
 STATUSES = ("WAITING", "PREEMPTED", "RUNNING", "FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_ABORTED")
 #: What of the KV cache manager is used when memory is short.
-MANAGER_FIELDS = ("block_pool", "get_blocks", "get_computed_blocks", "watermark_blocks")
+MANAGER_FIELDS = ("block_pool", "get_blocks", "get_computed_blocks", "usage", "watermark_blocks")
 BLOCK_FIELDS = ("is_null", "ref_cnt")
 
 

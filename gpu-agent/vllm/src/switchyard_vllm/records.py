@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import asdict, dataclass
+from itertools import islice
+from threading import Lock
 from typing import Any, Literal, Protocol
 
 from .core.call_state import Measurement
@@ -38,23 +40,46 @@ class RecordSink(Protocol):
 
 
 class RecordBuffer:
-    """Keeps records until somebody takes them."""
+    """Keeps records, each under a number of its own, until they are acknowledged.
+
+    The scheduler publishes on one thread while the side channel reads on another: every method takes the lock.
+    """
 
     def __init__(self, records_max: int = RECORDS_MAX) -> None:
-        self._records: deque[CallRecord] = deque()
+        self._lock = Lock()
+        self._records: deque[tuple[int, CallRecord]] = deque()
         self._records_max = records_max
+        self._next = 1
         self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._records)
+        with self._lock:
+            return len(self._records)
 
     def publish(self, record: CallRecord) -> None:
-        if len(self._records) >= self._records_max:
-            self._records.popleft()
-            self.dropped += 1
-        self._records.append(record)
+        with self._lock:
+            if len(self._records) >= self._records_max:
+                self._records.popleft()
+                self.dropped += 1
+            self._records.append((self._next, record))
+            self._next += 1
+
+    def after(self, number: int, records_max: int) -> list[tuple[int, CallRecord]]:
+        """The oldest records whose number is greater than `number`."""
+        with self._lock:
+            if not self._records:
+                return []
+            begin = max(0, number + 1 - self._records[0][0])
+            return list(islice(self._records, begin, begin + records_max))
+
+    def acknowledge(self, number: int) -> None:
+        """All records up to this number are safe with whoever took them."""
+        with self._lock:
+            while self._records and self._records[0][0] <= number:
+                self._records.popleft()
 
     def take(self) -> list[CallRecord]:
-        records = list(self._records)
-        self._records.clear()
-        return records
+        with self._lock:
+            records = [record for _, record in self._records]
+            self._records.clear()
+            return records

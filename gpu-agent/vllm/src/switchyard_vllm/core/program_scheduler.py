@@ -8,6 +8,7 @@ each call that ended with it, and `settle` (what the step costs moves the others
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .call_state import Call, CallState, Measurement
@@ -63,6 +64,34 @@ class ProgramScheduler:
 
     def get(self, lease: str) -> CallState | None:
         return self._open.get(lease)
+
+    def reconfigure(self, config: SeatingConfig, policy: Policy[Any], now_us: int) -> None:
+        """Another policy, from the next decision on: each open call gets a place as if it arrived with what it has received.
+
+        Calls of one rank keep the order in which they came to their last one.
+        """
+        self.config = config
+        self.policy = policy
+        self._seating.reconfigure(config)
+        for state in self._open.values():
+            self._due.remove(state)
+        self._due = DueCalls(policy)
+        for state in self._open.values():
+            state.place = policy.arrive(self._as_of(state, now_us), now_us)
+            self._seating.moved(state)
+            self._due.set(state)
+            self._moved.add(state)
+
+    def _as_of(self, state: CallState, now_us: int) -> Call:
+        """The call with its program's sums as they would be if it had ended."""
+        service_us = state.service_wall_us if self.ordering == "wall" else state.service_modelled_us
+        call = state.call
+        return replace(
+            call,
+            attained_service_us=call.attained_service_us + service_us,
+            critical_path_us=call.critical_path_us + service_us,
+            program_wait_us=call.program_wait_us + now_us - state.arrived_us - state.service_wall_us,
+        )
 
     def submit(self, call: Call, now_us: int) -> CallState:
         """No open call has its lease."""

@@ -65,6 +65,13 @@ class Seating:
         #: Seats are being kept for programs, so that time alone may change who sits.
         self._holding = False
 
+    def reconfigure(self, config: SeatingConfig) -> None:
+        """Other limits from the next decision on, which comes at once. The seats are as many as before."""
+        assert config.seats == self._config.seats, "an engine keeps its seats"
+        self._config = config
+        self._decided_steps = 0
+        self._order_changed = True
+
     @property
     def open_calls(self) -> int:
         return self._open_calls

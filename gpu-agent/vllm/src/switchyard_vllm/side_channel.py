@@ -1,0 +1,265 @@
+"""The channel between an engine and the agent that fronts it: one Unix socket, JSON lines, both ways, versioned.
+
+Engine → agent: `hello` when an agent connects, `record` for every ended call, `status` once a second, `applied` or `refused`
+for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`.
+
+A record is kept until it is acknowledged and is sent again to whoever connects next, so an agent that crashed loses none;
+the number and the engine's `epoch` tell the next agent which it has. One agent at a time: a later connection replaces the
+earlier, whose process may hang. This account alone can connect.
+
+It runs on a thread of its own and shares with the scheduler only what `RecordBuffer` and `Mailbox` lock.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import socket
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock, Thread
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from .records import RecordBuffer
+
+PROTOCOL_VERSION = 1
+#: A longer line from the agent ends its connection.
+LINE_BYTES_MAX = 65_536
+#: Bytes on their way to the agent before no further records are added: an agent that does not read must not fill the memory.
+OUTGOING_BYTES_MAX = 1 << 20
+RECORDS_PER_TURN_MAX = 256
+STATUS_INTERVAL_S = 1.0
+#: How soon an ended call's record goes out.
+TURN_S = 0.02
+JOIN_TIMEOUT_S = 5.0
+
+logger = logging.getLogger("vllm.switchyard")
+
+Message = Mapping[str, Any]
+
+
+class Mailbox:
+    """What the scheduler and the channel leave for each other: the latest status, and options that wait to be applied."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._status: Message = {}
+        self._options: tuple[int, Message] | None = None
+        self._verdicts: list[Message] = []
+
+    def set_status(self, status: Message) -> None:
+        with self._lock:
+            self._status = status
+
+    def status(self) -> Message:
+        with self._lock:
+            return self._status
+
+    def ask(self, number: int, options: Message) -> None:
+        """The latest wish alone is applied."""
+        with self._lock:
+            self._options = (number, options)
+
+    def waits(self) -> int | None:
+        """The number of the wish that waits."""
+        with self._lock:
+            return None if self._options is None else self._options[0]
+
+    def asked(self) -> tuple[int, Message] | None:
+        with self._lock:
+            asked, self._options = self._options, None
+            return asked
+
+    def answer(self, verdict: Message) -> None:
+        with self._lock:
+            self._verdicts.append(verdict)
+
+    def answers(self) -> list[Message]:
+        with self._lock:
+            verdicts, self._verdicts = self._verdicts, []
+            return verdicts
+
+
+class SideChannel:
+    def __init__(self, path: str, records: RecordBuffer, mailbox: Mailbox, hello: Message) -> None:
+        self.path = path
+        self.epoch = uuid4().hex
+        self._records = records
+        self._mailbox = mailbox
+        self._hello = hello
+        self._stopping = False
+        self._agent: Agent | None = None
+        self._selector = selectors.DefaultSelector()
+        self._listener = listen(path)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._thread = Thread(target=self._run, name="switchyard-side-channel", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._thread.is_alive():
+            self._thread.join(JOIN_TIMEOUT_S)
+        with suppress(FileNotFoundError):
+            Path(self.path).unlink()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+        except Exception:
+            # The engine serves without an agent; the agent sees its connection end.
+            logger.exception("switchyard: the side channel failed and is closed")
+        finally:
+            self._drop_agent()
+            self._listener.close()
+            self._selector.close()
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select(TURN_S):
+            if key.fileobj is self._listener:
+                self._accept()
+            elif self._agent is not None and not self._agent.read(self._heard):
+                self._drop_agent()
+        agent = self._agent
+        if agent is None:
+            return
+        if agent.outgoing_bytes < OUTGOING_BYTES_MAX:
+            for number, record in self._records.after(agent.sent, RECORDS_PER_TURN_MAX):
+                agent.say({"type": "record", "number": number, **record.as_dict()})
+                agent.sent = number
+        for verdict in self._mailbox.answers():
+            agent.say(verdict)
+        if agent.status_due():
+            dropped = {"records_dropped": self._records.dropped, "records_waiting": len(self._records)}
+            agent.say({"type": "status", **self._mailbox.status(), **dropped})
+        if not agent.write():
+            self._drop_agent()
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        self._drop_agent()
+        connection.setblocking(False)
+        self._agent = Agent(connection)
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._agent.say(
+            {"type": "hello", "v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid(), **self._hello}
+        )
+
+    def _drop_agent(self) -> None:
+        if self._agent is None:
+            return
+        self._selector.unregister(self._agent.connection)
+        self._agent.connection.close()
+        self._agent = None
+
+    def _heard(self, message: Message) -> bool:
+        """False: the agent does not speak this protocol."""
+        number = message.get("number")
+        match message.get("type"):
+            case "hello":
+                return message.get("v") == PROTOCOL_VERSION
+            case "ack" if isinstance(number, int):
+                self._records.acknowledge(number)
+                return True
+            case "options" if isinstance(number, int) and isinstance(message.get("options"), dict):
+                self._mailbox.ask(number, message["options"])
+                return True
+        return False
+
+
+class Agent:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        #: The last record that was sent over this connection.
+        self.sent = 0
+        self._incoming = b""
+        self._outgoing = bytearray()
+        self._status_at_s = -STATUS_INTERVAL_S
+
+    @property
+    def outgoing_bytes(self) -> int:
+        return len(self._outgoing)
+
+    def say(self, message: Message) -> None:
+        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+    def status_due(self) -> bool:
+        now_s = monotonic()
+        if now_s - self._status_at_s < STATUS_INTERVAL_S or self.outgoing_bytes >= OUTGOING_BYTES_MAX:
+            return False
+        self._status_at_s = now_s
+        return True
+
+    def write(self) -> bool:
+        """False: the agent has gone."""
+        try:
+            while self._outgoing:
+                sent = self.connection.send(self._outgoing)
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def read(self, heard: Callable[[Message], bool]) -> bool:
+        """False: the agent has gone, or says what cannot be understood."""
+        try:
+            received = self.connection.recv(LINE_BYTES_MAX)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not received:
+            return False
+        *lines, self._incoming = (self._incoming + received).split(b"\n")
+        return all(_understood(line, heard) for line in lines) and len(self._incoming) <= LINE_BYTES_MAX
+
+
+def _understood(line: bytes, heard: Callable[[Message], bool]) -> bool:
+    try:
+        message = json.loads(line) if len(line) <= LINE_BYTES_MAX else None
+    except ValueError:
+        message = None
+    if isinstance(message, dict) and heard(message):
+        return True
+    logger.warning("switchyard: an agent said what this protocol has no meaning for, and is disconnected")
+    return False
+
+
+def listen(path: str) -> socket.socket:
+    """A socket that only this account can connect to. What a dead engine left under the path is removed; no other file is."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise OSError(f"{path} is there and is no socket")
+        if _answers(path):
+            raise OSError(f"another engine listens on {path}")
+        Path(path).unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen(4)
+    listener.setblocking(False)
+    return listener
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,112 @@
+"""The side channel on vLLM's own scheduler: records of every end, the status, and a policy changed while calls run."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from switchyard_vllm import ProgramAwareScheduler
+
+from .harness import Engine
+from .loads import ticket
+
+TIMEOUT_S = 60
+STATUSES_MAX = 60
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    with TemporaryDirectory(prefix="sy-", dir="/tmp") as folder:
+        yield folder
+
+
+class Agent:
+    def __init__(self, path: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(TIMEOUT_S)
+        self.socket.connect(path)
+        self.lines = self.socket.makefile("rb")
+
+    def hear(self, kind: str) -> dict[str, Any]:
+        while True:
+            message: dict[str, Any] = json.loads(self.lines.readline())
+            if message["type"] == kind:
+                return message
+
+    def hear_status(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first status that is wanted, of those of a minute."""
+        for _ in range(STATUSES_MAX):
+            status = self.hear("status")
+            if wanted(status):
+                return status
+        raise AssertionError(f"the last status is {status}")
+
+    def say(self, **message: Any) -> None:
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+
+def test_an_agent_hears_of_every_end_and_changes_the_policy_while_calls_run(folder: str) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, seats=1, switchyard={"policy": "fcfs", "socket": path})
+    agent = Agent(path)
+    assert agent.hear("hello")["seats"] == 1
+    engine.add("long", output=60, xargs=ticket("long", service_us=10**9))
+    engine.add("short", output=3, xargs={**ticket("short"), "switchyard_lease": "lease-s"})
+    for _ in range(3):
+        engine.step()
+    assert [request.request_id for request in engine.scheduler.running] == ["long"]
+    agent.say(type="options", number=1, options={"levels": 0})
+    agent.say(type="options", number=2, options={"policy": "plas"})
+    eventually(lambda: engine.scheduler.switchyard.mailbox.waits() == 2)
+    engine.step()
+    assert agent.hear("applied")["number"] == 2
+    engine.run()
+    assert list(engine.play.ended) == ["short", "long"]
+    heard = [agent.hear("record") for _ in range(2)]
+    assert [(one["number"], one["request_id"], one["lease"]) for one in heard] == [
+        (1, "short", "lease-s"),
+        (2, "long", None),
+    ]
+    assert heard[1]["preemptions"] == 1
+    agent.say(type="ack", number=2)
+    eventually(lambda: len(engine.scheduler.switchyard_sink) == 0)
+    status = agent.hear_status(lambda status: status["running"] == 0)
+    assert (status["waiting"], status["queued_tokens"], status["preemptions_for_seats"], status["failures"]) == (
+        0,
+        0,
+        1,
+        0,
+    )
+    engine.scheduler.shutdown()
+
+
+def test_options_that_cannot_be_are_refused_with_the_reason_and_nothing_changes(folder: str) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, switchyard={"policy": "plas", "socket": path})
+    agent = Agent(path)
+    agent.say(type="options", number=3, options={"policy": "srpt"})
+    eventually(lambda: engine.scheduler.switchyard.mailbox.waits() == 3)
+    engine.add("a")
+    engine.step()
+    refused = agent.hear("refused")
+    assert refused["number"] == 3
+    assert "policy must be one of" in refused["reason"]
+    assert engine.scheduler.switchyard.options.policy == "plas"
+    engine.scheduler.shutdown()
+
+
+def test_a_plug_in_that_gave_up_says_so(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, switchyard={"socket": path})
+    engine.is_ours = False
+    agent = Agent(path)
+    agent.hear("hello")
+    monkeypatch.setattr(engine.scheduler.switchyard.core, "decide", lambda _: 1 // 0)
+    engine.add("a")
+    engine.run()
+    assert agent.hear_status(lambda status: status.get("failures", 0) > 0)["failures"] == 1
+    engine.scheduler.shutdown()
