@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
+import { flagsOrExit } from './cli/flags.ts'
 
 interface Check {
   name: string
@@ -21,6 +22,12 @@ const CHECKS: Check[] = [
   },
   { name: 'migrations match schemas', command: ['node', 'scripts/db-generate.ts', '--check'] },
 ]
+
+flagsOrExit(
+  'check',
+  `Checks without running anything: ${CHECKS.map(({ name }) => name).join('; ')}.\n\n  npm run check`,
+  {},
+)
 
 function run(check: Check): Promise<{ check: Check; code: number; output: string; seconds: number }> {
   const started = performance.now()

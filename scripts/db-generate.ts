@@ -7,6 +7,7 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { flagsOrExit } from './cli/flags.ts'
 
 const ACTOR_STORAGE = 'src/actors/storage'
 const EMBEDDED = join(ACTOR_STORAGE, 'migrations.gen.ts')
@@ -64,7 +65,15 @@ function embed(): string {
   return `${parts.join('\n\n')}\n`
 }
 
-if (process.argv.includes('--check')) {
+const HELP = `Writes a migration for every change of a schema.
+
+  npm run db:generate -- [flags]
+
+  --check    writes nothing; exits 1 if a schema has changes that no migration has
+  --help`
+const { check } = flagsOrExit('db:generate', HELP, { check: { type: 'boolean', default: false } })
+
+if (check) {
   const behind = TARGETS.filter(isBehind).map(({ schema }) => schema)
   if (!existsSync(EMBEDDED) || readFileSync(EMBEDDED, 'utf8') !== embed()) behind.push(EMBEDDED)
   if (behind.length > 0) {

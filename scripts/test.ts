@@ -7,10 +7,16 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
+import { flagsOrExit } from './cli/flags.ts'
 import { findOrFetchModel } from './model/find-or-fetch.ts'
 
-const { values: flags } = parseArgs({ options: { fast: { type: 'boolean', default: false } } })
+const HELP = `Checks and tests everything. About five minutes on two cores.
+
+  npm test
+  npm run test:fast    leaves the whole system out
+
+  npx vitest run --project unit|workerd|system FILE    runs one file`
+const flags = flagsOrExit('test', HELP, { fast: { type: 'boolean', default: false } })
 const reports = mkdtempSync(path.join(tmpdir(), 'switchyard-test-'))
 const totals = { passed: 0, failed: 0, skipped: 0 }
 

@@ -20,6 +20,17 @@ export function readFlags<T extends Options>(command: string, argv: readonly str
   }
 }
 
+/** For commands with hardly any flags: prints `help` for `--help`, says what is wrong, and exits; else the flags. */
+export function flagsOrExit<T extends Options>(command: string, help: string, options: T): Values<T> {
+  const argv = process.argv.slice(2)
+  if (argv.includes('--help') || argv.includes('-h')) {
+    console.log(help)
+    process.exit(0)
+  }
+  const flags = readFlags(command, argv, options)
+  return flags.ok ? flags.values : fail(flags.reason)
+}
+
 /** Says what is wrong and exits 1. */
 export function fail(message: string): never {
   process.stderr.write(`${message}\n`)

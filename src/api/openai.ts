@@ -110,6 +110,7 @@ function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: str
       401: failure('The API key is missing or not valid'),
       403: failure('The tenant is disabled, or the key may not use the regions that the call is held to'),
       404: failure('No such model, or the key may not call it'),
+      408: failure('The body did not come in time'),
       409: failure('The call of this Idempotency-Key is open, or its answer is not kept'),
       413: failure('The body is too large'),
       415: failure('The body has a Content-Encoding'),
