@@ -47,6 +47,11 @@ export interface CallsReport {
   added_p99_ms: number
   bare_added_p50_ms: number
   bare_added_p99_ms: number
+  bare_stored_added_p50_ms: number
+  bare_stored_added_p99_ms: number
+  /** Generator's, agent's and engine's own, at the same rate. */
+  direct_p50_ms: number
+  direct_p99_ms: number
   stages: StageShare[]
   closed: Run[]
   open: Run[]
@@ -105,6 +110,10 @@ export async function measureCalls(system: BenchSystem, options: CallsOptions): 
     added_p99_ms: added('switchyard', 'p99_ms'),
     bare_added_p50_ms: added('bare', 'p50_ms'),
     bare_added_p99_ms: added('bare', 'p99_ms'),
+    bare_stored_added_p50_ms: added('bare_stored', 'p50_ms'),
+    bare_stored_added_p99_ms: added('bare_stored', 'p99_ms'),
+    direct_p50_ms: directMs(open, 'p50_ms'),
+    direct_p99_ms: directMs(open, 'p99_ms'),
     stages: stageShares(heads),
     closed,
     open,
@@ -156,6 +165,10 @@ function peakOf(runs: readonly Run[], lane: string): number {
     )
   })
   return round(Math.max(...rates), 0)
+}
+
+function directMs(runs: readonly Run[], key: 'p50_ms' | 'p99_ms'): number {
+  return median(runs.filter((run) => run.lane === 'direct').map((run) => run[key]))
 }
 
 export function addedMs(runs: readonly Run[], lane: string, key: 'p50_ms' | 'p95_ms' | 'p99_ms'): number {

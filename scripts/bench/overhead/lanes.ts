@@ -72,6 +72,7 @@ export async function ticketLane(
   shape: CallShape,
   more_headers: readonly string[] = [],
   ticket_in: 'header' | 'body' = 'header',
+  program = programOf,
 ): Promise<Lane> {
   const json = body(shape)
   const { keyPepper, ticketSecret, agentTokens } = system.secrets
@@ -87,7 +88,7 @@ export async function ticketLane(
       tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key, kid)))
     },
     request: (index) => {
-      const headers = [`x-program-id: ${name}-${load}-${programOf(index)}`, ...more_headers]
+      const headers = [`x-program-id: ${name}-${load}-${program(index)}`, ...more_headers]
       if (ticket_in === 'header') headers.push(`authorization: Bearer ${tickets[index]}`)
       const sent = ticket_in === 'header' ? json : json.replace('{', `{"api_key":"${tickets[index]}",`)
       return requestOf(`${HOST}:${port}`, headers, sent)
