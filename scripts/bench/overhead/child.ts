@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type ChildEvent, lineReader, parseEvent } from '../../ops/line-reader.ts'
 
-const START_TIMEOUT_MS = 60_000
+const START_TIMEOUT_MS = 180_000
 const OUTPUT_CHARS_MAX = 8_000
 
 export class Child {

@@ -6,9 +6,12 @@
 import { connect, type Socket } from 'node:net'
 
 const HEAD_END = '\r\n\r\n'
-const LAST_CHUNK = Buffer.from('0\r\n\r\n')
+const CR = 0x0d
+const LF = 0x0a
 const DATA = Buffer.from('data: ')
 const DONE = Buffer.from('[DONE]')
+/** What is kept of one chunk for a marker that goes on in the next. */
+const TAIL_BYTES = Math.max(DATA.length, DONE.length)
 /** Silence for this long is a failure of the system under test. */
 const SILENCE_MS_MAX = 30_000
 const BODY_SHOWN_CHARS_MAX = 300
@@ -36,6 +39,9 @@ export class HttpConnection {
   #answer: Answered = emptyAnswer()
   /** Body bytes to come; null: chunked. */
   #remaining: number | null = 0
+  #chunk_left = 0
+  #size_line = ''
+  #is_last = false
   #tail: Buffer = Buffer.alloc(0)
   #closed: Error | null = null
 
@@ -67,6 +73,9 @@ export class HttpConnection {
     this.#answer = emptyAnswer()
     this.#head = null
     this.#tail = Buffer.alloc(0)
+    this.#chunk_left = 0
+    this.#size_line = ''
+    this.#is_last = false
     this.#sent_ms = performance.now()
     this.#socket.write(request)
     return new Promise((resolve, reject) => {
@@ -100,6 +109,40 @@ export class HttpConnection {
   }
 
   #readBody(bytes: Buffer): void {
+    if (this.#remaining === null) {
+      this.#readChunks(bytes)
+      return
+    }
+    this.#readPayload(bytes)
+    this.#remaining -= bytes.length
+    if (this.#remaining <= 0) this.#ended()
+  }
+
+  /** RFC 9112 §7.1, without extensions and trailers. A frame may be cut anywhere between two chunks. */
+  #readChunks(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; ) {
+      if (this.#chunk_left > 0) {
+        const payload = bytes.subarray(at, at + this.#chunk_left)
+        this.#readPayload(payload)
+        this.#chunk_left -= payload.length
+        at += payload.length
+        continue
+      }
+      const byte = bytes[at++] ?? 0
+      if (byte === CR) continue
+      if (byte !== LF) this.#size_line += String.fromCharCode(byte)
+      else if (this.#size_line !== '') {
+        this.#chunk_left = Number.parseInt(this.#size_line, 16)
+        this.#is_last = this.#chunk_left === 0
+        this.#size_line = ''
+      } else if (this.#is_last) {
+        this.#ended()
+        return
+      }
+    }
+  }
+
+  #readPayload(bytes: Buffer): void {
     const answer = this.#answer
     if (answer.status !== 200) {
       answer.refusal = (answer.refusal + bytes.toString('latin1', 0, BODY_SHOWN_CHARS_MAX)).slice(
@@ -107,7 +150,6 @@ export class HttpConnection {
         BODY_SHOWN_CHARS_MAX,
       )
     }
-    // What spans two reads: 6 bytes hold all of a marker but its last.
     const all = this.#tail.length === 0 ? bytes : Buffer.concat([this.#tail, bytes])
     for (let at = all.indexOf(DATA); at !== -1; at = all.indexOf(DATA, at + 1)) {
       if (at + DATA.length <= this.#tail.length) continue
@@ -115,11 +157,7 @@ export class HttpConnection {
       answer.events += 1
     }
     answer.done ||= all.includes(DONE)
-    this.#tail = all.subarray(Math.max(0, all.length - 6))
-    if (this.#remaining !== null) {
-      this.#remaining -= bytes.length
-      if (this.#remaining <= 0) this.#ended()
-    } else if (all.length >= LAST_CHUNK.length && all.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK)) this.#ended()
+    this.#tail = all.subarray(Math.max(0, all.length - TAIL_BYTES))
   }
 
   #ended(): void {

@@ -8,7 +8,7 @@ import type { BenchSystem } from './system.ts'
 /** The system is at rest when its processes use less than this share of a core over REST_WINDOW_MS. */
 const REST_SHARE = 0.06
 const REST_WINDOW_MS = 400
-const REST_LIMIT_MS = 30_000
+const REST_LIMIT_MS = 60_000
 
 export interface Measured {
   calls: number
