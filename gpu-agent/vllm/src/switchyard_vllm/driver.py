@@ -115,7 +115,7 @@ class Driver:
         self.sink.publish(record)
         if not self.calls:
             # No step may come for a while: the last word is that nothing is left.
-            self._report(now_us)
+            self.report(now_us)
         return record
 
     def _tell_table(self, program: str, state: CallState, measurement: Measurement, now_us: int) -> None:
@@ -162,7 +162,7 @@ class Driver:
             shares.append(StepShare(open_call.state, open_call.state.reached(to_tokens - tokens, to_tokens)))
             self._reorder_running |= tokens > 1
         if started_us >= self._status_due_us:
-            self._report(started_us)
+            self.report(started_us)
         if output.num_scheduled_tokens:
             self.ledger.begin(output, started_us, shares)
 
@@ -176,12 +176,12 @@ class Driver:
         sampled = model_output.sampled_token_ids
         indices = model_output.req_id_to_index
         shares: list[StepShare] = []
-        for call, tokens in planned:
-            index = indices.get(call.call.lease)
+        for call, (uncached_tokens, cached_tokens, _) in planned:
             if call.ended:
                 continue
+            index = indices.get(call.call.lease)
             output_tokens = len(sampled[index]) if sampled and index is not None else 0
-            shares.append(StepShare(call, tokens._replace(output_tokens=output_tokens)))
+            shares.append(StepShare(call, ServiceTokens(uncached_tokens, cached_tokens, output_tokens)))
         return self.core.charge(shares, wall_us, now_us), wall_us, now_us
 
     def after_update(self, charged: tuple[list[StepCharge], int, int]) -> None:
@@ -202,15 +202,17 @@ class Driver:
         self.core.reconfigure(self.options.seating(self._seats), self.options.create_policy(), now_us)
         self.mailbox.answer({"type": "applied", "number": number, "policy": self.options.policy})
 
-    def _report(self, now_us: int) -> None:
+    def report(self, now_us: int) -> None:
+        """Leaves the status for the agent."""
         self._status_due_us = now_us + STATUS_INTERVAL_US
         self.mailbox.set_status(self.status())
 
-    def status(self) -> dict[str, float]:
+    def status(self) -> dict[str, float | str]:
         scheduler = self.scheduler
         requests = [open_call.request for open_call in self.calls.values()]
         running = sum(one.status.name == "RUNNING" for one in requests)
         return {
+            "policy": self.options.policy,
             "waiting": len(requests) - running,
             "running": running,
             "queued_tokens": sum(max(0, one.num_prompt_tokens - one.num_computed_tokens) for one in requests),

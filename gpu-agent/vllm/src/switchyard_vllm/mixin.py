@@ -50,10 +50,9 @@ class ProgramAwareMixin(VllmScheduler):
         self.switchyard: Driver | None = Driver(self, options, monotonic_us, self.switchyard_sink)
         self.switchyard_channel: SideChannel | None = None
         if options.socket is not None:
-            seats = {"seats": self.max_num_active_reqs, "vllm": installed_version(), "policy": options.policy}
-            self.switchyard_channel = SideChannel(
-                options.socket, self.switchyard_sink, self.switchyard.mailbox, {"plugin": PLUGIN_VERSION, **seats}
-            )
+            about = {"plugin": PLUGIN_VERSION, "vllm": installed_version(), "seats": self.max_num_active_reqs}
+            self.switchyard_channel = SideChannel(options.socket, self.switchyard_sink, self.switchyard.mailbox, about)
+            self.switchyard.report(monotonic_us())
             self.switchyard_channel.start()
         logger.info(
             "switchyard: %s over %d seats, by %s service", options.policy, self.max_num_active_reqs, options.ordering

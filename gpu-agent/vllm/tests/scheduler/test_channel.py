@@ -54,6 +54,8 @@ def test_an_agent_hears_of_every_end_and_changes_the_policy_while_calls_run(fold
     engine = Engine(ProgramAwareScheduler, seats=1, switchyard={"policy": "fcfs", "socket": path})
     agent = Agent(path)
     assert agent.hear("hello")["seats"] == 1
+    status = agent.hear("status")
+    assert (status["policy"], status["running"], status["waiting"]) == ("fcfs", 0, 0)
     engine.add("long", output=60, xargs=ticket("long", service_us=10**9))
     engine.add("short", output=3, xargs={**ticket("short"), "switchyard_lease": "lease-s"})
     for _ in range(3):
@@ -74,7 +76,8 @@ def test_an_agent_hears_of_every_end_and_changes_the_policy_while_calls_run(fold
     assert heard[1]["preemptions"] == 1
     agent.say(type="ack", number=2)
     eventually(lambda: len(engine.scheduler.switchyard_sink) == 0)
-    status = agent.hear_status(lambda status: status["running"] == 0)
+    status = agent.hear_status(lambda status: status["decisions"] > 0 and status["running"] == 0)
+    assert status["policy"] == "plas"
     assert (status["waiting"], status["queued_tokens"], status["preemptions_for_seats"], status["failures"]) == (
         0,
         0,

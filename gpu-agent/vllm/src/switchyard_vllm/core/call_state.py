@@ -32,6 +32,10 @@ class Call:
     prompt_tokens: int
 
 
+#: A step that computes nothing new of a prompt: every decode.
+NO_PROMPT = ServiceTokens(0, 0, 0)
+
+
 class QueueKey(NamedTuple):
     """The order inside a tenant: the policy's rank, then first come, first served. Total: sequences are unique."""
 
@@ -111,6 +115,8 @@ class CallState:
     def reached(self, from_tokens: int, to_tokens: int) -> ServiceTokens:
         """Takes note that a step computes tokens [from, to) of the call, and says what of its prompt is new in it."""
         prompt_tokens = self.call.prompt_tokens
+        if self.cached_charged and self.prompt_reached_tokens == prompt_tokens:
+            return NO_PROMPT
         if self.cached_tokens is None:
             self.cached_tokens = min(from_tokens, prompt_tokens)
         # What a resumed call finds resident was computed by another, and is not charged either.
