@@ -64,6 +64,11 @@ export const BETA: Figure = {
           `${METRICS[at]?.y ?? ''}: least at β = ${figure(best(points).x)} (${withInterval(best(points).y)}), ${figure(never(at)?.mean ?? 0)} without promotion.`,
       ),
       losses: [
+        ...(best(values[2] ?? []).y.mean > (never(2)?.mean ?? 0) * 0.95
+          ? [
+              `No β brings the wait of the worst program down by more than 5 % here: every promoted call waits among all the others.`,
+            ]
+          : []),
         ...(best(values[0] ?? []).x === BETAS.at(-1)
           ? ['Promotion never lowers the mean here: it is the price of fairness.']
           : []),
