@@ -36,9 +36,10 @@ interface Scale {
   /** Of a figure at one load: programs arrive for so long. */
   arrivals_s: number
   quick_arrivals_s: number
-  /** Lowest rate, and how many times √2 above it the grid goes. */
+  /** Lowest rate, how many rates, and each over the one before. */
   rate_from: number
   rates: number
+  step: number
   /** How many of the lowest rates only vLLM plays: whoever has a prefix cache idles there. */
   vllm_only: number
 }
@@ -46,19 +47,19 @@ interface Scale {
 const SCALES: Readonly<Record<AutellixWorkload, Scale>> = {
   sharegpt: {
     ...{ programs: 1000, quick_programs: 150, arrivals_s: 180, quick_arrivals_s: 60 },
-    ...{ rate_from: 0.35, rates: 10, vllm_only: 2 },
+    ...{ rate_from: 0.35, rates: 10, step: Math.SQRT2, vllm_only: 2 },
   },
   bfcl: {
     ...{ programs: 600, quick_programs: 100, arrivals_s: 180, quick_arrivals_s: 40 },
-    ...{ rate_from: 0.06, rates: 15, vllm_only: 6 },
+    ...{ rate_from: 0.06, rates: 15, step: Math.SQRT2, vllm_only: 6 },
   },
   lats: {
     ...{ programs: 150, quick_programs: 30, arrivals_s: 150, quick_arrivals_s: 30 },
-    ...{ rate_from: 0.05, rates: 13, vllm_only: 4 },
+    ...{ rate_from: 0.05, rates: 7, step: 2, vllm_only: 2 },
   },
   mixed: {
     ...{ programs: 500, quick_programs: 80, arrivals_s: 240, quick_arrivals_s: 40 },
-    ...{ rate_from: 0.08, rates: 14, vllm_only: 4 },
+    ...{ rate_from: 0.08, rates: 14, step: Math.SQRT2, vllm_only: 4 },
   },
 }
 export function programsOfSweep(workload: AutellixWorkload, { quick }: Pick<Scope, 'quick'>): number {
@@ -80,8 +81,8 @@ export function arrivalsS(workload: AutellixWorkload, { quick }: Pick<Scope, 'qu
 
 /** Ascending. A quick evaluation plays every second rate. */
 export function ratesOf(workload: AutellixWorkload, system: SystemName, { quick }: Scope): number[] {
-  const { rate_from, rates, vllm_only } = SCALES[workload]
-  const grid = Array.from({ length: rates }, (_, at) => Number((rate_from * 2 ** (at / 2)).toPrecision(2)))
+  const { rate_from, rates, step, vllm_only } = SCALES[workload]
+  const grid = Array.from({ length: rates }, (_, at) => Number((rate_from * step ** at).toPrecision(2)))
   const first = system === 'vllm' ? 0 : vllm_only
   return grid.filter((_, at) => at >= first && (!quick || (at - first) % 2 === 0))
 }
