@@ -21,7 +21,7 @@ import { Placement } from './placement.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { CommitResult, EndedCall, SchedulerStatus } from './scheduler-results.ts'
 import { Seating } from './seating.ts'
-import { assignStepTokens, assignWholePrompts } from './step-tokens.ts'
+import { stepWork } from './step-work.ts'
 import { chargeTenants, SINGLE_STEP, type Stretch, stretchOf, type TokenAt, takeDecodes } from './stretch.ts'
 import type { TenantQueue } from './tenant-queue.ts'
 import type { EndReason, EngineCall, FailureCode, StepOutcome, StepPlan, StepWork } from './types.ts'
@@ -115,7 +115,7 @@ export class Scheduler {
     if (stranded)
       for (const guest of this.#placement.guests(this.config.seats - flight.length, step)) flight.push(guest)
     this.#countPreemptions(step)
-    const work = this.#stepWork(step)
+    const work = stepWork(flight, this.#kv.slots, step, this.config)
     invariant(work.length > 0 || this.#calls.size === 0, 'some call advances while one is open')
     // An empty plan is not executed, so it must not take operations with it.
     if (work.length === 0) return { step, operations: [], work }
@@ -235,25 +235,6 @@ export class Scheduler {
       call.running = true
       running.push(call)
     }
-  }
-
-  /** The step's work by ascending slot, and `#flight` in the same order; calls that got no tokens are left out. */
-  #stepWork(step: number): StepWork[] {
-    const flight = this.#flight
-    const { chunked_prefill, max_step_tokens, prefill_chunk_tokens } = this.config
-    if (chunked_prefill) assignStepTokens(flight, max_step_tokens, prefill_chunk_tokens)
-    else assignWholePrompts(flight, max_step_tokens)
-    flight.length = 0
-    const work: StepWork[] = []
-    for (const { id, holder } of this.#kv.slots) {
-      if (holder === null || holder.placed_step !== step || holder.step_tokens === 0) continue
-      const from = holder.computed_tokens
-      const to = from + holder.step_tokens
-      work.push({ lease: holder.call.lease, slot: id, from, to, samples: to === holder.known_tokens })
-      holder.in_flight = true
-      flight.push(holder)
-    }
-    return work
   }
 
   #commitCall(
