@@ -73,10 +73,17 @@ export async function benchLanes(system: BenchSystem, shape: CallShape): Promise
   ]
 }
 
-export async function closedRun(system: BenchSystem, { lane, pid }: BenchLane, connections: number, seconds: number) {
-  const calls_max = CALLS_PER_S_MAX * (seconds + CLOSED_WARM_UP_S)
+/** `warm_up_s` is for short calls: of long ones none might be sent after it. */
+export async function closedRun(
+  system: BenchSystem,
+  { lane, pid }: BenchLane,
+  connections: number,
+  seconds: number,
+  warm_up_s = CLOSED_WARM_UP_S,
+) {
+  const calls_max = CALLS_PER_S_MAX * (seconds + warm_up_s)
   await lane.prepare(calls_max)
-  const load = () => closedLoad(lane, connections, seconds, calls_max, CLOSED_WARM_UP_S)
+  const load = () => closedLoad(lane, connections, seconds, calls_max, warm_up_s)
   return (await measured(system, pid, load)).measured
 }
 

@@ -150,7 +150,7 @@ async function streamRuns(
   const runs: Run[] = []
   for (let round = 1; round <= rounds; round++) {
     for (const lane of lanes) {
-      const run = await closedRun(system, lane, STREAMS, seconds)
+      const run = await closedRun(system, lane, STREAMS, seconds, 0)
       runs.push({ lane: lane.lane.name, round, connections: STREAMS, offered_calls_per_s: null, ...run })
       note(`streams, ${lane.lane.name}: ${run.events_per_s} chunks/s`)
     }

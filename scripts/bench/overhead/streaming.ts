@@ -24,12 +24,12 @@ export async function measureStreaming(
   { rounds, seconds, note }: { rounds: number; seconds: number; note: (line: string) => void },
 ): Promise<StreamingReport> {
   const lanes = (await benchLanes(system, LONG)).filter(({ lane }) => lane.name !== 'bare_stored')
-  for (const lane of lanes) await closedRun(system, lane, STREAMS, WARM_UP_S)
+  for (const lane of lanes) await closedRun(system, lane, STREAMS, WARM_UP_S, 0)
   const runs: StreamingReport['runs'] = []
   for (let at = 1; at <= rounds; at++) {
     for (const lane of lanes) {
       const { name } = lane.lane
-      const run = await closedRun(system, lane, STREAMS, seconds)
+      const run = await closedRun(system, lane, STREAMS, seconds, 0)
       const workerd_cpu_us_per_chunk = round((run.workerd_cpu_us * run.calls_per_s) / run.events_per_s)
       runs.push({ lane: name, round: at, chunks_per_s: run.events_per_s, workerd_cpu_us_per_chunk })
       note(`streams, ${name}: ${run.events_per_s} chunks/s`)
