@@ -1,7 +1,15 @@
-/** The four programs of Autellix figure 2: decode steps per call, all there at the start. A prompt of one token costs no step of its own. */
+/**
+ * The four programs of Autellix figure 2: decode steps per call, all there at the start, as in the engine's test of that figure
+ * (gpu-agent/engine/figures.test.ts says how they follow from the text). A prompt of one token costs no step of its own.
+ */
 import type { WorkloadProgram } from '../../workloads/index.ts'
 
-const DECODE_STEPS: Readonly<Record<string, readonly number[]>> = { A: [4, 3, 1, 1], B: [3, 3, 4], C: [1, 2], D: [4] }
+const DECODE_STEPS: Readonly<Record<string, readonly number[]>> = {
+  A: [3, 2, 2, 3],
+  B: [4, 2, 2, 2],
+  C: [1, 2],
+  D: [1, 3],
+}
 
 export const TOY_PROGRAMS: readonly WorkloadProgram[] = Object.entries(DECODE_STEPS).map(([id, steps]) => ({
   id,
