@@ -32,17 +32,27 @@ describe('sending', () => {
   const settings = { url: 'https://collector.test/v1/traces', headers: { 'x-a': 'b' }, ratio: 1 }
 
   it.each([
-    [200, true],
-    [503, false],
-  ])('answered %i was taken: %s', async (status, taken) => {
+    [200, true, 1],
+    [400, false, 1],
+    [503, false, 2],
+  ])('answered %i was taken: %s, at attempt %i', async (status, taken, attempts) => {
     const seen: Request[] = []
     const post = async (input: unknown, init: unknown) => {
       seen.push(new Request(input as string, init as RequestInit))
       return new Response('{}', { status })
     }
     expect(await postTraces(settings, { resourceSpans: [] }, post as typeof fetch)).toBe(taken)
-    expect(seen[0]?.headers.get('x-a')).toBe('b')
-    expect(await seen[0]?.json()).toEqual({ resourceSpans: [] })
+    expect(seen).toHaveLength(attempts)
+    for (const request of seen) {
+      expect(request.headers.get('x-a')).toBe('b')
+      expect(await request.json()).toEqual({ resourceSpans: [] })
+    }
+  })
+
+  it('is tried again when nobody answered', async () => {
+    const answers = [Promise.reject(new TypeError('connection reset')), Promise.resolve(new Response())]
+    expect(await postTraces(settings, {}, (() => answers.shift()) as unknown as typeof fetch)).toBe(true)
+    expect(answers).toHaveLength(0)
   })
 
   it('to nobody is no error', async () => {

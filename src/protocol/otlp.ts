@@ -3,7 +3,11 @@
  * OpenTelemetry gives them (https://opentelemetry.io/docs/specs/otel/protocol/exporter/); without an endpoint nothing is recorded.
  */
 
-const POST_TIMEOUT_MS = 5000
+const POST_TIMEOUT_MS = 4000
+const POST_ATTEMPTS = 2
+const RETRY_DELAY_MS = 500
+/** Of OTLP's specification, "Failures": others will not be taken later either. */
+const RETRYABLE = [429, 502, 503, 504]
 
 export interface OtlpSettings {
   /** Of traces. */
@@ -43,19 +47,30 @@ function headersOf(text: string): Record<string, string> {
   return headers
 }
 
-/** Whether the receiver took it. Why it did not stays between it and its operator: the body may hold ids. */
+/** Whether the receiver took it, at the second attempt at the latest. Why it did not stays between it and its operator: the body may hold ids. */
 export async function postTraces(settings: OtlpSettings, body: object, post: typeof fetch): Promise<boolean> {
+  const text = JSON.stringify(body)
+  for (let attempt = 1; ; attempt += 1) {
+    const status = await postOnce(settings, text, post)
+    if (status !== null && !RETRYABLE.includes(status)) return status >= 200 && status < 300
+    if (attempt === POST_ATTEMPTS) return false
+    await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS))
+  }
+}
+
+/** Null: no answer. */
+async function postOnce(settings: OtlpSettings, text: string, post: typeof fetch): Promise<number | null> {
   try {
     const response = await post(settings.url, {
       method: 'POST',
       headers: { ...settings.headers, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
+      body: text,
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
     await response.body?.cancel()
-    return response.ok
+    return response.status
   } catch {
-    // Not reachable, too slow or gone: telemetry is worth no more than a count of what was lost.
-    return false
+    // Not reachable, too slow or gone: telemetry is worth no more than a second attempt and a count of what was lost.
+    return null
   }
 }

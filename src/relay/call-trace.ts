@@ -24,11 +24,22 @@ export interface OpenSpan {
   end(attributes?: Attributes, error?: string | null): void
 }
 
+interface Turn {
+  since_ms: number
+}
+
+function isBusy(turn: Turn | null, now_ms: number): boolean {
+  return turn !== null && now_ms - turn.since_ms < SENDING_MS_MAX
+}
+
 export class Tracing {
   readonly #settings: OtlpSettings
   readonly #post: typeof fetch
   readonly #queue = new SpanQueue()
-  #sending_since_ms: number | null = null
+  /** The request that sends what is queued. */
+  #sender: Turn | null = null
+  /** The one that sends what comes meanwhile: without it a quiet isolate would keep the last call's spans. */
+  #next: Turn | null = null
 
   constructor(settings: OtlpSettings, post: typeof fetch) {
     this.#settings = settings
@@ -49,18 +60,27 @@ export class Tracing {
   /** Takes a call's spans. The promise is for `waitUntil` and never rejects. */
   async add(spans: readonly Span[], now: () => number): Promise<void> {
     this.#queue.add(spans)
-    const busy_ms = this.#sending_since_ms === null ? Number.POSITIVE_INFINITY : now() - this.#sending_since_ms
-    if (busy_ms < SENDING_MS_MAX) return
-    this.#sending_since_ms = now()
+    const before = this.#sender
+    if (isBusy(before, now())) {
+      if (isBusy(this.#next, now())) return
+      const next = { since_ms: now() }
+      this.#next = next
+      while (this.#sender === before && isBusy(before, now())) await sleep(BATCH_DELAY_MS)
+      if (this.#next === next) this.#next = null
+      // Whoever began after these spans were queued takes them.
+      if (this.#queue.size === 0 || (this.#sender !== before && isBusy(this.#sender, now()))) return
+    }
+    const turn = { since_ms: now() }
+    this.#sender = turn
     await sleep(BATCH_DELAY_MS)
-    // What comes meanwhile is left to the next sender: a request may not be kept alive for others without an end.
+    // What comes meanwhile is left to the next: a request may not be kept alive for others without an end.
     for (let left = this.#queue.size; left > 0; ) {
       const batch = this.#queue.take()
       left -= batch.length
       const taken = await postTraces(this.#settings, otlpTraces({ 'service.name': 'switchyard' }, batch), this.#post)
       if (!taken) this.#queue.lost(batch.length)
     }
-    this.#sending_since_ms = null
+    if (this.#sender === turn) this.#sender = null
   }
 }
 

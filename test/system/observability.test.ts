@@ -53,10 +53,13 @@ const traceparent = (trace: string, flags = '01') => ({ traceparent: `00-${trace
 
 /** Both the Worker's and the agent's spans are there. */
 function wholeTrace(trace: string): Promise<ReceivedSpan[]> {
+  const services = new Set<unknown>()
   return eventually(`the trace ${trace}`, () => {
     const spans = receiver.ofTrace(trace)
-    const services = new Set(spans.map(({ service }) => service))
+    for (const { service } of spans) services.add(service)
     return services.size === 2 ? spans : undefined
+  }).catch((error: Error) => {
+    throw new Error(`${error.message}; spans came from ${[...services].join(', ') || 'nobody'}`)
   })
 }
 
