@@ -10,7 +10,7 @@ import path from 'node:path'
 import { flagsOrExit } from './cli/flags.ts'
 import { findOrFetchModel } from './model/find-or-fetch.ts'
 
-const HELP = `Checks and tests everything. About five minutes on two cores.
+const HELP = `Checks and tests everything. About fifteen minutes on two cores.
 
   npm test
   npm run test:fast    leaves the whole system out
