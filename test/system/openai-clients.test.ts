@@ -198,14 +198,18 @@ describe('programs', () => {
         (one.data.usage?.prompt_tokens ?? 0) * 0.8,
       )
     }
-    const program = await eventually('both calls settle', async () => {
-      const summary = (await (await system.fetch('/v1/programs/two-turns')).json()) as Record<string, number>
-      return summary.calls === 2 && summary.open_calls === 0 && (summary.service_s ?? 0) > 0 ? summary : undefined
+    const listed = await eventually('both calls are recorded', async () => {
+      const calls = (await (await system.fetch('/v1/programs/two-turns/calls')).json()) as {
+        data: { parents: string[]; thread: string; leases: { service_s: number; state: string }[] }[]
+      }
+      const isRecorded = calls.data.every(
+        ({ leases }) => leases.length > 0 && leases.every((l) => l.state === 'settled'),
+      )
+      return calls.data.length === 2 && isRecorded ? calls : undefined
     })
-    const listed = (await (await system.fetch('/v1/programs/two-turns/calls')).json()) as {
-      data: { parents: string[]; thread: string; leases: { service_s: number; reason: string; region: string }[] }[]
-    }
-    expect(listed.data).toHaveLength(2)
+    const program = (await (await system.fetch('/v1/programs/two-turns')).json()) as Record<string, number>
+    expect(program).toMatchObject({ calls: 2, open_calls: 0 })
+    expect(program.service_s).toBeGreaterThan(0)
     const sum = listed.data.flatMap((call) => call.leases).reduce((total, lease) => total + lease.service_s, 0)
     expect(sum).toBeCloseTo(program.service_s ?? 0, 6)
     expect(listed.data[1]?.thread).toBe(listed.data[0]?.thread)

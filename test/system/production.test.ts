@@ -69,7 +69,12 @@ interface Call {
   id: string
   outcome: string | null
   service_wall_s: number
+  leases: { state: string }[]
 }
+
+/** A call's outcome is known from its answer, its service only from the records of its leases. */
+const isRecorded = ({ outcome, leases }: Call): boolean =>
+  outcome !== null && leases.length > 0 && leases.every(({ state }) => state === 'settled')
 
 async function callsOf(program: string): Promise<Call[]> {
   const headers = { authorization: `Bearer ${API_KEY}` }
@@ -153,7 +158,7 @@ describe('up --production', () => {
       const finished = [before[index], after[index]]
       const calls = await eventually(`every call of ${program} has its record`, async () => {
         const found = await callsOf(program)
-        return found.length === 3 && found.every(({ outcome }) => outcome !== null) ? found : undefined
+        return found.length === 3 && found.every(isRecorded) ? found : undefined
       })
       for (const one of finished) {
         const recorded = calls.find(({ id }) => id === one?.id)
