@@ -1,0 +1,45 @@
+/**
+ * The seam between the front of a vLLM and whoever runs that vLLM: a process of ours (started, found again, restarted) or
+ * one that somebody else runs. The front knows where to call it and hears when that changes; it never starts or ends one.
+ */
+
+/** Where a vLLM that is ready can be called. */
+export interface VllmAddress {
+  /** Base, without /v1. */
+  url: string
+  /** Bearer that it asks for. */
+  api_key: string | null
+  /** Path of our plug-in's side channel; null: a vLLM without the plug-in. */
+  socket: string | null
+  /** The name that it knows its model by. */
+  served_model: string
+  context_tokens_max: number
+  kv_capacity_tokens: number
+  seats: number
+  /** Whose order it follows. `priority`: it has no plug-in, and the front sets `priority` from the ticket. */
+  order: 'plugin' | 'fcfs' | 'priority'
+  /**
+   * Another one means another process, whose KV is empty. With the plug-in: the epoch of its hello; without: one per start
+   * or per outage of the server.
+   */
+  epoch: string
+}
+
+export interface VllmServerListener {
+  up(address: VllmAddress): void
+  /** Every call that it had is lost. */
+  down(reason: string): void
+}
+
+/** A vLLM, whoever runs it. */
+export interface VllmServer {
+  /**
+   * Resolves when first ready, after `up`; rejects with a sentence for the operator. Afterwards the listener hears of each
+   * end and return.
+   */
+  start(listener: VllmServerListener): Promise<void>
+  /** The front found it hanging or broken: end it and start it again (one that somebody else runs: probe until it answers). */
+  suspect(reason: string): void
+  /** Ends what was started. The listener hears nothing more. */
+  stop(): Promise<void>
+}
