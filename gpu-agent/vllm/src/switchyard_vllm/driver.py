@@ -11,66 +11,46 @@ It reads and writes a few private fields of vLLM's scheduler; probe.py checks at
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from typing import Any
 
-from .core.call_state import Call, CallState, Measurement
+from .call_meter import CallMeter, Charged
+from .core.call_state import Call, CallState
+from .core.policies.levels import LEVELS_MAX
 from .core.process_table import ProcessTable
-from .core.program_scheduler import ProgramScheduler, StepCharge, StepShare
-from .core.service import ServiceTokens
+from .core.program_scheduler import ProgramScheduler
 from .core.tenant_shares import TenantShares
 from .identity import identity_of
-from .open_call import OpenCall
 from .options import Options, OptionsError, change_options
 from .preemption import Preemption
-from .records import CallRecord, Outcome, RecordSink
-from .side_channel import Mailbox
-from .step_ledger import StepLedger
+from .records import CallRecord
 
 #: Priority of a call without a seat, plus its rank: behind every seat.
 UNSEATED_PRIORITY = 1 << 20
-#: The status counts over all open calls: not in every step.
-STATUS_INTERVAL_US = 1_000_000
-
-_OUTCOMES: dict[str, Outcome] = {
-    "FINISHED_STOPPED": "stop",
-    "FINISHED_REPETITION": "stop",
-    "FINISHED_LENGTH_CAPPED": "length",
-    "FINISHED_IGNORED": "length",
-    "FINISHED_ABORTED": "cancelled",
-}
 
 
 class Driver:
-    def __init__(self, scheduler: Any, options: Options, clock_us: Callable[[], int], sink: RecordSink) -> None:
-        self.scheduler = scheduler
+    def __init__(self, meter: CallMeter, options: Options) -> None:
+        self.meter = meter
+        self.scheduler: Any = meter.scheduler
         self.options = options
-        self.sink = sink
-        self.clock_us = clock_us
-        #: vLLM's own limit on running calls: the seats.
-        self._seats = min(scheduler.max_num_active_reqs, scheduler.max_num_running_reqs)
+        self._seats = meter.seats
         self.core = ProgramScheduler(
             options.seating(self._seats), options.create_policy(), TenantShares(), options.ordering
         )
         self.table = ProcessTable(options.ordering)
-        self.ledger = StepLedger()
-        self.mailbox = Mailbox()
-        self._status_due_us = 0
-        #: By request id; exactly the requests that the core has open.
-        self.calls: dict[str, OpenCall] = {}
-        self.preemption = Preemption(scheduler, self.core, self.calls, self._seats)
+        self.mailbox = meter.mailbox
+        self.calls = meter.calls
+        self.preemption = Preemption(self.scheduler, self.core, self.calls, self._seats)
         self._seated: list[CallState] = []
         self._reorder_running = False
-        self.malformed_tickets = 0
 
     # Calls come and go.
 
     def added(self, request: Any) -> None:
         """A request is about to be queued: it gets a place in the core, and its key."""
-        now_us = self.clock_us()
+        now_us = self.meter.clock_us()
         extra_args = None if request.sampling_params is None else request.sampling_params.extra_args
         identity = identity_of(request.session_id, extra_args, self.options.identity)
-        self.malformed_tickets += identity.malformed
         inherited = identity.sums
         if identity.program:
             inherited = self.table.arrived(identity.program, identity.sums, now_us)
@@ -85,42 +65,29 @@ class Driver:
             prompt_tokens=request.num_prompt_tokens,
         )
         state = self.core.submit(call, now_us)
-        self.calls[request.request_id] = OpenCall(request, identity, state)
+        self.meter.opened(request, identity, state)
         self._write_key(state)
 
     def freed(self, request: Any) -> CallRecord | None:
-        """A request has ended, whatever way. Its record is published; None for one that is not known."""
-        open_call = self.calls.pop(request.request_id, None)
+        """A request has ended, whatever way. Its record is published first; None for one that is not known."""
+        open_call = self.calls.get(request.request_id)
         if open_call is None:
             return None
-        now_us = self.clock_us()
-        state, identity = open_call.state, open_call.identity
-        under_way = self.ledger.leave(state, now_us)
-        tokens, wall_us = under_way if under_way is not None else (ServiceTokens(0, 0, 0), 0)
-        charges = self.core.charge([StepShare(state, tokens)], wall_us, now_us)
-        measurement = self.core.end(state, now_us)
+        now_us = self.meter.clock_us()
+        state, program = open_call.state, open_call.identity.program
+        shares, wall_us = self.meter.under_way(state, now_us)
+        charges = self.core.charge(shares, wall_us, now_us)
+        record = self.meter.close(open_call, now_us)
+        self.core.end(state, now_us)
         self.core.settle(charges, wall_us, now_us)
-        if identity.program:
-            self._tell_table(identity.program, state, measurement, now_us)
-        outcome = _OUTCOMES.get(request.status.name, "failed")
-        record = CallRecord(
-            request.request_id,
-            identity.lease,
-            identity.tenant,
-            identity.program,
-            identity.program_class,
-            outcome,
-            measurement,
-        )
-        self.sink.publish(record)
+        if program:
+            measured = record.measurement
+            service_us = (measured.service_wall_us, measured.service_modelled_us)
+            self.table.ended(program, state.call.critical_path_us, *service_us, measured.wait_us, now_us)
         if not self.calls:
             # No step may come for a while: the last word is that nothing is left.
             self.report(now_us)
         return record
-
-    def _tell_table(self, program: str, state: CallState, measurement: Measurement, now_us: int) -> None:
-        wall_us, modelled_us = measurement.service_wall_us, measurement.service_modelled_us
-        self.table.ended(program, state.call.critical_path_us, wall_us, modelled_us, measurement.wait_us, now_us)
 
     def preempted(self, request: Any) -> None:
         open_call = self.calls.get(request.request_id)
@@ -134,7 +101,7 @@ class Driver:
 
     def before_schedule(self) -> int:
         """Decides seats, writes them into vLLM's keys and preempts whoever must go. Returns when the step began."""
-        now_us = self.clock_us()
+        now_us = self.meter.clock_us()
         scheduler = self.scheduler
         self._change_options(now_us)
         seated = self.core.decide(now_us)
@@ -149,43 +116,25 @@ class Driver:
         return now_us
 
     def after_schedule(self, output: Any, started_us: int) -> None:
-        scheduler = self.scheduler
-        scheduler.max_num_active_reqs = self._seats
-        shares: list[StepShare] = []
-        for request_id, tokens in output.num_scheduled_tokens.items():
-            open_call = self.calls.get(request_id)
-            if open_call is None:
-                continue
-            request = open_call.request
-            # vLLM has counted the step's tokens as computed already.
-            to_tokens = request.num_computed_tokens
-            shares.append(StepShare(open_call.state, open_call.state.reached(to_tokens - tokens, to_tokens)))
-            self._reorder_running |= tokens > 1
-        if started_us >= self._status_due_us:
+        self.scheduler.max_num_active_reqs = self._seats
+        # Whoever computes a prompt runs behind those that decode, in the next step.
+        self._reorder_running |= output.total_num_scheduled_tokens > len(output.num_scheduled_tokens)
+        self.meter.planned(output, started_us)
+        if self.meter.status_due(started_us):
             self.report(started_us)
-        if output.num_scheduled_tokens:
-            self.ledger.begin(output, started_us, shares)
 
-    def before_update(self, output: Any, model_output: Any) -> tuple[list[StepCharge], int, int] | None:
+    def before_update(self, output: Any, model_output: Any) -> Charged | None:
         """Charges the step whose outcome has come, before vLLM ends any of its calls."""
-        now_us = self.clock_us()
-        finished = self.ledger.finish(output, now_us)
-        if finished is None:
+        now_us = self.meter.clock_us()
+        outcome = self.meter.outcome(output, model_output, now_us)
+        if outcome is None:
             return None
-        planned, wall_us = finished
-        sampled = model_output.sampled_token_ids
-        indices = model_output.req_id_to_index
-        shares: list[StepShare] = []
-        for call, (uncached_tokens, cached_tokens, _) in planned:
-            if call.ended:
-                continue
-            index = indices.get(call.call.lease)
-            output_tokens = len(sampled[index]) if sampled and index is not None else 0
-            shares.append(StepShare(call, ServiceTokens(uncached_tokens, cached_tokens, output_tokens)))
+        shares, wall_us = outcome
         return self.core.charge(shares, wall_us, now_us), wall_us, now_us
 
-    def after_update(self, charged: tuple[list[StepCharge], int, int]) -> None:
+    def after_update(self, charged: Charged) -> None:
         self.core.settle(*charged)
+        self.meter.tell_charges(charged[2])
 
     # What the agent says and hears.
 
@@ -204,27 +153,24 @@ class Driver:
 
     def report(self, now_us: int) -> None:
         """Leaves the status for the agent."""
-        self._status_due_us = now_us + STATUS_INTERVAL_US
-        self.mailbox.set_status(self.status())
+        self.meter.report(now_us, {**self.counts(), "failed": False, "measures": True})
 
-    def status(self) -> dict[str, float | str]:
-        scheduler = self.scheduler
-        requests = [open_call.request for open_call in self.calls.values()]
-        running = sum(one.status.name == "RUNNING" for one in requests)
+    def counts(self) -> dict[str, Any]:
+        """What the status says beside the meter's figures."""
+        waiting_by_level: dict[str, int] = {}
+        for open_call in self.calls.values():
+            if open_call.request.status.name != "RUNNING":
+                # A policy that ranks by an index has no levels: what is above the last counts there.
+                level = str(min(LEVELS_MAX - 1, max(0, int(open_call.state.place.rank))))
+                waiting_by_level[level] = waiting_by_level.get(level, 0) + 1
         return {
             "policy": self.options.policy,
-            "waiting": len(requests) - running,
-            "running": running,
-            "queued_tokens": sum(max(0, one.num_prompt_tokens - one.num_computed_tokens) for one in requests),
-            "kv_used": scheduler.kv_cache_manager.usage,
+            "waiting_by_level": waiting_by_level,
             "decisions": self.core.decisions,
             "preemptions_for_seats": self.preemption.for_seats,
             "preemptions_for_memory": self.preemption.for_memory,
             "preemptions_by_vllm": self.preemption.by_vllm,
-            "malformed_tickets": self.malformed_tickets,
             "programs": len(self.table),
-            "lost_steps": self.ledger.lost,
-            "failures": 0,
         }
 
     # Keys.

@@ -1,7 +1,7 @@
 """The hooks into vLLM's scheduler. Each does its work beside vLLM's own method and never instead of it.
 
-An exception in ours never takes the engine down: it is logged once and counted, and from then on vLLM schedules by itself in
-its own order. It is not tried again: what the core knows of calls may no longer be true.
+An exception in ours never takes the engine down: it is logged and counted, vLLM schedules by itself in its own order from
+then on, and calls go on being measured (bystander.py). If measuring fails too, the plug-in is out, and says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .bystander import Bystander
+from .call_meter import CallMeter
 from .driver import Driver
+from .engine_counts import EngineCounts
+from .mailbox import Mailbox
 from .options import OptionsError, read_options
 from .probe import check_instance, installed_version
 from .records import CallRecord, RecordBuffer
@@ -28,6 +32,8 @@ T = TypeVar("T")
 #: Namespaces what we put into a body's kv_transfer_params, which routers between prefill and decode read too.
 REPORT_KEY = "switchyard"
 PLUGIN_VERSION = "0.1.0"
+#: Characters of an exception that the agent is told.
+REASON_CHARS_MAX = 200
 
 
 def monotonic_us() -> int:
@@ -43,80 +49,124 @@ class ProgramAwareMixin(VllmScheduler):
             )
         check_instance(self)
         options = read_options(self.vllm_config.additional_config)
-        #: Exceptions in the plug-in so far: 0, or vLLM has been on its own since.
-        self.switchyard_failures = 0
+        self.switchyard_options = options
         self.switchyard_sink = RecordBuffer()
-        #: None once the plug-in has given up.
-        self.switchyard: Driver | None = Driver(self, options, monotonic_us, self.switchyard_sink)
+        self.switchyard_meter = CallMeter(self, monotonic_us, self.switchyard_sink, Mailbox())
+        #: The bystander once scheduling has failed, None once measuring has too.
+        self.switchyard: Driver | Bystander | None = Driver(self.switchyard_meter, options)
+        self._switchyard_counts = EngineCounts(self.switchyard_meter)
+        self.switchyard.report(monotonic_us())
         self.switchyard_channel: SideChannel | None = None
         if options.socket is not None:
-            about = {"plugin": PLUGIN_VERSION, "vllm": installed_version(), "seats": self.max_num_active_reqs}
-            self.switchyard_channel = SideChannel(options.socket, self.switchyard_sink, self.switchyard.mailbox, about)
-            self.switchyard.report(monotonic_us())
+            self.switchyard_channel = SideChannel(
+                options.socket, self.switchyard_sink, self.switchyard_meter.mailbox, self._about()
+            )
             self.switchyard_channel.start()
         logger.info(
             "switchyard: %s over %d seats, by %s service", options.policy, self.max_num_active_reqs, options.ordering
         )
 
+    @property
+    def switchyard_failures(self) -> int:
+        """Exceptions in the plug-in so far: 0, or vLLM has scheduled by itself since."""
+        return self.switchyard_meter.failures
+
+    def _about(self) -> dict[str, Any]:
+        """What does not change while the engine runs."""
+        return {
+            "plugin": PLUGIN_VERSION,
+            "vllm": installed_version(),
+            "seats": self.switchyard_meter.seats,
+            "kv_capacity_tokens": self.switchyard_meter.kv_capacity_tokens,
+            "block_tokens": self.block_size,
+            "context_tokens_max": self.max_model_len,
+        }
+
     def add_request(self, request: Any) -> None:
         # A known id is the next input of a streaming session.
         if request.request_id not in self.requests:
-            self._guarded(lambda driver: driver.added(request))
+            self._timed(lambda ours: ours.added(request))
         super().add_request(request)
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        started_us = self._guarded(lambda driver: driver.before_schedule())
+        started_us = self._timed(lambda ours: ours.before_schedule())
         output = super().schedule(*args, **kwargs)
         if started_us is not None:
-            self._guarded(lambda driver: driver.after_schedule(output, started_us))
+            self._timed(lambda ours: ours.after_schedule(output, started_us))
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
-        charged = self._guarded(lambda driver: driver.before_update(scheduler_output, model_runner_output))
+        charged = self._timed(lambda ours: ours.before_update(scheduler_output, model_runner_output))
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         if charged is not None:
-            self._guarded(lambda driver: driver.after_update(charged))
+            self._timed(lambda ours: ours.after_update(charged))
         return outputs
 
     def _preempt_request(self, request: Any, *args: Any, **kwargs: Any) -> None:
-        self._guarded(lambda driver: driver.preempted(request))
+        self._guarded(lambda ours: ours.preempted(request))
         super()._preempt_request(request, *args, **kwargs)
 
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        record = self._guarded(lambda driver: driver.freed(request))
+        record = self._timed(lambda ours: ours.freed(request))
         result = super()._free_request(request, *args, **kwargs)
-        return result if record is None else self._guarded(lambda driver: _report(driver, record, result)) or result
+        return result if record is None else self._with_report(record, result)
+
+    def make_stats(self, *args: Any, **kwargs: Any) -> Any:
+        stats = super().make_stats(*args, **kwargs)
+        try:
+            self._switchyard_counts.put_into(stats)
+        except Exception:
+            # Figures that are not shown are no reason to stop scheduling.
+            self.switchyard_meter.failures += 1
+            self._switchyard_counts.stop()
+            logger.exception("switchyard: the plug-in's metrics failed and are no longer sent")
+        return stats
 
     def shutdown(self) -> None:
         if self.switchyard_channel is not None:
             self.switchyard_channel.stop()
         super().shutdown()
 
-    def _guarded(self, work: Callable[[Driver], T]) -> T | None:
-        """Runs our part of a hook. None: it failed, or the plug-in has given up."""
-        driver = self.switchyard
-        if driver is None:
+    def _timed(self, work: Callable[[Driver | Bystander], T]) -> T | None:
+        """Our part of a hook, counted as time that the plug-in takes. None: it failed, or the plug-in is out."""
+        begun_ns = time.perf_counter_ns()
+        result = self._guarded(work)
+        self.switchyard_meter.decision_ns += time.perf_counter_ns() - begun_ns
+        return result
+
+    def _guarded(self, work: Callable[[Driver | Bystander], T]) -> T | None:
+        """Our part of a hook. When scheduling fails in it, the bystander does what is left to do of it."""
+        ours = self.switchyard
+        if ours is None:
             return None
         try:
-            return work(driver)
-        except Exception:
-            self.switchyard_failures += 1
-            self.switchyard = None
+            return work(ours)
+        except Exception as error:
+            self._failed(ours, f"{type(error).__name__}: {error}"[:REASON_CHARS_MAX])
+            return self._guarded(work)
+
+    def _failed(self, ours: Driver | Bystander, reason: str) -> None:
+        meter = self.switchyard_meter
+        meter.failures += 1
+        if isinstance(ours, Driver):
             logger.exception("switchyard: the plug-in failed and gives up; vLLM goes on in its own order")
-            self._restore(driver)
-            return None
+            self._restore(ours)
+            self.switchyard = Bystander(meter, self.switchyard_options.identity, reason)
+        else:
+            logger.exception("switchyard: calls can no longer be measured, and leave no records")
+            self.switchyard = None
+        told = {"failures": meter.failures, "failed": True, "failed_reason": reason}
+        meter.mailbox.set_status({**meter.mailbox.status(), **told, "measures": self.switchyard is not None})
 
     def _restore(self, driver: Driver) -> None:
         try:
             driver.restore_stock_order()
-            driver.mailbox.set_status({**driver.mailbox.status(), "failures": self.switchyard_failures})
         except Exception:
             # The keys are whatever they were: an order still, though not vLLM's own.
             logger.exception("switchyard: vLLM's own order could not be restored")
 
-
-def _report(driver: Driver, record: CallRecord, result: Any) -> Any:
-    if not driver.options.report_in_body:
-        return result
-    kv_transfer_params, *others = result
-    return ({**(kv_transfer_params or {}), REPORT_KEY: record.as_dict()}, *others)
+    def _with_report(self, record: CallRecord, result: Any) -> Any:
+        if not self.switchyard_options.report_in_body:
+            return result
+        kv_transfer_params, *others = result
+        return ({**(kv_transfer_params or {}), REPORT_KEY: record.as_dict()}, *others)

@@ -24,6 +24,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "update_from_output": ("scheduler_output", "model_runner_output"),
     "_preempt_request": ("request", "timestamp"),
     "_free_request": ("request",),
+    "make_stats": (),
 }
 INSTANCE_FIELDS = (
     "block_size",
@@ -31,6 +32,7 @@ INSTANCE_FIELDS = (
     "kv_cache_config",
     "kv_cache_manager",
     "kv_holding_waiting",
+    "max_model_len",
     "max_num_active_reqs",
     "max_num_running_reqs",
     "num_waiting_for_streaming_input",

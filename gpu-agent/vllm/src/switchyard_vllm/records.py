@@ -26,6 +26,8 @@ class CallRecord:
     program: str
     program_class: str | None
     outcome: Outcome
+    #: Tokens that steps computed for it, what they computed again included.
+    computed_tokens: int
     measurement: Measurement
 
     def as_dict(self) -> dict[str, Any]:

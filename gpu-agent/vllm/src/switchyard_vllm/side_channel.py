@@ -1,11 +1,14 @@
 """The channel between an engine and the agent that fronts it: one Unix socket, JSON lines, both ways, versioned.
 
-Engine → agent: `hello` when an agent connects, `record` for every ended call, `status` once a second, `applied` or `refused`
-for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`.
+Engine → agent: `hello` when an agent connects, `record` for every ended call, `charges` of open ones, `status` once a second,
+`applied` or `refused` for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`.
 
 A record is kept until it is acknowledged and is sent again to whoever connects next, so an agent that crashed loses none;
 the number and the engine's `epoch` tell the next agent which it has. One agent at a time: a later connection replaces the
 earlier, whose process may hang. This account alone can connect.
+
+Charges are cumulative and not acknowledged: they are sent while they change, all of them to whoever connects next. What a
+message says of a lease comes before the lease's last record, never after it.
 
 It runs on a thread of its own and shares with the scheduler only what `RecordBuffer` and `Mailbox` lock.
 """
@@ -18,14 +21,15 @@ import os
 import selectors
 import socket
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from time import monotonic
-from typing import Any
 from uuid import uuid4
 
+from .mailbox import Mailbox, Message
+from .open_charges import NO_SUMS, Sums
 from .records import RecordBuffer
 
 PROTOCOL_VERSION = 1
@@ -34,56 +38,15 @@ LINE_BYTES_MAX = 65_536
 #: Bytes on their way to the agent before no further records are added: an agent that does not read must not fill the memory.
 OUTGOING_BYTES_MAX = 1 << 20
 RECORDS_PER_TURN_MAX = 256
+#: Leases in one message. Of more, there are several.
+CHARGES_PER_MESSAGE_MAX = 1024
+CHARGES_INTERVAL_S = 0.2
 STATUS_INTERVAL_S = 1.0
 #: How soon an ended call's record goes out.
 TURN_S = 0.02
 JOIN_TIMEOUT_S = 5.0
 
 logger = logging.getLogger("vllm.switchyard")
-
-Message = Mapping[str, Any]
-
-
-class Mailbox:
-    """What the scheduler and the channel leave for each other: the latest status, and options that wait to be applied."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._status: Message = {}
-        self._options: tuple[int, Message] | None = None
-        self._verdicts: list[Message] = []
-
-    def set_status(self, status: Message) -> None:
-        with self._lock:
-            self._status = status
-
-    def status(self) -> Message:
-        with self._lock:
-            return self._status
-
-    def ask(self, number: int, options: Message) -> None:
-        """The latest wish alone is applied."""
-        with self._lock:
-            self._options = (number, options)
-
-    def waits(self) -> int | None:
-        """The number of the wish that waits."""
-        with self._lock:
-            return None if self._options is None else self._options[0]
-
-    def asked(self) -> tuple[int, Message] | None:
-        with self._lock:
-            asked, self._options = self._options, None
-            return asked
-
-    def answer(self, verdict: Message) -> None:
-        with self._lock:
-            self._verdicts.append(verdict)
-
-    def answers(self) -> list[Message]:
-        with self._lock:
-            verdicts, self._verdicts = self._verdicts, []
-            return verdicts
 
 
 class SideChannel:
@@ -132,6 +95,9 @@ class SideChannel:
         if agent is None:
             return
         if agent.outgoing_bytes < OUTGOING_BYTES_MAX:
+            # Before the records: a call that is charged here has not left one yet.
+            if agent.charges_due():
+                agent.say_charges(self._mailbox.charges())
             for number, record in self._records.after(agent.sent, RECORDS_PER_TURN_MAX):
                 agent.say({"type": "record", "number": number, **record.as_dict()})
                 agent.sent = number
@@ -148,10 +114,10 @@ class SideChannel:
         self._drop_agent()
         connection.setblocking(False)
         self._agent = Agent(connection)
+        self._mailbox.heard = True
         self._selector.register(connection, selectors.EVENT_READ)
-        self._agent.say(
-            {"type": "hello", "v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid(), **self._hello}
-        )
+        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid()}
+        self._agent.say({"type": "hello", **who, **self._hello, "policy": self._mailbox.status().get("policy")})
 
     def _drop_agent(self) -> None:
         if self._agent is None:
@@ -159,6 +125,7 @@ class SideChannel:
         self._selector.unregister(self._agent.connection)
         self._agent.connection.close()
         self._agent = None
+        self._mailbox.heard = False
 
     def _heard(self, message: Message) -> bool:
         """False: the agent does not speak this protocol."""
@@ -185,6 +152,9 @@ class Agent:
         self._incoming = b""
         self._outgoing = bytearray()
         self._status_at_s = -STATUS_INTERVAL_S
+        self._charges_at_s = -CHARGES_INTERVAL_S
+        #: What it was told last of each lease that has open calls.
+        self._told: dict[str, Sums] = {}
 
     @property
     def outgoing_bytes(self) -> int:
@@ -199,6 +169,19 @@ class Agent:
             return False
         self._status_at_s = now_s
         return True
+
+    def charges_due(self) -> bool:
+        return monotonic() - self._charges_at_s >= CHARGES_INTERVAL_S
+
+    def say_charges(self, charges: dict[str, Sums]) -> None:
+        """`charges`: of every lease that has an open call. Those that changed since the last time are said."""
+        changed = [(lease, *sums) for lease, sums in charges.items() if self._told.get(lease, NO_SUMS) != sums]
+        self._told = charges
+        if not changed:
+            return
+        self._charges_at_s = monotonic()
+        for begin in range(0, len(changed), CHARGES_PER_MESSAGE_MAX):
+            self.say({"type": "charges", "leases": changed[begin : begin + CHARGES_PER_MESSAGE_MAX]})
 
     def write(self) -> bool:
         """False: the agent has gone."""

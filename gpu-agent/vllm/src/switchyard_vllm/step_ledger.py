@@ -55,13 +55,14 @@ class StepLedger:
         self._previous_end_us = now_us
         return step.shares, wall_us
 
-    def leave(self, call: CallState, now_us: int) -> tuple[ServiceTokens, int] | None:
+    def leave(self, call: CallState, now_us: int) -> tuple[StepShare, int] | None:
         """A call ends while it is in steps under way: what these compute for it, and the time so far of the oldest.
 
         None: it is in none. An aborted call is charged for what the engine does for it all the same.
         """
         uncached_tokens = 0
         cached_tokens = 0
+        computed_tokens = 0
         wall_us = 0
         found = False
         for index, step in enumerate(self._steps):
@@ -71,6 +72,9 @@ class StepLedger:
                 found = True
                 uncached_tokens += share.tokens.uncached_prompt_tokens
                 cached_tokens += share.tokens.cached_prompt_tokens
+                computed_tokens += share.computed_tokens
                 if index == 0:
                     wall_us = max(0, now_us - max(step.started_us, self._previous_end_us))
-        return (ServiceTokens(uncached_tokens, cached_tokens, 0), wall_us) if found else None
+        if not found:
+            return None
+        return StepShare(call, ServiceTokens(uncached_tokens, cached_tokens, 0), computed_tokens), wall_us

@@ -136,8 +136,8 @@ def test_records_are_kept_up_to_the_bound_and_the_oldest_goes() -> None:
     buffer = RecordBuffer(records_max=2)
     measurement = Measurement(1, 0, 1, 5, 5, 0, 0, 5, 5)
     for name in ("a", "b"):
-        buffer.publish(CallRecord(name, None, "", "", None, "stop", measurement))
+        buffer.publish(CallRecord(name, None, "", "", None, "stop", 2, measurement))
     assert (len(buffer), buffer.dropped) == (2, 0)
-    buffer.publish(CallRecord("c", None, "", "", None, "stop", measurement))
+    buffer.publish(CallRecord("c", None, "", "", None, "stop", 2, measurement))
     assert (buffer.dropped, [record.request_id for record in buffer.take()]) == (1, ["b", "c"])
     assert len(buffer) == 0

@@ -13,14 +13,22 @@ import pytest
 from waiting import eventually
 
 from switchyard_vllm.core.call_state import Measurement
+from switchyard_vllm.mailbox import Mailbox
+from switchyard_vllm.open_charges import Sums
 from switchyard_vllm.records import CallRecord, RecordBuffer
-from switchyard_vllm.side_channel import LINE_BYTES_MAX, PROTOCOL_VERSION, Mailbox, SideChannel, listen
+from switchyard_vllm.side_channel import (
+    CHARGES_PER_MESSAGE_MAX,
+    LINE_BYTES_MAX,
+    PROTOCOL_VERSION,
+    SideChannel,
+    listen,
+)
 
 TIMEOUT_S = 60
 
 
 def record(name: str) -> CallRecord:
-    return CallRecord(name, None, "", "", None, "stop", Measurement(1, 0, 1, 5, 5, 0, 0, 5, 5))
+    return CallRecord(name, None, "", "", None, "stop", 2, Measurement(1, 0, 1, 5, 5, 0, 0, 5, 5))
 
 
 class Agent:
@@ -34,12 +42,15 @@ class Agent:
 
     def hear(self, kind: str) -> dict[str, Any]:
         """The next message of a kind; others are passed over."""
+        return self.hear_any(kind)
+
+    def hear_any(self, *kinds: str) -> dict[str, Any]:
         while True:
             line = self._lines.readline()
             if not line:
                 raise ConnectionError("the engine hung up")
             message: dict[str, Any] = json.loads(line)
-            if message["type"] == kind:
+            if message["type"] in kinds:
                 return message
 
     def say(self, **message: Any) -> None:
@@ -113,6 +124,49 @@ def test_the_latest_options_are_left_for_the_scheduler_and_its_verdict_goes_back
     assert engine.mailbox.asked() is None
     engine.mailbox.answer({"type": "applied", "number": 7, "policy": "fcfs"})
     assert agent.hear("applied")["number"] == 7
+    agent.close()
+
+
+def test_charges_are_said_as_they_change_and_all_of_them_to_the_next_agent(engine: Engine) -> None:
+    first = engine.agent()
+    first.hear("hello")
+    eventually(lambda: engine.mailbox.heard)
+    engine.mailbox.set_charges({"a": Sums(10, 5, 4, 1), "b": Sums(10, 6, 5, 1)})
+    assert first.hear("charges")["leases"] == [["a", 10, 5, 4, 1], ["b", 10, 6, 5, 1]]
+    engine.mailbox.set_charges({"a": Sums(10, 5, 4, 1), "b": Sums(30, 8, 7, 3)})
+    assert first.hear("charges")["leases"] == [["b", 30, 8, 7, 3]]
+    first.close()
+    second = engine.agent()
+    second.hear("hello")
+    assert second.hear("charges")["leases"] == [["a", 10, 5, 4, 1], ["b", 30, 8, 7, 3]]
+    second.close()
+    eventually(lambda: not engine.mailbox.heard)
+
+
+def test_nothing_is_said_of_a_lease_after_its_record(engine: Engine) -> None:
+    agent = engine.agent()
+    engine.mailbox.set_charges({"a": Sums(4, 4, 4, 1), "b": Sums(1, 1, 1, 0)})
+    agent.hear("charges")
+    engine.mailbox.set_charges({"a": Sums(5, 5, 5, 1), "b": Sums(2, 2, 2, 0)})
+    engine.mailbox.forget_charges("a")
+    engine.records.publish(record("a"))
+    heard: list[dict[str, Any]] = []
+    while len(heard) < 2:
+        message = agent.hear_any("charges", "record")
+        heard.append(message)
+    assert [one["type"] for one in heard if one["type"] == "record"] == ["record"]
+    after = heard[[one["type"] for one in heard].index("record") + 1 :]
+    assert all(lease != "a" for one in after for lease, *_ in one["leases"])
+    agent.close()
+
+
+@pytest.mark.parametrize(("leases", "messages"), [(CHARGES_PER_MESSAGE_MAX, 1), (CHARGES_PER_MESSAGE_MAX + 1, 2)])
+def test_charges_of_many_leases_go_in_several_messages(engine: Engine, leases: int, messages: int) -> None:
+    engine.mailbox.set_charges({f"l{index}": Sums(1, 1, 1, 1) for index in range(leases)})
+    agent = engine.agent()
+    said = [agent.hear("charges")["leases"] for _ in range(messages)]
+    assert sum(map(len, said)) == leases
+    assert max(map(len, said)) <= CHARGES_PER_MESSAGE_MAX
     agent.close()
 
 

@@ -11,8 +11,8 @@ PROMPT = ServiceTokens(20, 4, 0)
 DECODE = ServiceTokens(0, 0, 0)
 
 
-def share(call: CallState, tokens: ServiceTokens = DECODE) -> list[StepShare]:
-    return [StepShare(call, tokens)]
+def share(call: CallState, tokens: ServiceTokens = DECODE, computed_tokens: int = 1) -> list[StepShare]:
+    return [StepShare(call, tokens, computed_tokens)]
 
 
 def test_overlapping_steps_share_no_time_and_idle_time_is_nobodys() -> None:
@@ -50,9 +50,9 @@ def test_steps_under_way_have_a_bound() -> None:
 def test_a_call_that_leaves_in_mid_step_takes_what_the_steps_compute_and_the_time_so_far_of_the_oldest() -> None:
     ledger = StepLedger()
     leaving, staying = state_of(30), state_of(30)
-    ledger.begin(object(), 100, [*share(leaving, PROMPT), *share(staying)])
+    ledger.begin(object(), 100, [*share(leaving, PROMPT, 20), *share(staying)])
     ledger.begin(object(), 120, share(leaving, DECODE))
-    assert ledger.leave(leaving, 140) == (ServiceTokens(20, 4, 0), 40)
+    assert ledger.leave(leaving, 140) == (StepShare(leaving, ServiceTokens(20, 4, 0), 21), 40)
     assert ledger.leave(state_of(1), 140) is None
 
 
@@ -60,5 +60,5 @@ def test_of_a_step_that_has_not_begun_to_compute_no_time_is_taken() -> None:
     ledger = StepLedger()
     leaving, staying = state_of(30), state_of(30)
     ledger.begin(object(), 100, share(staying))
-    ledger.begin(object(), 120, share(leaving, PROMPT))
-    assert ledger.leave(leaving, 140) == (PROMPT, 0)
+    ledger.begin(object(), 120, share(leaving, PROMPT, 20))
+    assert ledger.leave(leaving, 140) == (StepShare(leaving, PROMPT, 20), 0)

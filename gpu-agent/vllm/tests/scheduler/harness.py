@@ -62,7 +62,14 @@ def model_folder() -> str:
 
 
 def vllm_config(
-    *, seats: int, blocks: int, prefix_cache: bool, policy: str, is_async: bool, additional: dict[str, Any]
+    *,
+    seats: int,
+    blocks: int,
+    block_tokens: int,
+    prefix_cache: bool,
+    policy: str,
+    is_async: bool,
+    additional: dict[str, Any],
 ) -> Any:
     config = VllmConfig(
         model_config=ModelConfig(
@@ -77,7 +84,7 @@ def vllm_config(
             policy=policy,
             async_scheduling=False,
         ),
-        cache_config=CacheConfig(block_size=BLOCK_TOKENS, enable_prefix_caching=prefix_cache),
+        cache_config=CacheConfig(block_size=block_tokens, enable_prefix_caching=prefix_cache),
         device_config=DeviceConfig("cpu"),
         parallel_config=ParallelConfig(),
         additional_config=additional,
@@ -126,6 +133,7 @@ class Engine:
         *,
         seats: int = 4,
         blocks: int = 400,
+        block_tokens: int = BLOCK_TOKENS,
         prefix_cache: bool = True,
         depth: int = 1,
         policy: str = "priority",
@@ -133,30 +141,35 @@ class Engine:
     ) -> None:
         init_none_hash(sha256)
         self.depth = depth
+        self.block_tokens = block_tokens
         self.clock = Clock()
         config = vllm_config(
             seats=seats,
             blocks=blocks,
+            block_tokens=block_tokens,
             prefix_cache=prefix_cache,
             policy=policy,
             is_async=depth > 1,
             additional={} if switchyard is None else {"switchyard": switchyard},
         )
-        spec = FullAttentionSpec(block_size=BLOCK_TOKENS, num_kv_heads=1, head_size=1, dtype=torch.float32)
+        spec = FullAttentionSpec(block_size=block_tokens, num_kv_heads=1, head_size=1, dtype=torch.float32)
         self.scheduler: Any = cls(
             vllm_config=config,
             kv_cache_config=KVCacheConfig(
                 num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
             ),
             structured_output_manager=StructuredOutputManager(config),
-            block_size=BLOCK_TOKENS,
-            hash_block_size=BLOCK_TOKENS,
+            block_size=block_tokens,
+            hash_block_size=block_tokens,
             include_finished_set=False,
             log_stats=True,
         )
         self.is_ours = hasattr(self.scheduler, "switchyard")
         if self.is_ours:
-            self.scheduler.switchyard.clock_us = self.clock
+            meter = self.scheduler.switchyard_meter
+            meter.clock_us = self.clock
+            # The first status was left on another clock.
+            meter._status_due_us = 0
         self.play = Play()
         self.pending: deque[tuple[Any, ModelRunnerOutput, int]] = deque()
         self.model_free_us = 0
@@ -182,7 +195,7 @@ class Engine:
             arrival_time=self.clock.now_us / 1e6,
             cache_salt=salt,
             session_id=session,
-            block_hasher=get_request_block_hasher(BLOCK_TOKENS, sha256),
+            block_hasher=get_request_block_hasher(self.block_tokens, sha256),
         )
 
     def add(self, name: str, **given: Any) -> Request:

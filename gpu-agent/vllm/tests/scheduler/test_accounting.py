@@ -171,6 +171,6 @@ def test_clients_without_an_agent_before_them_cannot_schedule_themselves() -> No
 def test_half_a_ticket_is_none_and_is_counted() -> None:
     engine = Engine(ProgramAwareScheduler, switchyard=PLAS)
     engine.add("a", session="s", xargs={**ticket("a"), "switchyard_service_us": -1})
-    assert engine.scheduler.switchyard.malformed_tickets == 1
+    assert engine.scheduler.switchyard_meter.malformed_tickets == 1
     assert engine.scheduler.switchyard.calls["a"].state.call.program == "session:s"
     engine.run()

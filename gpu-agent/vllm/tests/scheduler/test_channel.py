@@ -11,7 +11,7 @@ from waiting import eventually
 
 from switchyard_vllm import ProgramAwareScheduler
 
-from .harness import Engine
+from .harness import BLOCK_TOKENS, MODEL_TOKENS_MAX, Engine
 from .loads import ticket
 
 TIMEOUT_S = 60
@@ -53,9 +53,16 @@ def test_an_agent_hears_of_every_end_and_changes_the_policy_while_calls_run(fold
     path = f"{folder}/engine.sock"
     engine = Engine(ProgramAwareScheduler, seats=1, switchyard={"policy": "fcfs", "socket": path})
     agent = Agent(path)
-    assert agent.hear("hello")["seats"] == 1
+    hello = agent.hear("hello")
+    assert {name: hello[name] for name in ("seats", "policy", "block_tokens", "context_tokens_max")} == {
+        "seats": 1,
+        "policy": "fcfs",
+        "block_tokens": BLOCK_TOKENS,
+        "context_tokens_max": MODEL_TOKENS_MAX,
+    }
     status = agent.hear("status")
     assert (status["policy"], status["running"], status["waiting"]) == ("fcfs", 0, 0)
+    assert status["kv_capacity_tokens"] == hello["kv_capacity_tokens"] == 400 * BLOCK_TOKENS
     engine.add("long", output=60, xargs=ticket("long", service_us=10**9))
     engine.add("short", output=3, xargs={**ticket("short"), "switchyard_lease": "lease-s"})
     for _ in range(3):
@@ -102,14 +109,48 @@ def test_options_that_cannot_be_are_refused_with_the_reason_and_nothing_changes(
     engine.scheduler.shutdown()
 
 
-def test_a_plug_in_that_gave_up_says_so(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_open_calls_have_cost_is_told_while_they_run(folder: str) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, switchyard={"socket": path})
+    agent = Agent(path)
+    agent.hear("hello")
+    eventually(lambda: engine.scheduler.switchyard_meter.mailbox.heard)
+    engine.add("a", output=60, xargs={**ticket("a"), "switchyard_lease": "lease-a"})
+    for _ in range(20):
+        engine.step()
+    [[lease, wall_us, modelled_us, computed_tokens, sampled_tokens]] = agent.hear("charges")["leases"]
+    assert (lease, computed_tokens) == ("lease-a", 40 + sampled_tokens - 1)
+    assert 0 < modelled_us < wall_us
+    engine.run()
+    record = agent.hear("record")
+    assert record["service_wall_us"] > wall_us
+    assert record["computed_tokens"] == 40 + 60 - 1
+    engine.scheduler.shutdown()
+
+
+def test_a_plug_in_that_failed_says_why_and_refuses_options_and_its_records_go_on(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = f"{folder}/engine.sock"
     engine = Engine(ProgramAwareScheduler, switchyard={"socket": path})
     engine.is_ours = False
     agent = Agent(path)
     agent.hear("hello")
     monkeypatch.setattr(engine.scheduler.switchyard.core, "decide", lambda _: 1 // 0)
-    engine.add("a")
+    engine.add("a", xargs={**ticket("a"), "switchyard_lease": "lease-a"})
     engine.run()
-    assert agent.hear_status(lambda status: status.get("failures", 0) > 0)["failures"] == 1
+    assert agent.hear("record")["lease"] == "lease-a"
+    status = agent.hear_status(lambda status: status["failed"])
+    assert {name: status[name] for name in ("failures", "failed_reason", "measures", "policy", "running")} == {
+        "failures": 1,
+        "failed_reason": "ZeroDivisionError: integer division or modulo by zero",
+        "measures": True,
+        "policy": "plas",
+        "running": 0,
+    }
+    agent.say(type="options", number=1, options={"policy": "fcfs"})
+    eventually(lambda: engine.scheduler.switchyard_meter.mailbox.waits() == 1)
+    engine.add("b")
+    engine.run()
+    assert "the plug-in failed (ZeroDivisionError" in agent.hear("refused")["reason"]
     engine.scheduler.shutdown()

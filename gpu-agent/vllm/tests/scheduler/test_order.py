@@ -43,7 +43,8 @@ def test_every_call_ends_with_all_its_tokens_whoever_is_preempted(
     assert {name: len(play.tokens[name]) for _, name, _ in load} == {name: call["output"] for _, name, call in load}
     driver = engine.scheduler.switchyard
     assert driver.preemption.for_seats > 0
-    assert driver.core.open_calls == len(driver.calls) == len(driver.ledger) == driver.ledger.lost == 0
+    ledger = driver.meter.ledger
+    assert driver.core.open_calls == len(driver.calls) == len(ledger) == ledger.lost == 0
     assert engine.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == blocks - 1
 
 

@@ -7,6 +7,7 @@ import pytest
 from vllm.v1.core.sched.scheduler import Scheduler
 
 from switchyard_vllm import ProgramAwareScheduler
+from switchyard_vllm.driver import Driver
 from switchyard_vllm.options import OptionsError
 from switchyard_vllm.probe import InterfaceMismatchError, check_instance, method_faults, refuse
 
@@ -39,7 +40,15 @@ def test_a_bug_in_any_hook_leaves_the_engine_to_vllm(
     with caplog.at_level(logging.ERROR, logger="vllm.switchyard"):
         play = engine.run([(engine.clock.now_us, name, given) for _, name, given in load[6:]])
     assert {name: len(play.tokens[name]) for _, name, _ in load} == {name: call["output"] for _, name, call in load}
-    assert (engine.scheduler.switchyard_failures, engine.scheduler.switchyard) == (1, None)
+    assert engine.scheduler.switchyard_failures == 1
+    taken = engine.scheduler.switchyard_sink.take()
+    assert sorted(record.request_id for record in taken) == sorted(name for _, name, _ in load)
+    outputs = {record.request_id: record.measurement.output_tokens for record in taken}
+    # The hook that failed may leave out what two steps under way gave.
+    missing = {name: call["output"] - outputs[name] for _, name, call in load}
+    assert all(0 <= tokens <= depth for tokens in missing.values())
+    assert sum(tokens > 0 for tokens in missing.values()) <= 3 * depth
+    assert engine.scheduler.switchyard_meter.mailbox.status()["failed"]
     assert [record.message for record in caplog.records if record.name == "vllm.switchyard"] == [
         "switchyard: the plug-in failed and gives up; vLLM goes on in its own order"
     ]
@@ -51,6 +60,28 @@ def test_after_a_bug_at_the_first_call_the_order_is_vllms_own(monkeypatch: pytes
     monkeypatch.setattr(engine.scheduler.switchyard, "added", fail)
     theirs = Engine(stock(1), policy="priority")
     assert figures(engine.run(mixed(9))) == figures(theirs.run(mixed(9)))
+
+
+def test_when_measuring_fails_too_the_plug_in_is_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(ProgramAwareScheduler, switchyard=PLAS)
+    engine.is_ours = False
+    monkeypatch.setattr(engine.scheduler.switchyard_meter, "outcome", fail)
+    load = mixed(8)
+    play = engine.run(load)
+    assert {name: len(play.tokens[name]) for _, name, _ in load} == {name: call["output"] for _, name, call in load}
+    assert (engine.scheduler.switchyard_failures, engine.scheduler.switchyard) == (2, None)
+    status = engine.scheduler.switchyard_meter.mailbox.status()
+    assert (status["failed"], status["measures"]) == (True, False)
+
+
+def test_metrics_that_fail_leave_scheduling_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(ProgramAwareScheduler, switchyard=PLAS)
+    engine.is_ours = False
+    monkeypatch.setattr(engine.scheduler._switchyard_counts, "put_into", fail)
+    engine.add("a")
+    engine.run()
+    assert isinstance(engine.scheduler.switchyard, Driver)
+    assert engine.scheduler.switchyard_failures > 0
 
 
 def test_it_refuses_to_run_under_an_order_that_vllm_would_ignore() -> None:

@@ -64,6 +64,7 @@ class CallState:
         "cached_charged",
         "cached_tokens",
         "call",
+        "computed_tokens",
         "due_key",
         "ended",
         "first_token_us",
@@ -99,6 +100,8 @@ class CallState:
         self.cached_charged = False
         #: Prompt tokens computed at least once or found resident: what is recomputed is not charged again.
         self.prompt_reached_tokens = 0
+        #: Tokens that steps computed for the call: of its prompt, of its output, and again after preemptions.
+        self.computed_tokens = 0
         self.output_tokens = 0
         self.service_wall_us = 0
         self.service_modelled_us = 0
@@ -129,10 +132,16 @@ class CallState:
         return ServiceTokens(uncached_tokens, cached_tokens, 0)
 
     def charge(
-        self, tokens: ServiceTokens, wall_us: int, ended_us: int, rates: ServiceRates = DEFAULT_SERVICE_RATES
+        self,
+        tokens: ServiceTokens,
+        computed_tokens: int,
+        wall_us: int,
+        ended_us: int,
+        rates: ServiceRates = DEFAULT_SERVICE_RATES,
     ) -> int:
         """Adds a step of `wall_us` that ended at `ended_us` to the sums. Returns its modelled charge."""
         modelled_us = modelled_service_us(tokens, rates)
+        self.computed_tokens += computed_tokens
         self.service_wall_us += wall_us
         self.service_modelled_us += modelled_us
         self.output_tokens += tokens.output_tokens

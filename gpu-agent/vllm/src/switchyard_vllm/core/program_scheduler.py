@@ -26,6 +26,8 @@ class StepShare(NamedTuple):
 
     call: CallState
     tokens: ServiceTokens
+    #: All that the step computes for it, what it computes again included.
+    computed_tokens: int = 0
 
 
 class StepCharge(NamedTuple):
@@ -114,8 +116,8 @@ class ProgramScheduler:
     def charge(self, shares: Iterable[StepShare], wall_us: int, ended_us: int) -> list[StepCharge]:
         """Adds a step of `wall_us` that ended at `ended_us` to the sums of the calls in it. `settle` takes what comes back."""
         charges: list[StepCharge] = []
-        for call, tokens in shares:
-            modelled_us = call.charge(tokens, wall_us, ended_us, self._rates)
+        for call, tokens, computed_tokens in shares:
+            modelled_us = call.charge(tokens, computed_tokens, wall_us, ended_us, self._rates)
             charge_us = wall_us if self.ordering == "wall" else modelled_us
             call.tenant.step_charge_us += charge_us
             charges.append(StepCharge(call, charge_us))

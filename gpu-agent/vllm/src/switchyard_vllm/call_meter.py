@@ -1,0 +1,176 @@
+"""Measures calls on one vLLM scheduler: who is open, what each step computes for whom and takes, and the record of each end.
+
+It decides nothing. The driver orders calls by what it measures here, and when that fails it goes on alone (bystander.py), so
+that whoever accounts for service hears of every call either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .core.call_state import NO_PROMPT, CallState
+from .core.program_scheduler import StepCharge, StepShare
+from .core.service import ServiceTokens
+from .identity import Identity
+from .mailbox import Mailbox
+from .open_call import OpenCall
+from .open_charges import OpenCharges
+from .records import CallRecord, Outcome, RecordSink
+from .step_ledger import StepLedger
+
+#: How often the agent is told what open calls have cost: what a kill -9 of this process leaves untold, at most.
+CHARGES_INTERVAL_US = 200_000
+#: The status counts over all open calls: not in every step.
+STATUS_INTERVAL_US = 1_000_000
+
+#: The charges of a step, its own duration, and when it ended.
+Charged = tuple[list[StepCharge], int, int]
+
+_OUTCOMES: dict[str, Outcome] = {
+    "FINISHED_STOPPED": "stop",
+    "FINISHED_REPETITION": "stop",
+    "FINISHED_LENGTH_CAPPED": "length",
+    "FINISHED_IGNORED": "length",
+    "FINISHED_ABORTED": "cancelled",
+}
+_ONE_TOKEN = ServiceTokens(0, 0, 1)
+
+
+class CallMeter:
+    def __init__(
+        self, scheduler: Any, clock_us: Callable[[], int], sink: RecordSink, mailbox: Mailbox | None = None
+    ) -> None:
+        self.scheduler = scheduler
+        self.clock_us = clock_us
+        self.sink = sink
+        self.mailbox = Mailbox() if mailbox is None else mailbox
+        #: vLLM's own limit on running calls: the seats.
+        self.seats = min(scheduler.max_num_active_reqs, scheduler.max_num_running_reqs)
+        self.kv_capacity_tokens = _kv_capacity_tokens(scheduler)
+        #: By request id; exactly the requests that vLLM has open.
+        self.calls: dict[str, OpenCall] = {}
+        self.ledger = StepLedger()
+        self._charges = OpenCharges()
+        self._charges_due_us = 0
+        self._status_due_us = 0
+        #: A status was left since `take_news`.
+        self._news = False
+        self.malformed_tickets = 0
+        #: Time in the plug-in's own code, and the steps that it was spent over (mixin.py).
+        self.decision_ns = 0
+        self.steps = 0
+        #: Exceptions in the plug-in (mixin.py).
+        self.failures = 0
+
+    def opened(self, request: Any, identity: Identity, state: CallState) -> None:
+        self.malformed_tickets += identity.malformed
+        self.calls[request.request_id] = OpenCall(request, identity, state)
+        if identity.lease is not None:
+            self._charges.opened(identity.lease)
+
+    def planned(self, output: Any, started_us: int) -> None:
+        """vLLM has scheduled a step, and counts its tokens as computed already."""
+        if not output.num_scheduled_tokens:
+            return
+        self.steps += 1
+        calls = self.calls
+        shares: list[StepShare] = []
+        for request_id, tokens in output.num_scheduled_tokens.items():
+            open_call = calls.get(request_id)
+            if open_call is None:
+                continue
+            state = open_call.state
+            to_tokens = open_call.request.num_computed_tokens
+            shares.append(StepShare(state, state.reached(to_tokens - tokens, to_tokens), tokens))
+        self.ledger.begin(output, started_us, shares)
+
+    def outcome(self, output: Any, model_output: Any, now_us: int) -> tuple[list[StepShare], int] | None:
+        """What a step that has ended computed for the calls that are still open, and its own duration."""
+        finished = self.ledger.finish(output, now_us)
+        if finished is None:
+            return None
+        planned, wall_us = finished
+        sampled = model_output.sampled_token_ids
+        indices = model_output.req_id_to_index
+        shares: list[StepShare] = []
+        for share in planned:
+            call, tokens, computed_tokens = share
+            if call.ended:
+                continue
+            index = indices.get(call.call.lease)
+            output_tokens = len(sampled[index]) if sampled and index is not None else 0
+            if tokens is NO_PROMPT and output_tokens == 1:
+                shares.append(StepShare(call, _ONE_TOKEN, computed_tokens))
+            else:
+                shares.append(StepShare(call, tokens._replace(output_tokens=output_tokens), computed_tokens))
+        return shares, wall_us
+
+    def under_way(self, state: CallState, now_us: int) -> tuple[list[StepShare], int]:
+        """What the steps under way compute for a call that ends in them, and its part of their time."""
+        left = self.ledger.leave(state, now_us)
+        return ([], 0) if left is None else ([left[0]], left[1])
+
+    def close(self, open_call: OpenCall, now_us: int) -> CallRecord:
+        """A call has ended, whatever way, and was charged for the last time: its record is published."""
+        request, identity, state = open_call.request, open_call.identity, open_call.state
+        del self.calls[request.request_id]
+        record = CallRecord(
+            request.request_id,
+            identity.lease,
+            identity.tenant,
+            identity.program,
+            identity.program_class,
+            _OUTCOMES.get(request.status.name, "failed"),
+            state.computed_tokens,
+            state.measurement(now_us),
+        )
+        if identity.lease is not None and self._charges.ended(identity.lease, state):
+            self.mailbox.forget_charges(identity.lease)
+        self.sink.publish(record)
+        return record
+
+    def tell_charges(self, now_us: int) -> None:
+        """Leaves what open calls have cost for the agent, when it is time."""
+        if now_us < self._charges_due_us or not self.mailbox.heard:
+            return
+        self._charges_due_us = now_us + CHARGES_INTERVAL_US
+        open_calls = self.calls.values()
+        self.mailbox.set_charges(self._charges.sums((one.identity.lease, one.state) for one in open_calls))
+
+    def status_due(self, now_us: int) -> bool:
+        return now_us >= self._status_due_us
+
+    def report(self, now_us: int, more: dict[str, Any]) -> None:
+        """Leaves the status for the agent. `more` is what only the decider knows."""
+        self._status_due_us = now_us + STATUS_INTERVAL_US
+        self._news = True
+        self.mailbox.set_status({**self.status(), **more})
+
+    def take_news(self) -> bool:
+        news, self._news = self._news, False
+        return news
+
+    def status(self) -> dict[str, Any]:
+        scheduler = self.scheduler
+        requests = [open_call.request for open_call in self.calls.values()]
+        running = sum(one.status.name == "RUNNING" for one in requests)
+        return {
+            "seats": self.seats,
+            "waiting": len(requests) - running,
+            "running": running,
+            "queued_tokens": sum(max(0, one.num_prompt_tokens - one.num_computed_tokens) for one in requests),
+            "kv_used": scheduler.kv_cache_manager.usage,
+            "kv_capacity_tokens": self.kv_capacity_tokens,
+            "malformed_tickets": self.malformed_tickets,
+            "lost_steps": self.ledger.lost,
+            "steps": self.steps,
+            "decision_us": self.decision_ns // 1000,
+            "failures": self.failures,
+        }
+
+
+def _kv_capacity_tokens(scheduler: Any) -> int:
+    """As vLLM itself counts it: layers of several kinds take blocks of their own."""
+    config = scheduler.kv_cache_config
+    return int(config.num_blocks // len(config.kv_cache_groups) * scheduler.block_size)

@@ -1,0 +1,74 @@
+"""How the plug-in's counts get from the engine's process to the one that serves /metrics (stat_logger.py).
+
+vLLM sends its `SchedulerStats` over once a step, as msgpack of declared fields: whatever else a scheduler puts there is lost.
+One declared field is an open table of integers, and vLLM reads only the keys that it knows in it: ours travel there under a
+prefix, and our logger, which vLLM asks before its own, takes them out. Counters travel as what was added since the last time,
+since vLLM gives each step's statistics to one of several API processes. Nothing is sent where the logger is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from typing import Any
+
+from .call_meter import CallMeter
+
+LOGGER_GROUP = "vllm.stat_logger_plugins"
+LOGGER_NAME = "switchyard"
+FIELD = "num_kv_fetch_reqs_by_stage"
+PREFIX = "switchyard:"
+LEVEL_PREFIX = "waiting_at_level:"
+
+COUNTERS = (
+    "steps",
+    "decision_us",
+    "decisions",
+    "preemptions_for_seats",
+    "preemptions_for_memory",
+    "preemptions_by_vllm",
+    "malformed_tickets",
+    "lost_steps",
+    "failures",
+)
+GAUGES = ("programs", "failed")
+
+
+class EngineCounts:
+    def __init__(self, meter: CallMeter, heard: bool | None = None) -> None:
+        self._meter = meter
+        self._heard = logger_is_installed() if heard is None else heard
+        self._told: dict[str, int] = {}
+
+    def stop(self) -> None:
+        self._heard = False
+
+    def put_into(self, stats: Any) -> None:
+        """Of the latest status, once. `stats` None: vLLM's statistics are off."""
+        if stats is None or not self._heard or not self._meter.take_news():
+            return
+        status = self._meter.mailbox.status()
+        table = getattr(stats, FIELD)
+        for name in COUNTERS:
+            count = int(status.get(name, 0))
+            table[PREFIX + name] = count - self._told.get(name, 0)
+            self._told[name] = count
+        for name in GAUGES:
+            table[PREFIX + name] = int(status.get(name, 0))
+        for level, waiting in status.get("waiting_by_level", {}).items():
+            table[f"{PREFIX}{LEVEL_PREFIX}{level}"] = waiting
+
+
+def take_counts(stats: Any) -> dict[str, int]:
+    """What `put_into` put there, which is there no longer. Empty: nothing was."""
+    table: dict[str, int] = getattr(stats, FIELD, None) or {}
+    names = [name for name in table if name.startswith(PREFIX)]
+    return {name.removeprefix(PREFIX): table.pop(name) for name in names}
+
+
+def logger_is_installed() -> bool:
+    """Whether vLLM loads our logger: the package is installed with its entry point, and VLLM_PLUGINS does not leave it out."""
+    allowed = os.environ.get("VLLM_PLUGINS")
+    if allowed is not None and LOGGER_NAME not in allowed.split(","):
+        return False
+    return any(one.name == LOGGER_NAME for one in entry_points(group=LOGGER_GROUP))

@@ -1,0 +1,70 @@
+"""What the scheduler's thread and the side channel's leave for each other. Every method takes the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from .open_charges import Sums
+
+Message = Mapping[str, Any]
+
+
+class Mailbox:
+    """The latest status and charges, options that wait to be applied, and what became of them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._status: Message = {}
+        self._charges: dict[str, Sums] = {}
+        self._options: tuple[int, Message] | None = None
+        self._verdicts: list[Message] = []
+        #: An agent is connected: charges are of use. Written by the channel, read without the lock.
+        self.heard = False
+
+    def set_status(self, status: Message) -> None:
+        with self._lock:
+            self._status = status
+
+    def status(self) -> Message:
+        with self._lock:
+            return self._status
+
+    def set_charges(self, charges: dict[str, Sums]) -> None:
+        """Cumulative sums of every lease that has an open call."""
+        with self._lock:
+            self._charges = charges
+
+    def forget_charges(self, lease: str) -> None:
+        """The lease's last record comes: nothing of it may follow the record."""
+        with self._lock:
+            self._charges.pop(lease, None)
+
+    def charges(self) -> dict[str, Sums]:
+        with self._lock:
+            return dict(self._charges)
+
+    def ask(self, number: int, options: Message) -> None:
+        """The latest wish alone is applied."""
+        with self._lock:
+            self._options = (number, options)
+
+    def waits(self) -> int | None:
+        """The number of the wish that waits."""
+        with self._lock:
+            return None if self._options is None else self._options[0]
+
+    def asked(self) -> tuple[int, Message] | None:
+        with self._lock:
+            asked, self._options = self._options, None
+            return asked
+
+    def answer(self, verdict: Message) -> None:
+        with self._lock:
+            self._verdicts.append(verdict)
+
+    def answers(self) -> list[Message]:
+        with self._lock:
+            verdicts, self._verdicts = self._verdicts, []
+            return verdicts

@@ -1,0 +1,84 @@
+"""The plug-in's figures on vLLM's own /metrics: an entry point of `vllm.stat_logger_plugins`, loaded in the API process.
+
+The metrics appear with the first figures, so a vLLM that runs another scheduler in this environment shows none.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from prometheus_client import Counter, Gauge
+from vllm.v1.metrics.loggers import StatLoggerBase
+
+from .engine_counts import LEVEL_PREFIX, take_counts
+
+LABELS = ("model_name", "engine")
+_COUNTERS = {
+    "steps": ("switchyard_vllm_steps", "Engine steps that were scheduled."),
+    "decisions": ("switchyard_vllm_decisions", "Decisions about who sits."),
+    "malformed_tickets": ("switchyard_vllm_malformed_tickets", "Calls whose ticket could not be read."),
+    "lost_steps": ("switchyard_vllm_lost_steps", "Steps whose outcome never came."),
+    "failures": ("switchyard_vllm_failures", "Exceptions in the plug-in."),
+}
+_GAUGES = {
+    "programs": ("switchyard_vllm_programs", "Programs in the engine's process table."),
+    "failed": ("switchyard_vllm_failed", "1: the plug-in failed, and vLLM schedules by itself."),
+}
+_REASONS = {"preemptions_for_seats": "seats", "preemptions_for_memory": "memory", "preemptions_by_vllm": "vllm"}
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.counters = {key: Counter(name, text, LABELS) for key, (name, text) in _COUNTERS.items()}
+        self.gauges = {
+            key: Gauge(name, text, LABELS, multiprocess_mode="mostrecent") for key, (name, text) in _GAUGES.items()
+        }
+        self.decision_seconds = Counter("switchyard_vllm_decision_seconds", "Time in the plug-in's own code.", LABELS)
+        self.preemptions = Counter(
+            "switchyard_vllm_preemptions", "Preemptions: for a seat, for memory, by vLLM itself.", (*LABELS, "reason")
+        )
+        self.waiting = Gauge(
+            "switchyard_vllm_waiting_calls", "Calls that wait.", (*LABELS, "level"), multiprocess_mode="mostrecent"
+        )
+
+
+@cache
+def metrics() -> Metrics:
+    """One set in a process, however many engines it speaks with."""
+    return Metrics()
+
+
+class ProgramStatLogger(StatLoggerBase):
+    def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+        self._labels = (str(vllm_config.model_config.served_model_name), str(engine_index))
+        self._levels: set[str] = set()
+
+    def record(
+        self,
+        scheduler_stats: Any,
+        iteration_stats: Any,
+        mm_cache_stats: Any = None,
+        engine_idx: int = 0,
+    ) -> None:
+        counts = {} if scheduler_stats is None else take_counts(scheduler_stats)
+        if counts:
+            self._observe(metrics(), counts)
+
+    def log_engine_initialized(self) -> None:
+        pass
+
+    def _observe(self, to: Metrics, counts: dict[str, int]) -> None:
+        labels = self._labels
+        for name, counter in to.counters.items():
+            counter.labels(*labels).inc(counts.get(name, 0))
+        for name, gauge in to.gauges.items():
+            gauge.labels(*labels).set(counts.get(name, 0))
+        to.decision_seconds.labels(*labels).inc(counts.get("decision_us", 0) / 1e6)
+        for name, reason in _REASONS.items():
+            to.preemptions.labels(*labels, reason).inc(counts.get(name, 0))
+        prefix = LEVEL_PREFIX
+        waiting = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
+        self._levels |= waiting.keys()
+        for level in self._levels:
+            to.waiting.labels(*labels, level).set(waiting.get(level, 0))
