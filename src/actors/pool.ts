@@ -11,14 +11,13 @@ import { eq } from 'drizzle-orm'
 import { z } from 'zod'
 import type { PoolSnapshot } from '../core/balancer.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/balancer.ts'
-
 import type { LeaseReason } from '../core/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/recent-leases.ts'
 import { spilledReason } from '../core/regions.ts'
 import type { Env } from '../env.ts'
 import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
 import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } from './contracts.ts'
-
+import { Dismissals } from './dismissals.ts'
 import { logFailure } from './log.ts'
 import {
   type Attachment,
@@ -43,10 +42,6 @@ import { members } from './storage/pool-schema.ts'
 export const LINKS_MAX = 2 * AGENTS_PER_POOL_MAX
 /** A member without a link is dropped when it has not come back for this long. */
 export const MEMBER_RETURN_MS = 60_000
-/** For how long a dismissed agent's links are refused here: longer than any isolate believes in its token. */
-export const DISMISSED_MS = 30_000
-/** Agents whose dismissal is remembered; the oldest is forgotten first. */
-export const DISMISSED_MAX = 256
 /** Close code of RFC 6455 for "try again later". */
 const CLOSE_TRY_AGAIN = 1013
 
@@ -59,7 +54,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly ticketKids = new Map<string, string>()
   private readonly recent = new RecentLeases()
   private readonly reports = new ReportWatch(Date.now())
-  private readonly dismissed = new Map<string, { except_kid: string | null; until_ms: number }>()
+  private readonly dismissed = new Dismissals()
   /** When members without a link are dropped; null: none is waited for. */
   private membersDueMs: number | null = null
   /** Where the alarm stands; null: not known to stand anywhere. */
@@ -106,12 +101,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   async dismissAgent({ agent, except_kid }: Parameters<PoolRpc['dismissAgent']>[0]): Promise<void> {
-    this.dismissed.delete(agent)
-    this.dismissed.set(agent, { except_kid, until_ms: Date.now() + DISMISSED_MS })
-    for (const oldest of this.dismissed.keys()) {
-      if (this.dismissed.size <= DISMISSED_MAX) break
-      this.dismissed.delete(oldest)
-    }
+    this.dismissed.add(agent, except_kid, Date.now())
     for (const socket of this.ctx.getWebSockets(agent)) {
       if (readAttachment(socket).ticket_kid === except_kid) continue
       closeLink(socket, CLOSE.dismissed, 'the operator removed this agent or replaced its token')
@@ -147,10 +137,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   override async fetch(request: Request): Promise<Response> {
     const now_ms = Date.now()
     const link = newAttachment(request.headers, now_ms)
-    const dismissal = this.dismissed.get(link.agent)
-    if (dismissal !== undefined && now_ms < dismissal.until_ms && link.ticket_kid !== dismissal.except_kid) {
-      return new Response(null, { status: 403 })
-    }
+    if (this.dismissed.refuses(link.agent, link.ticket_kid, now_ms)) return new Response(null, { status: 403 })
     makeRoomForLink(this.ctx.getWebSockets(link.agent))
     if (this.openLinks().length >= LINKS_MAX) return new Response(null, { status: 503 })
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket]

@@ -11,7 +11,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { liveProgramsExceeded } from '../core/admission.ts'
 import type { OpenLeaseRef, Settlement } from '../core/program-entry.ts'
 import type { EndReason, ProgramSummary } from '../core/program-state.ts'
-import { isStale, staleAtMs } from '../core/staleness.ts'
+import { isStale } from '../core/staleness.ts'
 import type { Env } from '../env.ts'
 import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
@@ -20,14 +20,8 @@ import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contra
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { logFailure } from './log.ts'
 import { Mutex } from './mutex.ts'
-import {
-  ARCHIVE_RETRY_MS,
-  hasRoom,
-  openingOfCall,
-  openingOfStart,
-  RUNS_UNARCHIVED_MAX,
-  runsPending,
-} from './program-opening.ts'
+import { ProgramFlush } from './program-flush.ts'
+import { hasRoom, openingOfCall, openingOfStart, RUNS_UNARCHIVED_MAX, runsPending } from './program-opening.ts'
 import { ProgramResidency } from './program-residency.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { newRunId } from './run-id.ts'
@@ -35,13 +29,6 @@ import { type Run, RunTable } from './run-table.ts'
 import { poolActor, tenantActor } from './stubs.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
-/**
- * From the first change to its flush, unless a settlement flushes before: long enough that a short call is written once, with
- * its record; short enough to lose little to a crash.
- */
-export const FLUSH_DELAY_MS = 250
-/** After a flush that failed. */
-export const FLUSH_RETRY_MS = 1_000
 /** Rounds of archiving a run that changes meanwhile, before the alarm takes over. */
 const ARCHIVE_ROUNDS_MAX = 3
 
@@ -50,18 +37,14 @@ type StartRequest = Parameters<ProgramRpc['start']>[0]
 export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly storage: ProgramStorage
   private readonly staleAfterMs: number
-  private readonly runs = new RunTable(() => this.flushAfter(FLUSH_DELAY_MS))
+  private readonly runs = new RunTable(() => this.flush.soon())
+  private readonly flush: ProgramFlush
   /** Over waits for D1: archiving and late records must not interleave with each other. */
   private readonly archiving = new Mutex()
   /** A start waits for D1: one at a time. */
   private readonly starting = new Mutex()
   private readonly residency: ProgramResidency
-  /** So that who waits for a flush waits for the one under way as well. */
-  private readonly flushing = new Mutex()
   private readonly notifier: TenantNotifier
-  private flushTimer: ReturnType<typeof setTimeout> | null = null
-  /** Where the alarm stands; null: not known to stand anywhere. */
-  private alarm_at_ms: number | null = null
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -74,6 +57,11 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       running: () => this.runs.running?.entry ?? null,
       store: (hold) => this.storage.storeHold(hold),
       waitUntil: (work) => ctx.waitUntil(work),
+    })
+    this.flush = new ProgramFlush({
+      ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
+      setAlarm: (at_ms) => ctx.storage.setAlarm(at_ms),
+      flushed: (entry) => this.notifier.changed(entry),
     })
     ctx.blockConcurrencyWhile(async () => {
       this.runs.restore(await this.storage.load())
@@ -102,7 +90,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const reply = run.entry.admit(request)
     this.runs.changed(run)
     // Who is told that a program is held must not find it free after a crash.
-    if (held) await this.flush()
+    if (held) await this.flush.now()
     return reply
   }
 
@@ -144,7 +132,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       if (settlement === 'foreign') foreign.add(record.lease)
     }
     if (late.length > 0) await this.archiving.run(() => this.settleLate(late, foreign, now_ms))
-    await this.flush()
+    await this.flush.now()
     await this.ctx.storage.sync()
     if (foreign.size > 0) logFailure('foreign_records', `${foreign.size} leases of other agents`)
     return records.map(({ lease }) => lease).filter((lease) => !foreign.has(lease))
@@ -172,7 +160,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const run = this.runs.open(openingOfStart(id, request))
     residency.started()
     residency.letGo()
-    await this.flush()
+    await this.flush.now()
     await this.notifier.tell(run.entry).catch((error: unknown) => {
       logFailure('tenant_not_told', error)
       this.notifier.changed(run.entry)
@@ -195,20 +183,20 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       return { status: 'absent', summary: this.latest(now_ms)?.entry.summary(now_ms) ?? null, open_leases: [] }
     }
     const open_leases = this.close(run, now_ms, 'explicit')
-    await this.flush()
+    await this.flush.now()
     await this.archiveEnded([run])
     return { status: 'ended', summary: run.entry.summary(now_ms), open_leases }
   }
 
   /** May fire twice, late, or for nothing: it does what is due and sets itself again. */
   override async alarm(): Promise<void> {
-    this.alarm_at_ms = null
+    this.flush.alarmFired()
     this.running(Date.now())
-    await this.flush()
+    await this.flush.now()
     await this.archiveEnded(this.runs.all)
     await this.residency.expire(Date.now())
     if (this.runs.size === 0 && !this.residency.isHeld) return this.storage.clear()
-    await this.setAlarm()
+    await this.flush.setAlarm()
   }
 
   /** The running run; one that has gone stale is ended on the way, whether or not its alarm came. */
@@ -256,48 +244,6 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     return this.runs.settle({ ...record, run: run.entry.run }, now_ms)
   }
 
-  private flushAfter(delay_ms: number): void {
-    this.flushTimer ??= setTimeout(() => {
-      this.flushTimer = null
-      this.flush().catch((error: unknown) => {
-        logFailure('flush_failed', error)
-        this.flushAfter(FLUSH_RETRY_MS)
-      })
-    }, delay_ms)
-  }
-
-  /** Writes what changed. If storage refuses, the rows are dirty again and it throws. */
-  private flush(): Promise<void> {
-    return this.flushing.run(async () => {
-      if (this.flushTimer !== null) clearTimeout(this.flushTimer)
-      this.flushTimer = null
-      for (const { entry } of this.runs.all) {
-        if (!entry.isDirty) continue
-        const taken = entry.takeDirty()
-        try {
-          await this.storage.write(entry.run, taken)
-        } catch (error) {
-          entry.giveBack(taken)
-          throw error
-        }
-        this.notifier.changed(entry)
-      }
-      await this.setAlarm()
-    })
-  }
-
-  /** An alarm that stands too early fires for nothing and sets itself again: cheaper than a write per call. */
-  private async setAlarm(): Promise<void> {
-    let { due_ms } = this.residency
-    for (const { entry } of this.runs.all) {
-      const at_ms = entry.state === 'ended' ? Date.now() + ARCHIVE_RETRY_MS : staleAtMs(entry, this.staleAfterMs)
-      due_ms = Math.min(due_ms, at_ms)
-    }
-    if (due_ms === Number.POSITIVE_INFINITY || (this.alarm_at_ms !== null && this.alarm_at_ms <= due_ms)) return
-    this.alarm_at_ms = due_ms
-    await this.ctx.storage.setAlarm(due_ms)
-  }
-
   /** Brings ended runs to D1. What does not succeed is tried again by the alarm, which tries all. */
   private archiveEnded(ended: readonly Run[]): Promise<void> {
     return this.archiving.run(async () => {
@@ -320,11 +266,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       // A record that came during the wait must reach D1 before the run is forgotten here.
       if (run.revision !== revision) continue
       this.runs.forget(entry.run)
-      this.alarm_at_ms = null
-      return this.flushing.run(async () => {
-        await this.storage.forget(entry.run, this.residency.isHeld ? 'stays' : 'goes')
-        await this.setAlarm()
-      })
+      return this.flush.forget(entry)
     }
   }
 

@@ -5,7 +5,7 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { FLUSH_DELAY_MS } from '../../src/actors/program.ts'
+import { FLUSH_DELAY_MS } from '../../src/actors/program-flush.ts'
 import { relayDeps } from '../../src/relay/deps.ts'
 import { runCall } from '../../src/relay/run-call.ts'
 import { Meter } from './billing.ts'

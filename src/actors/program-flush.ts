@@ -1,0 +1,107 @@
+/**
+ * When a ProgramActor's rows reach its storage, and where its alarm stands.
+ *
+ * It keeps true: every change is followed by a flush in a later event; whoever waits for a flush waits for the one under way
+ * as well; rows that storage refused are dirty again; the alarm stands no later than what is due first.
+ */
+import type { ProgramEntry } from '../core/program-entry.ts'
+import { staleAtMs } from '../core/staleness.ts'
+import { logFailure } from './log.ts'
+import { Mutex } from './mutex.ts'
+import { ARCHIVE_RETRY_MS } from './program-opening.ts'
+import type { ProgramResidency } from './program-residency.ts'
+import type { ProgramStorage } from './program-storage.ts'
+import type { RunTable } from './run-table.ts'
+
+/**
+ * From the first change to its flush, unless a settlement flushes before: long enough that a short call is written once, with
+ * its record; short enough to lose little to a crash.
+ */
+export const FLUSH_DELAY_MS = 250
+/** After a flush that failed. */
+const FLUSH_RETRY_MS = 1_000
+
+interface Surroundings {
+  readonly runs: RunTable
+  readonly storage: ProgramStorage
+  readonly residency: ProgramResidency
+  readonly stale_after_ms: number
+  setAlarm(at_ms: number): Promise<void>
+  /** The run's rows are stored. */
+  flushed(entry: ProgramEntry): void
+}
+
+export class ProgramFlush {
+  readonly #around: Surroundings
+  readonly #turns = new Mutex()
+  #timer: ReturnType<typeof setTimeout> | null = null
+  /** Null: not known to stand anywhere. */
+  #alarm_at_ms: number | null = null
+
+  constructor(around: Surroundings) {
+    this.#around = around
+  }
+
+  /** Something changed. */
+  soon(): void {
+    this.#after(FLUSH_DELAY_MS)
+  }
+
+  /** Writes what changed. If storage refuses, the rows are dirty again and it throws. */
+  now(): Promise<void> {
+    return this.#turns.run(async () => {
+      if (this.#timer !== null) clearTimeout(this.#timer)
+      this.#timer = null
+      const { runs, storage, flushed } = this.#around
+      for (const { entry } of runs.all) {
+        if (!entry.isDirty) continue
+        const taken = entry.takeDirty()
+        try {
+          await storage.write(entry.run, taken)
+        } catch (error) {
+          entry.giveBack(taken)
+          throw error
+        }
+        flushed(entry)
+      }
+      await this.setAlarm()
+    })
+  }
+
+  /** Takes the rows of a run that D1 has out of storage. */
+  forget(entry: ProgramEntry): Promise<void> {
+    this.#alarm_at_ms = null
+    return this.#turns.run(async () => {
+      const { storage, residency } = this.#around
+      await storage.forget(entry.run, residency.isHeld ? 'stays' : 'goes')
+      await this.setAlarm()
+    })
+  }
+
+  alarmFired(): void {
+    this.#alarm_at_ms = null
+  }
+
+  /** An alarm that stands too early fires for nothing and sets itself again: cheaper than a write per call. */
+  async setAlarm(): Promise<void> {
+    const { runs, residency, stale_after_ms, setAlarm } = this.#around
+    let { due_ms } = residency
+    for (const { entry } of runs.all) {
+      const at_ms = entry.state === 'ended' ? Date.now() + ARCHIVE_RETRY_MS : staleAtMs(entry, stale_after_ms)
+      due_ms = Math.min(due_ms, at_ms)
+    }
+    if (due_ms === Number.POSITIVE_INFINITY || (this.#alarm_at_ms !== null && this.#alarm_at_ms <= due_ms)) return
+    this.#alarm_at_ms = due_ms
+    await setAlarm(due_ms)
+  }
+
+  #after(delay_ms: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = null
+      this.now().catch((error: unknown) => {
+        logFailure('flush_failed', error)
+        this.#after(FLUSH_RETRY_MS)
+      })
+    }, delay_ms)
+  }
+}
