@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { FRAME_BYTES_MAX } from './sse.ts'
+import { FRAME_BYTES_MAX } from '../core/sse.ts'
 import { answering, chat, Script } from './testing/world.ts'
 import { type Opened, openUpstream, REFUSAL_BYTES_MAX, UPSTREAM_LIMITS } from './upstream.ts'
 

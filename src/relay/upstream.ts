@@ -8,8 +8,8 @@
  */
 import type { z } from 'zod'
 import { afterTurns } from '../actors/turns.ts'
+import { concat, FrameTooLarge, parseFrame, SseSplitter } from '../core/sse.ts'
 import { type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
-import { concat, FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
 
 /** From the request to the agent's headers: it holds them for at most 250 ms, so this is network and start-up. */
 const HEADERS_TIMEOUT_MS = 10_000

@@ -6,11 +6,12 @@
  * client has left. What fails after that breaks the connection: a started 200 cannot be taken back, and half an answer must
  * not look like one.
  */
+
+import { parseFrame, SseSplitter } from '../core/sse.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
 import { within } from './deadline.ts'
 import { AggregateFault, StatedFault } from './dialects/aggregate.ts'
 import type { Dialect, WholeAnswer } from './dialects/dialect.ts'
-import { parseFrame, SseSplitter } from './sse.ts'
 import {
   type Answer,
   type AnswerContext,

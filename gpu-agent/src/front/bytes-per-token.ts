@@ -11,8 +11,12 @@ export class BytesPerToken {
   #tokens = 0
 
   add(prompt: Prompt, tokens: number): void {
-    if (prompt.kind === 'tokens') return
-    this.#bytes += textBytes(prompt)
+    const bytes = textBytes(prompt)
+    if (bytes !== null) this.addBytes(bytes, tokens)
+  }
+
+  addBytes(bytes: number, tokens: number): void {
+    this.#bytes += bytes
     this.#tokens += tokens
     if (this.#tokens <= WEIGHED_TOKENS_MAX) return
     this.#bytes /= 2
@@ -25,7 +29,9 @@ export class BytesPerToken {
   }
 }
 
-function textBytes(prompt: Exclude<Prompt, { kind: 'tokens' }>): number {
+/** Null for a prompt of token ids. */
+export function textBytes(prompt: Prompt): number | null {
+  if (prompt.kind === 'tokens') return null
   if (prompt.kind === 'text') return Buffer.byteLength(prompt.text)
   return prompt.messages.reduce((sum, { content }) => sum + Buffer.byteLength(content), 0)
 }

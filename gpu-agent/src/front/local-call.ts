@@ -2,15 +2,15 @@
  * One lease on a local engine: one prompt, and one call of the engine per choice. The sink hears `accepted` first and
  * `ended` once and last, when every choice has ended; what a choice fails of, all fail of.
  *
- * A record is of a lease, so the lease's measurement is the sum of its choices', and its ledger rows the sums of theirs
- * (local-front.ts): service, wait, output, preemptions. The prompt counts once, as OpenAI counts it, with what the choice
- * that found least of it in the cache had to say.
+ * The lease's measurement is the sum of its choices' (lease-measurement.ts), and its ledger rows the sums of theirs
+ * (local-front.ts).
  */
-import type { StreamError, TicketClaims, UsageExtension } from '../../../src/protocol/index.ts'
+import type { StreamError, TicketClaims } from '../../../src/protocol/index.ts'
 import type { CallListener } from '../../engine/driver.ts'
 import type { Measurement } from '../../engine/types.ts'
 import type { CallSink } from '../engine-front.ts'
 import { type Answer, type ChoiceEnd, ChoiceOutput } from './choice-output.ts'
+import { summed, usageExtension } from './lease-measurement.ts'
 import type { ChunkBuilder } from './openai/chunks.ts'
 import { deadlineExceeded, engineFailed, incompleteOutput } from './openai/errors.ts'
 import type { OutputFormat } from './openai/output-format.ts'
@@ -114,20 +114,7 @@ export class LocalCall {
   #lastChunks(ends: readonly ChoiceEnd[], measurement: Measurement): object[] {
     const { chunks, claims, emulated, ordering } = this.#options
     const { prompt_tokens, output_tokens, cached_tokens } = measurement
-    const service_wall_s = measurement.service_wall_us / 1e6
-    const service_modelled_s = measurement.service_modelled_us / 1e6
-    const switchyard: UsageExtension = {
-      service_s: ordering === 'wall' ? service_wall_s : service_modelled_s,
-      service_wall_s,
-      service_modelled_s,
-      wait_s: measurement.wait_us / 1e6,
-      preemptions: measurement.preemptions,
-      swapped_out_tokens: measurement.swapped_out_tokens,
-      swapped_in_tokens: measurement.swapped_in_tokens,
-      engine: claims.engine,
-      region: claims.region,
-      emulated,
-    }
+    const switchyard = usageExtension(claims, measurement, ordering, emulated)
     const finishes = ends.map(({ finish_reason }, index) => chunks.finish(index, finish_reason ?? 'stop'))
     const usage = chunks.usage({ prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard })
     return usage === null ? finishes : [...finishes, usage]
@@ -137,24 +124,4 @@ export class LocalCall {
 function failureError(failure: ChoiceEnd['failure']): StreamError {
   if (failure === 'deadline_exceeded') return deadlineExceeded()
   return failure === 'incomplete' ? incompleteOutput() : engineFailed('the engine failed')
-}
-
-/** Of at least one choice. */
-function summed(measurements: readonly Measurement[]): Measurement {
-  const sum = (field: Exclude<keyof Measurement, 'first_token_us'>) =>
-    measurements.reduce((total, measurement) => total + measurement[field], 0)
-  const first = measurements.flatMap(({ first_token_us }) => first_token_us ?? [])
-  return {
-    prompt_tokens: Math.max(...measurements.map(({ prompt_tokens }) => prompt_tokens)),
-    cached_tokens: Math.min(...measurements.map(({ cached_tokens }) => cached_tokens)),
-    output_tokens: sum('output_tokens'),
-    service_wall_us: sum('service_wall_us'),
-    service_modelled_us: sum('service_modelled_us'),
-    wait_us: sum('wait_us'),
-    preemptions: sum('preemptions'),
-    swapped_out_tokens: sum('swapped_out_tokens'),
-    swapped_in_tokens: sum('swapped_in_tokens'),
-    first_token_us: first.length === 0 ? null : Math.min(...first),
-    duration_us: Math.max(...measurements.map(({ duration_us }) => duration_us)),
-  }
 }

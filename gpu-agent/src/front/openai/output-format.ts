@@ -67,8 +67,18 @@ export const PLAIN_TEXT: Output = { format: { kind: 'text' }, grammar: null, too
 
 export type OutputResult = { ok: true; output: Output } | { ok: false; error: StreamError }
 
+export interface OutputFields {
+  format: z.infer<typeof ResponseFormat>
+  tools: readonly Tool[]
+  /** `asked`: the tools of which one must be called; null: the model is free to. */
+  choice: { kind: 'none' } | { kind: 'auto' } | { kind: 'asked'; names: readonly string[] }
+  several: boolean
+}
+
+export type FieldsResult = { ok: true; fields: OutputFields } | { ok: false; error: StreamError }
+
 /** `body`: a chat body whose fields of these names an engine can honour. */
-export function outputOf(body: Readonly<Record<string, unknown>>): OutputResult {
+export function outputFields(body: Readonly<Record<string, unknown>>): FieldsResult {
   const other = foreignType(body)
   if (other !== null) return { ok: false, error: unsupported(other) }
   const parsed = Fields.safeParse(body)
@@ -84,17 +94,32 @@ export function outputOf(body: Readonly<Record<string, unknown>>): OutputResult 
   const names = tools.map(({ name }) => name)
   const repeated = names.findIndex((name, index) => names.indexOf(name) !== index)
   if (repeated !== -1) return invalid(`tools[${repeated}].function.name`, 'a tool of this name stands before it')
-  const format = response_format ?? { type: 'text' }
-  if (choice === 'none' || (choice === 'auto' && names.length === 0)) return formatted(format, tools)
-  if (choice === 'auto') {
-    // A grammar would keep the model from calling, and without one its text is not bound to the format.
-    if (format.type !== 'text') return { ok: false, error: unsupported('response_format') }
-    return plain({ kind: 'auto', names, several: parallel_tool_calls !== false }, tools)
+  const fields = { format: response_format ?? { type: 'text' as const }, tools, several: parallel_tool_calls !== false }
+  if (choice === 'none' || (choice === 'auto' && names.length === 0)) {
+    return { ok: true, fields: { ...fields, choice: { kind: 'none' } } }
   }
+  if (choice === 'auto') return { ok: true, fields: { ...fields, choice: { kind: 'auto' } } }
   const asked = typeof choice === 'object' ? [choice.function.name] : names
   if (asked.length === 0) return invalid('tool_choice', 'there are no tools')
   if (!asked.every((name) => names.includes(name))) return invalid('tool_choice', 'there is no such tool')
-  return constrained({ kind: 'tool_call', names: asked }, callGrammar(tools, asked), tools)
+  return { ok: true, fields: { ...fields, choice: { kind: 'asked', names: asked } } }
+}
+
+/** `body` as of `outputFields`. */
+export function outputOf(body: Readonly<Record<string, unknown>>): OutputResult {
+  const result = outputFields(body)
+  if (!result.ok) return result
+  const { format, tools, choice, several } = result.fields
+  switch (choice.kind) {
+    case 'none':
+      return formatted(format, tools)
+    case 'auto':
+      // A grammar would keep the model from calling, and without one its text is not bound to the format.
+      if (format.type !== 'text') return { ok: false, error: unsupported('response_format') }
+      return plain({ kind: 'auto', names: tools.map(({ name }) => name), several }, tools)
+    case 'asked':
+      return constrained({ kind: 'tool_call', names: choice.names }, callGrammar(tools, choice.names), tools)
+  }
 }
 
 function formatted(format: z.infer<typeof ResponseFormat>, tools: readonly Tool[]): OutputResult {
@@ -139,6 +164,6 @@ function isOf(value: unknown, type: string): boolean {
   return typeof value === 'object' && value !== null && 'type' in value && value.type === type
 }
 
-function invalid(param: string, reason: string): OutputResult {
+function invalid(param: string, reason: string): { ok: false; error: StreamError } {
   return { ok: false, error: badRequest('invalid_value', `Invalid value for '${param}': ${reason}.`, param) }
 }

@@ -53,25 +53,33 @@ function translateChat(input: unknown, capabilities: Capabilities): TranslationR
   if (error !== null) return { ok: false, error }
   const messages: ChatMessage[] = []
   for (const [index, message] of body.messages.entries()) {
-    const translated = translateMessage(message, index, capabilities)
-    if (!translated.ok) return translated
-    messages.push(translated.message)
+    const checked = checkMessage(message, index, capabilities)
+    if (!checked.ok) return checked
+    const { role, text, calls } = checked.message
+    messages.push({ role, content: assistantText(text, calls) })
   }
-  const { max_tokens, max_completion_tokens } = body
-  if (max_tokens != null && max_completion_tokens != null && max_tokens !== max_completion_tokens) {
-    return invalid('max_tokens', "'max_tokens' and 'max_completion_tokens' contradict each other")
-  }
-  const max_output_tokens = max_completion_tokens ?? max_tokens ?? null
+  const contradiction = chatContradiction(body)
+  if (contradiction !== null) return { ok: false, error: contradiction }
+  const max_output_tokens = body.max_completion_tokens ?? body.max_tokens ?? null
   const result = outputOf(body)
   if (!result.ok) return result
   const { output } = result
   const told = output.tools.length === 0 ? messages : withTools(messages, output.tools)
   const prompt = { kind: 'chat' as const, messages: told }
-  if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true) {
-    return invalid('top_logprobs', "it goes with 'logprobs': true")
-  }
   const logprobs = body.logprobs === true ? (body.top_logprobs ?? 0) : null
   return { ok: true, translation: { ...sampling(body), prompt, max_output_tokens, logprobs, output } }
+}
+
+/** Fields that are each valid and together are not. */
+export function chatContradiction(body: ChatBody): StreamError | null {
+  const { max_tokens, max_completion_tokens, top_logprobs, logprobs } = body
+  if (max_tokens != null && max_completion_tokens != null && max_tokens !== max_completion_tokens) {
+    return invalid('max_tokens', "'max_tokens' and 'max_completion_tokens' contradict each other").error
+  }
+  if ((top_logprobs ?? 0) > 0 && logprobs !== true) {
+    return invalid('top_logprobs', "it goes with 'logprobs': true").error
+  }
+  return null
 }
 
 function translateCompletion(input: unknown, capabilities: Capabilities): TranslationResult {
@@ -88,7 +96,7 @@ function translateCompletion(input: unknown, capabilities: Capabilities): Transl
 }
 
 /** Null: several prompts in one body, which is several choices. */
-function onePrompt(prompt: CompletionBody['prompt']): Prompt | null {
+export function onePrompt(prompt: CompletionBody['prompt']): Prompt | null {
   if (typeof prompt === 'string') return { kind: 'text', text: prompt }
   if (isNumbers(prompt)) return { kind: 'tokens', tokens: prompt }
   const [only, ...others] = prompt
@@ -114,9 +122,16 @@ function sampling(
   }
 }
 
-type MessageResult = { ok: true; message: ChatMessage } | { ok: false; error: StreamError }
+/** A message as an engine's text is made of it. */
+export interface CheckedMessage {
+  role: Exclude<Message['role'], 'developer'>
+  text: string
+  calls: readonly ToolCall[]
+}
 
-function translateMessage(message: Message, index: number, capabilities: Capabilities): MessageResult {
+export type MessageResult = { ok: true; message: CheckedMessage } | { ok: false; error: StreamError }
+
+export function checkMessage(message: Message, index: number, capabilities: Capabilities): MessageResult {
   const path = pathOf(['messages', index])
   const error = findUnsupported(message, MESSAGE_RULES, capabilities, `${path}.`)
   if (error !== null) return { ok: false, error }
@@ -125,7 +140,7 @@ function translateMessage(message: Message, index: number, capabilities: Capabil
   const called = toolCalls(message, path)
   if (!called.ok) return called
   const text = contentText(message.content, path, called.calls.length > 0)
-  return text.ok ? { ok: true, message: { role, content: assistantText(text.text, called.calls) } } : text
+  return text.ok ? { ok: true, message: { role, text: text.text, calls: called.calls } } : text
 }
 
 type ToolCallsResult = { ok: true; calls: ToolCall[] } | { ok: false; error: StreamError }
