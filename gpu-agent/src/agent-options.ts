@@ -4,6 +4,7 @@ import type { DataPlaneOptions } from './data-plane.ts'
 import type { EngineFront, EngineFrontEvents } from './engine-front.ts'
 import type { Report } from './events.ts'
 import type { LinkOptions } from './link.ts'
+import type { LostCall } from './lost-calls.ts'
 import type { OutboxOptions } from './outbox.ts'
 import type { RecordSenderOptions } from './record-sender.ts'
 
@@ -19,7 +20,10 @@ export const PRUNE_INTERVAL_MS = 5000
 interface EngineStart {
   /** `<agent>-e0`, `<agent>-e1`, … */
   id: string
-  create(events: EngineFrontEvents): Promise<EngineFront>
+  /** The engine may outlive the agent, and then tells the next one what became of its calls. */
+  outlives_agent?: boolean
+  /** `lost`: calls that a former process of the agent left open on it, if it outlives agents. */
+  create(events: EngineFrontEvents, lost: readonly LostCall[]): Promise<EngineFront>
 }
 
 export interface AgentOptions {

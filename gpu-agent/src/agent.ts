@@ -7,12 +7,15 @@
  * safe for the accounts as a drain, only less kind to clients.
  */
 import {
+  type CallRecord,
   type EngineDescription,
   type Hello,
   PROTOCOL_VERSION,
   PROTOCOL_VERSION_MIN,
+  type TicketClaims,
   type Welcome,
 } from '../../src/protocol/index.ts'
+import type { LedgerRow } from '../engine/types.ts'
 import {
   type AgentOptions,
   CANCEL_LIMIT_MS,
@@ -22,8 +25,10 @@ import {
   PRUNE_INTERVAL_MS,
 } from './agent-options.ts'
 import { DataPlane } from './data-plane.ts'
+import type { FrontCount } from './engine-front.ts'
 import { messageOf } from './events.ts'
 import { Link } from './link.ts'
+import { type LostCall, lostCallsOf, type OpenLease } from './lost-calls.ts'
 import { AgentMetrics } from './metrics.ts'
 import { type Outbox, openOutbox } from './outbox.ts'
 import { RecordSender } from './record-sender.ts'
@@ -53,6 +58,7 @@ export class Agent {
   readonly #spans: SpanSender | null
   #links: readonly Link[] = []
   #outbox: Outbox | null = null
+  #lost: readonly OpenLease[] = []
   #data_plane: DataPlane | null = null
   #sender: RecordSender | null = null
   #prune: NodeJS.Timeout | null = null
@@ -131,27 +137,42 @@ export class Agent {
   }
 
   #openOutbox(): void {
-    const { data_dir, report, fatal, tuning } = this.#options
-    const opening = openOutbox({ data_dir, report, fatal, wall_ms: this.#wall_ms, ...tuning?.outbox })
+    const { data_dir, report, fatal, tuning, engines } = this.#options
+    const outlive = new Set(engines.filter(({ outlives_agent }) => outlives_agent === true).map(({ id }) => id))
+    const stays_open = ({ engine }: TicketClaims): boolean => outlive.has(engine)
+    const opening = openOutbox({ data_dir, report, fatal, wall_ms: this.#wall_ms, stays_open, ...tuning?.outbox })
     if (opening.status !== 'open') throw new AgentStartError('outbox', opening.message)
     this.#outbox = opening.outbox
+    this.#lost = opening.left_open
     for (const record of opening.recovered) this.#metrics.settled(record)
     if (opening.recovered.length > 0) report({ event: 'recovered', leases: opening.recovered.length })
   }
 
   async #startEngines(): Promise<void> {
+    const outbox = this.#outbox
+    if (outbox === null) throw new Error('the outbox is opened first')
     for (const { id, create } of this.#options.engines) {
       try {
-        const front = await create({
-          ledger: (rows) => this.#outbox?.ledger(rows),
+        const events = {
+          ledger: (rows: readonly LedgerRow[]) => outbox.ledger(rows),
           status: () => this.#changed(id),
           epoch: () => this.#epochChanged(id),
-        })
+          counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
+        }
+        const front = await create(events, this.#lostCallsOf(id, outbox))
         this.#engines.set(id, new ServedEngine(id, front))
       } catch (error) {
         throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
       }
     }
+  }
+
+  #lostCallsOf(engine: string, outbox: Outbox): LostCall[] {
+    const recorded = (record: CallRecord): void => {
+      this.#metrics.settled(record)
+      this.#sender?.notify()
+    }
+    return lostCallsOf(engine, this.#lost, { outbox, wall_ms: this.#wall_ms, recorded })
   }
 
   async #listen(): Promise<void> {

@@ -109,6 +109,7 @@ export class Call implements CallSink {
     const record = recordOf(this.claims, { ...end, error }, this.#context.wall_ms())
     void this.#context.outbox.record(record).then(() => {
       this.#context.recorded()
+      this.#engine.front.recorded?.(this.claims.lease)
       this.#context.metrics.settled(record)
       this.#context.spans?.settled(record, this.#dialect, this.#traceparent)
       this.#stream?.finish({ ...end, error }, end.outcome === 'failed' ? ERRORS.engine_failed : ERRORS.cancelled)

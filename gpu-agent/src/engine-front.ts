@@ -39,6 +39,19 @@ export interface CallSink {
   ended(end: CallEnd): void
 }
 
+/** What a front of an engine in another process counts. */
+export type FrontCount =
+  /** A call ended without the engine's own record of it. */
+  | 'record_missing'
+  /** The engine's record came after its call had ended. */
+  | 'record_late'
+  /** The engine's record is of a call that this agent does not know. */
+  | 'record_foreign'
+  /** A message of the engine that could not be used. */
+  | 'message_unknown'
+  | 'message_malformed'
+  | 'message_repeated'
+
 export interface EngineFrontEvents {
   /** Rows of a call always arrive before its `ended`. */
   ledger(rows: readonly LedgerRow[]): void
@@ -46,6 +59,8 @@ export interface EngineFrontEvents {
   status(): void
   /** The engine died or was restarted: every open call has ended as failed; `describe()` has the new epoch. */
   epoch(): void
+  /** For metrics. */
+  counted?(what: FrontCount): void
 }
 
 export interface EngineFront {
@@ -57,4 +72,6 @@ export interface EngineFront {
   /** Takes no further calls; resolves when those under way have ended. */
   drain(): Promise<void>
   stop(): Promise<void>
+  /** The record of this lease is on disk: whoever keeps it elsewhere may forget it. */
+  recorded?(lease: string): void
 }

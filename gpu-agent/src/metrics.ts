@@ -4,6 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { CallRecord, EngineStatus } from '../../src/protocol/index.ts'
+import type { FrontCount } from './engine-front.ts'
 
 export interface MetricSources {
   open_calls: () => number
@@ -39,6 +40,16 @@ export class AgentMetrics {
     'link_messages_ignored_total',
     'Messages of a pool that this agent does not know.',
     [],
+  )
+  readonly #engine_records = this.#counter(
+    'engine_records_total',
+    "Engines' own records of calls that never came (missing), came after the call's end, or are of calls not known here.",
+    ['engine', 'result'],
+  )
+  readonly #engine_messages = this.#counter(
+    'engine_messages_ignored_total',
+    'Messages of engines that could not be used.',
+    ['engine', 'kind'],
   )
   readonly #batches = this.#counter('record_batches_total', 'Batches of records sent, by result.', ['result'])
 
@@ -96,6 +107,12 @@ export class AgentMetrics {
 
   messageIgnored(): void {
     this.#unknown_messages.inc()
+  }
+
+  frontCounted(engine: string, what: FrontCount): void {
+    const [subject, kind = ''] = what.split('_', 2)
+    if (subject === 'record') this.#engine_records.inc({ engine, result: kind })
+    else this.#engine_messages.inc({ engine, kind })
   }
 
   batchSent(result: 'acknowledged' | 'partial' | 'failed' | 'refused'): void {

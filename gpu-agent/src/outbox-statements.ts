@@ -1,5 +1,5 @@
 /** The outbox's statements, prepared once: every call on the write path runs one of these inside a group commit. */
-import { and, asc, count, eq, gt, inArray, isNotNull, isNull, lt, sql, sum } from 'drizzle-orm'
+import { and, asc, count, eq, gt, inArray, isNotNull, isNull, lt, max, sql, sum } from 'drizzle-orm'
 import type { OutboxHandle } from './outbox-database.ts'
 import { leases, ledger, records } from './outbox-schema.ts'
 
@@ -46,6 +46,7 @@ export function prepareStatements(db: OutboxHandle) {
         modelled_us: sum(ledger.modelled_us).mapWith(Number),
         computed_tokens: sum(ledger.computed_tokens).mapWith(Number),
         sampled_tokens: sum(ledger.sampled_tokens).mapWith(Number),
+        last_step: max(ledger.step),
       })
       .from(ledger)
       .where(eq(ledger.lease, at('lease')))

@@ -3,7 +3,8 @@
  *
  * Kept true here: a lease is opened at most once, across restarts, for longer than a ticket lives; a record is never on
  * disk before its ledger rows (group-commit.ts); a lease that a former process left open gets a record whose service is
- * the sum of the rows on disk; nothing unacknowledged is ever deleted.
+ * the sum of its rows, at once or, where its engine outlives the agent, when that engine has told the rest
+ * (lost-calls.ts); nothing unacknowledged is ever deleted.
  */
 import {
   type CallRecord,
@@ -14,6 +15,7 @@ import {
 import type { LedgerRow } from '../engine/types.ts'
 import type { Report } from './events.ts'
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts'
+import type { OpenLease } from './lost-calls.ts'
 import { type DatabaseOpening, openDatabase } from './outbox-database.ts'
 import { prepareStatements, type Statements } from './outbox-statements.ts'
 import { type LedgerSums, recordOfLostCall } from './record.ts'
@@ -35,6 +37,8 @@ export interface OutboxOptions {
   report: Report
   /** The disk does not take what must be kept: end the process. */
   fatal: (message: string) => void
+  /** Whether a lease that is open on disk stays open: its engine may tell what became of it. None does without it. */
+  stays_open?: (claims: TicketClaims) => boolean
   retention_ms?: number
   acknowledged_records_max?: number
   unacknowledged_records_max?: number
@@ -42,7 +46,7 @@ export interface OutboxOptions {
 }
 
 export type OutboxOpening =
-  | { status: 'open'; outbox: Outbox; recovered: readonly CallRecord[] }
+  | { status: 'open'; outbox: Outbox; recovered: readonly CallRecord[]; left_open: readonly OpenLease[] }
   | Exclude<DatabaseOpening, { status: 'open' }>
 
 export type LeaseOpening =
@@ -61,16 +65,23 @@ export function openOutbox(options: OutboxOptions): OutboxOpening {
   if (opening.status !== 'open') return opening
   const statements = prepareStatements(opening.db)
   const recovered: CallRecord[] = []
+  const left_open: OpenLease[] = []
   opening.db.transaction(() => {
     for (const { lease, claims, prompt_tokens } of statements.openLeases.all()) {
-      const record = recordOfLostCall(claims, sumsOnDisk(statements, lease), prompt_tokens, options.wall_ms())
+      const { last_step, ...sums } = ledgerOnDisk(statements, lease)
+      if (options.stays_open?.(claims) === true) {
+        left_open.push({ claims, prompt_tokens, sums, last_step })
+        continue
+      }
+      const record = recordOfLostCall(claims, sums, prompt_tokens, options.wall_ms())
       statements.insertRecord.run({ lease, record })
       statements.closeLease.run({ lease })
       recovered.push(record)
     }
   })
   const transaction = (body: () => void): void => opening.db.transaction(body)
-  return { status: 'open', outbox: new Outbox(options, statements, transaction, opening.close), recovered }
+  const outbox = new Outbox(options, statements, transaction, opening.close, left_open)
+  return { status: 'open', outbox, recovered, left_open }
 }
 
 export class Outbox {
@@ -78,7 +89,7 @@ export class Outbox {
   readonly #statements: Statements
   readonly #commit: GroupCommit
   readonly #close: () => void
-  /** Sums of the ledger rows of leases under way; bounded by the calls that the data plane holds open. */
+  /** Sums of the ledger rows of open leases; bounded by the calls that data planes, this process's and the last one's, hold open. */
   readonly #open = new Map<string, LedgerSums>()
   #unacknowledged: number
   #acknowledged: number
@@ -90,7 +101,9 @@ export class Outbox {
     statements: Statements,
     transaction: (body: () => void) => void,
     close: () => void,
+    left_open: readonly OpenLease[],
   ) {
+    for (const { claims, sums } of left_open) this.#open.set(claims.lease, { ...sums })
     this.#options = options
     this.#statements = statements
     this.#close = close
@@ -133,6 +146,13 @@ export class Outbox {
       sums.sampled_tokens += row.sampled_tokens
       this.#commit.push({ apply: () => this.#insertRow(row) }, 'delayed')
     }
+  }
+
+  /** Of the ledger rows of an open lease. */
+  sumsOf(lease: string): LedgerSums {
+    const sums = this.#open.get(lease)
+    if (sums === undefined) throw new Error(`lease ${lease} is not open`)
+    return { ...sums }
   }
 
   /** Ends the lease. Resolves when the record is on disk, and every ledger row of its lease with it. */
@@ -226,12 +246,13 @@ export class Outbox {
   }
 }
 
-function sumsOnDisk(statements: Statements, lease: string): LedgerSums {
+function ledgerOnDisk(statements: Statements, lease: string): LedgerSums & { last_step: number } {
   const sums = statements.sumLedger.get({ lease })
   return {
     wall_us: sums?.wall_us ?? 0,
     modelled_us: sums?.modelled_us ?? 0,
     computed_tokens: sums?.computed_tokens ?? 0,
     sampled_tokens: sums?.sampled_tokens ?? 0,
+    last_step: sums?.last_step ?? 0,
   }
 }

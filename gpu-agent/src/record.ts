@@ -55,27 +55,27 @@ export function recordOf(claims: TicketClaims, end: CallEnd, ended_at_ms: number
 }
 
 /**
- * The record of a lease whose process died. Its service is exactly the sum of its ledger rows; wait and first token died
- * with the process, so wait is 0, the first token unknown, and the duration at least the service.
+ * The record of a lease whose process died. Its service is exactly the sum of its ledger rows. What else was measured died
+ * with the process, unless its engine outlived it and told: then wait is 0, the first token unknown, and the duration at
+ * least the service.
  */
 export function recordOfLostCall(
   claims: TicketClaims,
   sums: LedgerSums,
   prompt_tokens: number | null,
   ended_at_ms: number,
+  told: Measurement | null = null,
 ): CallRecord {
+  const counted = { prompt_tokens: prompt_tokens ?? 0, output_tokens: sums.sampled_tokens, duration_us: sums.wall_us }
   return {
     v: RECORD_VERSION,
     ...identityOf(claims),
     outcome: 'failed',
     finish_reason: null,
     error_code: AGENT_RESTARTED,
-    ...recorded(NOTHING_MEASURED),
-    prompt_tokens: prompt_tokens ?? 0,
-    output_tokens: sums.sampled_tokens,
+    ...recorded(told ?? { ...NOTHING_MEASURED, ...counted }),
     service_wall_us: sums.wall_us,
     service_modelled_us: sums.modelled_us,
-    duration_us: sums.wall_us,
     ended_at_ms,
   }
 }
