@@ -1,0 +1,87 @@
+/**
+ * What vLLM answers when it does not serve a call → the error that a client gets. A client's own mistake is told in vLLM's
+ * words, which name no more than the client's own fields and the model's limits. What the operator must mend (a wrong key,
+ * a wrong model name) is no client's mistake: another engine may serve the call, and the operator is told.
+ */
+import { z } from 'zod'
+import type { StreamError } from '../../../src/protocol/index.ts'
+import { badRequest, engineFailed, engineFull, unavailable } from '../front/openai/errors.ts'
+import type { UpstreamEnd } from './upstream.ts'
+
+const RETRY_AFTER_S = 1
+
+const VllmError = z.object({
+  error: z.object({ message: z.string(), param: z.string().nullish(), code: z.number().int().nullish() }),
+})
+
+export interface Refusal {
+  error: StreamError
+  /** For the operator; null: nothing for him to do. */
+  report: string | null
+  /** Whether the whole server is at fault, and not this call. */
+  suspect: boolean
+}
+
+const NOBODY_THERE = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND'])
+
+export function refusalOf(end: Exclude<UpstreamEnd, { kind: 'done' }>, prompt_param: string): Refusal {
+  if (end.kind === 'unreachable') {
+    const report = `vLLM does not answer: ${end.message}`
+    const suspect = end.code !== null && NOBODY_THERE.has(end.code)
+    return { error: unavailable('engine_down', 'the engine is down'), report, suspect }
+  }
+  if (end.kind === 'cut') {
+    const report = `a stream of vLLM broke off: ${end.message}`
+    return { error: engineFailed("the engine's stream broke off"), report, suspect: false }
+  }
+  return statusRefusal(end.status, end.body, prompt_param)
+}
+
+/** An error in place of a chunk. Null: the data is no error. */
+export function streamedError(chunk: unknown, prompt_param: string): Refusal | null {
+  const parsed = VllmError.safeParse(chunk)
+  if (!parsed.success) return null
+  const { message, param, code } = parsed.data.error
+  return classified(code ?? 500, message, param ?? null, prompt_param)
+}
+
+function statusRefusal(status: number, body: string, prompt_param: string): Refusal {
+  const { message, param } = errorIn(body)
+  return classified(status, message, param, prompt_param)
+}
+
+function errorIn(body: string): { message: string; param: string | null } {
+  try {
+    const parsed = VllmError.safeParse(JSON.parse(body))
+    if (parsed.success) return { message: parsed.data.error.message, param: parsed.data.error.param ?? null }
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+  }
+  return { message: '', param: null }
+}
+
+const CONTEXT = /maximum context length|exceeds model's maximum|max_tokens must be at least 1, got/
+/** vLLM names its own stages in place of a field: what a client sent is `messages` or `prompt`. */
+const STAGES = new Set(['input_tokens', 'input_text'])
+
+function classified(status: number, message: string, param: string | null, prompt_param: string): Refusal {
+  const nothing = { report: null, suspect: false }
+  if (status === 400 || status === 413 || status === 422) {
+    if (message === '') return { error: badRequest('invalid_value', 'The engine refuses this body.', null), ...nothing }
+    if (CONTEXT.test(message)) {
+      return { error: badRequest('context_length_exceeded', message, prompt_param), ...nothing }
+    }
+    const named = param !== null && STAGES.has(param) ? prompt_param : param
+    return { error: badRequest('invalid_value', message, named), ...nothing }
+  }
+  if (status === 429) return { error: engineFull('the engine takes no further calls', RETRY_AFTER_S), ...nothing }
+  if (status >= 500) {
+    const report = `vLLM failed a call with status ${status}: ${message}`
+    return { error: engineFailed('the engine failed'), report, suspect: false }
+  }
+  const report =
+    status === 401 || status === 403
+      ? `vLLM refuses the agent's key (status ${status}): give the agent the key that vLLM was started with`
+      : `vLLM answered status ${status}: ${message === '' ? 'is it an OpenAI server, and its model named as the agent names it?' : message}`
+  return { error: engineFailed('the engine refused the call'), report, suspect: false }
+}
