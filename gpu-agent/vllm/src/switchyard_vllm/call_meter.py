@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .core.call_state import NO_PROMPT, CallState
+from .core.call_state import CallState
 from .core.program_scheduler import StepCharge, StepShare
-from .core.service import ServiceTokens
 from .identity import Identity
 from .mailbox import Mailbox
 from .open_call import OpenCall
@@ -34,7 +33,6 @@ _OUTCOMES: dict[str, Outcome] = {
     "FINISHED_IGNORED": "length",
     "FINISHED_ABORTED": "cancelled",
 }
-_ONE_TOKEN = ServiceTokens(0, 0, 1)
 
 
 class CallMeter:
@@ -81,6 +79,9 @@ class CallMeter:
             if open_call is None:
                 continue
             state = open_call.state
+            if tokens == 1 and state.prompt_is_done:
+                shares.append(open_call.decode)
+                continue
             to_tokens = open_call.request.num_computed_tokens
             shares.append(StepShare(state, state.reached(to_tokens - tokens, to_tokens), tokens))
         self.ledger.begin(output, started_us, shares)
@@ -100,8 +101,8 @@ class CallMeter:
                 continue
             index = indices.get(call.call.lease)
             output_tokens = len(sampled[index]) if sampled and index is not None else 0
-            if tokens is NO_PROMPT and output_tokens == 1:
-                shares.append(StepShare(call, _ONE_TOKEN, computed_tokens))
+            if output_tokens == 1 and share is call.owner.decode:
+                shares.append(call.owner.decoded)
             else:
                 shares.append(StepShare(call, tokens._replace(output_tokens=output_tokens), computed_tokens))
         return shares, wall_us

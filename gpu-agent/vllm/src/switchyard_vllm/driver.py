@@ -11,6 +11,7 @@ It reads and writes a few private fields of vLLM's scheduler; probe.py checks at
 from __future__ import annotations
 
 import heapq
+from operator import attrgetter
 from typing import Any
 
 from .call_meter import CallMeter, Charged
@@ -26,6 +27,8 @@ from .records import CallRecord
 
 #: Priority of a call without a seat, plus its rank: behind every seat.
 UNSEATED_PRIORITY = 1 << 20
+#: Keys that this driver writes are unique, so vLLM looks no further either.
+_KEY = attrgetter("priority", "arrival_time")
 
 
 class Driver:
@@ -179,30 +182,41 @@ class Driver:
         moved = self.core.take_moved()
         if not moved and seated == self._seated:
             return
-        changed = False
-        for state in (*moved, *self._seated, *seated):
-            changed |= self._write_key(state)
+        queued = False
+        for index, state in enumerate(seated):
+            request = state.owner.request
+            if request.priority != index:
+                queued |= self._write_key(state)
+        for state in (*moved, *self._seated):
+            if not state.seated and not state.ended:
+                queued |= self._write_key(state)
         self._seated = list(seated)
-        if changed:
-            self._reorder_running = True
-            # A heap whose keys were changed is no heap. `remove_requests` rebinds `_heap`, so it is asked for each time.
-            heapq.heapify(self.scheduler.waiting._heap)
-            heapq.heapify(self.scheduler.kv_holding_waiting._heap)
+        self._reorder_running = True
+        if queued:
+            self._order_heaps()
 
     def _write_key(self, state: CallState) -> bool:
-        if state.ended:
-            return False
-        request = self.calls[state.call.lease].request
+        """Whether the request stands in one of vLLM's heaps, and its key has changed."""
+        request = state.owner.request
         key = (state.seat_index, 0.0) if state.seated else (UNSEATED_PRIORITY + state.place.rank, float(state.sequence))
         if (request.priority, request.arrival_time) == key:
             return False
         request.priority, request.arrival_time = key
-        return True
+        return bool(request.status.name != "RUNNING")
+
+    def _order_heaps(self) -> None:
+        """A heap whose keys were changed is no heap; a sorted list is one, and cheaper than asking requests to compare.
+
+        `remove_requests` rebinds `_heap`, so it is asked for each time.
+        """
+        self.scheduler.waiting._heap.sort(key=_KEY)
+        self.scheduler.kv_holding_waiting._heap.sort(key=_KEY)
 
     def restore_stock_order(self) -> None:
         """Gives every request the key that it came with, and vLLM its own limit: as if the plug-in were not there."""
         for open_call in self.calls.values():
             open_call.request.priority, open_call.request.arrival_time = open_call.stock_key
+        # Keys that clients bring may be equal: vLLM compares on.
         heapq.heapify(self.scheduler.waiting._heap)
         heapq.heapify(self.scheduler.kv_holding_waiting._heap)
         self.scheduler.max_num_active_reqs = self._seats

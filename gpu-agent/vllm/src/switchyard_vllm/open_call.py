@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .core.call_state import CallState
+from .core.program_scheduler import StepShare
+from .core.service import NO_TOKENS, ONE_TOKEN
 from .identity import Identity
 
 
 class OpenCall:
     """What the driver keeps of a request beside the core's state."""
 
-    __slots__ = ("identity", "output_tokens_before", "request", "state", "stock_key")
+    __slots__ = ("decode", "decoded", "identity", "output_tokens_before", "request", "state", "stock_key")
 
     def __init__(self, request: Any, identity: Identity, state: CallState) -> None:
         self.request = request
@@ -21,3 +23,7 @@ class OpenCall:
         self.stock_key = (request.priority, request.arrival_time)
         #: Tokens that it had given when it was last preempted.
         self.output_tokens_before = 0
+        #: Its share of a step that only decodes, as planned and as it comes out: most are of these.
+        self.decode = StepShare(state, NO_TOKENS, 1)
+        self.decoded = StepShare(state, ONE_TOKEN, 1)
+        state.owner = self

@@ -45,9 +45,11 @@ class Preemption:
         if not wanting:
             return
         occupied_seats = len(running) + scheduler.num_waiting_for_streaming_input
-        victims = seat_victims(self._runners(), occupied_seats + len(wanting) - self._seats)
-        self.for_seats += len(victims)
-        self._take_out(victims)
+        seats_needed = occupied_seats + len(wanting) - self._seats
+        if seats_needed > 0:
+            victims = seat_victims(self._runners(seated=False), seats_needed)
+            self.for_seats += len(victims)
+            self._take_out(victims)
         if len(scheduler.kv_cache_config.kv_cache_groups) != 1:
             return
         # Several kinds of layers share blocks in ways that vLLM alone knows: there memory is left to it.
@@ -65,11 +67,12 @@ class Preemption:
         stale = request.num_stale_output_tokens > 0 and not request.drop_stale_output
         return request.status.name in _ADMISSIBLE and not stale
 
-    def _runners(self) -> list[Runner]:
+    def _runners(self, *, seated: bool = True) -> list[Runner]:
+        """Running calls that may be preempted; without the seated ones if so told."""
         runners: list[Runner] = []
         for request in self.scheduler.running:
             open_call = self.calls.get(request.request_id)
-            if open_call is None or not _preemptible(request):
+            if open_call is None or (open_call.state.seated and not seated) or not _preemptible(request):
                 continue
             settled = request.num_output_tokens > open_call.output_tokens_before
             runners.append(Runner(open_call.state, request.num_computed_tokens, settled))

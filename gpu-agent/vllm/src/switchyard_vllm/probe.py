@@ -11,6 +11,8 @@ from typing import Any
 
 #: Versions with which the plug-in has been run.
 VERSIONS_RUN = ("0.32.0",)
+#: Versions on whose Python code all tests of the scheduler passed; no model was served with them.
+VERSIONS_TESTED = ("0.33.0",)
 
 
 class InterfaceMismatchError(RuntimeError):
@@ -92,7 +94,8 @@ def refuse(faults: list[str], version: str) -> None:
     if faults:
         raise InterfaceMismatchError(
             f"switchyard_vllm does not know this vLLM ({version}): {'; '.join(faults)}. "
-            f"It has been run with vLLM {', '.join(VERSIONS_RUN)}."
+            f"It has been run with vLLM {', '.join(VERSIONS_RUN)}; "
+            f"its tests passed on the scheduler of {', '.join(VERSIONS_TESTED)}."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from threading import Lock
 from typing import Any, Literal, Protocol
@@ -32,9 +32,13 @@ class CallRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready; times are microseconds of the engine's own clock."""
-        fields = asdict(self)
-        measured = fields.pop("measurement")
-        return {"v": RECORD_VERSION, **fields, **measured}
+        own = {name: getattr(self, name) for name in _OWN_FIELDS}
+        measured = {name: getattr(self.measurement, name) for name in _MEASURED_FIELDS}
+        return {"v": RECORD_VERSION, **own, **measured}
+
+
+_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name != "measurement")
+_MEASURED_FIELDS = tuple(one.name for one in fields(Measurement))
 
 
 class RecordSink(Protocol):

@@ -73,5 +73,5 @@ def yields_to(running: CallState, head: CallState) -> bool:
 
 
 def _worst_first(runner: Runner) -> tuple[float, int]:
-    key = runner.state.order_key
-    return (-key.rank, -key.sequence)
+    state = runner.state
+    return (-state.place.rank, -state.sequence)

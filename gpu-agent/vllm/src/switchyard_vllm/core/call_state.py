@@ -7,10 +7,10 @@ program_scheduler.py each write the part named below.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .policy import Place
-from .service import DEFAULT_SERVICE_RATES, ServiceRates, ServiceTokens, modelled_service_us
+from .service import DEFAULT_SERVICE_RATES, NO_TOKENS, ServiceRates, ServiceTokens, modelled_service_us
 
 if TYPE_CHECKING:
     from .tenant_queue import TenantQueue
@@ -32,15 +32,9 @@ class Call:
     prompt_tokens: int
 
 
-#: A step that computes nothing new of a prompt: every decode.
-NO_PROMPT = ServiceTokens(0, 0, 0)
-
-
-class QueueKey(NamedTuple):
-    """The order inside a tenant: the policy's rank, then first come, first served. Total: sequences are unique."""
-
-    rank: float
-    sequence: int
+#: The order inside a tenant: the policy's rank, then first come, first served (its sequence). Total: sequences are unique.
+#: A plain tuple, as charges are: some thousand are made a second.
+QueueKey = tuple[float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +63,7 @@ class CallState:
         "ended",
         "first_token_us",
         "output_tokens",
+        "owner",
         "place",
         "preemptions",
         "prompt_reached_tokens",
@@ -86,6 +81,8 @@ class CallState:
         self.arrived_us = now_us
         self.tenant = tenant
         self.ended = False
+        #: What whoever drives the core keeps beside the call; the core does not look at it.
+        self.owner: Any = None
         # Order (seating.py, due_calls.py). Keys are those under which the call stands in a queue.
         self.place = place
         self.sequence = sequence
@@ -110,16 +107,17 @@ class CallState:
 
     @property
     def order_key(self) -> QueueKey:
-        return QueueKey(self.place.rank, self.sequence)
+        return (self.place.rank, self.sequence)
 
     def runs_before(self, other: CallState) -> bool:
-        return self.order_key < other.order_key
+        rank, others = self.place.rank, other.place.rank
+        return rank < others or (rank == others and self.sequence < other.sequence)
 
     def reached(self, from_tokens: int, to_tokens: int) -> ServiceTokens:
         """Takes note that a step computes tokens [from, to) of the call, and says what of its prompt is new in it."""
         prompt_tokens = self.call.prompt_tokens
-        if self.cached_charged and self.prompt_reached_tokens == prompt_tokens:
-            return NO_PROMPT
+        if self.prompt_is_done:
+            return NO_TOKENS
         if self.cached_tokens is None:
             self.cached_tokens = min(from_tokens, prompt_tokens)
         # What a resumed call finds resident was computed by another, and is not charged either.
@@ -130,6 +128,11 @@ class CallState:
         cached_tokens = 0 if self.cached_charged else self.cached_tokens
         self.cached_charged = True
         return ServiceTokens(uncached_tokens, cached_tokens, 0)
+
+    @property
+    def prompt_is_done(self) -> bool:
+        """Nothing that a step computes for it is charged but the tokens that it gives."""
+        return self.cached_charged and self.prompt_reached_tokens == self.call.prompt_tokens
 
     def charge(
         self,

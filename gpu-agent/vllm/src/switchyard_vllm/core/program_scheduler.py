@@ -30,9 +30,8 @@ class StepShare(NamedTuple):
     computed_tokens: int = 0
 
 
-class StepCharge(NamedTuple):
-    call: CallState
-    charge_us: int
+#: A call, and what it is charged in the ordering reading.
+StepCharge = tuple[CallState, int]
 
 
 class ProgramScheduler:
@@ -116,17 +115,19 @@ class ProgramScheduler:
     def charge(self, shares: Iterable[StepShare], wall_us: int, ended_us: int) -> list[StepCharge]:
         """Adds a step of `wall_us` that ended at `ended_us` to the sums of the calls in it. `settle` takes what comes back."""
         charges: list[StepCharge] = []
+        by_wall = self.ordering == "wall"
         for call, tokens, computed_tokens in shares:
             modelled_us = call.charge(tokens, computed_tokens, wall_us, ended_us, self._rates)
-            charge_us = wall_us if self.ordering == "wall" else modelled_us
+            charge_us = wall_us if by_wall else modelled_us
             call.tenant.step_charge_us += charge_us
-            charges.append(StepCharge(call, charge_us))
+            charges.append((call, charge_us))
         return charges
 
     def settle(self, charges: Iterable[StepCharge], wall_us: int, now_us: int) -> None:
         """Lets the policy move the calls that were charged and go on, and charges their tenants."""
+        charge = self.policy.charge
         for call, charge_us in charges:
-            if not call.ended and self.policy.charge(call.place, wall_us, charge_us):
+            if not call.ended and charge(call.place, wall_us, charge_us):
                 self._move(call)
         for call, _ in charges:
             tenant = call.tenant

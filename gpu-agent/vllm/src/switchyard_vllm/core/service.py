@@ -31,7 +31,14 @@ class ServiceTokens(NamedTuple):
     output_tokens: int
 
 
+#: What a step that only decodes gives a call, as the plan and as the outcome say it.
+NO_TOKENS = ServiceTokens(0, 0, 0)
+ONE_TOKEN = ServiceTokens(0, 0, 1)
+
+
 def modelled_service_us(tokens: ServiceTokens, rates: ServiceRates = DEFAULT_SERVICE_RATES) -> int:
+    if tokens is ONE_TOKEN:
+        return rates.decode_us_per_token
     return (
         tokens.uncached_prompt_tokens * rates.prefill_us_per_token
         + tokens.cached_prompt_tokens * rates.cached_us_per_token
