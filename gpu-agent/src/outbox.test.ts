@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
 import { CallRecord, type TicketClaims } from '../../src/protocol/index.ts'
 import type { AgentEvent } from './events.ts'
+import { lostCallsOf } from './lost-calls.ts'
 import { LEASE_MEMORY_MS, type Outbox, type OutboxOptions, openOutbox, PRUNE_LEASES_PER_BATCH } from './outbox.ts'
 import { OUTBOX_FILE } from './outbox-database.ts'
 import { endWithoutService, recordOf } from './record.ts'
@@ -103,6 +104,43 @@ test('a lease that a former process left open fails with the sum of its rows on 
   expect(third.recovered).toEqual([])
   expect(third.outbox.depth).toBe(3)
   expect(third.outbox.openLease(ticket('lost')).status).toBe('used')
+})
+
+test('a lease whose engine outlives the agent stays open, with its sums, until its one record comes', async () => {
+  const first = open()
+  await opened(first.outbox, 'one')
+  await opened(first.outbox, 'other')
+  first.outbox.promptTokens('one', 9)
+  first.outbox.ledger([row('one', 1, 10), row('one', 4, 20)])
+  first.outbox.close()
+  const stays_open = ({ lease }: TicketClaims): boolean => lease === 'one'
+  const { data_dir, events } = first
+  const opening = openOutbox({
+    data_dir,
+    wall_ms: () => 7,
+    report: (e) => events.push(e),
+    fatal: expect.fail,
+    stays_open,
+  })
+  if (opening.status !== 'open') throw new Error(opening.message)
+  const { outbox, recovered, left_open } = opening
+  onTestFinished(() => outbox.close())
+  expect(recovered.map(({ lease }) => lease)).toEqual(['other'])
+  const sums = { wall_us: 30, modelled_us: 60, computed_tokens: 8, sampled_tokens: 2 }
+  expect(left_open).toMatchObject([{ claims: { lease: 'one' }, prompt_tokens: 9, sums, last_step: 4 }])
+  expect(outbox.openLease(ticket('one')).status).toBe('used')
+  outbox.ledger([row('one', 5, 1)])
+  expect(outbox.sumsOf('one')).toMatchObject({ wall_us: 31, modelled_us: 62 })
+  const recorded: CallRecord[] = []
+  const context = { outbox, wall_ms: () => 8, recorded: (record: CallRecord) => recorded.push(record) }
+  const [lost] = lostCallsOf(ticket('one').engine, left_open, context)
+  await lost?.ended(null)
+  expect(outbox.unacknowledged(0, 10).map(({ record }) => record.lease)).toEqual(['other', 'one'])
+  expect(recorded).toMatchObject([
+    { lease: 'one', outcome: 'failed', error_code: 'agent_restarted', service_wall_us: 31, prompt_tokens: 9 },
+  ])
+  expect(events).toEqual([])
+  expect(lostCallsOf('another-engine', left_open, context)).toEqual([])
 })
 
 test('a lease is opened once, also before the first opening is on disk', async () => {

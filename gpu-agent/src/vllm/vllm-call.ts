@@ -83,8 +83,7 @@ export class VllmCall implements UpstreamListener {
   }
 
   accepted(): void {
-    this.#state = 'streaming'
-    this.#options.sink.accepted(this.#options.prompt_tokens)
+    this.#accept()
   }
 
   data(data: string): void {
@@ -114,8 +113,11 @@ export class VllmCall implements UpstreamListener {
     }
     const refusal = refusalOf(end, this.#options.prompt_param)
     this.#options.faulty(refusal)
-    if (this.#state === 'requesting') this.#refuse(refusal.error)
-    else this.#ended({ outcome: 'failed', error: refusal.error })
+    if (this.#isUnknown()) this.#refuse(refusal.error)
+    else {
+      this.#accept()
+      this.#ended({ outcome: 'failed', error: refusal.error })
+    }
   }
 
   /** Ends as cancelled, with the record of what was done up to here. */
@@ -135,8 +137,9 @@ export class VllmCall implements UpstreamListener {
   lost(): void {
     if (this.#state === 'over') return
     this.#upstream.abort()
-    if (this.#state === 'requesting') this.#refuse(unavailable('engine_down', 'the engine died'))
+    if (this.#isUnknown()) this.#refuse(unavailable('engine_down', 'the engine died'))
     else {
+      this.#accept()
       this.#end ??= { outcome: 'failed', error: engineFailed('the engine died') }
       this.#clock.ended()
       this.#settle()
@@ -177,11 +180,21 @@ export class VllmCall implements UpstreamListener {
   #close(outcome: 'cancelled' | 'failed', error: StreamError | null, queued = true): void {
     if (this.#state === 'settling' || this.#state === 'over') return
     this.#upstream.abort()
-    // vLLM answers before it queues.
-    const answered = this.#state === 'streaming'
-    if (!answered) this.#options.sink.accepted(this.#options.prompt_tokens)
-    this.#expects_records &&= answered && queued
+    this.#expects_records &&= queued && !this.#isUnknown()
+    this.#accept()
     this.#ended({ outcome, error })
+  }
+
+  /** vLLM answers before it queues; but what it then charges may be heard before its answer. */
+  #isUnknown(): boolean {
+    const { wall_us, modelled_us } = this.meter.total
+    return this.#state === 'requesting' && wall_us + modelled_us + this.#records.length === 0
+  }
+
+  #accept(): void {
+    if (this.#state !== 'requesting') return
+    this.#state = 'streaming'
+    this.#options.sink.accepted(this.#options.prompt_tokens)
   }
 
   #refuse(error: StreamError): void {

@@ -131,6 +131,19 @@ describe('a call', () => {
     expect(under.counted).toEqual([])
   })
 
+  test('that was charged before vLLM’s answer was heard ends with its charges, whatever comes instead of the answer', async () => {
+    const vllm = await scriptedVllm()
+    const under = await startFront(vllm, { times: { record_wait_ms: 20 } })
+    const { sink, lease } = under.serve()
+    const request = await arrived(vllm)
+    vllm.charges([lease, { wall_us: 5, modelled_us: 4, computed_tokens: 3, output_tokens: 0 }])
+    await until(() => under.rows.length === 1)
+    request.cut()
+    const end = await sink.over
+    expect(end).toMatchObject({ outcome: 'failed', measurement: { service_wall_us: 5, service_modelled_us: 4 } })
+    conserved(under, lease, end?.measurement)
+  })
+
   test('whose record does not come ends with its charges, else as measured from outside, and is counted', async () => {
     const vllm = await scriptedVllm()
     const under = await startFront(vllm, { times: { record_wait_ms: 50 } })

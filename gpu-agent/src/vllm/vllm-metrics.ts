@@ -44,6 +44,7 @@ export interface MetricsPollOptions {
   reported: (report: LoadReport) => void
   /** Told once until it works again. */
   failed: (reason: string) => void
+  poll_ms?: number
 }
 
 export class MetricsPoll {
@@ -55,7 +56,7 @@ export class MetricsPoll {
 
   constructor(options: MetricsPollOptions) {
     this.#options = options
-    this.#timer = setInterval(() => void this.#poll(), POLL_MS).unref()
+    this.#timer = setInterval(() => void this.#poll(), options.poll_ms ?? POLL_MS).unref()
   }
 
   stop(): void {
