@@ -17,7 +17,7 @@ export const FLUSH_LIMIT_MS = 10_000
 export const CLOSE_GRACE_MS = 2000
 export const PRUNE_INTERVAL_MS = 5000
 
-interface EngineStart {
+export interface EngineStart {
   /** `<agent>-e0`, `<agent>-e1`, … */
   id: string
   /** The engine may outlive the agent, and then tells the next one what became of its calls. */
@@ -41,6 +41,8 @@ export interface AgentOptions {
   /** Where spans of calls go; left out or null: nowhere. */
   otlp?: OtlpSettings | null
   engines: readonly EngineStart[]
+  /** For engines that take minutes and do not measure themselves; else one starts after the other. */
+  start_together?: boolean
   report: Report
   /** The agent cannot go on and the process must end, so that the next start can recover. */
   fatal: (message: string) => void

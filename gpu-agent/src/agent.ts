@@ -21,6 +21,7 @@ import {
   CANCEL_LIMIT_MS,
   CLOSE_GRACE_MS,
   DRAIN_LIMIT_MS,
+  type EngineStart,
   FLUSH_LIMIT_MS,
   PRUNE_INTERVAL_MS,
 } from './agent-options.ts'
@@ -149,21 +150,25 @@ export class Agent {
   }
 
   async #startEngines(): Promise<void> {
+    const { engines, start_together = false } = this.#options
+    if (start_together) await Promise.all(engines.map((engine) => this.#startEngine(engine)))
+    else for (const engine of engines) await this.#startEngine(engine)
+  }
+
+  async #startEngine({ id, create }: EngineStart): Promise<void> {
     const outbox = this.#outbox
     if (outbox === null) throw new Error('the outbox is opened first')
-    for (const { id, create } of this.#options.engines) {
-      try {
-        const events = {
-          ledger: (rows: readonly LedgerRow[]) => outbox.ledger(rows),
-          status: () => this.#changed(id),
-          epoch: () => this.#epochChanged(id),
-          counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
-        }
-        const front = await create(events, this.#lostCallsOf(id, outbox))
-        this.#engines.set(id, new ServedEngine(id, front))
-      } catch (error) {
-        throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
+    try {
+      const events = {
+        ledger: (rows: readonly LedgerRow[]) => outbox.ledger(rows),
+        status: () => this.#changed(id),
+        epoch: () => this.#epochChanged(id),
+        counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
       }
+      const front = await create(events, this.#lostCallsOf(id, outbox))
+      this.#engines.set(id, new ServedEngine(id, front))
+    } catch (error) {
+      throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
     }
   }
 

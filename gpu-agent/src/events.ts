@@ -12,6 +12,19 @@ export type AgentEvent =
     }
   | { event: 'recovered'; leases: number }
   | { event: 'engine_epoch'; engine: string; epoch: string }
+  | {
+      event: 'vllm_starting'
+      engine: string
+      pid: number
+      how: 'started' | 'found'
+      device: 'cpu' | 'cuda'
+      log: string
+    }
+  | { event: 'vllm_loading'; engine: string; phase: string; elapsed_s: number }
+  | ({ event: 'vllm_up'; pid: number; how: 'started' | 'found'; after_s: number; vllm: string } & ServingVllm)
+  | ({ event: 'vllm_attached'; url: string; reduced: readonly string[] } & ServingVllm)
+  | { event: 'vllm_down'; engine: string; reason: string; retry_in_ms: number }
+  | { event: 'vllm_note'; engine: string; message: string }
   | { event: 'engine_drain_failed'; engine: string; message: string }
   | { event: 'linked'; model: string; clock_offset_ms: number }
   | { event: 'engines_held' | 'engines_released'; engines: readonly string[]; calls: number }
@@ -28,6 +41,14 @@ export type AgentEvent =
   | { event: 'drained'; calls_cancelled: number; records_left: number }
   | { event: 'stopped' }
   | { event: 'failed'; stage: string; message: string }
+
+interface ServingVllm {
+  engine: string
+  epoch: string
+  seats: number
+  kv_capacity_tokens: number
+  context_tokens_max: number
+}
 
 export type Report = (event: AgentEvent) => void
 

@@ -3,6 +3,7 @@ import { writeSync } from 'node:fs'
 import { Agent, AgentStartError } from './agent.ts'
 import type { EngineFrontEvents } from './engine-front.ts'
 import { type AgentEvent, messageOf } from './events.ts'
+import type { LostCall } from './lost-calls.ts'
 import { type CliOptions, HELP, parseCli } from './options.ts'
 
 const EXIT_FAILED = 1
@@ -24,30 +25,39 @@ function fail(stage: string, error: unknown): never {
   process.exit(EXIT_FAILED)
 }
 
-function agentOf(options: CliOptions): Agent {
-  const { engine, model_id, policy, front } = options
-  const create = (id: string) => async (events: EngineFrontEvents) => {
+function agentOf(options: CliOptions, leaving: AbortSignal): Agent {
+  const { engine, engines, model_id, policy, front, data_dir } = options
+  const create = (id: string, engine_index: number) => async (events: EngineFrontEvents, lost: readonly LostCall[]) => {
     // Loaded here, so that --help and a wrong flag do not load an inference library.
     const { createFront } = await import('./front/create-front.ts')
-    return createFront({ engine, id, model_id, policy, ...front }, events)
+    const { endStrays, engineFolder } = await import('./vllm/engine-folder.ts')
+    // The outbox is open by now, so this agent has the data directory to itself.
+    if (engine_index === 0) await endStrays(data_dir, engine === 'vllm' && front.vllm?.mode === 'process' ? engines : 0)
+    const place = { folder: engineFolder(data_dir, engine_index), engine_index, engines }
+    return createFront({ engine, id, model_id, policy, ...front, place }, events, undefined, { report, leaving, lost })
   }
-  const ids = Array.from({ length: options.engines }, (_, index) => `${options.id}-e${index}`)
+  const ids = Array.from({ length: engines }, (_, index) => `${options.id}-e${index}`)
   return new Agent({
     ...options,
-    engines: ids.map((id) => ({ id, create: create(id) })),
+    engines: ids.map((id, index) => ({ id, create: create(id, index), outlives_agent: engine === 'vllm' })),
+    start_together: engine === 'vllm',
     report,
     fatal: (message) => fail('outbox', message),
   })
 }
 
 async function run(options: CliOptions): Promise<void> {
-  const agent = agentOf(options)
+  const leaving = new AbortController()
+  const agent = agentOf(options, leaving.signal)
   let asked = false
   let running = false
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       // An agent that starts serves nobody yet, and its engine may take for ever.
-      if (asked || !running) process.exit(EXIT_SIGNAL[signal])
+      if (asked || !running) {
+        leaving.abort()
+        process.exit(EXIT_SIGNAL[signal])
+      }
       asked = true
       agent.drain(options.drain_limit_ms).then(
         () => process.exit(0),
@@ -59,6 +69,8 @@ async function run(options: CliOptions): Promise<void> {
     await agent.start()
     running = true
   } catch (error) {
+    // Engines that are still starting.
+    leaving.abort()
     fail(error instanceof AgentStartError ? error.stage : 'start', error)
   }
 }

@@ -76,7 +76,15 @@ test('metrics and traces are set by the environment, and what cannot be meant is
 
 test('help wins over what is missing, and names every flag', () => {
   expect(parseCli(['--help'], {})).toEqual({ status: 'help' })
-  for (const flag of ['--token-file', '--seat-hold-ms', '--drain-limit-s', '--profile', TOKEN_VARIABLE])
+  for (const flag of [
+    '--vllm-start-limit-s',
+    '--vllm-order',
+    '--token-file',
+    '--seat-hold-ms',
+    '--drain-limit-s',
+    '--profile',
+    TOKEN_VARIABLE,
+  ])
     expect(HELP).toContain(flag)
 })
 
@@ -87,7 +95,7 @@ test('a wrong flag is named', () => {
   expect(wrong('--id', 'a'.repeat(129))).toMatch(/^--id: .*128/)
   expect(wrong('--idd', 'a')).toContain("'--idd'")
   expect(wrong(...LEAST, 'stray')).toContain('stray')
-  expect(wrong(...LEAST, '--engine', 'vllm')).toBe('--engine is one of embedded, emulated, not vllm')
+  expect(wrong(...LEAST, '--engine', 'sglang')).toBe('--engine is one of embedded, emulated, vllm, not sglang')
   expect(wrong(...LEAST, '--engine', 'embedded')).toBe('--model-path is required')
   expect(wrong(...LEAST, '--model-path', 'x')).toBe('--model-path goes with --engine embedded')
   expect(wrong(...LEAST, '--threads', '1')).toBe('--threads goes with --engine embedded')

@@ -5,11 +5,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ENGINES_PER_AGENT_MAX, Id, type OtlpSettings, otlpSettings } from '../../src/protocol/index.ts'
+import { ENGINES_PER_AGENT_MAX, type OtlpSettings, otlpSettings } from '../../src/protocol/index.ts'
 import { SEAT_HOLD_MS_MAX } from '../engine/hold-of.ts'
 import { POLICY_NAMES, type PolicyName } from '../engine/policies/index.ts'
 import { PROFILE_NAMES } from '../engine/profiles/index.ts'
+import { ENGINE_KINDS, type EngineKind, type FrontFlags, frontFlags } from './engine-flags.ts'
 import { messageOf } from './events.ts'
+import { address, baseUrl, choice, idOf, required, WrongFlag, whole } from './flag-values.ts'
+import { modelIdOf, VLLM_FLAGS, VLLM_HELP } from './vllm/vllm-options.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
 export const METRICS_VARIABLE = 'SWITCHYARD_METRICS_TOKEN'
@@ -25,22 +28,24 @@ Runs engines on this host and serves the calls that the control plane sends here
   --token-file FILE    file with the agent's token; else the variable ${TOKEN_VARIABLE}
   --listen HOST:PORT   where the data plane listens; port 0 takes a free one (default 127.0.0.1:0)
   --public-url URL     base URL under which the control plane reaches the data plane (default: where it listens)
-  --engine KIND        embedded (a real model in a child process) or emulated (a latency model) (default embedded)
+  --engine KIND        embedded (a real model in a child process), emulated (a latency model) or vllm (default embedded)
   --engines N          engines of that kind (default 1, at most ${ENGINES_PER_AGENT_MAX})
-  --model-id ID        model that the engines serve (default ${MODEL_DEFAULT.embedded}, emulated: ${MODEL_DEFAULT.emulated})
+  --model-id ID        model that the engines serve (default ${MODEL_DEFAULT.embedded}, emulated: ${MODEL_DEFAULT.emulated},
+                       vllm: the name of its model)
   --model-path FILE    GGUF file (required for embedded)
   --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated only)
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
   --seat-hold-ms N     how long a freed seat may be kept for a program whose next call usually comes sooner than a
                        preemption costs; 0 keeps none (default 0, at most ${SEAT_HOLD_MS_MAX})
   --seats N            calls that can be in one step
-  --slots N            calls whose KV cache can be resident
+  --slots N            calls whose KV cache can be resident (not vllm)
   --context-tokens N   longest prompt and answer together
   --threads N          CPU threads per engine (embedded only)
-  --data-dir DIR       outbox of records (default .switchyard/agents/ID)
+  --data-dir DIR       outbox of records, state and logs of vLLM (default .switchyard/agents/ID)
   --drain-limit-s N    after SIGTERM, how long calls under way may take (default 120)
   --help               this text
 
+${VLLM_HELP}
 /metrics asks for the bearer token in the variable ${METRICS_VARIABLE}, and is open where it is not set.
 Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADERS) over OTLP/HTTP, where it is set.
 Events go to stdout, one JSON object a line; the first good one is {"event":"ready",…}.
@@ -67,6 +72,7 @@ const FLAGS = {
   threads: { type: 'string' },
   'data-dir': { type: 'string' },
   'drain-limit-s': { type: 'string', default: '120' },
+  ...VLLM_FLAGS,
   help: { type: 'boolean', default: false },
 } as const
 
@@ -77,20 +83,11 @@ export interface CliOptions {
   token: string
   listen: { host: string; port: number }
   public_url: string | null
-  engine: 'embedded' | 'emulated'
+  engine: EngineKind
   engines: number
   model_id: string
   policy: PolicyName
-  /** Only those that were given: the front has the defaults. */
-  front: {
-    model_path?: string
-    profile?: string
-    seat_hold_ms?: number
-    seats?: number
-    slots?: number
-    context_tokens?: number
-    threads?: number
-  }
+  front: FrontFlags
   data_dir: string
   drain_limit_ms: number
   metrics_token: string | null
@@ -102,18 +99,22 @@ export type CliVerdict =
   | { status: 'help' }
   | { status: 'wrong'; message: string }
 
-/** A wrong flag; caught in parseCli alone. */
-class WrongFlag extends Error {}
-
 type Values = ReturnType<typeof parseFlags>
 
 function parseFlags(argv: readonly string[]) {
   try {
-    return parseArgs({ args: [...argv], options: FLAGS, strict: true, allowPositionals: false }).values
+    return parseArgs({ args: joined(argv), options: FLAGS, strict: true, allowPositionals: false }).values
   } catch (error) {
     if (error instanceof TypeError) throw new WrongFlag(error.message)
     throw error
   }
+}
+
+/** parseArgs takes a value that begins with a dash only after `=`, and every value of --vllm-args does. */
+function joined(argv: readonly string[]): string[] {
+  const at = argv.indexOf('--vllm-args')
+  const value = argv[at + 1]
+  return at === -1 || value === undefined ? [...argv] : argv.toSpliced(at, 2, `--vllm-args=${value}`)
 }
 
 export function parseCli(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): CliVerdict {
@@ -128,24 +129,28 @@ export function parseCli(argv: readonly string[], env: Readonly<Record<string, s
 
 function optionsOf(values: Values, env: Readonly<Record<string, string | undefined>>): CliOptions {
   const id = idOf('--id', values.id)
-  const engine = choice('--engine', values.engine, ['embedded', 'emulated'] as const)
+  const region = idOf('--region', values.region)
+  const control_url = baseUrl('--control-url', required('--control-url', values['control-url']))
+  const engine = choice('--engine', values.engine, ENGINE_KINDS)
   const listen = address(values.listen)
   const public_url = values['public-url'] === undefined ? null : baseUrl('--public-url', values['public-url'])
   if (public_url === null && ['0.0.0.0', '::'].includes(listen.host)) {
     throw new WrongFlag(`--public-url is needed when --listen is ${listen.host}: no Worker can reach that address`)
   }
+  const engines = whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX)
+  const front = frontFlags(values, engine, engines, env)
   return {
     id,
-    region: idOf('--region', values.region),
-    control_url: baseUrl('--control-url', required('--control-url', values['control-url'])),
+    region,
+    control_url,
     token: token(values['token-file'], env),
     listen,
     public_url,
     engine,
-    engines: whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX),
-    model_id: idOf('--model-id', values['model-id'] ?? MODEL_DEFAULT[engine]),
+    engines,
+    model_id: idOf('--model-id', values['model-id'] ?? defaultModelId(engine, front)),
     policy: choice('--policy', values.policy, POLICY_NAMES),
-    front: frontOptions(values, engine),
+    front,
     data_dir: values['data-dir'] ?? join('.switchyard', 'agents', encodeURIComponent(id)),
     metrics_token: env[METRICS_VARIABLE]?.trim() || null,
     otlp: otlp(env),
@@ -161,70 +166,10 @@ function otlp(env: Readonly<Record<string, string | undefined>>): OtlpSettings |
   }
 }
 
-function frontOptions(values: Values, engine: CliOptions['engine']): CliOptions['front'] {
-  const front: CliOptions['front'] = {}
-  if (engine === 'embedded') front.model_path = required('--model-path', values['model-path'])
-  else if (values['model-path'] !== undefined) throw new WrongFlag('--model-path goes with --engine embedded')
-  if (values.profile !== undefined) {
-    if (engine !== 'emulated') throw new WrongFlag('--profile goes with --engine emulated')
-    front.profile = values.profile
-  }
-  if (values.threads !== undefined) {
-    if (engine !== 'embedded') throw new WrongFlag('--threads goes with --engine embedded')
-    front.threads = whole('--threads', values.threads, 1, 1024)
-  }
-  if (values['seat-hold-ms'] !== undefined) {
-    front.seat_hold_ms = whole('--seat-hold-ms', values['seat-hold-ms'], 0, SEAT_HOLD_MS_MAX)
-  }
-  if (values.seats !== undefined) front.seats = whole('--seats', values.seats, 1, 4096)
-  if (values.slots !== undefined) front.slots = whole('--slots', values.slots, 1, 4096)
-  if (values['context-tokens'] !== undefined) {
-    front.context_tokens = whole('--context-tokens', values['context-tokens'], 16, 16_777_216)
-  }
-  return front
-}
-
-function required(flag: string, value: string | undefined): string {
-  if (value === undefined || value === '') throw new WrongFlag(`${flag} is required`)
-  return value
-}
-
-function idOf(flag: string, value: string | undefined): string {
-  const parsed = Id.safeParse(required(flag, value))
-  if (!parsed.success) throw new WrongFlag(`${flag}: ${parsed.error.issues[0]?.message ?? 'not an id'}`)
-  return parsed.data
-}
-
-function choice<T extends string>(flag: string, value: string, choices: readonly T[]): T {
-  const chosen = choices.find((candidate) => candidate === value)
-  if (chosen === undefined) throw new WrongFlag(`${flag} is one of ${choices.join(', ')}, not ${value}`)
-  return chosen
-}
-
-function whole(flag: string, value: string, min: number, max: number): number {
-  const number = Number(value)
-  if (!/^\d+$/.test(value) || number < min || number > max) {
-    throw new WrongFlag(`${flag} is a whole number from ${min} to ${max}, not ${value}`)
-  }
-  return number
-}
-
-function baseUrl(flag: string, value: string): string {
-  const url = URL.parse(value)
-  if (url === null || !/^https?:$/.test(url.protocol))
-    throw new WrongFlag(`${flag} is an http or https URL, not ${value}`)
-  if (url.username !== '' || url.search !== '' || url.hash !== '') {
-    throw new WrongFlag(`${flag} is a base URL without user, query or fragment`)
-  }
-  return value.replace(/\/+$/, '')
-}
-
-function address(value: string): { host: string; port: number } {
-  const match = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(value)
-  const port = Number(match?.[3])
-  const host = match?.[1] ?? match?.[2]
-  if (host === undefined || port > 65_535) throw new WrongFlag(`--listen is HOST:PORT, not ${value}`)
-  return { host, port }
+/** undefined: it has to be given. */
+function defaultModelId(engine: EngineKind, { vllm }: FrontFlags): string | undefined {
+  if (engine !== 'vllm') return MODEL_DEFAULT[engine]
+  return vllm === undefined ? undefined : modelIdOf(vllm)
 }
 
 function token(file: string | undefined, env: Readonly<Record<string, string | undefined>>): string {

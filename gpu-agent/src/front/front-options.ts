@@ -10,6 +10,8 @@
 import type { ServiceReading } from '../../../src/core/service.ts'
 import { CALL_STEP_TOKENS_MAX } from '../../engine/llama/llama-limits.ts'
 import type { PolicyName } from '../../engine/policies/index.ts'
+import type { EngineKind } from '../engine-flags.ts'
+import type { VllmOptions } from '../vllm/vllm-options.ts'
 
 export const EMBEDDED_DEFAULTS = {
   seats: 4,
@@ -21,7 +23,7 @@ export const EMBEDDED_DEFAULTS = {
 } as const
 
 export interface FrontOptions {
-  engine: 'embedded' | 'emulated'
+  engine: EngineKind
   /** Engine id. */
   id: string
   model_id: string
@@ -38,4 +40,8 @@ export interface FrontOptions {
   threads?: number | undefined
   /** Which reading of service orders calls; `modelled` without it. */
   ordering?: ServiceReading | undefined
+  /** A vLLM needs it. */
+  vllm?: VllmOptions | undefined
+  /** Where this engine may keep files, and its number among the agent's engines; a vLLM that the agent runs needs them. */
+  place?: { folder: string; engine_index: number; engines: number } | undefined
 }

@@ -1,0 +1,63 @@
+/** What each kind of engine takes of the flags. One that is of another kind is refused: it would have no effect. */
+import { SEAT_HOLD_MS_MAX } from '../engine/hold-of.ts'
+import { required, WrongFlag, whole } from './flag-values.ts'
+import { VLLM_FLAGS, type VllmFlagValues, type VllmOptions, vllmOptions } from './vllm/vllm-options.ts'
+
+export const ENGINE_KINDS = ['embedded', 'emulated', 'vllm'] as const
+export type EngineKind = (typeof ENGINE_KINDS)[number]
+
+/** Only those that were given: the front has the defaults. */
+export interface FrontFlags {
+  model_path?: string
+  profile?: string
+  seat_hold_ms?: number
+  seats?: number
+  slots?: number
+  context_tokens?: number
+  threads?: number
+  vllm?: VllmOptions
+}
+
+export type EngineFlagValues = VllmFlagValues & {
+  [flag in 'model-path' | 'profile' | 'threads' | 'seat-hold-ms' | 'seats' | 'slots' | 'context-tokens']?:
+    | string
+    | undefined
+}
+
+export function frontFlags(
+  values: EngineFlagValues,
+  engine: EngineKind,
+  engines: number,
+  env: Readonly<Record<string, string | undefined>>,
+): FrontFlags {
+  refuseOthers(values, engine)
+  const front: FrontFlags = {}
+  if (engine === 'embedded') front.model_path = required('--model-path', values['model-path'])
+  if (engine === 'vllm') front.vllm = vllmOptions(values, engines, env)
+  if (values.profile !== undefined) front.profile = values.profile
+  if (values.threads !== undefined) front.threads = whole('--threads', values.threads, 1, 1024)
+  if (values['seat-hold-ms'] !== undefined) {
+    front.seat_hold_ms = whole('--seat-hold-ms', values['seat-hold-ms'], 0, SEAT_HOLD_MS_MAX)
+  }
+  if (values.seats !== undefined) front.seats = whole('--seats', values.seats, 1, 4096)
+  if (values.slots !== undefined) front.slots = whole('--slots', values.slots, 1, 4096)
+  if (values['context-tokens'] !== undefined) {
+    front.context_tokens = whole('--context-tokens', values['context-tokens'], 16, 16_777_216)
+  }
+  return front
+}
+
+function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
+  const kinds: [EngineKind, readonly (keyof EngineFlagValues)[]][] = [
+    ['embedded', ['model-path', 'threads']],
+    ['emulated', ['profile']],
+    ['vllm', Object.keys(VLLM_FLAGS) as (keyof typeof VLLM_FLAGS)[]],
+  ]
+  for (const [kind, flags] of kinds) {
+    const given = flags.find((flag) => kind !== engine && values[flag] !== undefined)
+    if (given !== undefined) throw new WrongFlag(`--${given} goes with --engine ${kind}`)
+  }
+  if (engine === 'vllm' && values.slots !== undefined) {
+    throw new WrongFlag('--slots does not go with --engine vllm: it pages its KV cache')
+  }
+}
