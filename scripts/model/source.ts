@@ -38,7 +38,7 @@ export function parseModelSource(text: string, cwd: string = process.cwd()): Sou
 }
 
 /** `Qwen2.5-0.5B-Instruct-Q4_K_M.gguf` → `qwen2.5-0.5b-instruct-q4_k_m`: what clients write into `model`. */
-function modelIdOf(file: string): string {
+export function modelIdOf(file: string): string {
   const base = path.basename(file).replace(/\.gguf$/i, '')
   const id = base
     .toLowerCase()

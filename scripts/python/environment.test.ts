@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -48,7 +48,7 @@ test('one that is named is the only one looked at', () => {
   expect(findPython({ PATH: folder, SWITCHYARD_PYTHON: 'python9' })).toMatchObject({ ok: false })
 })
 
-test('an environment is made once for a lock file, and again when it changes', () => {
+test('an environment is made once for a lock file, and again when it changes', async () => {
   const folder = testFolder()
   const log = path.join(folder, 'log')
   // A Python whose environments hold a copy of itself.
@@ -63,20 +63,21 @@ esac`,
   )
   const lock_file = path.join(folder, 'lock.txt')
   writeFileSync(lock_file, 'a==1')
-  const spec = { name: 'test-env', lock_file, download: '1 MB' }
+  const spec = { name: 'test-env', lock_file, download: '1 MB', installer: 'pip' } as const
   const cache = path.join(folder, 'cache')
   const env = { PATH: process.env.PATH, SWITCHYARD_PYTHON: python }
-  const made = pythonEnvironment(spec, cache, env)
+  const place = { cache_folder: cache, env }
+  const made = await pythonEnvironment(spec, place)
   expect(made).toEqual({ ok: true, python: path.join(cache, 'test-env', 'bin', 'python') })
   rmSync(log)
-  expect(pythonEnvironment(spec, cache, env)).toEqual(made)
+  expect(await pythonEnvironment(spec, place)).toEqual(made)
   expect(existsSync(log)).toBe(false)
   writeFileSync(lock_file, 'a==2')
-  expect(pythonEnvironment(spec, cache, env)).toEqual(made)
+  expect(await pythonEnvironment(spec, place)).toEqual(made)
   expect(existsSync(log)).toBe(true)
 })
 
-test('an environment that cannot be filled leaves nothing behind and says what it needs', () => {
+test('an environment that cannot be filled leaves nothing behind and says what it needs', async () => {
   const folder = testFolder()
   const python = script(
     folder,
@@ -91,7 +92,71 @@ esac`,
   writeFileSync(lock_file, 'a==1')
   const cache = path.join(folder, 'cache')
   const env = { PATH: process.env.PATH, SWITCHYARD_PYTHON: python }
-  const result = pythonEnvironment({ name: 'test-env', lock_file, download: '1 MB' }, cache, env)
+  const spec = { name: 'test-env', lock_file, download: '1 MB', installer: 'pip' } as const
+  const result = await pythonEnvironment(spec, { cache_folder: cache, env })
   expect(result).toMatchObject({ ok: false, reason: expect.stringContaining('No matching distribution found for a') })
   expect(readdirSync(cache)).toEqual([])
+})
+
+/** Python and uv that write down what they are told; the environment is a copy of this Python. */
+function toolsWith(
+  folder: string,
+  uv: string,
+): { env: Record<string, string | undefined>; log: string; lock_file: string } {
+  const log = path.join(folder, 'log')
+  const bin = path.join(folder, 'bin')
+  mkdirSync(bin)
+  script(
+    bin,
+    'python3',
+    `case "$2 $3" in
+"venv --without-pip") mkdir -p "$4/bin" && cp "$0" "$4/bin/python";;
+"pip config") echo "global.index-url='https://mirror.example/simple'"; echo ":env:.other='x'";;
+*) echo 3 11;;
+esac`,
+  )
+  script(bin, 'uv', `echo "$@" index=$UV_DEFAULT_INDEX cache=$UV_CACHE_DIR >> ${log}\n${uv}`)
+  const lock_file = path.join(folder, 'lock.txt')
+  writeFileSync(lock_file, 'a==1')
+  return { env: { PATH: `${bin}:/usr/bin:/bin`, SWITCHYARD_PYTHON: path.join(bin, 'python3') }, log, lock_file }
+}
+
+test('uv is told of the index that pip is configured for, and keeps its own cache', async () => {
+  const folder = testFolder()
+  const { env, log, lock_file } = toolsWith(folder, 'exit 0')
+  const spec = { name: 'big-env', lock_file, download: '1 MB', installer: 'uv' } as const
+  const cache = path.join(folder, 'cache')
+  const made = await pythonEnvironment(spec, { cache_folder: cache, env })
+  expect(made).toEqual({ ok: true, python: path.join(cache, 'big-env', 'bin', 'python') })
+  const install = readFileSync(log, 'utf8').trim().split('\n').at(-1)
+  expect(install).toMatch(
+    /^pip install .*--no-deps --require-hashes -r .*lock\.txt index=https:\/\/mirror\.example\/simple cache=$/,
+  )
+  expect(readdirSync(cache)).toEqual(['big-env'])
+})
+
+test('what is set for uv itself stays, and what it refuses is the reason', async () => {
+  const folder = testFolder()
+  const { env, log, lock_file } = toolsWith(
+    folder,
+    '[ "$1" = pip ] && { echo "error: no such package" >&2; exit 2; }; exit 0',
+  )
+  const spec = { name: 'big-env', lock_file, download: '1 MB', installer: 'uv' } as const
+  const place = { cache_folder: path.join(folder, 'cache'), env: { ...env, UV_DEFAULT_INDEX: 'https://own.example' } }
+  const made = await pythonEnvironment(spec, place)
+  expect(made).toMatchObject({ ok: false, reason: expect.stringContaining('error: no such package') })
+  expect(readFileSync(log, 'utf8')).toContain('index=https://own.example')
+  expect(readdirSync(place.cache_folder)).toEqual([])
+})
+
+test('an installation that is stopped leaves nothing behind', async () => {
+  const folder = testFolder()
+  const { env, lock_file } = toolsWith(folder, '[ "$1" = pip ] && exec sleep 60; exit 0')
+  const spec = { name: 'big-env', lock_file, download: '1 MB', installer: 'uv' } as const
+  const stopped = new AbortController()
+  const place = { cache_folder: path.join(folder, 'cache'), env, signal: stopped.signal }
+  const making = pythonEnvironment(spec, place)
+  setTimeout(() => stopped.abort(), 300)
+  expect(await making).toMatchObject({ ok: false, reason: expect.stringContaining('it was stopped') })
+  expect(readdirSync(place.cache_folder)).toEqual([])
 })

@@ -4,76 +4,64 @@
  *
  * Scripts of an environment that was moved name the wrong interpreter, so everything is run as `python -m …`.
  */
-import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { findPython, lastLine } from './find-python.ts'
+import { withPartialFolder } from '../ops/partial-folder.ts'
+import type { EnvironmentSpec, PythonResult } from './environment-spec.ts'
+import { findPython } from './find-python.ts'
+import { installWithPip, installWithUv, pythonIn } from './install.ts'
+import { UV_ENVIRONMENT } from './uv.ts'
 
-const INSTALL_TIMEOUT_MS = 30 * 60_000
 const MARKER = 'switchyard-lock.sha256'
 
-export interface EnvironmentSpec {
-  /** Its folder under the user's cache. */
-  name: string
-  lock_file: string
-  /** Said before it is downloaded. */
-  download: string
+export interface EnvironmentPlace {
+  cache_folder: string
+  env?: Readonly<Record<string, string | undefined>>
+  /** Ends an installation under way; nothing of it stays. */
+  signal?: AbortSignal | undefined
 }
 
-export type EnvironmentResult = { ok: true; python: string } | { ok: false; reason: string }
-
-export function pythonEnvironment(
-  spec: EnvironmentSpec,
-  cache_folder: string,
-  env: Readonly<Record<string, string | undefined>> = process.env,
-): EnvironmentResult {
-  const folder = path.join(cache_folder, spec.name)
-  const lock = createHash('sha256').update(readFileSync(spec.lock_file)).digest('hex')
+/** The interpreter of a whole and current environment, if there is one. */
+export function installedPython({ name, lock_file }: EnvironmentSpec, cache_folder: string): string | null {
+  const folder = path.join(cache_folder, name)
   const marker = path.join(folder, MARKER)
-  if (existsSync(marker) && readFileSync(marker, 'utf8') === lock && existsSync(pythonIn(folder))) {
-    return { ok: true, python: pythonIn(folder) }
-  }
+  const whole = existsSync(marker) && readFileSync(marker, 'utf8') === hashOf(lock_file)
+  return whole && existsSync(pythonIn(folder)) ? pythonIn(folder) : null
+}
+
+export async function pythonEnvironment(spec: EnvironmentSpec, place: EnvironmentPlace): Promise<PythonResult> {
+  const { cache_folder, env = process.env, signal } = place
+  const there = installedPython(spec, cache_folder)
+  if (there !== null) return { ok: true, python: there }
   const found = findPython(env)
   if (!found.ok) return found
-  mkdirSync(cache_folder, { recursive: true })
-  const partial = mkdtempSync(path.join(cache_folder, `.partial-${spec.name}-`))
-  try {
-    const refusal = fill(partial, found.python, spec, env)
+  const folder = path.join(cache_folder, spec.name)
+  return await withPartialFolder(cache_folder, async (partial) => {
+    const made = path.join(partial, 'env')
+    const target = { folder: made, final: folder, python: found.python, env, signal }
+    const refusal =
+      spec.installer === 'pip'
+        ? await installWithPip(spec, target)
+        : await installWithUv(spec, target, () => pythonEnvironment(UV_ENVIRONMENT, place))
     if (refusal !== null) return { ok: false, reason: refusal }
-    writeFileSync(path.join(partial, MARKER), lock)
-    rmSync(folder, { recursive: true, force: true })
-    renameSync(partial, folder)
+    await writeFile(path.join(made, MARKER), hashOf(spec.lock_file))
+    await putInPlace(made, folder)
     return { ok: true, python: pythonIn(folder) }
-  } finally {
-    rmSync(partial, { recursive: true, force: true })
+  })
+}
+
+/** Who makes the same environment side by side may be in between: theirs is its equal. */
+async function putInPlace(made: string, folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true })
+  try {
+    await rename(made, folder)
+  } catch (error) {
+    if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 
-/** Null: everything is installed. */
-function fill(
-  folder: string,
-  python: string,
-  spec: EnvironmentSpec,
-  env: Readonly<Record<string, string | undefined>>,
-): string | null {
-  console.error(`Installing ${spec.name} (${spec.download}, once) with ${python} from ${path.basename(spec.lock_file)}`)
-  const run = (command: string, args: string[]) =>
-    spawnSync(command, args, { encoding: 'utf8', timeout: INSTALL_TIMEOUT_MS, env: { ...env } })
-  const made = run(python, ['-m', 'venv', folder])
-  if (made.status !== 0)
-    return `${python} -m venv failed: ${lastLine(made.stderr || made.stdout) || made.error?.message}`
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input']
-  const exact = ['--no-deps', '--require-hashes', '-r', spec.lock_file]
-  const installed = run(pythonIn(folder), [...pip, ...exact])
-  if (installed.status === 0) return null
-  const why = lastLine(installed.stderr || installed.stdout) || installed.error?.message || `exit ${installed.status}`
-  return (
-    `pip could not install ${path.basename(spec.lock_file)}: ${why}. It needs a Python package index (PIP_INDEX_URL) or a ` +
-    'folder of wheels (PIP_FIND_LINKS with PIP_NO_INDEX=1).'
-  )
-}
-
-function pythonIn(folder: string): string {
-  return process.platform === 'win32' ? path.join(folder, 'Scripts', 'python.exe') : path.join(folder, 'bin', 'python')
+function hashOf(lock_file: string): string {
+  return createHash('sha256').update(readFileSync(lock_file)).digest('hex')
 }

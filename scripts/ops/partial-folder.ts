@@ -1,0 +1,28 @@
+/**
+ * Folders of work under way beside what they will become: made for one process, removed however the work ends, and by whoever
+ * comes next if the process was killed. What is whole is renamed out of them, so nothing half-made has a final name.
+ */
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
+import { isAlive } from './processes.ts'
+
+/** The number is the process that made it. */
+const PARTIAL = /^\.partial-(\d+)-/
+
+export async function withPartialFolder<T>(parent: string, work: (partial: string) => Promise<T>): Promise<T> {
+  await mkdir(parent, { recursive: true })
+  await removeAbandoned(parent)
+  const partial = await mkdtemp(path.join(parent, `.partial-${process.pid}-`))
+  try {
+    return await work(partial)
+  } finally {
+    await rm(partial, { recursive: true, force: true })
+  }
+}
+
+async function removeAbandoned(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
+    const pid = Number(PARTIAL.exec(name)?.[1])
+    if (Number.isInteger(pid) && !isAlive(pid)) await rm(path.join(parent, name), { recursive: true, force: true })
+  }
+}
