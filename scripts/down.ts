@@ -4,11 +4,12 @@ import path from 'node:path'
 import { withProgress } from './cli/progress.ts'
 import { readDataDirFlags } from './ops/data-dir-flags.ts'
 import { endOrphans } from './ops/guard.ts'
+import { endLeftVllms } from './ops/left-vllms.ts'
 import { lockHolder } from './ops/lock.ts'
 import { endProcess } from './ops/processes.ts'
 
 /** Longer than the supervisor gives to its children. */
-const GRACE_MS = 40_000
+const GRACE_MS = 60_000
 const ORPHAN_GRACE_MS = 3000
 
 const { place } = readDataDirFlags('down', 'Stops Switchyard and all that it started.', {})
@@ -18,6 +19,7 @@ const orphans = [
   ...(await endOrphans(place.run, ORPHAN_GRACE_MS)),
   ...(await endOrphans(path.join(place.run, 'control-plane'), 0)),
 ]
+await endLeftVllms(place)
 await rm(place.devJson, { force: true })
 if (holder === null && orphans.length === 0) console.log(`Nothing runs on ${place.root}.`)
 else console.log(`Stopped.${orphans.length === 0 ? '' : ` Also ended, left over: ${orphans.join(', ')}.`}`)

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline/promises'
 import { fail } from './cli/flags.ts'
 import { readDataDirFlags } from './ops/data-dir-flags.ts'
 import { endOrphans } from './ops/guard.ts'
+import { endLeftVllms } from './ops/left-vllms.ts'
 import { lockHolder } from './ops/lock.ts'
 
 /** All that a system writes into its data directory; whatever else lies there is not ours to remove. */
@@ -28,6 +29,7 @@ if (!on.yes) {
 }
 await endOrphans(place.run, 3000)
 await endOrphans(path.join(place.run, 'control-plane'), 0)
+await endLeftVllms(place)
 for (const name of present) await rm(path.join(place.root, name), { recursive: true, force: true })
 if ((await readdir(place.root)).length === 0) await rm(place.root, { recursive: true })
 console.log(`Wiped ${place.root}.`)

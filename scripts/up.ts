@@ -5,13 +5,13 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail } from './cli/flags.ts'
 import { withProgress } from './cli/progress.ts'
-import { findOrFetchModel, ModelUnavailable } from './model/find-or-fetch.ts'
 import { banner } from './ops/banner.ts'
 import { dataDir } from './ops/data-dir.ts'
 import type { DevJson } from './ops/dev-json.ts'
 import { logTail } from './ops/log-file.ts'
 import { ProductionSupervisor } from './ops/production-supervisor.ts'
 import { type DetachedMessage, detachedReporter, terminalReporter } from './ops/reporter.ts'
+import { servedModel } from './ops/served-model.ts'
 import { refuseEarly, Supervisor } from './ops/supervisor.ts'
 import { UpRefused } from './ops/take.ts'
 import { parseUpFlags, UP_HELP, type UpOptions } from './ops/up-flags.ts'
@@ -69,14 +69,19 @@ function isAbort(error: unknown): boolean {
 
 /** Leaves a supervisor behind that writes to a log, and returns when that one is ready or has failed. */
 async function detach(options: UpOptions): Promise<void> {
+  const stopped = new AbortController()
+  const stop = () => stopped.abort()
+  for (const signal of SIGNALS) process.on(signal, stop)
   try {
     await refuseEarly(options)
     // Here, where progress can be shown; the supervisor finds it in the cache.
-    if (options.engine === 'embedded') await findOrFetchModel({ model: options.model })
+    await servedModel(options, stopped.signal)
   } catch (error) {
-    if (error instanceof UpRefused || error instanceof ModelUnavailable) fail(error.message)
+    if (stopped.signal.aborted) process.exit(1)
+    if (error instanceof UpRefused) fail(error.message)
     throw error
   }
+  for (const signal of SIGNALS) process.off(signal, stop)
   const { logs } = dataDir(options.dataDir)
   const log = path.join(logs, 'up.log')
   mkdirSync(logs, { recursive: true })
@@ -103,13 +108,17 @@ type Outcome = { system: DevJson; took_s: number } | { failure: string; shown: b
 
 async function firstWord(child: ChildProcess): Promise<Outcome> {
   let step = ''
+  let detail: string | null = null
   return await withProgress(
     'Starting Switchyard',
     () =>
       new Promise<Outcome>((resolve) => {
         let failure: string | null = null
         child.on('message', (message: DetachedMessage) => {
-          if (message.type === 'step') step = message.label
+          if (message.type === 'step') {
+            step = message.label
+            detail = null
+          } else if (message.type === 'detail') detail = message.text
           else if (message.type === 'failed') failure = message.message
           else resolve(message)
         })
@@ -118,6 +127,6 @@ async function firstWord(child: ChildProcess): Promise<Outcome> {
           resolve({ failure: failure ?? `The supervisor ${what}.`, shown: failure !== null })
         })
       }),
-    () => (step === '' ? null : step),
+    () => (step === '' ? null : [step, detail].filter((part) => part !== null).join(': ')),
   )
 }

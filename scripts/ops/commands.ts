@@ -4,28 +4,17 @@ import { fileURLToPath } from 'node:url'
 import { agentIdOf } from '../control/provision-local.ts'
 import type { DataDir } from './data-dir.ts'
 import type { Secrets } from './secrets.ts'
-import { CONTEXT_TOKENS, type EngineSize } from './sizing.ts'
+import type { ServedModel } from './served-model.ts'
+import { type EngineSize, VLLM_SEATS } from './sizing.ts'
 import type { UpOptions } from './up-flags.ts'
 
 const ROOT = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))))
-/** An emulated engine holds no KV, so its context costs nothing. */
-const EMULATED_CONTEXT_TOKENS = 8192
 /** Calls under way may take this long when the system is stopped. */
 export const DRAIN_LIMIT_S = 5
-
-export interface ServedModel {
-  id: string
-  /** Null for emulated engines. */
-  path: string | null
-}
 
 export interface Command {
   args: string[]
   env: Record<string, string>
-}
-
-function contextTokens(options: UpOptions): number {
-  return options.engine === 'emulated' ? EMULATED_CONTEXT_TOKENS : CONTEXT_TOKENS
 }
 
 export function controlPlaneCommand(options: UpOptions, place: DataDir, model: ServedModel): Command {
@@ -34,7 +23,7 @@ export function controlPlaneCommand(options: UpOptions, place: DataDir, model: S
     port: options.port,
     regions: options.regions.join(','),
     model: model.id,
-    'context-tokens': contextTokens(options),
+    'context-tokens': model.context_tokens,
     'region-rtt-ms': options.regionRtt_ms,
     'program-stale-after-s': options.programStaleAfter_s,
   }
@@ -73,23 +62,45 @@ export function agentCommand(
     'model-id': model.id,
     policy: options.policy,
     'seat-hold-ms': options.seatHold_ms,
-    'context-tokens': contextTokens(options),
+    'context-tokens': model.context_tokens,
     'data-dir': place.agent(id),
     'drain-limit-s': DRAIN_LIMIT_S,
   }
+  if (options.seats !== undefined) flags.seats = options.seats
   if (model.path !== null)
-    Object.assign(flags, {
-      'model-path': model.path,
-      seats: size.seats,
-      slots: size.slots,
-      threads: size.threads,
-    })
+    Object.assign(
+      flags,
+      model.vllm === null
+        ? embeddedFlags(model.path, options, size)
+        : vllmFlags(model.path, model.vllm, options, region),
+    )
   return {
     args: [path.join(ROOT, 'gpu-agent/src/main.ts'), ...flagList(flags)],
     env: { SWITCHYARD_AGENT_TOKEN: token },
   }
 }
 
+type Flags = Record<string, string | number>
+
+function embeddedFlags(model_path: string, { seats }: UpOptions, size: EngineSize): Flags {
+  const slots = Math.max(size.slots, seats ?? 0)
+  return { 'model-path': model_path, seats: seats ?? size.seats, slots, threads: size.threads }
+}
+
+/** Region by region, each engine on a GPU of its own (host.ts has seen that there are enough). */
+function vllmFlags(model: string, vllm: NonNullable<ServedModel['vllm']>, options: UpOptions, region: string): Flags {
+  const { seats = VLLM_SEATS, vllmArgs, regions, enginesPerRegion } = options
+  const flags: Flags = { model, 'vllm-python': vllm.python, seats }
+  if (vllmArgs !== undefined) flags['vllm-args'] = vllmArgs
+  const first = regions.indexOf(region) * enginesPerRegion
+  if (vllm.device === 'gpu')
+    flags.gpus = Array.from({ length: enginesPerRegion }, (_, index) => first + index).join(',')
+  return flags
+}
+
 function flagList(flags: Readonly<Record<string, string | number>>): string[] {
-  return Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
+  // Behind `=` what begins with a dash is a value too.
+  return Object.entries(flags).flatMap(([name, value]) =>
+    String(value).startsWith('-') ? [`--${name}=${value}`] : [`--${name}`, String(value)],
+  )
 }

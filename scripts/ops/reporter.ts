@@ -6,6 +6,8 @@ export interface Reporter {
   /** Runs a step that may take more than a second. */
   step<T>(label: string, work: () => Promise<T>): Promise<T>
   ready(system: DevJson, took_s: number): void
+  /** How far the step is. */
+  detail(text: string): void
   note(line: string): void
   failed(message: string): void
 }
@@ -13,12 +15,20 @@ export interface Reporter {
 /** What a detached supervisor sends to the process that started it. */
 export type DetachedMessage =
   | { type: 'step'; label: string }
+  | { type: 'detail'; text: string }
   | { type: 'ready'; system: DevJson; took_s: number }
   | { type: 'failed'; message: string }
 
 export function terminalReporter(onReady: (system: DevJson, took_s: number) => void): Reporter {
+  let detail: string | null = null
   return {
-    step: (label, work) => withProgress(label, work),
+    step: (label, work) => {
+      detail = null
+      return withProgress(label, work, () => detail)
+    },
+    detail: (text) => {
+      detail = text
+    },
     ready: onReady,
     note: (line) => void process.stderr.write(`${line}\n`),
     failed: (message) => void process.stderr.write(`${message}\n`),
@@ -37,6 +47,7 @@ export function detachedReporter(): Reporter {
       log(label)
       return work()
     },
+    detail: (text) => send({ type: 'detail', text }),
     ready: (system, took_s) => {
       log(`ready after ${took_s} s`)
       send({ type: 'ready', system, took_s })

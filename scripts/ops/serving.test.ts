@@ -85,16 +85,45 @@ test('no secret stands in a command line, and an emulated engine gets no flag of
   const place = dataDir('/d')
   const secrets = { ...freshSecrets(), agentTokens: { 'us-east-1': 'sya-secret' } }
   const size = { threads: 1, seats: 4, slots: 8 }
-  const embedded = agentCommand(optionsOf(), place, { id: 'm', path: '/m.gguf' }, 'us-east', secrets, size)
+  const none = { id: 'm', path: null, context_tokens: 8192, vllm: null }
+  const embedded = agentCommand(
+    optionsOf(),
+    place,
+    { id: 'm', path: '/m.gguf', context_tokens: 2048, vllm: null },
+    'us-east',
+    secrets,
+    size,
+  )
   expect(embedded.env).toEqual({ SWITCHYARD_AGENT_TOKEN: 'sya-secret' })
+  expect(embedded.args.join(' ')).toContain('--context-tokens 2048')
   expect(embedded.args.join(' ')).toContain('--model-path /m.gguf --seats 4 --slots 8 --threads 1')
   const options = optionsOf('--engine', 'emulated')
-  const emulated = agentCommand(options, place, { id: 'm', path: null }, 'us-east', secrets, size)
+  const emulated = agentCommand(options, place, none, 'us-east', secrets, size)
   expect(emulated.args.join(' ')).not.toMatch(/--(model-path|threads)/)
-  const all = [embedded, emulated, controlPlaneCommand(options, place, { id: 'm', path: null })]
+  const all = [embedded, emulated, controlPlaneCommand(options, place, none)]
   for (const secret of [secrets.apiKey, secrets.adminKey, secrets.keyPepper, secrets.ticketSecret, 'sya-secret'])
     expect(all.flatMap(({ args }) => args).join(' ')).not.toContain(secret)
-  expect(() => agentCommand(options, place, { id: 'm', path: null }, 'eu-west', secrets, size)).toThrow(/eu-west-1/)
+  expect(() => agentCommand(options, place, none, 'eu-west', secrets, size)).toThrow(/eu-west-1/)
+})
+
+test('vLLM gets its model, its Python and what the user asked of it, and each engine a GPU of its own', () => {
+  const place = dataDir('/d')
+  const secrets = { ...freshSecrets(), agentTokens: { 'us-east-1': 'a', 'eu-west-1': 'b' } }
+  const size = { threads: 1, seats: 4, slots: 8 }
+  const model = { id: 'm', path: '/models/m', context_tokens: 4096 }
+  const argsOf = (device: 'cpu' | 'gpu', region: string, ...argv: string[]) => {
+    const served = { ...model, vllm: { python: '/env/bin/python', device } }
+    return agentCommand(optionsOf('--engine', 'vllm', ...argv), place, served, region, secrets, size).args.join(' ')
+  }
+  const cpu = argsOf('cpu', 'us-east')
+  expect(cpu).toContain('--engine vllm --engines 1 --model-id m')
+  expect(cpu).toContain('--model /models/m --vllm-python /env/bin/python')
+  expect(cpu).toContain('--seats 16')
+  expect(cpu).not.toMatch(/--(gpus|threads|slots|vllm-args)/)
+  const more = argsOf('cpu', 'us-east', '--seats', '2', '--vllm-args', '--dtype float32')
+  expect(more).toContain('--seats 2')
+  expect(more).toContain('--vllm-args=--dtype float32')
+  expect(argsOf('gpu', 'eu-west', '--regions', 'us-east,eu-west', '--engines-per-region', '2')).toContain('--gpus 2,3')
 })
 
 test('what is printed has the address, the key and three things to try, but not the admin key', () => {

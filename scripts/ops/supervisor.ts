@@ -7,10 +7,10 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { CLOSE } from '../../src/protocol/index.ts'
 import { agentIdOf } from '../control/provision-local.ts'
-import { findOrFetchModel, ModelUnavailable } from '../model/find-or-fetch.ts'
-import { agentCommand, type Command, controlPlaneCommand, DRAIN_LIMIT_S, type ServedModel } from './commands.ts'
+import { agentCommand, type Command, controlPlaneCommand, DRAIN_LIMIT_S } from './commands.ts'
 import { type DataDir, dataDir } from './data-dir.ts'
 import { type DevJson, writeDevJson } from './dev-json.ts'
 import type { Guard } from './guard.ts'
@@ -20,16 +20,24 @@ import { checkPort, HOST } from './port.ts'
 import { waitForRealCall } from './real-call.ts'
 import type { Reporter } from './reporter.ts'
 import { loadSecrets, type Secrets } from './secrets.ts'
+import { type ServedModel, servedModel } from './served-model.ts'
 import { sizeEngine } from './sizing.ts'
 import { type ChildSpec, SupervisedChild } from './supervised-child.ts'
-import { alreadyRunning, CONTROL_PLANE, takeDataDir, UpRefused } from './take.ts'
+import { alreadyRunning, CONTROL_PLANE, GUARD_GRACE_S, takeDataDir, UpRefused } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
 
 const READY_TIMEOUT_MS = 120_000
+/** vLLM on two cores was ready in 54 s; one that is given a name of the hub fetches the model first. The agent gives up before. */
+const VLLM_READY_TIMEOUT_MS = 22 * 60_000
 const REAL_CALL_TIMEOUT_MS = 60_000
 const LINK_TIMEOUT_MS = 60_000
 /** Drain, then the engine's own end, then the last records. */
 const AGENT_GRACE_MS = (DRAIN_LIMIT_S + 15) * 1000
+/** vLLM is asked to end, and ended when it has not. */
+const VLLM_AGENT_GRACE_MS = AGENT_GRACE_MS + 15_000
+/** What an agent gets to end its vLLM when the supervisor itself was killed. */
+const VLLM_GUARD_GRACE_S = 25
+const PREPARING_GRACE_MS = 10_000
 const CONTROL_PLANE_GRACE_MS = 5000
 /** What an agent says of a link that it is not given: its token is not known, or it may not open links. */
 const REFUSED_LINK = /^status 40[13]\b/
@@ -50,12 +58,15 @@ export class Supervisor {
   readonly #place: DataDir
   readonly #reporter: Reporter
   readonly #children = new Map<string, SupervisedChild>()
+  /** What a child said before it died. */
+  readonly #failures = new Map<string, string>()
   readonly #linked = new Map<string, PromiseWithResolvers<void>>()
   readonly #stopped = new AbortController()
   #system: DevJson | null = null
   #described = false
   #guard: Guard | null = null
   #release: (() => Promise<void>) | null = null
+  #preparing: Promise<ServedModel> | null = null
   #stopping: Promise<void> | null = null
   #writes: Promise<void> = Promise.resolve()
 
@@ -73,7 +84,8 @@ export class Supervisor {
     const started_ms = performance.now()
     try {
       await this.#take()
-      const model = await this.#model()
+      this.#preparing = servedModel(this.#options, this.#stopped.signal)
+      const model = await this.#preparing
       this.#stopped.signal.throwIfAborted()
       const secrets = await loadSecrets(
         this.#place.secrets,
@@ -106,22 +118,17 @@ export class Supervisor {
   async #take(): Promise<void> {
     this.#guard = await takeDataDir(
       this.#place,
-      { mode: 'development', host: HOST, port: this.#options.port },
+      {
+        mode: 'development',
+        host: HOST,
+        port: this.#options.port,
+        guard_grace_s: this.#options.engine === 'vllm' ? VLLM_GUARD_GRACE_S : GUARD_GRACE_S,
+      },
       (line) => this.#reporter.note(line),
       (release) => {
         this.#release = release
       },
     )
-  }
-
-  async #model(): Promise<ServedModel> {
-    if (this.#options.engine === 'emulated') return { id: this.#options.model ?? 'emulated', path: null }
-    try {
-      return await findOrFetchModel({ model: this.#options.model })
-    } catch (error) {
-      if (error instanceof ModelUnavailable) throw new UpRefused(error.message)
-      throw error
-    }
   }
 
   #describe(model: ServedModel, secrets: Secrets): DevJson {
@@ -157,7 +164,11 @@ export class Supervisor {
         this.#startChild(agentIdOf(region), agentCommand(this.#options, this.#place, model, region, secrets, size)),
       ),
     ]
-    await this.#reporter.step('Starting the control plane and the agents', () => Promise.all(starts))
+    const label =
+      model.vllm === null
+        ? 'Starting the control plane and the agents'
+        : `Starting the control plane and vLLM on the ${model.vllm.device.toUpperCase()}, which takes about a minute`
+    await this.#reporter.step(label, () => Promise.all(starts))
   }
 
   async #startChild(name: string, command: Command): Promise<void> {
@@ -166,7 +177,7 @@ export class Supervisor {
       ...command,
       logFile: path.join(this.#place.logs, `${name}.log`),
       runFolder: this.#place.run,
-      ready_timeout_ms: READY_TIMEOUT_MS,
+      ready_timeout_ms: this.#options.engine === 'vllm' ? VLLM_READY_TIMEOUT_MS : READY_TIMEOUT_MS,
       onEvent: (event, pid) => this.#heard(name, event, pid),
       onDeath: (what, restart_in_ms) =>
         this.#reporter.note(`${name} ${what}; it starts again in ${restart_in_ms / 1000} s`),
@@ -176,11 +187,15 @@ export class Supervisor {
     try {
       await child.start()
     } catch (error) {
-      throw new UpRefused((error as Error).message)
+      const told = this.#failures.get(name)
+      throw new UpRefused(told === undefined ? (error as Error).message : `${name}: ${told}\nIts log: ${spec.logFile}`)
     }
   }
 
   #heard(name: string, event: ChildEvent, pid: number): void {
+    if (event.event === 'failed') this.#failures.set(name, String(event.message))
+    if (event.event === 'vllm_loading') this.#reporter.detail(String(event.phase))
+    if (event.event === 'vllm_down') this.#reporter.note(`${name}: ${event.reason}`)
     if (event.event === 'linked') this.#linked.get(name)?.resolve()
     if (event.event === 'link_lost') this.#linkLost(name, String(event.reason))
     if (event.event !== 'ready' || this.#system === null) return
@@ -235,8 +250,11 @@ export class Supervisor {
 
   async #stop(): Promise<void> {
     this.#stopped.abort()
+    // An installation that is stopped takes away what it has made so far.
+    await Promise.race([this.#preparing?.catch(() => undefined), sleep(PREPARING_GRACE_MS, undefined, { ref: false })])
     const agents = [...this.#children].filter(([name]) => name !== CONTROL_PLANE)
-    await Promise.all(agents.map(([, child]) => child.stop(AGENT_GRACE_MS)))
+    const grace_ms = this.#options.engine === 'vllm' ? VLLM_AGENT_GRACE_MS : AGENT_GRACE_MS
+    await Promise.all(agents.map(([, child]) => child.stop(grace_ms)))
     await this.#children.get(CONTROL_PLANE)?.stop(CONTROL_PLANE_GRACE_MS)
     this.#guard?.release()
     await this.#writes.catch(() => undefined)

@@ -12,7 +12,7 @@ import { checkPort, waitForPort } from './port.ts'
 
 export const CONTROL_PLANE = 'control-plane'
 const ORPHAN_GRACE_MS = 3000
-const GUARD_GRACE_S = 3
+export const GUARD_GRACE_S = 3
 const PORT_TIMEOUT_MS = 2000
 
 /** Something that the user can mend; its message stands alone. */
@@ -22,10 +22,18 @@ export function alreadyRunning(place: DataDir, pid: number): string {
   return `Switchyard is running already on ${place.root} (pid ${pid}). \`npm run status\` describes it, \`npm run down\` stops it; --data-dir starts another beside it`
 }
 
+export interface TakeOptions {
+  mode: 'development' | 'production'
+  host: string
+  port: number
+  /** What children get to end by themselves when the supervisor was killed. */
+  guard_grace_s?: number
+}
+
 /** `onLock` is told how to give the directory back as soon as it is held. Throws UpRefused for what the user can mend. */
 export async function takeDataDir(
   place: DataDir,
-  { mode, host, port }: { mode: 'development' | 'production'; host: string; port: number },
+  { mode, host, port, guard_grace_s = GUARD_GRACE_S }: TakeOptions,
   note: (line: string) => void,
   onLock: (release: () => Promise<void>) => void,
 ): Promise<Guard> {
@@ -44,7 +52,7 @@ export async function takeDataDir(
   const free = left.length > 0 ? await waitForPort(port, PORT_TIMEOUT_MS, host) : await checkPort(port, host)
   if (!free.ok) throw new UpRefused(free.reason)
   await mkdir(place.run, { recursive: true })
-  return startGuard(place.run, GUARD_GRACE_S)
+  return startGuard(place.run, guard_grace_s)
 }
 
 function ofOtherMode({ root }: DataDir, mode: 'development' | 'production'): string {

@@ -21,6 +21,8 @@ test('without flags: port 8787, two regions, one embedded engine each, least att
     enginesPerRegion: 1,
     engine: 'embedded',
     model: undefined,
+    seats: undefined,
+    vllmArgs: undefined,
     policy: 'plas',
     seatHold_ms: 0,
     regionRtt_ms: 80,
@@ -38,6 +40,8 @@ test('help names every flag', () => {
     'engines-per-region',
     'engine',
     'model',
+    'seats',
+    'vllm-args',
     'policy',
     'seat-hold-ms',
     'region-rtt-ms',
@@ -54,7 +58,10 @@ test('each wrong value is refused with the flag and what would be right', () => 
   expect(reasonOf('--region-rtt-ms', '-1')).toContain('--region-rtt-ms')
   expect(optionsOf('--seat-hold-ms', '10000').seatHold_ms).toBe(10_000)
   expect(reasonOf('--seat-hold-ms', '10001')).toBe('--seat-hold-ms must be a whole number from 0 to 10000, not "10001"')
-  expect(reasonOf('--engine', 'vllm')).toBe('--engine must be embedded or emulated, not "vllm"')
+  expect(reasonOf('--engine', 'sglang')).toBe('--engine must be embedded, emulated or vllm, not "sglang"')
+  expect(optionsOf('--seats', '4096').seats).toBe(4096)
+  expect(reasonOf('--seats', '4097')).toBe('--seats must be a whole number from 1 to 4096, not "4097"')
+  expect(reasonOf('--vllm-args', '--dtype float32')).toBe('--vllm-args goes with --engine vllm')
   expect(reasonOf('--policy', 'sjf')).toBe('--policy must be one of fcfs, mlfq, rr, plas, atlas, not "sjf"')
   expect(reasonOf('--regions', 'us-east,,eu')).toContain('--regions must be names')
   expect(reasonOf('--regions', 'US')).toContain('not "US"')
@@ -98,4 +105,10 @@ test.each([
   [['--bind', '0.0.0.0'], '--bind goes with --production'],
 ])('production: %j is refused', (argv, reason) => {
   expect(reasonOf(...argv)).toContain(reason)
+})
+
+test('one vLLM, unless more are asked for: each takes 4 GB', () => {
+  expect(optionsOf('--engine', 'vllm')).toMatchObject({ regions: ['us-east'], enginesPerRegion: 1, model: undefined })
+  expect(optionsOf('--engine', 'vllm', '--regions', 'a,b').regions).toEqual(['a', 'b'])
+  expect(optionsOf('--engine', 'vllm', '--vllm-args', '--dtype float32').vllmArgs).toBe('--dtype float32')
 })

