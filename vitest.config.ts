@@ -1,6 +1,7 @@
 /**
- * Three projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
- * and `system`, which starts everything as a user would. `npm run test:fast` runs the first two.
+ * Four projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
+ * `system`, which starts everything as a user would, and `vllm`, which does so with a real vLLM (6 GB). `npm run test:fast` runs the
+ * first two.
  */
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
@@ -52,9 +53,20 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
+          exclude: ['test/system/vllm/**'],
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          name: 'vllm',
+          include: ['test/system/vllm/*.test.ts'],
+          fileParallelism: false,
+          // A start of vLLM takes a minute on two idle cores and is part of some tests.
+          testTimeout: 600_000,
+          hookTimeout: 300_000,
         },
       },
     ],

@@ -1,21 +1,26 @@
 /**
- * `npm test`: check, the Python policy core, unit and workerd tests, then the whole system on the real model. `--fast` leaves the
- * system out.
- * The model is fetched first and required: a test that needs it fails without it and never skips.
+ * `npm test`: check, the Python policy core, unit and workerd tests, then the whole system on the real model, then vLLM: our scheduler
+ * on its own scheduler class, and a real server under the whole system. `--fast` leaves the system and vLLM out.
+ * The model is fetched first and required: a test that needs it fails without it and never skips. So is vLLM, but where it cannot run:
+ * there one line says why its steps are left out, and they count as nothing.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { flagsOrExit } from './cli/flags.ts'
+import { switchyardCacheFolder } from './model/cache-folder.ts'
 import { findOrFetchModel } from './model/find-or-fetch.ts'
+import { vllmTestsRefusal } from './vllm/environment.ts'
 
-const HELP = `Checks and tests everything. About fifteen minutes on two cores.
+const HELP = `Checks and tests everything. About twenty minutes on two cores.
 
   npm test
-  npm run test:fast    leaves the whole system out
+  npm run test:fast    leaves the whole system and vLLM out
 
-  npx vitest run --project unit|workerd|system FILE    runs one file`
+vLLM is installed once under the user's cache, 6 GB (Linux on x86-64). SWITCHYARD_VLLM=off leaves it out.
+
+  npx vitest run --project unit|workerd|system|vllm FILE    runs one file`
 const flags = flagsOrExit('test', HELP, { fast: { type: 'boolean', default: false } })
 const reports = mkdtempSync(path.join(tmpdir(), 'switchyard-test-'))
 const totals = { passed: 0, failed: 0, skipped: 0 }
@@ -47,6 +52,19 @@ async function vitest(project: string, env: NodeJS.ProcessEnv): Promise<boolean>
   return ok && (counts.numPassedTests ?? 0) > 0
 }
 
+/** What needs vLLM itself. */
+async function vllm(env: NodeJS.ProcessEnv): Promise<void> {
+  const refusal = vllmTestsRefusal(switchyardCacheFolder())
+  if (refusal !== null) {
+    console.log(`\n── vLLM: LEFT OUT, neither its scheduler's tests nor a real server ran: ${refusal}`)
+    return
+  }
+  results.push(
+    await run("the vLLM plug-in on vLLM's own scheduler", process.execPath, ['scripts/vllm-tests.ts', 'scheduler']),
+  )
+  results.push(await vitest('vllm', env))
+}
+
 const results: boolean[] = []
 try {
   results.push(await run('check', process.execPath, ['scripts/check.ts']))
@@ -55,6 +73,7 @@ try {
   const env = { SWITCHYARD_MODEL: model.path, SWITCHYARD_REQUIRE_MODEL: '1' }
   const projects = flags.fast ? ['unit', 'workerd'] : ['unit', 'workerd', 'system']
   for (const project of projects) results.push(await vitest(project, env))
+  if (!flags.fast) await vllm(env)
 } finally {
   rmSync(reports, { recursive: true, force: true })
 }

@@ -5,7 +5,16 @@
 import { existsSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import type { CallRecord, TicketClaims } from '../../src/protocol/index.ts'
-import type { Fleet } from './fleet.ts'
+
+/** Agents and where their outboxes lie. */
+export interface Outboxes {
+  agents: readonly { id: string; outbox: string }[]
+}
+
+/** A control plane, asked with a tenant's key. */
+export interface Listing {
+  fetch(route: string, init: { apiKey: string }): Promise<Response>
+}
 
 export interface LedgerLease {
   lease: string
@@ -21,8 +30,8 @@ export interface LedgerLease {
 }
 
 /** Leases of all agents, with the sum of the rows that their engines wrote. */
-export function readLedgers(fleet: Fleet): LedgerLease[] {
-  return fleet.agents.flatMap(({ id, outbox }) => {
+export function readLedgers({ agents }: Outboxes): LedgerLease[] {
+  return agents.flatMap(({ id, outbox }) => {
     if (!existsSync(outbox)) return []
     const database = new Database(outbox, { readonly: true })
     try {
@@ -53,10 +62,10 @@ export function readLedgers(fleet: Fleet): LedgerLease[] {
 }
 
 /** Leases without a record, and records that no control plane has acknowledged. */
-export function unsettled(fleet: Fleet): { open_leases: number; unacknowledged: number } {
+export function unsettled({ agents }: Outboxes): { open_leases: number; unacknowledged: number } {
   let open_leases = 0
   let unacknowledged = 0
-  for (const { outbox } of fleet.agents) {
+  for (const { outbox } of agents) {
     if (!existsSync(outbox)) continue
     const database = new Database(outbox, { readonly: true })
     const count = (sql: string): number => (database.prepare(sql).get() as { n: number }).n
@@ -101,12 +110,12 @@ export interface Tenant {
 }
 
 export async function readProgram(
-  fleet: Fleet,
+  control: Listing,
   { apiKey }: Tenant,
   program: string,
 ): Promise<{ summary: ListedProgram; calls: ListedCall[] } | null> {
   const route = `/v1/programs/${encodeURIComponent(program)}`
-  const answer = await fleet.fetch(route, { apiKey })
+  const answer = await control.fetch(route, { apiKey })
   if (answer.status === 404) {
     await answer.body?.cancel()
     return null
@@ -117,7 +126,7 @@ export async function readProgram(
   let cursor: string | null = null
   do {
     const query: string = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`
-    const page = await fleet.fetch(`${route}/calls?limit=100${query}`, { apiKey })
+    const page = await control.fetch(`${route}/calls?limit=100${query}`, { apiKey })
     if (!page.ok) throw new Error(`${route}/calls: ${page.status} ${await page.text()}`)
     const { data, next_cursor } = (await page.json()) as { data: ListedCall[]; next_cursor: string | null }
     calls.push(...data)

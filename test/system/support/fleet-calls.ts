@@ -1,7 +1,15 @@
-/** Calls to a fleet, and the question that every fault test ends with: has everything been settled, once? */
+/** Calls to a fleet, and the question that every fault test ends with, of a fleet or a system: has everything been settled, once? */
 import type { ClientCall } from '../../../scripts/chaos/client.ts'
 import type { Fleet } from '../../../scripts/chaos/fleet.ts'
-import { differences, readLedgers, readProgram, type Tenant, unsettled } from '../../../scripts/chaos/ledger.ts'
+import {
+  differences,
+  type Listing,
+  type Outboxes,
+  readLedgers,
+  readProgram,
+  type Tenant,
+  unsettled,
+} from '../../../scripts/chaos/ledger.ts'
 import { eventually } from './system.ts'
 
 export const MODEL = 'emulated-8b'
@@ -22,7 +30,7 @@ export function callOf(
 
 /** Every lease has its record, every record is acknowledged, no call is open, and table and ledgers agree. */
 export async function reconciled(
-  fleet: Fleet,
+  settled: Outboxes & Listing,
   tenants: readonly Tenant[],
   programs: readonly string[],
   timeout_ms = 30_000,
@@ -30,23 +38,23 @@ export async function reconciled(
   await eventually(
     'every lease is settled and acknowledged',
     () => {
-      const { open_leases, unacknowledged } = unsettled(fleet)
+      const { open_leases, unacknowledged } = unsettled(settled)
       return open_leases + unacknowledged === 0 || undefined
     },
     timeout_ms,
   )
   for (const tenant of tenants) {
-    for (const program of programs) await agrees(fleet, tenant, program, timeout_ms)
+    for (const program of programs) await agrees(settled, tenant, program, timeout_ms)
   }
 }
 
 /** A call whose client has left may reach its engine after this began to look, so it looks again until nothing differs. */
-async function agrees(fleet: Fleet, tenant: Tenant, program: string, timeout_ms: number): Promise<void> {
+async function agrees(settled: Outboxes & Listing, tenant: Tenant, program: string, timeout_ms: number): Promise<void> {
   let last: unknown = 'no such program'
   const look = async (): Promise<true | undefined> => {
-    const read = await readProgram(fleet, tenant, program)
+    const read = await readProgram(settled, tenant, program)
     if (read === null) return undefined
-    const own = readLedgers(fleet).filter((lease) => lease.tenant === tenant.tenant && lease.program === program)
+    const own = readLedgers(settled).filter((lease) => lease.tenant === tenant.tenant && lease.program === program)
     const found = differences(program, own, read)
     const open = read.calls.flatMap(({ leases }) => leases).filter(({ state }) => state === 'open')
     last = { found, open, open_calls: read.summary.open_calls }

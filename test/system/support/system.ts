@@ -12,6 +12,8 @@ import OpenAI from 'openai'
 
 const exec = promisify(execFile)
 const UP_TIMEOUT_MS = 170_000
+/** vLLM alone takes a minute on two idle cores, and its packages are installed first where they are missing. */
+const VLLM_UP_TIMEOUT_MS = 20 * 60_000
 
 export interface DevFile {
   url: string
@@ -26,7 +28,7 @@ export interface DevFile {
 }
 
 export interface SystemOptions {
-  engine: 'embedded' | 'emulated'
+  engine: 'embedded' | 'emulated' | 'vllm'
   flags?: string[]
   dataDir?: string
   port?: number
@@ -55,7 +57,7 @@ export class System {
   /** Runs `up --detach` and waits until it says that it is ready. */
   async up(): Promise<{ stdout: string; stderr: string }> {
     const flags = ['--port', String(this.port), '--data-dir', this.dataDir, '--engine', this.#engine, '--detach']
-    return runScript('up.ts', [...flags, ...this.#flags])
+    return runScript('up.ts', [...flags, ...this.#flags], this.#engine === 'vllm' ? VLLM_UP_TIMEOUT_MS : UP_TIMEOUT_MS)
   }
 
   async down(): Promise<void> {
@@ -70,6 +72,11 @@ export class System {
 
   get dev(): DevFile {
     return JSON.parse(readFileSync(path.join(this.dataDir, 'dev.json'), 'utf8')) as DevFile
+  }
+
+  /** As the questions of scripts/chaos/ledger.ts want them. */
+  get agents(): { id: string; outbox: string }[] {
+    return this.dev.agents.map(({ id }) => ({ id, outbox: path.join(this.dataDir, 'agents', id, 'outbox.sqlite') }))
   }
 
   client(options: { apiKey?: string; headers?: Record<string, string> } = {}): OpenAI {
@@ -111,9 +118,13 @@ export class System {
 }
 
 /** Runs one of the scripts behind the npm commands. Rejects with its output when it exits other than 0. */
-export async function runScript(script: string, args: string[]): Promise<{ stdout: string; stderr: string }> {
+export async function runScript(
+  script: string,
+  args: string[],
+  timeout_ms = UP_TIMEOUT_MS,
+): Promise<{ stdout: string; stderr: string }> {
   return exec(process.execPath, [path.join('scripts', script), ...args], {
-    timeout: UP_TIMEOUT_MS,
+    timeout: timeout_ms,
     maxBuffer: 16 * 1024 * 1024,
   })
 }
