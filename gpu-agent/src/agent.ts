@@ -6,15 +6,7 @@
  * no further calls, the calls under way, the records, the rest. Nothing is lost by skipping any of it: kill -9 is as
  * safe for the accounts as a drain, only less kind to clients.
  */
-import {
-  type CallRecord,
-  type EngineDescription,
-  type Hello,
-  PROTOCOL_VERSION,
-  PROTOCOL_VERSION_MIN,
-  type TicketClaims,
-  type Welcome,
-} from '../../src/protocol/index.ts'
+import type { CallRecord, EngineDescription, TicketClaims } from '../../src/protocol/index.ts'
 import type { LedgerRow } from '../engine/types.ts'
 import {
   type AgentOptions,
@@ -28,12 +20,13 @@ import {
 import { DataPlane } from './data-plane.ts'
 import type { FrontCount } from './engine-front.ts'
 import { messageOf } from './events.ts'
-import { Link } from './link.ts'
+import type { Link } from './link.ts'
 import { type LostCall, lostCallsOf, type OpenLease } from './lost-calls.ts'
 import { AgentMetrics } from './metrics.ts'
 import { type Outbox, openOutbox } from './outbox.ts'
+import { poolLinks } from './pool-links.ts'
 import { RecordSender } from './record-sender.ts'
-import { ServedEngine, takeStatuses } from './served-engine.ts'
+import { ServedEngine } from './served-engine.ts'
 import { SpanSender } from './span-sender.ts'
 import { ERRORS } from './stream-errors.ts'
 import { TicketGate } from './ticket-gate.ts'
@@ -217,47 +210,18 @@ export class Agent {
   }
 
   #startLinks(): void {
-    const models = new Set(this.engines.map(({ model }) => model))
-    this.#links = [...models].map((model) => {
-      const { control_url, region, token, report, tuning } = this.#options
-      const link: Link = new Link({
-        control_url,
-        region,
-        model,
-        token,
-        random: this.#random,
-        hello: () => this.#hello(model),
-        statuses: () => takeStatuses(this.#enginesOf(model)),
-        onWelcome: (welcome: Welcome) => this.#gate.welcome(model, welcome),
-        onDrain: (engines) => this.#holdEngines(engines, true),
-        onUndrain: (engines) => this.#holdEngines(engines, false),
-        onDismissed: () => this.#gate.forget(model),
-        onCancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
-        onIgnored: () => this.#metrics.messageIgnored(),
-        onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
-        onLost: (reason, retry_in_ms) => report({ event: 'link_lost', model, reason, retry_in_ms }),
-        ...(tuning?.link === undefined ? {} : { times: tuning.link }),
-      })
-      return link
+    this.#links = poolLinks({
+      options: this.#options,
+      url: this.#url,
+      engines: () => [...this.#engines.values()],
+      gate: this.#gate,
+      random: this.#random,
+      wall_ms: this.#wall_ms,
+      holdEngines: (ids, held) => this.#holdEngines(ids, held),
+      cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
+      ignored: () => this.#metrics.messageIgnored(),
     })
     for (const link of this.#links) link.start()
-  }
-
-  #hello(model: string): Hello {
-    return {
-      type: 'hello',
-      protocol: { min: PROTOCOL_VERSION_MIN, max: PROTOCOL_VERSION },
-      agent: this.#options.id,
-      region: this.#options.region,
-      model,
-      url: this.#url,
-      engines: this.#enginesOf(model).map((engine) => engine.description),
-      now_ms: this.#wall_ms(),
-    }
-  }
-
-  #enginesOf(model: string): ServedEngine[] {
-    return [...this.#engines.values()].filter((engine) => engine.description.model === model)
   }
 
   #linkOf(engine: string): Link | undefined {
