@@ -214,14 +214,15 @@ function reducedPowers(
   { seats_known, kv_known }: { seats_known: boolean; kv_known: boolean },
 ): string[] {
   const powers = ['the agent does not start, end or restart this vLLM']
-  if (order !== 'plugin') {
+  if (order === 'plugin') powers.push('it keeps the policy that it was started with: --policy has no effect in it')
+  else {
     powers.push(
       order === 'fcfs'
         ? 'calls are served in the order in which they come: --policy has no effect in it'
         : 'calls are ordered once, when they come, by the priority of their ticket',
       'no running call yields to a better one',
       'service and wait are measured from outside, by the times of chunks',
-      'queue depth and KV use are what the agent itself has sent',
+      'queue depth and KV use are read from its /metrics, with other clients in them',
     )
   }
   if (!seats_known) powers.push(`seats are taken to be ${seats}: --seats says how many`)

@@ -147,6 +147,20 @@ test('one that the front finds hanging is started again', async () => {
   for (const pid of before) expect(startOf(pid)).toBe(null)
 })
 
+test('one that is stopped in its tracks, and one that says that its engine died, are started again', async () => {
+  const host = fakeHost()
+  const health = { health_ms: 50, silence_ms_max: 1500, broken_ms_max: 100 }
+  const { told, started } = startVllm(host, { health })
+  await started
+  process.kill(host.pids()[0] ?? 0, 'SIGSTOP')
+  await expect.poll(() => told.length).toBe(3)
+  expect(told[1]).toMatch(/its \/health has not answered for 1.5 s/)
+  host.setMode('broken')
+  await expect.poll(() => told.length).toBe(4)
+  expect(told[3]).toMatch(/^vLLM ended while it served/)
+  expect(host.alive()).toEqual([])
+})
+
 test('an agent that leaves in this very moment takes it along', async () => {
   const host = fakeHost()
   const { leaving, started } = startVllm(host)

@@ -7,8 +7,8 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../backoff.ts'
 import { messageOf, type Report } from '../events.ts'
+import { HEALTH_TIMES, type HealthTimes, HealthWatch } from './health-watch.ts'
 import { hearHello } from './side-channel-hello.ts'
-import { askHealth } from './vllm-address.ts'
 import { classify, type VllmFailure } from './vllm-failure.ts'
 import { lookAtHost, type VllmHost } from './vllm-host.ts'
 import { type Environment, fingerprintOf, gpusOfEngine, modelFault, type VllmWish } from './vllm-launch.ts'
@@ -26,11 +26,6 @@ const ABORT_MS_MAX = 3000
 /** Starts in a row that another process spoils by taking the port. */
 const PORT_TRIES_MAX = 3
 const WATCH_MS = 500
-const HEALTH_MS = 5000
-/** Its API process answers in milliseconds however busy the engine is. */
-export const HEALTH_SILENCE_MS_MAX = 120_000
-/** A vLLM whose engine has died ends by itself; longer than this it hangs in doing so. */
-const BROKEN_MS_MAX = 10_000
 /** A vLLM that was loading when the agent crashed has at least so much of its limit left. */
 const FOUND_LIMIT_MS_MIN = 60_000
 
@@ -49,7 +44,7 @@ export interface VllmProcessOptions {
   random?: () => number
   restart_pause?: BackoffBounds
   stop_ms_max?: number
-  health_silence_ms_max?: number
+  health?: Partial<HealthTimes>
 }
 
 interface Serving {
@@ -209,7 +204,8 @@ export class VllmProcess implements VllmServer {
       progress: (phase, elapsed_s) => report({ event: 'vllm_loading', engine, phase, elapsed_s }),
     })
     if (!ready.ok) {
-      await this.#end(run, ready.failure.kind === 'start_limit' ? 'SIGABRT' : 'SIGTERM', ABORT_MS_MAX)
+      const stuck = ready.failure.kind === 'start_limit'
+      await this.#end(run, stuck ? 'SIGABRT' : run.alive ? 'SIGTERM' : 'SIGKILL', ABORT_MS_MAX)
       return ready
     }
     this.#suspicion = null
@@ -230,31 +226,23 @@ export class VllmProcess implements VllmServer {
 
   /** null: the agent stops. */
   async #untilLost({ run, host }: Serving): Promise<VllmFailure | null> {
-    const { wish, health_silence_ms_max = HEALTH_SILENCE_MS_MAX } = this.#options
+    const { wish } = this.#options
     const log_file = logOf(run.folder)
     const lost = (): VllmFailure =>
       classify({
         ...{ phase: 'serving', exit: run.exit, start_limit_s: null, device: host.device, model: wish.model },
         ...{ log_file, log: logTail(log_file) },
       })
-    let healthy_ms = performance.now()
-    let asked_ms = healthy_ms
-    let broken_ms: number | null = null
+    const times = { ...HEALTH_TIMES, ...this.#options.health }
+    const health = new HealthWatch(run.url, times)
     while (!this.#stopping.signal.aborted) {
       boundLog(log_file)
       if (!run.alive) return lost()
-      const now_ms = performance.now()
-      if (broken_ms !== null && now_ms - broken_ms > BROKEN_MS_MAX) return lost()
-      const silent = now_ms - healthy_ms > health_silence_ms_max
-      if (this.#suspicion !== null || silent) {
-        const why = this.#suspicion ?? `its /health has not answered for ${health_silence_ms_max / 1000} s`
+      const ill = health.look()
+      if (ill === 'broken') return lost()
+      if (this.#suspicion !== null || ill === 'silent') {
+        const why = this.#suspicion ?? `its /health has not answered for ${times.silence_ms_max / 1000} s`
         return { kind: 'hang', sentence: `vLLM is started again: ${why}` }
-      }
-      if (now_ms - asked_ms > HEALTH_MS) {
-        asked_ms = now_ms
-        const health = await askHealth(run.url)
-        if (health === 'ok') healthy_ms = performance.now()
-        if (health === 'broken') broken_ms ??= performance.now()
       }
       await this.#pause(WATCH_MS)
     }
