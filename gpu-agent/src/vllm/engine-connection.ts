@@ -74,7 +74,7 @@ export class EngineConnection {
 
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
     return this.#channel === null
-      ? { status: 'refused', reason: 'this vLLM runs without our plug-in' }
+      ? { ok: false, reason: 'this vLLM runs without our plug-in' }
       : this.#channel.changeOptions(options)
   }
 
