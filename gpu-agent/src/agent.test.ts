@@ -6,12 +6,17 @@ import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { CallRecord, CLOSE } from '../../src/protocol/index.ts'
-import { AgentStartError } from './agent.ts'
+import { Agent, AgentStartError } from './agent.ts'
+import type { EngineFrontEvents } from './engine-front.ts'
 import type { AgentEvent } from './events.ts'
+import type { LostCall } from './lost-calls.ts'
+import { openOutbox } from './outbox.ts'
 import { OUTBOX_FILE } from './outbox-database.ts'
+import { NOTHING_MEASURED } from './record.ts'
 import { ERRORS } from './stream-errors.ts'
-import type { ControlPlaneStandIn } from './test-support/control-plane-stand-in.ts'
+import { type ControlPlaneStandIn, claimsOf, TOKEN } from './test-support/control-plane-stand-in.ts'
 import { startAgent, startControlPlane, temporaryFolder, until } from './test-support/harness.ts'
+import { ScriptedFront } from './test-support/scripted-front.ts'
 
 const QUIET = { tuning: { data_plane: { times: { keepalive_ms: 60_000 } } } }
 
@@ -53,6 +58,43 @@ test('an engine that restarts is described again, its calls fail, and tickets to
     ['epoch-1', 'failed'],
     ['epoch-2', 'completed'],
   ])
+})
+
+test('what a killed agent left open is written at once, but for engines that outlive it: their fronts end it', async () => {
+  const data_dir = temporaryFolder()
+  const before = openOutbox({ data_dir, wall_ms: Date.now, report: () => undefined, fatal: expect.fail })
+  if (before.status !== 'open') throw new Error(before.message)
+  for (const engine of ['a-e0', 'a-e1']) {
+    const opening = before.outbox.openLease({ ...claimsOf({ engine, lease: `of-${engine}` }), v: 1, iat: 0, exp: 60 })
+    if (opening.status === 'opened') await opening.committed
+  }
+  before.outbox.close()
+  const lost: LostCall[] = []
+  const create = (id: string) => async (events: EngineFrontEvents, of_engine: readonly LostCall[]) => {
+    lost.push(...of_engine)
+    return new ScriptedFront(id, events)
+  }
+  const control = await startControlPlane()
+  const events: AgentEvent[] = []
+  const agent = new Agent({
+    ...{ id: 'a', region: 'here', control_url: control.url, token: TOKEN, public_url: null, data_dir },
+    listen: { host: '127.0.0.1', port: 0 },
+    engines: [
+      { id: 'a-e0', create: create('a-e0') },
+      { id: 'a-e1', create: create('a-e1'), outlives_agent: true },
+    ],
+    report: (event) => events.push(event),
+    fatal: expect.fail,
+  })
+  onTestFinished(() => agent.stop())
+  await agent.start()
+  await control.until(() => control.records.length === 1)
+  expect(control.records[0]).toMatchObject({ lease: 'of-a-e0', error_code: 'agent_restarted' })
+  expect(events).toContainEqual({ event: 'recovered', leases: 1 })
+  expect(lost.map(({ claims }) => claims.lease)).toEqual(['of-a-e1'])
+  await lost[0]?.ended({ ...NOTHING_MEASURED, prompt_tokens: 5, wait_us: 6 })
+  await control.until(() => control.records.length === 2)
+  expect(control.records[1]).toMatchObject({ lease: 'of-a-e1', outcome: 'failed', prompt_tokens: 5, wait_us: 6 })
 })
 
 test('a pool drains one engine, leaves the others, and undrains it', async () => {

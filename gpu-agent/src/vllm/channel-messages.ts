@@ -69,6 +69,8 @@ export const EngineReport = z.object({
   /** The plug-in's own code has failed: vLLM schedules by itself. */
   failed: z.boolean().nullish(),
   failed_reason: Text.nullish(),
+  /** False: it does not even measure any more, and no records come. */
+  measures: z.boolean().nullish(),
 })
 export type EngineReport = z.infer<typeof EngineReport>
 

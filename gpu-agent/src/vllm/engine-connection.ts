@@ -44,8 +44,6 @@ export class EngineConnection {
   readonly #channel: SideChannel | null
   readonly #poll: MetricsPoll | null
   #facts: EngineFacts
-  /** Told the operator, and not mended since. */
-  #lost = false
 
   constructor({ address, listener, busy, random }: EngineConnectionOptions) {
     this.address = address
@@ -93,9 +91,8 @@ export class EngineConnection {
         record: (record) => listener.record(record, this.#facts.epoch),
         charges: (charges) => listener.charges(charges),
         status: (report) => listener.load(this.#loadOf(report), report),
-        lost: (reason) => {
-          if (!this.#lost) listener.report(`the side channel of vLLM is lost (${reason}) and is being opened again`)
-          this.#lost = true
+        lost: (reason, failures) => {
+          if (failures === 1) listener.report(`the side channel of vLLM is lost (${reason}) and is being opened again`)
         },
         incompatible: (sentence) => listener.incompatible(sentence),
         ignored: (what) => listener.counted(`message_${what}`),
@@ -104,7 +101,6 @@ export class EngineConnection {
   }
 
   #greeted(hello: EngineHello): void {
-    this.#lost = false
     this.#facts = {
       epoch: hello.epoch,
       seats: hello.seats ?? this.address.seats,

@@ -16,7 +16,7 @@ async function connected(options: { options_answer_ms_max?: number } = {}) {
     record: (value) => heard.push({ what: 'record', value: value.number }),
     charges: (value) => heard.push({ what: 'charges', value: value.leases }),
     status: (value) => heard.push({ what: 'status', value }),
-    lost: (value) => heard.push({ what: 'lost', value }),
+    lost: (value, failures) => heard.push({ what: 'lost', value }, { what: 'failures', value: failures }),
     incompatible: (value) => heard.push({ what: 'incompatible', value }),
     ignored: (value) => heard.push({ what: 'ignored', value }),
   }
@@ -85,6 +85,16 @@ test('a line may have its bound, and one byte more ends the connection, which is
   await until(() => of('hello').length === 2)
   expect(of('lost')[0]).toContain('in one line')
   expect(of('status')).toHaveLength(1)
+})
+
+test('a connection that is taken away again and again is not mended by each hello', async () => {
+  const { vllm, of } = await connected()
+  for (let hellos = 1; hellos < 4; hellos += 1) {
+    await until(() => of('hello').length === hellos)
+    vllm.dropAgent()
+  }
+  await until(() => of('failures').length === 3)
+  expect(of('failures')).toEqual([1, 2, 3])
 })
 
 test('a line that never ends does not fill the memory', async () => {

@@ -24,6 +24,8 @@ import {
 export const LINE_BYTES_MAX = 1024 * 1024
 export const LINES_PER_TURN = 512
 export const RECONNECT_PAUSE: BackoffBounds = { min_ms: 100, max_ms: 5000 }
+/** A connection that lasted so long was no failure: one that two agents take from each other lasts for moments. */
+const STABLE_MS = 10_000
 /** Acknowledgements are cumulative: one for all that became safe meanwhile. */
 const ACK_DELAY_MS = 20
 /** A change is applied before the engine's next step, and an idle engine may have none. */
@@ -36,8 +38,8 @@ export interface SideChannelListener {
   record(record: EngineRecord): void
   charges(charges: Charges): void
   status(report: EngineReport): void
-  /** The connection is lost, and is being made again. */
-  lost(reason: string): void
+  /** The connection is lost, and is being made again. `failures`: so many in a row, without one that lasted. */
+  lost(reason: string, failures: number): void
   /** The plug-in speaks another version: it is not tried again. */
   incompatible(sentence: string): void
   ignored(what: 'unknown' | 'malformed' | 'repeated'): void
@@ -62,6 +64,7 @@ export class SideChannel {
   #acks = new AckTracker()
   #ack: NodeJS.Timeout | null = null
   #failures = 0
+  #stable: NodeJS.Timeout | null = null
   #retry: NodeJS.Timeout | null = null
   #closed = false
   /** Changes of options that wait for their answer. */
@@ -102,7 +105,7 @@ export class SideChannel {
   close(): void {
     this.#acknowledge()
     this.#closed = true
-    if (this.#retry !== null) clearTimeout(this.#retry)
+    for (const timer of [this.#retry, this.#stable]) if (timer !== null) clearTimeout(timer)
     this.#socket?.end()
     this.#socket?.destroySoon()
     this.#forget('the side channel was closed')
@@ -126,11 +129,12 @@ export class SideChannel {
 
   #lost(reason: string): void {
     this.#forget(reason)
+    if (this.#stable !== null) clearTimeout(this.#stable)
     if (this.#closed) return
     this.#failures += 1
     const { pause = RECONNECT_PAUSE, random = Math.random, listener } = this.#options
     this.#retry = setTimeout(() => this.#connect(), backoffMs(this.#failures, pause, random()))
-    listener.lost(reason)
+    listener.lost(reason, this.#failures)
   }
 
   #forget(reason: string): void {
@@ -207,7 +211,9 @@ export class SideChannel {
       )
       return
     }
-    this.#failures = 0
+    this.#stable = setTimeout(() => {
+      this.#failures = 0
+    }, STABLE_MS).unref()
     if (hello.epoch !== this.#epoch) this.#acks = new AckTracker()
     this.#epoch = hello.epoch
     // What became safe while nothing could be said.

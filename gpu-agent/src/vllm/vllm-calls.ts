@@ -48,6 +48,8 @@ export class VllmCalls {
   readonly load = new EngineLoad()
   readonly bytes = new BytesPerToken()
   readonly lost: LostLeases
+  /** False: a plug-in that failed sends no records of calls that begin. */
+  measured = true
   readonly #options: VllmCallsOptions
   readonly #upstream = new Upstream()
   readonly #calls = new Map<string, VllmCall>()
@@ -150,7 +152,7 @@ export class VllmCalls {
       ...{ claims, sink, choices, prompt_tokens, ordering, clock, progressed, faulty },
       frame: new ChunkFrame({ dialect, call, model, created_s, system_fingerprint, include_usage }),
       prompt_param: dialect === 'chat' ? 'messages' : 'prompt',
-      records: address.order === 'plugin' && address.socket !== null,
+      records: this.measured && address.order === 'plugin' && address.socket !== null,
       record_wait_ms: times.record_wait_ms,
       post: (listener) => this.#upstream.post(address, PATHS[dialect], lease, body, listener),
       charge: (meter, sums) => this.#charge([[meter, sums]]),

@@ -391,6 +391,20 @@ describe('the engine', () => {
     expect(vllm.suspected).toHaveLength(1)
   })
 
+  test('whose plug-in does not measure any more is measured from outside, without waiting for records', async () => {
+    const vllm = await scriptedVllm()
+    const under = await startFront(vllm)
+    vllm.say({ type: 'status', failed: true, measures: false })
+    await until(() => vllm.suspected.length === 1)
+    const { sink, lease } = under.serve()
+    const request = await arrived(vllm)
+    request.accept().role().text('a', 'stop').usage(7, 1).done()
+    const end = await sink.over
+    expect(end).toMatchObject({ outcome: 'completed', measurement: { prompt_tokens: 7, output_tokens: 1 } })
+    conserved(under, lease, end?.measurement)
+    expect(under.counted).toEqual([])
+  })
+
   test('that speaks another version of the side channel stops the start with a sentence', async () => {
     const vllm = await scriptedVllm()
     vllm.hello = { v: 2 }

@@ -183,7 +183,10 @@ export class VllmFront implements EngineFront {
     if (was_up && restarted) this.#calls.engineLost()
     this.#facts = facts
     this.#up = true
-    if (restarted || !was_up) this.#plugin_failed = false
+    if (restarted || !was_up) {
+      this.#plugin_failed = false
+      this.#calls.measured = true
+    }
     this.#watch.progressed()
     this.#calls.lost.engineIs(socket === null ? null : facts.epoch)
     const first = this.#ready
@@ -230,6 +233,7 @@ export class VllmFront implements EngineFront {
     this.#calls.load.reported(load)
     if (report !== null) {
       this.#watch.reported(report)
+      this.#calls.measured = report.measures !== false
       if (report.failed === true) this.#pluginFailed(report.failed_reason ?? 'no reason was given')
     }
     this.#events.status()
