@@ -188,7 +188,7 @@ export class Supervisor {
       await child.start()
     } catch (error) {
       const told = this.#failures.get(name)
-      throw new UpRefused(told === undefined ? (error as Error).message : `${name}: ${told}\nIts log: ${spec.logFile}`)
+      throw new UpRefused(told === undefined ? (error as Error).message : `${name}: ${told}\nLog of ${name}: ${spec.logFile}`)
     }
   }
 
