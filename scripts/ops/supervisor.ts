@@ -188,7 +188,9 @@ export class Supervisor {
       await child.start()
     } catch (error) {
       const told = this.#failures.get(name)
-      throw new UpRefused(told === undefined ? (error as Error).message : `${name}: ${told}\nLog of ${name}: ${spec.logFile}`)
+      throw new UpRefused(
+        told === undefined ? (error as Error).message : `${name}: ${told}\nLog of ${name}: ${spec.logFile}`,
+      )
     }
   }
 
