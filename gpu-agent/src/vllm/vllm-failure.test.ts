@@ -43,6 +43,8 @@ const SEEN: Record<string, [VllmFailure['kind'], RegExp, Partial<VllmEnd>?]> = {
     /Available memory on node 0 .* \(900\.0 GiB\)\. Set the variable VLLM_CPU_KVCACHE_SPACE/,
   ],
   'no-memory-for-kv': ['host_memory', /too small for the KV cache: Available memory on node 0/],
+  'memory-limit': ['host_memory', /too small: MemoryError\. Take a smaller model/],
+  'engine-killed-loading': ['killed', /while it loaded \(exit code 1\): a process of it was ended from outside.*dmesg/],
   'block-size': ['block_size', /No common block size for 16 .*Leave --block-size out/],
   unforeseen: ['died', /^vLLM ended while it loaded \(exit code 1\): ValueError: invalid literal for int/],
   'engine-killed': [

@@ -57,11 +57,11 @@ const PREFIX = /^(?:\([^)\n]* pid=\d+\) ?)?(?:(?:ERROR|INFO|WARNING|DEBUG) [\d-]
 
 /** The line of an exception that is no wrapper around another. */
 const CAUSE =
-  /^(?!\S*EngineDeadError|RuntimeError: (?:Engine core initialization|Worker) failed|Exception: WorkerProc init)[\w.]*(?:Error|Exception)\b: .+$/gm
+  /^(?!\S*EngineDeadError|BrokenPipeError|RuntimeError: (?:Engine core initialization|Worker) failed|Exception: WorkerProc init)[\w.]*(?:Error|Exception)\b: .+$/gm
 /** A process of vLLM was ended by signal 9. */
 const KILLED = /Failed core proc\(s\): \{[^}]*: -9\b|died unexpectedly \(exit code: -9\)/
 /** The engine's process went; without an exception before, it was ended from outside. */
-const GONE = /engine core exited unexpectedly/
+const GONE = /engine core exited unexpectedly|Parent process exited, terminating worker queues/
 
 const TABLE: readonly Row[] = [
   {

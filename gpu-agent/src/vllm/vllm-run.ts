@@ -1,7 +1,7 @@
 /**
  * One process of vLLM: its API server and the engine processes that it starts, in a session and a group of their own, so that
- * they outlive the agent and can be ended together. Every start writes state.json before anything else happens, so whenever
- * the agent dies the next one finds what it left.
+ * they outlive the agent and can be ended together (engine processes of 0.32.0 go on when their API server is killed). Every
+ * start writes state.json before anything else happens, so whenever the agent dies the next one finds what it left.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
