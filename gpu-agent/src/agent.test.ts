@@ -72,6 +72,8 @@ test('what a killed agent left open is written at once, but for engines that out
   const lost: LostCall[] = []
   const create = (id: string) => async (events: EngineFrontEvents, of_engine: readonly LostCall[]) => {
     lost.push(...of_engine)
+    events.counted?.('record_foreign')
+    events.counted?.('message_unknown')
     return new ScriptedFront(id, events)
   }
   const control = await startControlPlane()
@@ -95,6 +97,10 @@ test('what a killed agent left open is written at once, but for engines that out
   await lost[0]?.ended({ ...NOTHING_MEASURED, prompt_tokens: 5, wait_us: 6 })
   await control.until(() => control.records.length === 2)
   expect(control.records[1]).toMatchObject({ lease: 'of-a-e1', outcome: 'failed', prompt_tokens: 5, wait_us: 6 })
+  const metrics = await (await fetch(`${agent.url}/metrics`)).text()
+  expect(metrics).toContain('switchyard_agent_engine_records_total{engine="a-e1",result="foreign"} 1')
+  expect(metrics).toContain('switchyard_agent_engine_messages_ignored_total{engine="a-e1",kind="unknown"} 1')
+  expect(metrics).toContain('switchyard_agent_calls_total{engine="a-e1",outcome="failed"} 1')
 })
 
 test('a pool drains one engine, leaves the others, and undrains it', async () => {

@@ -138,6 +138,29 @@ test('an agent that was killed is followed by one that takes the records of its 
   expect(world.records()).toHaveLength(3)
 })
 
+test('an agent that ends in order before lost calls were told of ends them with what has come', async () => {
+  const world = await VllmWorld.start()
+  const [told, untold] = [await world.open(1), await world.open(1)]
+  await until(() => world.vllm.requests.length === 2)
+  for (const request of world.vllm.requests) request.accept().role()
+  world.charge(told, 1000)
+  world.charge(untold, 300)
+  await until(() => world.ledger(told).wall_us === 1000 && world.ledger(untold).wall_us === 300)
+  await world.crash()
+  world.charge(told, 500)
+  world.record(told)
+  await until(() => world.ledger(told).wall_us === 1500)
+  await world.end()
+  await world.boot()
+  const services = world.records().map(({ lease, service_wall_us }) => [lease, service_wall_us])
+  expect(new Map(services as [string, number][])).toEqual(
+    new Map([
+      [told, 1500],
+      [untold, 300],
+    ]),
+  )
+})
+
 test('a vLLM that died with the agent leaves its calls to the ledger', async () => {
   const world = await VllmWorld.start()
   const lease = await world.open(1)

@@ -126,6 +126,8 @@ export class VllmFront implements EngineFront {
     if (this.#checking !== null) clearInterval(this.#checking)
     this.#calls.cancelAll(ERRORS.agent_draining)
     await this.#calls.whenIdle()
+    // With the agent's end in order, whoever runs this vLLM may end it too, and with it what it has not told.
+    if (this.#up) this.#calls.lost.giveUp()
     this.#calls.close()
     this.#connection?.close()
     this.#connection = null
