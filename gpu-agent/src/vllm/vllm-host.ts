@@ -18,6 +18,8 @@ const PYTHON_MIN = [3, 11] as const
 /** Where the plug-in lies in a clone of the repository. */
 const PLUGIN_SOURCE = join(dirname(fileURLToPath(import.meta.url)), '../../vllm/src')
 
+export type Environment = Readonly<Record<string, string | undefined>>
+
 export interface Gpu {
   index: number
   name: string
@@ -72,9 +74,9 @@ const Found = z.object({
   plugin: z.object({ installed: z.boolean(), versions_run: z.array(z.string()) }).nullable(),
 })
 
-export async function lookAtHost(python: string, plugin_source: string = PLUGIN_SOURCE): Promise<Looked> {
-  const source = existsSync(join(plugin_source, 'switchyard_vllm', '__init__.py')) ? plugin_source : ''
-  const ran = await run(python, ['-c', LOOK, source])
+export async function lookAtHost(python: string, env: Environment = process.env): Promise<Looked> {
+  const source = existsSync(join(PLUGIN_SOURCE, 'switchyard_vllm', '__init__.py')) ? PLUGIN_SOURCE : ''
+  const ran = await run(python, ['-c', LOOK, source], env)
   if (!ran.ok) return { ok: false, sentence: pythonFailure(python, ran) }
   const line = /^switchyard:(.*)$/m.exec(ran.stdout)?.[1]
   if (line === undefined) return { ok: false, sentence: `${python} does not behave as a Python: it printed no answer` }
@@ -107,7 +109,7 @@ export async function lookAtHost(python: string, plugin_source: string = PLUGIN_
       ? ['-m', 'vllm.entrypoints.openai.api_server']
       : ['-m', 'vllm.entrypoints.cli.main', 'serve'],
     plugin_folder: plugin.installed ? null : source,
-    gpus: device === 'cuda' ? await gpusOf() : [],
+    gpus: device === 'cuda' ? await gpusOf(env) : [],
   }
   return { ok: true, host }
 }
@@ -119,9 +121,14 @@ interface Ran {
   stderr: string
 }
 
-function run(command: string, args: readonly string[]): Promise<Ran> {
+function run(command: string, args: readonly string[], env: Environment): Promise<Ran> {
   return new Promise((resolve) => {
-    const limits = { timeout: LOOK_MS_MAX, maxBuffer: OUTPUT_BYTES_MAX, killSignal: 'SIGKILL' as const }
+    const limits = {
+      env: { ...env },
+      timeout: LOOK_MS_MAX,
+      maxBuffer: OUTPUT_BYTES_MAX,
+      killSignal: 'SIGKILL' as const,
+    }
     execFile(command, args, limits, (error, stdout, stderr) => resolve({ ok: error === null, stdout, error, stderr }))
   })
 }
@@ -134,10 +141,16 @@ function pythonFailure(python: string, { error, stderr }: Ran): string {
   return `${python} cannot be used (${last || messageOf(error)}): ${advice}`
 }
 
+/** Empty: the plug-in has been run with this vLLM. Else a sentence. */
+export function strangeVersion({ vllm_version, versions_run }: VllmHost): string {
+  if (versions_run.includes(vllm_version.split('+', 1)[0] ?? vllm_version)) return ''
+  return `Switchyard's scheduler has been run with vLLM ${versions_run.join(', ')}, and this is ${vllm_version}.`
+}
+
 /** Empty where there is no driver or no GPU. */
-async function gpusOf(): Promise<Gpu[]> {
+async function gpusOf(env: Environment): Promise<Gpu[]> {
   const query = ['--query-gpu=index,name,memory.total', '--format=csv,noheader,nounits']
-  const { ok, stdout } = await run('nvidia-smi', query)
+  const { ok, stdout } = await run('nvidia-smi', query, env)
   return ok ? parseGpus(stdout) : []
 }
 

@@ -8,7 +8,7 @@ import { statSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { hasVllmFlag } from './vllm-flags.ts'
-import type { VllmHost } from './vllm-host.ts'
+import type { Environment, VllmHost } from './vllm-host.ts'
 
 /** Enough for a small model's programs on a CPU; vLLM's own default of 256 seats would make every step a second. */
 export const CPU_SEATS = 16
@@ -53,8 +53,6 @@ export interface VllmCommand {
   args: string[]
   env: Record<string, string>
 }
-
-export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Why vLLM could not load this model, as far as a look at the disk tells; a name on the hub is vLLM's to find. */
 export function modelFault(model: string): string | null {

@@ -101,6 +101,18 @@ test('the first start fails with a sentence that quotes the log', async () => {
   expect(host.alive()).toEqual([])
 })
 
+test('a vLLM of another version than those that the scheduler was run with is named, whether it starts or not', async () => {
+  const host = fakeHost()
+  host.setVersion('0.31.0')
+  const { vllm, events, started } = startVllm(host)
+  await started
+  const message = "Switchyard's scheduler has been run with vLLM 0.32.0, and this is 0.31.0."
+  expect(events).toContainEqual({ event: 'vllm_note', engine: 'a-e0', message })
+  await vllm.stop()
+  host.setMode('fail\napi_server.py: error: unrecognized arguments: --scheduler-cls')
+  await expect(startVllm(host).started).rejects.toThrow(message)
+})
+
 test('a port that another process took costs one more try', async () => {
   const host = fakeHost()
   host.setMode('port-taken-once')
@@ -155,10 +167,11 @@ test('one that is stopped in its tracks, and one that says that its engine died,
   process.kill(host.pids()[0] ?? 0, 'SIGSTOP')
   await expect.poll(() => told.length).toBe(3)
   expect(told[1]).toMatch(/its \/health has not answered for 1.5 s/)
+  const second = host.alive()
   host.setMode('broken')
   await expect.poll(() => told.length).toBe(4)
   expect(told[3]).toMatch(/^vLLM ended while it served/)
-  expect(host.alive()).toEqual([])
+  await expect.poll(() => second.filter((pid) => startOf(pid) !== null)).toEqual([])
 })
 
 test('an agent that leaves in this very moment takes it along', async () => {

@@ -10,8 +10,8 @@ import { messageOf, type Report } from '../events.ts'
 import { HEALTH_TIMES, type HealthTimes, HealthWatch } from './health-watch.ts'
 import { hearHello } from './side-channel-hello.ts'
 import { classify, type VllmFailure } from './vllm-failure.ts'
-import { lookAtHost, type VllmHost } from './vllm-host.ts'
-import { type Environment, fingerprintOf, gpusOfEngine, modelFault, type VllmWish } from './vllm-launch.ts'
+import { type Environment, lookAtHost, strangeVersion, type VllmHost } from './vllm-host.ts'
+import { fingerprintOf, gpusOfEngine, modelFault, type VllmWish } from './vllm-launch.ts'
 import { boundLog, logTail } from './vllm-log.ts'
 import { untilReady } from './vllm-ready.ts'
 import { logOf, STOP_MS_MAX, VllmRun } from './vllm-run.ts'
@@ -131,7 +131,7 @@ export class VllmProcess implements VllmServer {
     const { wish, folder } = this.#options
     const fault = modelFault(wish.model)
     if (fault !== null) return failed(fault)
-    const looked = await lookAtHost(wish.python)
+    const looked = await lookAtHost(wish.python, this.#env)
     if (!looked.ok) return failed(looked.sentence)
     const { host } = looked
     const gpus = gpusOfEngine(wish, host)
@@ -194,6 +194,7 @@ export class VllmProcess implements VllmServer {
     const { engine, wish, report } = this.#options
     const { pid } = run.state
     report({ event: 'vllm_starting', engine, pid, how, device: host.device, log: logOf(run.folder) })
+    const strange = strangeVersion(host)
     const began_ms = performance.now()
     const ready = await untilReady({
       run,
@@ -206,7 +207,8 @@ export class VllmProcess implements VllmServer {
     if (!ready.ok) {
       const stuck = ready.failure.kind === 'start_limit'
       await this.#end(run, stuck ? 'SIGABRT' : run.alive ? 'SIGTERM' : 'SIGKILL', ABORT_MS_MAX)
-      return ready
+      const { kind, sentence } = ready.failure
+      return { ok: false, failure: { kind, sentence: `${sentence} ${strange}`.trim() } }
     }
     this.#suspicion = null
     const { address } = ready
@@ -217,10 +219,7 @@ export class VllmProcess implements VllmServer {
       event: 'vllm_up',
       ...{ engine, pid, how, after_s, epoch, vllm, seats, kv_capacity_tokens, context_tokens_max },
     })
-    if (!host.versions_run.includes(vllm.split('+', 1)[0] ?? vllm)) {
-      const message = `Switchyard's scheduler has not been run with vLLM ${vllm}, only with ${host.versions_run.join(', ')}`
-      report({ event: 'vllm_note', engine, message })
-    }
+    if (strange !== '') report({ event: 'vllm_note', engine, message: strange })
     return { ok: true, run, host, address }
   }
 

@@ -14,6 +14,7 @@ export interface FakeHost {
   /** What a VllmProcess on it is started with, in JSON. */
   options: Omit<VllmProcessOptions, 'report' | 'leaving'>
   setMode(mode: string): void
+  setVersion(version: string): void
   /** Pids of all processes that were ever started. */
   pids(): number[]
   alive(): number[]
@@ -50,6 +51,7 @@ export function fakeHost(wish: Partial<VllmWish> = {}): FakeHost {
       env: { PATH: process.env.PATH, FAKE_VLLM: folder },
       restart_pause: { min_ms: 1, max_ms: 2 },
     },
+    setVersion: (version) => writeFileSync(join(folder, 'version'), version),
     setMode: (mode) => writeFileSync(join(folder, 'mode'), mode),
     pids,
     alive,

