@@ -68,9 +68,12 @@ interface Totals {
   prompt_tokens: number
 }
 
+/** What of a driver a play uses. */
+export type PlayedEngine = Pick<EngineDriver, 'submit'>
+
 /** What the calls of one run share. */
 interface Run {
-  driver: EngineDriver
+  driver: PlayedEngine
   table: ProcessTable
   totals: Totals
   time: PlayTime
@@ -79,7 +82,7 @@ interface Run {
 }
 
 export async function play(
-  driver: EngineDriver,
+  driver: PlayedEngine,
   workload: readonly ProgramShape[],
   options: PlayOptions,
 ): Promise<Played> {

@@ -7,6 +7,7 @@ import { calibrateEmbedded, type Embedded, playEmbedded, refitted } from './embe
 import { EMULATED_PROFILE, measureDriverUs, playEmulated } from './emulated-side.ts'
 import type { FidelityPlan, Side } from './fidelity-flags.ts'
 import { type Comparison, compare, figuresOf, type PlayFigures } from './figures.ts'
+import { playScheduler, SCHEDULER_PROFILE } from './scheduler-side.ts'
 import { playedBy, type Setting, simulateShapes } from './setting.ts'
 import type { WatchedPlay } from './watched-play.ts'
 import { drawFidelityShapes } from './workload.ts'
@@ -34,6 +35,23 @@ export type Progress = (what: string) => void
 /** Programs that the calibration plays: other ones than those of the comparison. */
 const CALIBRATION_SEED = 7001
 const CALIBRATION_PROGRAMS = 16
+
+/** One clock, and no noise: one play is enough. */
+export async function schedulerSide(plan: FidelityPlan, python: string, progress: Progress): Promise<SideResult> {
+  const profile = SCHEDULER_PROFILE
+  const { reading } = plan
+  const { shapes, arrival_span_s } = workloadFor(plan, profile, 0)
+  const plays = await playAll({ ...plan, repeat: 1 }, (policy, what) =>
+    playScheduler(python, { profile, policy, reading }, shapes, (ended) => progress(`${what}, ${ended}`)),
+  )
+  const policies = plan.policies.map((policy): PolicyResult => {
+    const own = plays.get(policy) ?? []
+    const simulated = simulatedFigures({ profile, policy, reading, recomputes: true }, shapes, 0)
+    const measured = own.map(({ figures }) => figures)
+    return { policy, ...compare(simulated, measured), plays: own, hindsight_error_percent: null }
+  })
+  return { side: 'a', policies, arrival_span_s, driver_us: 0, profile, fit_error: null }
+}
 
 export async function emulatedSide(plan: FidelityPlan, progress: Progress): Promise<SideResult> {
   progress('the time between steps')

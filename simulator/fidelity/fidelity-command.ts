@@ -4,8 +4,10 @@ import { availableParallelism, cpus } from 'node:os'
 import { loadLlamaRuntime } from '../../gpu-agent/engine/llama/llama-runtime.ts'
 import { fail } from '../../scripts/cli/flags.ts'
 import { withProgress } from '../../scripts/cli/progress.ts'
+import { switchyardCacheFolder } from '../../scripts/model/cache-folder.ts'
 import { findOrFetchModel } from '../../scripts/model/find-or-fetch.ts'
-import { embeddedSide, emulatedSide, type Progress, type SideResult } from './compare-sides.ts'
+import { vllmPython } from '../../scripts/vllm/environment.ts'
+import { embeddedSide, emulatedSide, type Progress, type SideResult, schedulerSide } from './compare-sides.ts'
 import { FIDELITY_HELP, type FidelityPlan, parseFidelityFlags, type Side } from './fidelity-flags.ts'
 import { reportOf } from './fidelity-report.ts'
 
@@ -38,6 +40,11 @@ export async function fidelityCommand(argv: readonly string[]): Promise<void> {
 }
 
 async function play(side: Side, plan: FidelityPlan, progress: Progress): Promise<SideResult> {
+  if (side === 'a') {
+    const environment = await vllmPython('cpu', { cache_folder: switchyardCacheFolder() })
+    if (!environment.ok) return fail(`The comparison with vLLM's scheduler cannot be made: ${environment.reason}`)
+    return await schedulerSide(plan, environment.python, progress)
+  }
   if (side === 'b') return await emulatedSide(plan, progress)
   const model = await findOrFetchModel(plan.model === null ? {} : { model: plan.model })
   const runtime = await loadLlamaRuntime(model.path)

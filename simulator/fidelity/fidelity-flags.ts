@@ -8,13 +8,14 @@ export const FIDELITY_HELP = `Plays the same programs on the simulator and on en
 
   npm run simulate -- fidelity [flags]
 
+  a  vLLM's own scheduler class with our plug-in, on the simulator's clock with the same latency profile
   b  the engine over the emulated backend, whose steps sleep as long as the profile a100-8b says
   c  the embedded engine on the real model, simulated with a profile that is calibrated first
 
-Compared are the mean and p95 of program token latency and the makespan. Nothing else may use the machine meanwhile: b takes
-about 2 minutes, c about 4.
+Compared are the mean, p50 and p95 of program token latency and the makespan. Nothing else may use the machine during b, which
+takes about 2 minutes, and c, about 4. a takes a minute, and the environment of npm run test:vllm (6 GB once).
 
-  --only b,c            one of the two (default: both)
+  --only b,c            which of a, b, c (default: b and c)
   --policy fcfs,plas    ${POLICY_NAMES.join(', ')}
   --programs 60         of short chats, long chats and trees
   --load 1.4            arrivals as a multiple of what the engine serves, by the simulator
@@ -26,7 +27,8 @@ about 2 minutes, c about 4.
   --json FILE           all figures
   --help`
 
-export type Side = 'b' | 'c'
+export const SIDES = ['a', 'b', 'c'] as const
+export type Side = (typeof SIDES)[number]
 
 export interface FidelityPlan {
   sides: Side[]
@@ -66,7 +68,7 @@ export function parseFidelityFlags(
   const { values } = flags
   try {
     const plan: FidelityPlan = {
-      sides: list(values.only, (side) => oneOf('--only', side, ['b', 'c'] as const)),
+      sides: list(values.only, (side) => oneOf('--only', side, SIDES)),
       policies: list(values.policy, (name) => oneOf('--policy', name, POLICY_NAMES)),
       programs: integer('--programs', values.programs, 1, PROGRAMS_MAX),
       load: number('--load', values.load, { above: 0, max: 1000 }),

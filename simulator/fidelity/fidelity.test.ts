@@ -12,9 +12,9 @@ import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
 import type { Measurement } from '../../gpu-agent/engine/types.ts'
 import { play } from '../../scripts/bench/play.ts'
 import type { ProgramShape } from '../../scripts/bench/workload.ts'
-import { VirtualTime } from '../testing/virtual-time.ts'
 import { figuresOf } from './figures.ts'
 import { engineConfig, playedBy, type Setting, simulateShapes, sized } from './setting.ts'
+import { VirtualTime } from './virtual-time.ts'
 import { drawFidelityShapes } from './workload.ts'
 
 /** Slow enough for calls to spend quanta, whichever reading counts. */

@@ -1,14 +1,18 @@
 import { expect, test } from 'vitest'
-import { type Comparison, compare, figuresOf, sameRanking, worstErrorPercent } from './figures.ts'
+import { type Comparison, compare, FIGURE_NAMES, figuresOf, sameRanking, worstErrorPercent } from './figures.ts'
 
-const figures = (mean_ms: number, p95_ms = 100, makespan_s = 10) => ({ mean_ms, p95_ms, makespan_s })
+const figures = (mean_ms: number, p95_ms = 100, makespan_s = 10) => ({
+  ...{ mean_ms, p50_ms: mean_ms, p95_ms, makespan_s },
+})
 
 test('figures are of latency per token over programs', () => {
   const programs = [
     { response_s: 1, output_tokens: 100 },
     { response_s: 3, output_tokens: 100 },
   ]
-  expect(figuresOf({ programs, makespan_s: 7 })).toEqual({ mean_ms: 20, p95_ms: expect.closeTo(29), makespan_s: 7 })
+  expect(figuresOf({ programs, makespan_s: 7 })).toEqual({
+    ...{ mean_ms: 20, p50_ms: 20, p95_ms: expect.closeTo(29), makespan_s: 7 },
+  })
 })
 
 test('an error is the simulated figure against the mean of the plays, a spread is between them', () => {
@@ -17,9 +21,10 @@ test('an error is the simulated figure against the mean of the plays, a spread i
   expect(one.error_percent.mean_ms).toBeCloseTo(-10)
   expect(one.error_percent.p95_ms).toBeCloseTo(30)
   expect(one.error_percent.makespan_s).toBeCloseTo(0)
-  expect(one.spread_percent).toEqual({ mean_ms: 10, p95_ms: 0, makespan_s: 20 })
-  expect(worstErrorPercent([one])).toBeCloseTo(30)
-  expect(worstErrorPercent([compare(figures(80), [figures(100)])])).toBeCloseTo(20)
+  expect(one.spread_percent).toEqual({ mean_ms: 10, p50_ms: 10, p95_ms: 0, makespan_s: 20 })
+  expect(worstErrorPercent([one], FIGURE_NAMES)).toBeCloseTo(30)
+  expect(worstErrorPercent([one], ['mean_ms'])).toBeCloseTo(10)
+  expect(worstErrorPercent([compare(figures(80), [figures(100)])], FIGURE_NAMES)).toBeCloseTo(20)
 })
 
 test('a ranking is the same only if every policy keeps its place', () => {

@@ -16,6 +16,8 @@ export interface Setting {
   profile: LatencyProfile
   policy: PolicyName
   reading: ServiceReading
+  /** What loses its place in memory is computed again, and not moved out. */
+  recomputes?: boolean
 }
 
 /** The simulator lets an engine keep so many idle prefixes for each seat at least. */
@@ -47,7 +49,7 @@ export function engineConfig({ profile, policy, reading }: Setting): SchedulerCo
 
 /** The simulator's side. `driver_us`: what the engine's own code takes between two steps. */
 export function simulateShapes(
-  { profile, policy, reading }: Setting,
+  { profile, policy, reading, recomputes = false }: Setting,
   shapes: readonly ProgramShape[],
   driver_us: number,
   onCall?: (call: CallResult) => void,
@@ -57,7 +59,8 @@ export function simulateShapes(
     ...{ profile, policy, reading, tuning: { levels: {} } },
     engine: {
       ...{ max_seqs: profile.seats, prefix_cache: true, chunked_prefill: true, steps_per_decision: 1 },
-      ...{ swap_tokens: profile.capacity_blocks * profile.block_tokens, decision_us: driver_us },
+      swap_tokens: recomputes ? null : profile.capacity_blocks * profile.block_tokens,
+      decision_us: driver_us,
     },
     ...{ balancer: 'least-used', regions: [{ name: 'here', engines: 1 }], rtt_us: new Map(), report_us: 50_000 },
     tenants: [{ name: 'bench', weight: 1, share: 1 }],

@@ -16,6 +16,8 @@ interface Sleeper extends HeapNode {
 export class VirtualTime implements PlayTime {
   #now_us = 0
   #slept = 0
+  readonly #held = new Set<Promise<unknown>>()
+  #answered = false
   readonly #sleepers = new Heap<Sleeper>(wakesBefore)
 
   readonly now_us = (): number => this.#now_us
@@ -24,6 +26,17 @@ export class VirtualTime implements PlayTime {
   /** An engine's sleep while a step lasts. */
   readonly sleepStep = (duration_ms: number): Promise<void> => this.#sleep(duration_ms, true)
 
+  /** Time stands still until another process has answered, and what follows from it has run. */
+  async hold<T>(answer: Promise<T>): Promise<T> {
+    this.#held.add(answer)
+    try {
+      return await answer
+    } finally {
+      this.#held.delete(answer)
+      this.#answered = true
+    }
+  }
+
   /** Lets time pass until `work` is done. */
   async run<T>(work: Promise<T>): Promise<T> {
     let done = false
@@ -31,15 +44,23 @@ export class VirtualTime implements PlayTime {
       done = true
     }
     work.then(end, end)
-    await settled()
+    await this.#settled()
     while (!done) {
       const next = this.#sleepers.peek()
       if (next === undefined) throw new Error('nobody waits for a time, and the work is not done')
       this.#now_us = next.at_us
       await this.#wakeAll(next.at_us)
-      await settled()
+      await this.#settled()
     }
     return await work
+  }
+
+  async #settled(): Promise<void> {
+    do {
+      await Promise.allSettled(this.#held)
+      this.#answered = false
+      await settled()
+    } while (this.#held.size > 0 || this.#answered)
   }
 
   async #wakeAll(at_us: number): Promise<void> {
