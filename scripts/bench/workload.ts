@@ -88,17 +88,22 @@ export function outputTokens({ calls }: Pick<ProgramShape, 'calls'>): number {
 }
 
 export function tokensOf(programs: readonly Pick<ProgramShape, 'calls'>[]): ProgramTokens {
-  let output_tokens = 0
-  let prompt_tokens = 0
+  const sums: ProgramTokens = { output_tokens: 0, prompt_tokens: 0 }
   for (const { calls } of programs) {
-    for (const call of calls) {
-      output_tokens += call.output_tokens
-      // The last output of a turn is computed with the next turn's prompt; outputs that a call joins are computed again.
-      prompt_tokens += call.new_prompt_tokens
-      for (const parent of call.parents.slice(1)) prompt_tokens += calls[parent]?.output_tokens ?? 0
+    for (let index = 0; index < calls.length; index++) {
+      const { output_tokens, prompt_tokens } = tokensOfCall(calls, index)
+      sums.output_tokens += output_tokens
+      sums.prompt_tokens += prompt_tokens
     }
   }
-  return { output_tokens, prompt_tokens }
+  return sums
+}
+
+/** The last output of a turn is computed with the next turn's prompt; outputs that a call joins are computed again. */
+export function tokensOfCall(calls: readonly CallShape[], index: number): ProgramTokens {
+  const { new_prompt_tokens, output_tokens, parents } = calls[index] as CallShape
+  const joined_tokens = parents.slice(1).reduce((sum, parent) => sum + (calls[parent]?.output_tokens ?? 0), 0)
+  return { output_tokens, prompt_tokens: new_prompt_tokens + joined_tokens }
 }
 
 const DRAW: Readonly<Record<ProgramKind, (between: Between) => CallShape[]>> = {

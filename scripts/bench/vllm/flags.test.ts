@@ -4,7 +4,7 @@ import { parseBenchFlags } from './flags.ts'
 test('the whole benchmark plays every scheduler on three seeds, the quick one is short', () => {
   expect(parseBenchFlags([])).toMatchObject({ seeds: 3, programs: 100, load: 1.35, time_s: 1800 })
   const quick = parseBenchFlags(['--quick'])
-  expect(quick).toMatchObject({ seeds: 1, programs: 36, time_s: 300 })
+  expect(quick).toMatchObject({ seeds: 1, programs: 40, time_s: 300 })
   expect(quick).toMatchObject({
     schedulers: [
       { scheduler: 'stock-fcfs', policy: 'fcfs' },

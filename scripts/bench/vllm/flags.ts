@@ -5,11 +5,11 @@ import { nameOf, SCHEDULERS, type SchedulerName } from './schedulers.ts'
 const NAMES = SCHEDULERS.map(nameOf)
 const QUICK_NAMES = ['stock-fcfs', 'plas', 'atlas']
 const PROGRAMS = 100
-const QUICK_PROGRAMS = 36
+const QUICK_PROGRAMS = 40
 const MINUTES = 30
 const QUICK_MINUTES = 5
-const CAPACITY_PROGRAMS = 40
-const QUICK_CAPACITY_PROGRAMS = 12
+const CAPACITY_PROGRAMS = 60
+const QUICK_CAPACITY_PROGRAMS = 36
 
 export const HELP = `Program token latency of a real vLLM on the CPU, through the whole control plane, in overload: stock vLLM in order of arrival, stock
 vLLM with priorities that a gateway sets, and vLLM with our scheduler, whose policy is changed while it runs. Nothing else may use

@@ -27,6 +27,10 @@ export interface PlayOptions {
   /** Programs that arrive wait outside until fewer than so many are live. */
   live_max?: number
   onProgram?: (ended: number) => void
+  /** A call has ended. `call`: its index among the program's calls. */
+  onCall?: (program: ProgramShape, call: number) => void
+  /** Of the programs, so many have begun. */
+  onEntered?: (entered: number) => void
 }
 
 const CALL_TIMEOUT_MS = 600_000
@@ -58,20 +62,23 @@ type Totals = Pick<Played, 'prompt_tokens' | 'cached_tokens'>
 export async function playPrograms(
   endpoint: Endpoint,
   workload: readonly ProgramShape[],
-  { run, live_max = Number.POSITIVE_INFINITY, onProgram }: PlayOptions,
+  { run, live_max = Number.POSITIVE_INFINITY, onProgram, onCall, onEntered }: PlayOptions,
 ): Promise<Played> {
   const started_ms = performance.now()
   const totals: Totals = { prompt_tokens: 0, cached_tokens: 0 }
   const outside: (() => void)[] = []
   let live = 0
+  let entered = 0
   let ended = 0
   const programs = await Promise.all(
     workload.map(async (program) => {
       await sleep(Math.max(0, program.arrival_s * 1000 - (performance.now() - started_ms)))
       if (live >= live_max) await new Promise<void>((enter) => outside.push(enter))
       live += 1
+      entered += 1
+      onEntered?.(entered)
       const arrived_ms = performance.now()
-      const output_tokens = await playProgram(endpoint, program, run, totals)
+      const output_tokens = await playProgram(endpoint, program, run, totals, onCall)
       const response_s = (performance.now() - arrived_ms) / 1000
       live -= 1
       outside.shift()?.()
@@ -83,7 +90,13 @@ export async function playPrograms(
   return { programs, makespan_s: (performance.now() - started_ms) / 1000, ...totals }
 }
 
-async function playProgram(endpoint: Endpoint, program: ProgramShape, run: string, totals: Totals): Promise<number> {
+async function playProgram(
+  endpoint: Endpoint,
+  program: ProgramShape,
+  run: string,
+  totals: Totals,
+  onCall: PlayOptions['onCall'],
+): Promise<number> {
   const id = `${run}-${program.id}`
   const random = seededRandom([...program.id].reduce((hash, char) => Math.imul(hash, 31) + char.charCodeAt(0), 7))
   const words = (count: number) =>
@@ -100,11 +113,10 @@ async function playProgram(endpoint: Endpoint, program: ProgramShape, run: strin
         const before =
           first === undefined ? '' : `${first.prompt}${first.text}${others.map(({ text }) => text).join('')}`
         const prompt = `${before}${added[index]}`
-        return await issue(
-          endpoint,
-          { program: id, prompt, parents: spoken, output_tokens: call.output_tokens },
-          totals,
-        )
+        const asked = { program: id, prompt, parents: spoken, output_tokens: call.output_tokens }
+        const answer = await issue(endpoint, asked, totals)
+        onCall?.(program, index)
+        return answer
       }),
     )
   }

@@ -1,7 +1,7 @@
 /** One run: a scheduler serves one seed's programs through the whole control plane. And what the machine can serve, measured first. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { mean, type Summary, summary } from '../statistics.ts'
-import { drawShapes, outputTokens, PROGRAM_KINDS, type ProgramKind, tokensOf, withArrivals } from '../workload.ts'
+import { drawShapes, PROGRAM_KINDS, type ProgramKind, tokensOf, tokensOfCall, withArrivals } from '../workload.ts'
 import { type Played, playPrograms } from './play-programs.ts'
 import { changePolicy, type PluginStatus, pluginStatus } from './plugin-channel.ts'
 import { nameOf, type SchedulerName, type ServerName } from './schedulers.ts'
@@ -31,7 +31,7 @@ export interface VllmRun extends SchedulerName {
 
 export interface VllmCapacity {
   programs: number
-  makespan_s: number
+  busy_s: number
   work_us_per_s: number
 }
 
@@ -42,28 +42,43 @@ export interface VllmBench {
   load: number
 }
 
-/** A closed loop of twice as many live programs as seats on stock vLLM, the longest first. */
+/**
+ * How fast stock vLLM does the workload's own mix with all its seats taken: a closed loop of twice as many live programs as
+ * seats, over the time until the last of them has begun. After that seats stand empty, and long chats are bound by latency.
+ */
 export async function measureCapacity(
   { plane, servers }: VllmBench,
   programs: number,
   onProgram: (ended: number) => void,
 ): Promise<VllmCapacity> {
-  const shapes = drawShapes(CAPACITY_SEED, programs).sort((a, b) => outputTokens(b) - outputTokens(a))
+  const shapes = withArrivals(drawShapes(CAPACITY_SEED, programs), CAPACITY_SEED, 0)
   const server = serverOf(servers, 'stock-fcfs')
-  const scheduler: SchedulerName = { scheduler: 'stock-fcfs', policy: 'fcfs' }
-  const { makespan_s } = await plane.serving(server, scheduler, () =>
-    playPrograms(plane, withArrivals(shapes, CAPACITY_SEED, 0), { run: 'capacity', live_max: 2 * SEATS, onProgram }),
-  )
-  return { programs, makespan_s, work_us_per_s: nominalWorkUs(shapes) / makespan_s }
+  let work_us = 0
+  let busy_s = 0
+  const measured = { work_us: 0 }
+  await plane.serving(server, { scheduler: 'stock-fcfs', policy: 'fcfs' }, () => {
+    const started_ms = performance.now()
+    return playPrograms(plane, shapes, {
+      ...{ run: 'capacity', live_max: 2 * SEATS, onProgram },
+      onCall: ({ calls }, index) => {
+        work_us += nominalWorkUs(tokensOfCall(calls, index))
+      },
+      onEntered: (entered) => {
+        if (entered < programs) return
+        busy_s = (performance.now() - started_ms) / 1000
+        measured.work_us = work_us
+      },
+    })
+  })
+  return { programs, busy_s, work_us_per_s: measured.work_us / busy_s }
 }
 
-/** How long the machine needs for this seed's programs. */
+/** How long the machine needs for this seed's programs, all seats taken. */
 export function workS(seed: number, programs: number, { work_us_per_s }: VllmCapacity): number {
-  return nominalWorkUs(drawShapes(seed, programs)) / work_us_per_s
+  return nominalWorkUs(tokensOf(drawShapes(seed, programs))) / work_us_per_s
 }
 
-function nominalWorkUs(shapes: Parameters<typeof tokensOf>[0]): number {
-  const { output_tokens, prompt_tokens } = tokensOf(shapes)
+function nominalWorkUs({ output_tokens, prompt_tokens }: ReturnType<typeof tokensOf>): number {
   return output_tokens * NOMINAL_OUTPUT_US + prompt_tokens * NOMINAL_PROMPT_US
 }
 
