@@ -101,11 +101,16 @@ test('one that is killed while it loads ran out of memory, unless somebody did i
   expect(classify(end({ log })).kind).toBe('killed')
 })
 
-test('while it serves, errors of single requests are not taken for causes of a start that fails', () => {
-  const log =
-    'api_server.py: error: x\nValueError: a request\n(EngineCore pid=1) ERROR 11-21 17:00:00 [core.py:1] RuntimeError: the last\n'
-  const failure = classify(end({ phase: 'serving', log, exit: null }))
-  expect(failure.sentence).toMatch(/^vLLM ended while it served \(how is not known\): RuntimeError: the last/)
+test('while it serves, what its API server says of single requests is neither taken for the cause nor passed on', () => {
+  const request = '(APIServer pid=1) ERROR 11-21 17:00:00 [a.py:1] ValueError: CUDA out of memory, wrote the client\n'
+  const cause = '(EngineCore pid=2) ERROR 11-21 17:00:00 [core.py:1] RuntimeError: the last\n'
+  const failure = classify(end({ phase: 'serving', log: request + cause + request, exit: null }))
+  expect(failure).toEqual({
+    kind: 'died',
+    sentence: expect.stringMatching(/^vLLM ended while it served \(how is not known\): RuntimeError: the last Its log/),
+  })
+  const silent = classify(end({ phase: 'serving', log: request, exit: { code: 3, signal: null } }))
+  expect(silent.sentence).toMatch(/^vLLM ended while it served \(exit code 3\)\. Its log: \S+$/)
 })
 
 test('without a word in the log the sentence says so', () => {

@@ -168,7 +168,8 @@ const TABLE: readonly Row[] = [
 
 export function classify(end: VllmEnd): VllmFailure {
   const { phase, start_limit_s, log_file } = end
-  const log = end.log.replaceAll('\r', '').replaceAll(PREFIX, '')
+  const whole = end.log.replaceAll('\r', '')
+  const log = (phase === 'loading' ? whole : engineLines(whole)).replaceAll(PREFIX, '')
   for (const { kind, pattern, sentence, serving = false } of TABLE) {
     const match = phase === 'loading' || serving ? pattern.exec(log) : null
     if (match === null) continue
@@ -179,22 +180,40 @@ export function classify(end: VllmEnd): VllmFailure {
     const said = `vLLM was not ready within ${start_limit_s} s (--vllm-start-limit-s) and is ended.`
     return { kind: 'start_limit', sentence: said + endOf(log, log_file) }
   }
-  return ended(end, log)
+  return ended(end, log, KILLED.test(whole) ? 'certainly' : GONE.test(whole) ? 'perhaps' : 'no')
 }
 
-/** No row knows it: how it ended, the exception that is its cause, and the end of the log. */
-function ended({ phase, exit, log_file }: VllmEnd, log: string): VllmFailure {
+/**
+ * While it serves, its API server logs what is wrong with single requests, and may quote them: what ended the engine stands in
+ * the lines of its own processes, and nothing else is passed on.
+ */
+function engineLines(log: string): string {
+  return log
+    .split('\n')
+    .filter((line) => /^\((?:EngineCore|Worker|VllmWorker)/.test(line))
+    .join('\n')
+}
+
+/** No row knows it: how it ended, and the exception that is its cause or, while it loads, the end of the log. */
+function ended(
+  { phase, exit, log_file }: VllmEnd,
+  log: string,
+  from_outside: 'certainly' | 'perhaps' | 'no',
+): VllmFailure {
   const causes = [...log.matchAll(CAUSE)].map(([line]) => line)
-  // While it serves, the log may hold errors of single requests too; what ended it came last.
   const cause = phase === 'loading' ? causes[0] : causes.at(-1)
-  const killed = exit?.signal === 'SIGKILL' || KILLED.test(log) || (cause === undefined && GONE.test(log))
+  const silent = from_outside === 'perhaps' && cause === undefined
+  const killed = exit?.signal === 'SIGKILL' || from_outside === 'certainly' || silent
   const when = phase === 'loading' ? 'while it loaded' : 'while it served'
   const said = `vLLM ended ${when} (${exitOf(exit)})`
   if (killed) {
     const sentence = `${said}: a process of it was ended from outside. Unless somebody killed it, the kernel did for lack of memory: look at dmesg. Its log: ${log_file}`
     return { kind: 'killed', sentence }
   }
-  if (cause === undefined) return { kind: 'died', sentence: `${said}.${endOf(log, log_file)}` }
+  if (cause === undefined) {
+    const rest = phase === 'loading' ? endOf(log, log_file) : ` Its log: ${log_file}`
+    return { kind: 'died', sentence: `${said}.${rest}` }
+  }
   return { kind: 'died', sentence: `${said}: ${cause.slice(0, SAID_CHARACTERS_MAX)} Its log: ${log_file}` }
 }
 
