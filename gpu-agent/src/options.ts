@@ -48,7 +48,7 @@ Runs engines on this host and serves the calls that the control plane sends here
 ${VLLM_HELP}
 /metrics asks for the bearer token in the variable ${METRICS_VARIABLE}, and is open where it is not set.
 Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADERS) over OTLP/HTTP, where it is set.
-Events go to stdout, one JSON object a line; the first good one is {"event":"ready",…}.
+Events go to stdout, one JSON object a line; {"event":"ready",…} says that calls can be served.
 SIGTERM or SIGINT drains and exits 0; a second one exits at once. Exit codes: 0 ended as asked, 1 failed, 2 wrong flags.
 `
 

@@ -28,13 +28,13 @@ export const VLLM_FLAGS = {
   'vllm-order': { type: 'string' },
 } as const
 
-export const VLLM_HELP = `With --engine vllm, one that the agent starts, watches and ends (docs/vllm.md):
+export const VLLM_HELP = `Flags of --engine vllm, for one that the agent starts, watches and ends (docs/vllm.md):
   --model DIR|NAME     model folder, or a name on the Hugging Face hub (required)
   --gpus N,N           GPUs, as nvidia-smi numbers them, shared out evenly between the engines (default: one each)
   --vllm-args "…"      further flags for vLLM, split into words as a shell does
   --vllm-python FILE   Python that has vLLM (default: the variable ${PYTHON_VARIABLE}, else python3)
   --vllm-start-limit-s N   how long a start may take (default ${START_LIMIT_S}; with --vllm-url ${ATTACH_LIMIT_S})
-or one that somebody else runs, with reduced powers:
+and for one that somebody else runs, with reduced powers:
   --vllm-url URL       its base URL without /v1; its API key in the variable ${KEY_VARIABLE}
   --vllm-socket FILE   side channel of Switchyard's plug-in in it, on this host
   --vllm-order ORDER   without that: fcfs, or priority if it runs with --scheduling-policy priority (default fcfs)
