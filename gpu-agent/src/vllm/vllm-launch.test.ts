@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../test-support/harness.ts'
@@ -111,7 +111,6 @@ test('a model that the disk shows to be none is named before anything is started
   writeFileSync(join(folder, 'config.json'), '{}')
   expect(modelFault(folder)).toBe(null)
   expect(modelFault(join(folder, 'config.json'))).toMatch(/is a file/)
-  mkdirSync(join(folder, 'sub'))
 })
 
 test('a fingerprint changes with what a running vLLM cannot change, and with nothing else', () => {

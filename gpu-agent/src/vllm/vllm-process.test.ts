@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -245,7 +245,6 @@ test('what runs in the folders of engines that this agent does not have is ended
 
 test('a damaged state file is removed and told', async () => {
   const host = fakeHost()
-  const { mkdirSync, writeFileSync } = await import('node:fs')
   mkdirSync(host.options.folder, { recursive: true })
   writeFileSync(join(host.options.folder, 'state.json'), '{"v":1')
   const { events, started } = startVllm(host)
