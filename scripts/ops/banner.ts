@@ -22,7 +22,7 @@ Try, with curl:
 
   curl ${url}/v1/chat/completions \\
     -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -H 'X-Program-Id: my-first' \\
-    -d '{"model": "${model}", "max_tokens": 60,
+    -d '{"model": "${model}", "max_tokens": 60, "temperature": 0,
          "messages": [{"role": "system", "content": "You are a helpful assistant."},
                       {"role": "user", "content": "What is the capital of France?"}]}'
 
@@ -31,7 +31,7 @@ with Python (pip install openai):
   from openai import OpenAI
   client = OpenAI(base_url="${url}/v1", api_key="${apiKey}",
                   default_headers={"X-Program-Id": "my-first"})
-  answer = client.chat.completions.create(model="${model}", max_tokens=60,
+  answer = client.chat.completions.create(model="${model}", max_tokens=60, temperature=0,
       messages=[{"role": "system", "content": "You are a helpful assistant."},
                 {"role": "user", "content": "What is the capital of France?"}])
   print(answer.choices[0].message.content)
@@ -41,7 +41,7 @@ with TypeScript (npm install openai):
   import OpenAI from 'openai'
   const client = new OpenAI({ baseURL: '${url}/v1', apiKey: '${apiKey}',
     defaultHeaders: { 'X-Program-Id': 'my-first' } })
-  const answer = await client.chat.completions.create({ model: '${model}', max_tokens: 60,
+  const answer = await client.chat.completions.create({ model: '${model}', max_tokens: 60, temperature: 0,
     messages: [{ role: 'system', content: 'You are a helpful assistant.' },
                { role: 'user', content: 'What is the capital of France?' }] })
   console.log(answer.choices[0]?.message.content)

@@ -107,7 +107,7 @@ test.each([
   expect(reasonOf(...argv)).toContain(reason)
 })
 
-test('one vLLM, unless more are asked for: each takes 4 GB', () => {
+test('one vLLM, unless more are asked for: each takes 5 GB', () => {
   expect(optionsOf('--engine', 'vllm')).toMatchObject({ regions: ['us-east'], enginesPerRegion: 1, model: undefined })
   expect(optionsOf('--engine', 'vllm', '--regions', 'a,b').regions).toEqual(['a', 'b'])
   expect(optionsOf('--engine', 'vllm', '--vllm-args', '--dtype float32').vllmArgs).toBe('--dtype float32')

@@ -41,7 +41,7 @@ const REGION_RTT_MS_MAX = 60_000
 const STALE_AFTER_S_MAX = 30 * 24 * 3600
 const SEATS_MAX = 4096
 const EMULATED_MODEL = 'emulated-8b'
-/** A vLLM takes 4 GB, so that one must be asked for by name before there are two. */
+/** A vLLM takes 5 GB, so that one must be asked for by name before there are two. */
 const REGIONS_DEFAULT = { embedded: 'us-east,eu-west', emulated: 'us-east,eu-west', vllm: 'us-east' } as const
 
 export const UP_HELP = `Starts Switchyard on this machine and keeps it running until Ctrl-C.

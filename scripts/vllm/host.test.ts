@@ -5,14 +5,14 @@ import { testFolder } from '../ops/test-folder.ts'
 import { vllmTestsRefusal } from './environment.ts'
 import { deviceOf, diskRefusal, thisHost, type VllmHost } from './host.ts'
 
-const SMALL: VllmHost = { platform: 'linux', arch: 'x64', memory_bytes: 9e9, gpus: 0 }
+const SMALL: VllmHost = { platform: 'linux', arch: 'x64', memory_bytes: 10e9, gpus: 0 }
 
 test('on a host without a GPU, as many engines as its memory holds, and not one more', () => {
   expect(deviceOf(SMALL, 2, {})).toEqual({ ok: true, device: 'cpu' })
   expect(deviceOf(SMALL, 3, {})).toMatchObject({ ok: false, reason: expect.stringContaining('--engines-per-region') })
-  expect(deviceOf({ ...SMALL, memory_bytes: 4.4e9 }, 1, {})).toMatchObject({
+  expect(deviceOf({ ...SMALL, memory_bytes: 4.9e9 }, 1, {})).toMatchObject({
     ok: false,
-    reason: expect.stringMatching(/^A vLLM on the CPU takes 4\.5 GB and this machine has 4\.4 GB.*--engine embedded/),
+    reason: expect.stringMatching(/^A vLLM on the CPU takes 5\.0 GB and this machine has 4\.9 GB.*--engine embedded/),
   })
 })
 

@@ -1,4 +1,5 @@
 /** kill -9 in mid-stream: of vLLM, which the agent starts again, and of the agent, which the next one follows at the same vLLM. */
+import { APIError } from 'openai'
 import { expect, it } from 'vitest'
 import { isAlive } from '../../../scripts/ops/processes.ts'
 import { eventually } from '../support/system.ts'
@@ -34,7 +35,7 @@ export function crashes(running: () => RunningVllm): void {
     const epoch = await running().ready('the engine is ready')
     const { end } = await streaming(running(), 'orphan')
     process.kill(agent, 'SIGKILL')
-    expect(await end).toBeInstanceOf(Error)
+    expect(await end).toBeInstanceOf(APIError)
     await eventually('another agent runs', () => (running().agentPid === agent ? undefined : true), START_MS)
     expect(isAlive(vllm)).toBe(true)
     expect(await running().ready('the engine is ready again')).toBe(epoch)
@@ -56,8 +57,7 @@ export function crashes(running: () => RunningVllm): void {
     const { end } = await streaming(running(), 'bereft')
     // The API server and the engine's processes are one group.
     process.kill(-pid, 'SIGKILL')
-    const error = await end
-    expect(error).toBeInstanceOf(Error)
+    expect(await end).toBeInstanceOf(APIError)
     expect(await running().ready('another vLLM serves', epoch)).not.toBe(epoch)
     expect(running().state?.pid).not.toBe(pid)
     const again = await running().ask('bereft', { content: 'What is the capital of France?', max_tokens: 8 })
