@@ -93,6 +93,7 @@ test('what a killed agent left open is written at once, but for engines that out
   await control.until(() => control.records.length === 1)
   expect(control.records[0]).toMatchObject({ lease: 'of-a-e0', error_code: 'agent_restarted' })
   expect(events).toContainEqual({ event: 'recovered', leases: 1 })
+  expect(events).toContainEqual({ event: 'recovering', leases: 1 })
   expect(lost.map(({ claims }) => claims.lease)).toEqual(['of-a-e1'])
   await lost[0]?.ended({ ...NOTHING_MEASURED, prompt_tokens: 5, wait_us: 6 })
   await control.until(() => control.records.length === 2)

@@ -140,6 +140,7 @@ export class Agent {
     this.#lost = opening.left_open
     for (const record of opening.recovered) this.#metrics.settled(record)
     if (opening.recovered.length > 0) report({ event: 'recovered', leases: opening.recovered.length })
+    if (opening.left_open.length > 0) report({ event: 'recovering', leases: opening.left_open.length })
   }
 
   async #startEngines(): Promise<void> {
@@ -170,7 +171,7 @@ export class Agent {
       this.#metrics.settled(record)
       this.#sender?.notify()
     }
-    return lostCallsOf(engine, this.#lost, { outbox, wall_ms: this.#wall_ms, recorded })
+    return lostCallsOf(engine, this.#lost, { outbox, wall_ms: this.#wall_ms, report: this.#options.report, recorded })
   }
 
   async #listen(): Promise<void> {

@@ -10,7 +10,10 @@ export type AgentEvent =
       url: string
       engines: readonly { id: string; epoch: string; model: string }[]
     }
+  /** Leases of a former process have their records. */
   | { event: 'recovered'; leases: number }
+  /** Leases of a former process wait for what their engines, which outlived it, say of them; each is told when recovered. */
+  | { event: 'recovering'; leases: number }
   | { event: 'engine_epoch'; engine: string; epoch: string }
   | {
       event: 'vllm_starting'

@@ -4,6 +4,7 @@
  */
 import type { CallRecord, TicketClaims } from '../../src/protocol/index.ts'
 import type { Measurement } from '../engine/types.ts'
+import type { Report } from './events.ts'
 import type { Outbox } from './outbox.ts'
 import { type LedgerSums, recordOfLostCall } from './record.ts'
 
@@ -29,6 +30,7 @@ export interface LostCall extends OpenLease {
 interface LostCallContext {
   outbox: Pick<Outbox, 'record' | 'sumsOf'>
   wall_ms: () => number
+  report: Report
   /** The record is on disk. */
   recorded: (record: CallRecord) => void
 }
@@ -37,13 +39,14 @@ export function lostCallsOf(engine: string, open: readonly OpenLease[], context:
   return open.filter(({ claims }) => claims.engine === engine).map((lease) => lostCall(lease, context))
 }
 
-function lostCall(open: OpenLease, { outbox, wall_ms, recorded }: LostCallContext): LostCall {
+function lostCall(open: OpenLease, { outbox, wall_ms, report, recorded }: LostCallContext): LostCall {
   return {
     ...open,
     async ended(measurement) {
       const { claims, prompt_tokens } = open
       const record = recordOfLostCall(claims, outbox.sumsOf(claims.lease), prompt_tokens, wall_ms(), measurement)
       await outbox.record(record)
+      report({ event: 'recovered', leases: 1 })
       recorded(record)
     },
   }

@@ -132,14 +132,15 @@ test('a lease whose engine outlives the agent stays open, with its sums, until i
   outbox.ledger([row('one', 5, 1)])
   expect(outbox.sumsOf('one')).toMatchObject({ wall_us: 31, modelled_us: 62 })
   const recorded: CallRecord[] = []
-  const context = { outbox, wall_ms: () => 8, recorded: (record: CallRecord) => recorded.push(record) }
+  const report = (event: AgentEvent): void => void events.push(event)
+  const context = { outbox, wall_ms: () => 8, report, recorded: (record: CallRecord) => recorded.push(record) }
   const [lost] = lostCallsOf(ticket('one').engine, left_open, context)
   await lost?.ended(null)
   expect(outbox.unacknowledged(0, 10).map(({ record }) => record.lease)).toEqual(['other', 'one'])
   expect(recorded).toMatchObject([
     { lease: 'one', outcome: 'failed', error_code: 'agent_restarted', service_wall_us: 31, prompt_tokens: 9 },
   ])
-  expect(events).toEqual([])
+  expect(events).toEqual([{ event: 'recovered', leases: 1 }])
   expect(lostCallsOf('another-engine', left_open, context)).toEqual([])
 })
 

@@ -76,7 +76,7 @@ export class VllmWorld {
     const front = await VllmFront.start(
       {
         ...{ id: ENGINE, model_id: 'model', ordering: 'modelled', server: this.vllm, times: TIMES },
-        lost: lostCallsOf(ENGINE, opening.left_open, { outbox, wall_ms: Date.now, recorded }),
+        lost: lostCallsOf(ENGINE, opening.left_open, { outbox, wall_ms: Date.now, report, recorded }),
         report: () => undefined,
         random: () => 0,
       },
