@@ -99,8 +99,11 @@ test('property: whatever comes in whatever order, each lease has one record, and
   )
 }, 120_000)
 
+/** For a busy machine: what is waited for comes. */
+const PATIENT = { record_wait_ms: 30_000, lost_wait_ms: 30_000, lost_quiet_ms: 300 }
+
 test('an agent that was killed is followed by one that takes the records of its calls, once, and acknowledges them', async () => {
-  const world = await VllmWorld.start()
+  const world = await VllmWorld.start(PATIENT)
   const { vllm } = world
   const [streaming, pending, ended] = [await world.open(1), await world.open(2), await world.open(1)]
   await until(() => vllm.requests.length === 3)
@@ -139,7 +142,7 @@ test('an agent that was killed is followed by one that takes the records of its 
 })
 
 test('an agent that ends in order before lost calls were told of ends them with what has come', async () => {
-  const world = await VllmWorld.start()
+  const world = await VllmWorld.start(PATIENT)
   const [told, untold] = [await world.open(1), await world.open(1)]
   await until(() => world.vllm.requests.length === 2)
   for (const request of world.vllm.requests) request.accept().role()
@@ -162,7 +165,7 @@ test('an agent that ends in order before lost calls were told of ends them with 
 })
 
 test('a vLLM that died with the agent leaves its calls to the ledger', async () => {
-  const world = await VllmWorld.start()
+  const world = await VllmWorld.start(PATIENT)
   const lease = await world.open(1)
   await until(() => world.vllm.requests.length === 1)
   world.vllm.requests[0]?.accept().role()

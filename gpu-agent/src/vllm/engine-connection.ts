@@ -72,7 +72,7 @@ export class EngineConnection {
 
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
     return this.#channel === null
-      ? { ok: false, reason: 'this vLLM runs without our plug-in' }
+      ? { status: 'refused', reason: 'this vLLM runs without our plug-in' }
       : this.#channel.changeOptions(options)
   }
 

@@ -117,7 +117,7 @@ test('a burst is read in turns, and other work goes on between them', async () =
 
 test('a change of options that is never answered ends with a reason', async () => {
   const { channel } = await connected({ options_answer_ms_max: 20 })
-  expect(await channel.changeOptions({})).toEqual({ ok: false, reason: 'no answer within 20 ms' })
+  expect(await channel.changeOptions({})).toEqual({ status: 'unanswered', reason: 'no answer within 20 ms' })
 })
 
 test('charges of as many leases as a message may have are read, and one more is not', () => {

@@ -45,7 +45,11 @@ export interface SideChannelListener {
   ignored(what: 'unknown' | 'malformed' | 'repeated'): void
 }
 
-export type OptionsVerdict = { ok: true } | { ok: false; reason: string }
+export type OptionsVerdict =
+  | { status: 'applied' }
+  | { status: 'refused'; reason: string }
+  /** The engine may be idle: it applies the last wish before its next step. Or nothing of this connection reached it. */
+  | { status: 'unanswered'; reason: string }
 
 export interface SideChannelOptions {
   path: string
@@ -88,11 +92,11 @@ export class SideChannel {
 
   /** Gives the plug-in its options anew, as a whole; what is left out has its default. */
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
-    if (this.#socket === null || this.#epoch === null) return { ok: false, reason: 'the side channel is not connected' }
+    if (this.#socket === null || this.#epoch === null) return unanswered('the side channel is not connected')
     const number = ++this.#asks
     const { promise, resolve } = Promise.withResolvers<OptionsVerdict>()
     const limit_ms = this.#options.options_answer_ms_max ?? OPTIONS_ANSWER_MS_MAX
-    const timer = setTimeout(() => resolve({ ok: false, reason: `no answer within ${limit_ms} ms` }), limit_ms)
+    const timer = setTimeout(() => resolve(unanswered(`no answer within ${limit_ms} ms`)), limit_ms)
     this.#asked.set(number, resolve)
     this.#say({ type: 'options', number, options })
     const verdict = await promise
@@ -141,7 +145,7 @@ export class SideChannel {
     this.#socket = null
     this.#pending = []
     this.#draining = false
-    for (const answer of this.#asked.values()) answer({ ok: false, reason })
+    for (const answer of this.#asked.values()) answer(unanswered(reason))
   }
 
   #heard(socket: Socket, bytes: Buffer): void {
@@ -196,8 +200,8 @@ export class SideChannel {
     else if (message.type === 'record') this.#record(message)
     else if (message.type === 'charges') listener.charges(message)
     else if (message.type === 'status') listener.status(message)
-    else if (message.type === 'applied') this.#asked.get(message.number)?.({ ok: true })
-    else this.#asked.get(message.number)?.({ ok: false, reason: message.reason })
+    else if (message.type === 'applied') this.#asked.get(message.number)?.({ status: 'applied' })
+    else this.#asked.get(message.number)?.({ status: 'refused', reason: message.reason })
   }
 
   #greeted(hello: EngineHello): void {
@@ -237,4 +241,8 @@ export class SideChannel {
   #say(message: object): void {
     if (this.#socket?.writable === true) this.#socket.write(`${JSON.stringify(message)}\n`)
   }
+}
+
+function unanswered(reason: string): OptionsVerdict {
+  return { status: 'unanswered', reason }
 }

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import type { StreamError } from '../../../src/protocol/index.ts'
+import { unsupported } from '../front/openai/capabilities.ts'
 import { badRequest, engineFailed, engineFull, unavailable } from '../front/openai/errors.ts'
 import type { UpstreamEnd } from './upstream.ts'
 
@@ -60,20 +61,21 @@ function errorIn(body: string): { message: string; param: string | null } {
   return { message: '', param: null }
 }
 
-const CONTEXT = /maximum context length|exceeds model's maximum|max_tokens must be at least 1, got/
+const CONTEXT = /maximum context length|exceeds model's maximum/
+/** What is left of the context is what vLLM checks; what the client asked for is at least 1. */
+const NO_ROOM = /max_tokens must be at least 1, got/
+const NO_PARSER = /requires --(enable-auto-tool-choice|tool-call-parser)/
+const TOOLS_REPORT =
+  'a call asks for tools, and this vLLM has no parser for them: start it with --enable-auto-tool-choice and the ' +
+  '--tool-call-parser of its model'
+/** vLLM repeats for its own log what the error's fields say. */
+const SUFFIX = / \(parameter=[^()]*\)$/
 /** vLLM names its own stages in place of a field: what a client sent is `messages` or `prompt`. */
 const STAGES = new Set(['input_tokens', 'input_text'])
 
 function classified(status: number, message: string, param: string | null, prompt_param: string): Refusal {
+  if (status === 400 || status === 413 || status === 422) return clientError(message, param, prompt_param)
   const nothing = { report: null, suspect: false }
-  if (status === 400 || status === 413 || status === 422) {
-    if (message === '') return { error: badRequest('invalid_value', 'The engine refuses this body.', null), ...nothing }
-    if (CONTEXT.test(message)) {
-      return { error: badRequest('context_length_exceeded', message, prompt_param), ...nothing }
-    }
-    const named = param !== null && STAGES.has(param) ? prompt_param : param
-    return { error: badRequest('invalid_value', message, named), ...nothing }
-  }
   if (status === 429) return { error: engineFull('the engine takes no further calls', RETRY_AFTER_S), ...nothing }
   if (status >= 500) {
     const report = `vLLM failed a call with status ${status}: ${message}`
@@ -84,4 +86,17 @@ function classified(status: number, message: string, param: string | null, promp
       ? `vLLM refuses the agent's key (status ${status}): give the agent the key that vLLM was started with`
       : `vLLM answered status ${status}: ${message === '' ? 'is it an OpenAI server, and its model named as the agent names it?' : message}`
   return { error: engineFailed('the engine refused the call'), report, suspect: false }
+}
+
+function clientError(said: string, param: string | null, prompt_param: string): Refusal {
+  const message = said.replace(SUFFIX, '')
+  const refusal = (error: StreamError, report: string | null = null): Refusal => ({ error, report, suspect: false })
+  if (NO_PARSER.test(message)) return refusal(unsupported('tools'), TOOLS_REPORT)
+  if (NO_ROOM.test(message)) {
+    const full = `The ${prompt_param} fill the model's context and leave no room for a completion. Please reduce their length.`
+    return refusal(badRequest('context_length_exceeded', full, prompt_param))
+  }
+  if (CONTEXT.test(message)) return refusal(badRequest('context_length_exceeded', message, prompt_param))
+  const named = param !== null && STAGES.has(param) ? prompt_param : param
+  return refusal(badRequest('invalid_value', message === '' ? 'The engine refuses this body.' : message, named))
 }

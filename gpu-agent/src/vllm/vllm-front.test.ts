@@ -237,9 +237,28 @@ describe('a refusal', () => {
     expect(reports).toEqual([])
   })
 
+  test('of a prompt that leaves no room for output says so', async () => {
+    const message = 'max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)'
+    const { error } = await refused((request) => request.refuse(400, { message, type: 'BadRequestError', code: 400 }))
+    expect(error?.error).toMatchObject({ code: 'context_length_exceeded', param: 'messages' })
+    expect(error?.error.message).toContain('no room')
+  })
+
+  test('of tools by a vLLM without a parser for them tells the operator, once', async () => {
+    const vllm = await scriptedVllm()
+    const { serve, reports } = await startFront(vllm)
+    const message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+    vllm.onRequest = (request) => request.refuse(400, { message, type: 'BadRequestError', code: 400 })
+    const calls = [serve(), serve()]
+    for (const { sink } of calls) await sink.over
+    expect(calls[0]?.sink.error?.error).toMatchObject({ code: 'unsupported_parameter', param: 'tools' })
+    expect(reports).toHaveLength(1)
+    expect(reports[0]).toContain('--tool-call-parser')
+  })
+
   test('of a field names the field', async () => {
     const { error } = await refused((request) =>
-      request.refuse(400, { message: 'no', type: 'BadRequestError', param: 'top_p', code: 400 }),
+      request.refuse(400, { message: 'no (parameter=top_p, value=0)', type: 'x', param: 'top_p', code: 400 }),
     )
     expect(error?.error).toEqual({
       message: 'no',
@@ -429,14 +448,14 @@ describe('the engine', () => {
     const first = await asked(0)
     expect(first).toMatchObject({ options: { policy: 'fcfs' } })
     vllm.say({ type: 'applied', number: first.number, policy: 'fcfs' })
-    expect(await applied).toEqual({ ok: true })
+    expect(await applied).toEqual({ status: 'applied' })
     const refused = front.changeOptions({ policy: 'none' })
     vllm.say({ type: 'refused', number: (await asked(1)).number, reason: 'there is no policy none' })
-    expect(await refused).toEqual({ ok: false, reason: 'there is no policy none' })
+    expect(await refused).toEqual({ status: 'refused', reason: 'there is no policy none' })
     const unanswered = front.changeOptions({ policy: 'rr' })
     await asked(2)
     vllm.dropAgent()
-    expect(await unanswered).toMatchObject({ ok: false })
+    expect(await unanswered).toMatchObject({ status: 'unanswered' })
   })
 
   test('drains when its calls have ended, and takes no others', async () => {

@@ -24,6 +24,7 @@ import { VLLM_TIMES, type VllmTimes } from './vllm-times.ts'
 /** Open calls of one engine. */
 export const VLLM_CALLS_MAX = 8192
 const FULL_RETRY_AFTER_S = 1
+const TOLD_AGAIN_MS = 60_000
 
 export interface VllmFrontOptions {
   /** Engine id. */
@@ -52,6 +53,8 @@ export class VllmFront implements EngineFront {
   #draining = false
   #stopped = false
   #plugin_failed = false
+  #told = ''
+  #told_ms = 0
   #checking: NodeJS.Timeout | null = null
   #ready: { resolve: () => void; reject: (error: Error) => void } | null = null
 
@@ -111,7 +114,7 @@ export class VllmFront implements EngineFront {
 
   /** Changes the plug-in's policy and parameters while it runs; `options` is its whole section. */
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
-    return this.#connection?.changeOptions(options) ?? { ok: false, reason: 'the engine is down' }
+    return this.#connection?.changeOptions(options) ?? { status: 'unanswered', reason: 'the engine is down' }
   }
 
   async drain(): Promise<void> {
@@ -252,9 +255,15 @@ export class VllmFront implements EngineFront {
     if (this.#plugin_failed) this.#suspect('its plug-in failed')
   }
 
+  /** What every call meets alike is told once in a while. */
   #faulty({ report, suspect }: Refusal): void {
     if (report === null) return
-    this.#options.report(report, null)
+    const now_ms = performance.now()
+    if (report !== this.#told || now_ms - this.#told_ms >= TOLD_AGAIN_MS) {
+      this.#told = report
+      this.#told_ms = now_ms
+      this.#options.report(report, null)
+    }
     if (suspect) this.#suspect(report)
   }
 

@@ -19,9 +19,11 @@ import { ServedEngine } from '../../served-engine.ts'
 import { ERRORS } from '../../stream-errors.ts'
 import { temporaryFolder } from '../../test-support/harness.ts'
 import { VllmFront } from '../vllm-front.ts'
+import type { VllmTimes } from '../vllm-times.ts'
 import { ScriptedVllm } from './scripted-vllm.ts'
 
 const ENGINE = 'agent-e0'
+/** Short, for runs in which nothing comes. */
 const TIMES = { record_wait_ms: 60, lost_wait_ms: 150, lost_quiet_ms: 30 }
 
 interface Truth {
@@ -44,19 +46,21 @@ export class VllmWorld {
   readonly truth = new Map<string, Truth>()
   readonly counted: FrontCount[] = []
   readonly events: AgentEvent[] = []
+  readonly #times: Partial<VllmTimes>
   #folder = temporaryFolder()
   #running: Running | null = null
   #epochs = 1
 
-  static async start(): Promise<VllmWorld> {
-    const world = new VllmWorld(await new ScriptedVllm().listen())
+  static async start(times: Partial<VllmTimes> = {}): Promise<VllmWorld> {
+    const world = new VllmWorld(await new ScriptedVllm().listen(), times)
     await world.boot()
     onTestFinished(() => world.end())
     return world
   }
 
-  private constructor(vllm: ScriptedVllm) {
+  private constructor(vllm: ScriptedVllm, times: Partial<VllmTimes>) {
     this.vllm = vllm
+    this.#times = { ...TIMES, ...times }
   }
 
   get #agent(): Running {
@@ -75,7 +79,7 @@ export class VllmWorld {
     const recorded = (): void => undefined
     const front = await VllmFront.start(
       {
-        ...{ id: ENGINE, model_id: 'model', ordering: 'modelled', server: this.vllm, times: TIMES },
+        ...{ id: ENGINE, model_id: 'model', ordering: 'modelled', server: this.vllm, times: this.#times },
         lost: lostCallsOf(ENGINE, opening.left_open, { outbox, wall_ms: Date.now, report, recorded }),
         report: () => undefined,
         random: () => 0,
@@ -155,8 +159,9 @@ export class VllmWorld {
       cpSync(join(this.#folder, OUTBOX_FILE + suffix), join(folder, OUTBOX_FILE + suffix), { force: true })
     }
     this.#running = null
-    // Nothing of the one that was killed is heard any more.
+    // Nothing of the one that was killed is heard any more, and it waits for nothing.
     await this.vllm.closeChannel()
+    this.vllm.down('its agent was killed')
     await front.stop()
     outbox.close()
     this.#folder = folder
