@@ -1,12 +1,13 @@
 /** A VllmFront over a fabricated vLLM, with its ledger and counts at hand. */
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { LedgerRow } from '../../../engine/types.ts'
 import type { FrontCount } from '../../engine-front.ts'
 import { dispatched, user } from '../../front/testing/dispatched.ts'
 import { RecordingSink } from '../../front/testing/recording-sink.ts'
 import type { LedgerSums } from '../../record.ts'
+import { until } from '../../test-support/harness.ts'
 import { VllmFront, type VllmFrontOptions } from '../vllm-front.ts'
-import { ScriptedVllm } from './scripted-vllm.ts'
+import { type ScriptedRequest, ScriptedVllm } from './scripted-vllm.ts'
 
 export interface FrontUnderTest {
   front: VllmFront
@@ -77,4 +78,15 @@ export async function scriptedVllm(addressed: ScriptedVllm['addressed'] = {}): P
   const vllm = await new ScriptedVllm().listen()
   vllm.addressed = addressed
   return vllm
+}
+
+export async function arrived(vllm: ScriptedVllm, nth = 0): Promise<ScriptedRequest> {
+  await until(() => vllm.requests.length > nth)
+  return vllm.requests[nth] ?? expect.fail('no request')
+}
+
+/** Ledger and record say the same. */
+export function conserved({ ledger }: FrontUnderTest, lease: string, measured: unknown): void {
+  const { wall_us, modelled_us } = ledger(lease)
+  expect(measured).toMatchObject({ service_wall_us: wall_us, service_modelled_us: modelled_us })
 }
