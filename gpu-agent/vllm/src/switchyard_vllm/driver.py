@@ -152,6 +152,8 @@ class Driver:
             self.mailbox.answer({"type": "refused", "number": number, "reason": str(error)})
             return
         self.core.reconfigure(self.options.seating(self._seats), self.options.create_policy(), now_us)
+        # Whoever hears the answer and asks for the status finds the change in it.
+        self.report(now_us)
         self.mailbox.answer({"type": "applied", "number": number, "policy": self.options.policy})
 
     def report(self, now_us: int) -> None:

@@ -72,6 +72,7 @@ def test_an_agent_hears_of_every_end_and_changes_the_policy_while_calls_run(fold
     agent.say(type="options", number=2, options={"policy": "plas"})
     eventually(lambda: engine.scheduler.switchyard.mailbox.waits() == 2)
     engine.step()
+    assert engine.scheduler.switchyard.mailbox.status()["policy"] == "plas"
     assert agent.hear("applied")["number"] == 2
     engine.run()
     assert list(engine.play.ended) == ["short", "long"]
