@@ -22,7 +22,7 @@ the machine meanwhile. It takes ${MINUTES} minutes and 14 GB of memory, and 6 GB
   --seeds 3           workloads; each scheduler plays each; fewer if more do not fit the time
   --first-seed 1
   --programs ${PROGRAMS}      per workload
-  --load 1.35         arrival rate as a multiple of what the machine serves, measured first
+  --load 1.5          arrival rate as a multiple of what the machine serves, measured first
   --minutes ${MINUTES}        for all
   --quick             ${QUICK_MINUTES} minutes: one seed, ${QUICK_PROGRAMS} programs, ${QUICK_NAMES.join(', ')}
   --model PATH        a GGUF, a folder with safetensors, or a name on the hub (default: the shipped small model)
@@ -59,7 +59,7 @@ export function parseBenchFlags(argv: readonly string[]): VllmBenchPlan | string
   const flags = readFlags('bench:vllm', argv, {
     ...{ json: TEXT, schedulers: TEXT, seeds: TEXT, programs: TEXT, minutes: TEXT, model: TEXT, plot: TEXT },
     'first-seed': { ...TEXT, default: '1' },
-    load: { ...TEXT, default: '1.35' },
+    load: { ...TEXT, default: '1.5' },
     quick: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
   })

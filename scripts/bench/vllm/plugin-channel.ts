@@ -8,10 +8,12 @@ import { z } from 'zod'
 
 const ANSWER_TIMEOUT_MS = 30_000
 const OPTIONS_NUMBER = 1
+const STEP_TIMEOUT_MS = 60_000
 
 const Status = z.object({
   type: z.literal('status'),
   policy: z.string(),
+  kv_capacity_tokens: z.number(),
   waiting: z.number(),
   running: z.number(),
   steps: z.number(),
@@ -23,32 +25,64 @@ const Status = z.object({
   failures: z.number(),
   failed_reason: z.string().optional(),
 })
-export type PluginStatus = z.infer<typeof Status>
+
+export interface PluginCounts {
+  policy: string
+  kv_capacity_tokens: number
+  steps: number
+  decision_us: number
+  preemptions: number
+}
 
 const Message = z.looseObject({ type: z.string() })
 
-/** Changes the policy of a plug-in that serves nobody. `step` makes the engine step, which is when it is applied. */
-export async function changePolicy(socket: string, policy: string, step: () => Promise<void>): Promise<void> {
-  const verdict = await conversation(socket, async (say, hear) => {
+export interface PluginServer {
+  url: string
+  socket: string | null
+}
+
+/** Gives a vLLM that serves nobody another policy, and says what its plug-in has counted so far. */
+export async function switchTo(server: PluginServer, policy: string, model: string): Promise<PluginCounts> {
+  const verdict = await conversation(server, async (say, hear) => {
     say({ type: 'options', number: OPTIONS_NUMBER, options: { policy } })
-    await step()
+    await oneStep(server.url, model)
     return await hear((message) => ['applied', 'refused'].includes(message.type))
   })
   if (verdict.type === 'refused') throw new Error(`the plug-in refused ${policy}: ${String(verdict.reason)}`)
+  const counts = await pluginStatus(server)
+  if (counts.policy !== policy) throw new Error(`the plug-in runs ${counts.policy}, not ${policy}`)
+  return counts
 }
 
-/** The plug-in's counts since it started; the calls of a run have all ended. */
-export async function pluginStatus(socket: string): Promise<PluginStatus> {
+/** The plug-in's counts since it started; the calls of a run have all ended. It fails if the plug-in failed, or could not read a ticket. */
+export async function pluginStatus(server: PluginServer): Promise<PluginCounts> {
   const isIdle = (message: z.infer<typeof Message>) =>
     message.type === 'status' && message.running === 0 && message.waiting === 0
-  return Status.parse(await conversation(socket, (_, hear) => hear(isIdle)))
+  const status = Status.parse(await conversation(server, (_, hear) => hear(isIdle)))
+  const { policy, kv_capacity_tokens, steps, decision_us, failures, malformed_tickets } = status
+  if (failures > 0) throw new Error(`the plug-in failed: ${status.failed_reason ?? 'no reason was given'}`)
+  if (malformed_tickets > 0) throw new Error(`the plug-in could not read ${malformed_tickets} tickets`)
+  const preemptions = status.preemptions_for_seats + status.preemptions_for_memory + status.preemptions_by_vllm
+  return { policy, kv_capacity_tokens, steps, decision_us, preemptions }
+}
+
+/** A change of options is applied before the next step, and an idle engine has none. */
+async function oneStep(url: string, model: string): Promise<void> {
+  const response = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model, prompt: 'a', max_tokens: 1 }),
+    signal: AbortSignal.timeout(STEP_TIMEOUT_MS),
+  })
+  if (!response.ok) throw new Error(`vLLM answered ${response.status}: ${await response.text()}`)
 }
 
 type Say = (message: object) => void
 type Hear = (wanted: (message: z.infer<typeof Message>) => boolean) => Promise<z.infer<typeof Message>>
 
-async function conversation<T>(path: string, talk: (say: Say, hear: Hear) => Promise<T>): Promise<T> {
-  const socket: Socket = connect(path)
+async function conversation<T>(server: PluginServer, talk: (say: Say, hear: Hear) => Promise<T>): Promise<T> {
+  if (server.socket === null) throw new Error('this vLLM has no plug-in')
+  const socket: Socket = connect(server.socket)
   const failed = new Promise<never>((_, reject) => {
     socket.setTimeout(ANSWER_TIMEOUT_MS, () => reject(new Error('the plug-in says nothing on its side channel')))
     socket.once('error', reject)

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { mean, type Summary, summary } from '../statistics.ts'
 import { drawShapes, PROGRAM_KINDS, type ProgramKind, tokensOf, tokensOfCall, withArrivals } from '../workload.ts'
 import { type Played, playPrograms } from './play-programs.ts'
-import { changePolicy, type PluginStatus, pluginStatus } from './plugin-channel.ts'
+import { type PluginCounts, pluginStatus, switchTo } from './plugin-channel.ts'
 import { nameOf, type SchedulerName, type ServerName } from './schedulers.ts'
 import type { ControlPlane } from './serving.ts'
 import { SEATS, type VllmServer } from './vllm-server.ts'
@@ -12,7 +12,6 @@ const CAPACITY_SEED = 4711
 /** Measured once on SmolLM2-135M with 8 seats: a token in a full batch, and a prompt token. Only their ratio matters. */
 const NOMINAL_OUTPUT_US = 4800
 const NOMINAL_PROMPT_US = 700
-const STEP_TIMEOUT_MS = 60_000
 /** Between two agents: the pool forgets the one that left. */
 const SETTLE_MS = 500
 
@@ -102,19 +101,13 @@ export async function runOnce(
 
 interface Counts {
   preemptions: number
-  plugin: PluginStatus | null
+  plugin: PluginCounts | null
 }
 
 /** `next`: the scheduler whose turn it is; ours is told its policy. */
 async function countsOf(server: VllmServer, next: SchedulerName | null, model: string): Promise<Counts> {
-  const { socket } = server
-  if (socket === null) return { preemptions: await server.preemptions(), plugin: null }
-  if (next !== null) await changePolicy(socket, next.policy, () => oneStep(server, model))
-  const plugin = await pluginStatus(socket)
-  if (next !== null && plugin.policy !== next.policy)
-    throw new Error(`the plug-in runs ${plugin.policy}, not ${next.policy}`)
-  if (plugin.failures > 0) throw new Error(`the plug-in failed: ${plugin.failed_reason ?? 'no reason was given'}`)
-  if (plugin.malformed_tickets > 0) throw new Error(`${plugin.malformed_tickets} tickets could not be read`)
+  if (server.socket === null) return { preemptions: await server.preemptions(), plugin: null }
+  const plugin = next === null ? await pluginStatus(server) : await switchTo(server, next.policy, model)
   return { preemptions: await server.preemptions(), plugin }
 }
 
@@ -124,17 +117,6 @@ function growth(before: Counts, after: Counts): Pick<VllmRun, 'preemptions' | 'd
   const steps = after.plugin.steps - before.plugin.steps
   const decision_us = after.plugin.decision_us - before.plugin.decision_us
   return { preemptions, decision_ms_per_step: decision_us / 1000 / steps, steps }
-}
-
-/** A change of options is applied before the next step, and an idle engine has none. */
-async function oneStep({ url }: VllmServer, model: string): Promise<void> {
-  const response = await fetch(`${url}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ model, prompt: 'a', max_tokens: 1 }),
-    signal: AbortSignal.timeout(STEP_TIMEOUT_MS),
-  })
-  if (!response.ok) throw new Error(`vLLM answered ${response.status}: ${await response.text()}`)
 }
 
 function figuresOf({ programs, makespan_s, prompt_tokens, cached_tokens }: Played) {

@@ -1,11 +1,13 @@
 /** What is compared, and the vLLM that each runs on. Three vLLMs serve five schedulers: ours changes its policy while it runs. */
+import type { PolicyName } from '../../../gpu-agent/engine/policies/index.ts'
+
 export const SERVERS = ['stock-fcfs', 'stock-priority', 'switchyard'] as const
 export type ServerName = (typeof SERVERS)[number]
 
 export interface SchedulerName {
   scheduler: ServerName
   /** Who is served first. A gateway before a stock vLLM can send calls in PLAS's order; it cannot take a seat away. */
-  policy: 'fcfs' | 'plas' | 'mlfq' | 'atlas'
+  policy: PolicyName
 }
 
 export const SCHEDULERS: readonly SchedulerName[] = [

@@ -44,7 +44,12 @@ export class ControlPlane {
     mkdirSync(folder, { recursive: true })
     const secrets = await loadSecrets(dataDir(folder).secrets, [agentIdOf(REGION)])
     const plane = new ControlPlane(await freePort(), model, folder, secrets)
-    await plane.#child.event('ready')
+    try {
+      await plane.#child.event('ready')
+    } catch (error) {
+      await plane.stop()
+      throw error
+    }
     return plane
   }
 

@@ -13,7 +13,7 @@ import type { ServerName } from './schedulers.ts'
 export const SEATS = 8
 export const CONTEXT_TOKENS = 2048
 /** vLLM's CPU backend takes multiples of 32. */
-const BLOCK_TOKENS = 32
+export const BLOCK_TOKENS = 32
 const KV_GIB = 1
 const READY_TIMEOUT_MS = 300_000
 const POLL_MS = 500
