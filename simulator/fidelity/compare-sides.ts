@@ -2,12 +2,14 @@
 import type { PolicyName } from '../../gpu-agent/engine/policies/index.ts'
 import type { LatencyProfile } from '../../gpu-agent/engine/profiles/index.ts'
 import type { ProgramShape } from '../../scripts/bench/workload.ts'
+import type { ServiceReading } from '../../src/core/service.ts'
 import type { FitError } from '../fit/least-squares.ts'
 import { calibrateEmbedded, type Embedded, playEmbedded, refitted } from './embedded-side.ts'
 import { EMULATED_PROFILE, measureDriverUs, playEmulated } from './emulated-side.ts'
 import type { FidelityPlan, Side } from './fidelity-flags.ts'
 import { type Comparison, compare, figuresOf, type PlayFigures } from './figures.ts'
 import { playScheduler, SCHEDULER_PROFILE } from './scheduler-side.ts'
+import { type RealServer, withCallTime } from './server-side.ts'
 import { playedBy, type Setting, simulateShapes } from './setting.ts'
 import type { WatchedPlay } from './watched-play.ts'
 import { drawFidelityShapes } from './workload.ts'
@@ -23,7 +25,7 @@ export interface SideResult {
   side: Side
   policies: PolicyResult[]
   arrival_span_s: number
-  /** The engine's own time between steps that the simulator was told of. */
+  /** The engine's own time between steps that the simulator was told of; of d, what a call takes beside its steps. */
   driver_us: number
   profile: LatencyProfile
   /** Of the calibration, on steps that it has not seen; null: nothing was fitted. */
@@ -51,6 +53,27 @@ export async function schedulerSide(plan: FidelityPlan, python: string, progress
     return { policy, ...compare(simulated, measured), plays: own, hindsight_error_percent: null }
   })
   return { side: 'a', policies, arrival_span_s, driver_us: 0, profile, fit_error: null }
+}
+
+export async function serverSide(plan: FidelityPlan, server: RealServer, progress: Progress): Promise<SideResult> {
+  progress('calibrating')
+  // As the control plane orders, whose tickets the plug-in believes.
+  const reading: ServiceReading = 'modelled'
+  const { profile, fit, call_us } = await server.calibrate()
+  const { shapes, arrival_span_s } = workloadFor(plan, profile, 0)
+  const plays = await playAll(plan, (policy, what) =>
+    server.play(policy, shapes, (ended) => progress(`${what}, ${ended}`)),
+  )
+  const policies = plan.policies.map((policy): PolicyResult => {
+    const own = plays.get(policy) ?? []
+    const setting = { profile, policy, reading, recomputes: true }
+    const simulated = playedBy(simulateShapes(setting, withCallTime(shapes, call_us), 0))
+    const programs = simulated.programs.map((one) => ({ ...one, response_s: one.response_s + call_us / 1e6 }))
+    const figures = figuresOf({ ...simulated, programs })
+    const measured = own.map((one) => one.figures)
+    return { policy, ...compare(figures, measured), plays: own, hindsight_error_percent: null }
+  })
+  return { side: 'd', policies, arrival_span_s, driver_us: call_us, profile, fit_error: fit.error }
 }
 
 export async function emulatedSide(plan: FidelityPlan, progress: Progress): Promise<SideResult> {

@@ -7,9 +7,18 @@ import { withProgress } from '../../scripts/cli/progress.ts'
 import { switchyardCacheFolder } from '../../scripts/model/cache-folder.ts'
 import { findOrFetchModel } from '../../scripts/model/find-or-fetch.ts'
 import { vllmPython } from '../../scripts/vllm/environment.ts'
-import { embeddedSide, emulatedSide, type Progress, type SideResult, schedulerSide } from './compare-sides.ts'
+import { vllmModel } from '../../scripts/vllm/model.ts'
+import {
+  embeddedSide,
+  emulatedSide,
+  type Progress,
+  type SideResult,
+  schedulerSide,
+  serverSide,
+} from './compare-sides.ts'
 import { FIDELITY_HELP, type FidelityPlan, parseFidelityFlags, type Side } from './fidelity-flags.ts'
 import { reportOf } from './fidelity-report.ts'
+import { RealServer } from './server-side.ts'
 
 export async function fidelityCommand(argv: readonly string[]): Promise<void> {
   if (argv.includes('--help') || argv.includes('-h')) {
@@ -40,13 +49,25 @@ export async function fidelityCommand(argv: readonly string[]): Promise<void> {
 }
 
 async function play(side: Side, plan: FidelityPlan, progress: Progress): Promise<SideResult> {
-  if (side === 'a') {
+  if (side === 'a' || side === 'd') {
     const environment = await vllmPython('cpu', { cache_folder: switchyardCacheFolder() })
-    if (!environment.ok) return fail(`The comparison with vLLM's scheduler cannot be made: ${environment.reason}`)
-    return await schedulerSide(plan, environment.python, progress)
+    if (!environment.ok) return fail(`The comparison with vLLM cannot be made: ${environment.reason}`)
+    const { python } = environment
+    return side === 'a' ? await schedulerSide(plan, python, progress) : await playServer(plan, python, progress)
   }
   if (side === 'b') return await emulatedSide(plan, progress)
   const model = await findOrFetchModel(plan.model === null ? {} : { model: plan.model })
   const runtime = await loadLlamaRuntime(model.path)
   return await embeddedSide(plan, { runtime, threads: plan.threads }, progress)
+}
+
+async function playServer(plan: FidelityPlan, python: string, progress: Progress): Promise<SideResult> {
+  const model = await vllmModel({ python, ...(plan.model === null ? {} : { model: plan.model }) })
+  progress('starting vLLM')
+  const server = await RealServer.start(python, model)
+  try {
+    return await serverSide(plan, server, progress)
+  } finally {
+    await server.stop()
+  }
 }

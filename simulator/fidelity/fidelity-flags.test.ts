@@ -15,7 +15,7 @@ test('flags are read, each with its bounds', () => {
 })
 
 test('a side, a policy or a flag that there is not is named', () => {
-  expect(reasonOf('--only', 'e')).toMatch('--only: there is no e; there are a, b, c')
+  expect(reasonOf('--only', 'e')).toMatch('--only: there is no e; there are a, b, c, d')
   expect(reasonOf('--policy', 'srpt')).toMatch('--policy: there is no srpt')
   expect(reasonOf('--polcy', 'fcfs')).toMatch('--polcy')
 })

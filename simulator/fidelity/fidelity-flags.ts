@@ -11,23 +11,24 @@ export const FIDELITY_HELP = `Plays the same programs on the simulator and on en
   a  vLLM's own scheduler class with our plug-in, on the simulator's clock with the same latency profile
   b  the engine over the emulated backend, whose steps sleep as long as the profile a100-8b says
   c  the embedded engine on the real model, simulated with a profile that is calibrated first
+  d  a real vLLM on the CPU with our plug-in, through the whole control plane, simulated with a profile that is calibrated first
 
 Compared are the mean, p50 and p95 of program token latency and the makespan. Nothing else may use the machine during b, which
-takes about 2 minutes, and c, about 4. a takes a minute, and the environment of npm run test:vllm (6 GB once).
+takes about 2 minutes, c, about 4, and d, about 6. a takes a minute; a and d need vLLM (6 GB once).
 
-  --only b,c            which of a, b, c (default: b and c)
+  --only b,c            which of a, b, c, d (default: b and c)
   --policy fcfs,plas    ${POLICY_NAMES.join(', ')}
   --programs 60         of short chats, long chats and trees
   --load 1.4            arrivals as a multiple of what the engine serves, by the simulator
   --repeat 2            plays of each policy; their spread is the noise of the machine
   --seed 1              of programs and arrivals
-  --service wall        the reading that orders calls: wall or modelled
+  --service wall        the reading that orders calls: wall or modelled (d: always modelled)
   --threads 1           of llama.cpp
   --model PATH          a GGUF (default: the shipped small model)
   --json FILE           all figures
   --help`
 
-export const SIDES = ['a', 'b', 'c'] as const
+export const SIDES = ['a', 'b', 'c', 'd'] as const
 export type Side = (typeof SIDES)[number]
 
 export interface FidelityPlan {
