@@ -9,7 +9,7 @@ import { EMULATED_PROFILE, measureDriverUs, playEmulated } from './emulated-side
 import type { FidelityPlan, Side } from './fidelity-flags.ts'
 import { type Comparison, compare, figuresOf, type PlayFigures } from './figures.ts'
 import { playScheduler, SCHEDULER_PROFILE } from './scheduler-side.ts'
-import { type RealServer, withCallTime } from './server-side.ts'
+import { type RealServer, simulatedCalls } from './server-side.ts'
 import { playedBy, type Setting, simulateShapes } from './setting.ts'
 import type { WatchedPlay } from './watched-play.ts'
 import { drawFidelityShapes } from './workload.ts'
@@ -30,6 +30,8 @@ export interface SideResult {
   profile: LatencyProfile
   /** Of the calibration, on steps that it has not seen; null: nothing was fitted. */
   fit_error: FitError | null
+  /** Of d: by which the fitted profile's steps were scaled. */
+  factor?: number
 }
 
 export type Progress = (what: string) => void
@@ -37,6 +39,8 @@ export type Progress = (what: string) => void
 /** Programs that the calibration plays: other ones than those of the comparison. */
 const CALIBRATION_SEED = 7001
 const CALIBRATION_PROGRAMS = 16
+/** Enough for a queue before its seats. */
+const SERVER_CALIBRATION_PROGRAMS = 24
 
 /** One clock, and no noise: one play is enough. */
 export async function schedulerSide(plan: FidelityPlan, python: string, progress: Progress): Promise<SideResult> {
@@ -59,21 +63,19 @@ export async function serverSide(plan: FidelityPlan, server: RealServer, progres
   progress('calibrating')
   // As the control plane orders, whose tickets the plug-in believes.
   const reading: ServiceReading = 'modelled'
-  const { profile, fit, call_us } = await server.calibrate()
+  const others = drawFidelityShapes(CALIBRATION_SEED, SERVER_CALIBRATION_PROGRAMS, 0)
+  const { profile, fit, call_us, factor } = await server.calibrate(others)
   const { shapes, arrival_span_s } = workloadFor(plan, profile, 0)
   const plays = await playAll(plan, (policy, what) =>
     server.play(policy, shapes, (ended) => progress(`${what}, ${ended}`)),
   )
   const policies = plan.policies.map((policy): PolicyResult => {
     const own = plays.get(policy) ?? []
-    const setting = { profile, policy, reading, recomputes: true }
-    const simulated = playedBy(simulateShapes(setting, withCallTime(shapes, call_us), 0))
-    const programs = simulated.programs.map((one) => ({ ...one, response_s: one.response_s + call_us / 1e6 }))
-    const figures = figuresOf({ ...simulated, programs })
+    const figures = simulatedCalls({ profile, policy, reading }, shapes, call_us)
     const measured = own.map((one) => one.figures)
     return { policy, ...compare(figures, measured), plays: own, hindsight_error_percent: null }
   })
-  return { side: 'd', policies, arrival_span_s, driver_us: call_us, profile, fit_error: fit.error }
+  return { side: 'd', policies, arrival_span_s, driver_us: call_us, profile, fit_error: fit.error, factor }
 }
 
 export async function emulatedSide(plan: FidelityPlan, progress: Progress): Promise<SideResult> {

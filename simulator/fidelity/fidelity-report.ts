@@ -47,6 +47,7 @@ export function reportOf(side: SideResult): string {
     ...(fit_error === null
       ? []
       : [`calibration: ${percent(fit_error.mean_abs_percent)} mean error of a step that it has not seen`]),
+    ...(side.factor === undefined ? [] : [`scaled by ${side.factor.toFixed(3)} to a play of other programs`]),
     ...(side.side === 'd' ? [`beside its steps a call takes ${side.driver_us} us`] : []),
     ...(STEPS_UNSEEN.has(side.side) ? [`preemptions: ${preemptionsOf(policies)}`] : ownTimes(side)),
     `largest error of ${GOAL_FIGURES[side.side].join(', ')} ${worst.toFixed(1)} %: the goal of ${goal} % is ${worst <= goal ? 'met' : 'missed'}; ` +

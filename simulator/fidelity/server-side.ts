@@ -1,6 +1,6 @@
 /**
  * A real vLLM with the plug-in, on the CPU, reached through the whole control plane; and the profile that it is simulated with, calibrated
- * first from times of tokens as a client sees them.
+ * first from times of tokens as a client sees them, and then scaled to a play of other programs.
  *
  * What a call takes beside its steps (the way to the engine and back, and vLLM's own front end) is measured as the time to a first
  * token of a short prompt, less a step. The simulator has no such time: it is added to the pause before a call, and once to a program.
@@ -19,7 +19,9 @@ import type { ProgramShape } from '../../scripts/bench/workload.ts'
 import { driveEndpoint, type StreamCall } from '../calibrate/drive-endpoint.ts'
 import { openaiStream } from '../calibrate/openai-stream.ts'
 import { type CalibrationFit, fitSpans } from '../calibrate/span.ts'
-import { figuresOf } from './figures.ts'
+import { figuresOf, type PlayFigures } from './figures.ts'
+import { factorFor, scaled } from './scale-profile.ts'
+import { playedBy, type Setting, simulateShapes } from './setting.ts'
 import type { WatchedPlay } from './watched-play.ts'
 
 export interface ServerCalibration {
@@ -27,6 +29,8 @@ export interface ServerCalibration {
   fit: CalibrationFit
   /** What a call takes beside its steps. */
   call_us: number
+  /** By which steps are longer under programs than under the calls that calibrated them. */
+  factor: number
 }
 
 const CALIBRATION = {
@@ -66,7 +70,18 @@ export class RealServer {
     }
   }
 
-  async calibrate(): Promise<ServerCalibration> {
+  /** `programs`: other ones than those of the comparison, all at once. */
+  async calibrate(programs: readonly ProgramShape[]): Promise<ServerCalibration> {
+    const driven = await this.#drive()
+    const { figures } = await this.play('fcfs', programs, () => undefined)
+    const factor = factorFor(figures.mean_ms, (tried) => {
+      const setting = { profile: scaled(driven.profile, tried), policy: 'fcfs', reading: 'modelled' } as const
+      return simulatedCalls(setting, programs, driven.call_us).mean_ms
+    })
+    return { ...driven, profile: scaled(driven.profile, factor), factor }
+  }
+
+  async #drive(): Promise<Omit<ServerCalibration, 'factor'>> {
     const { kv_capacity_tokens } = await pluginStatus(this.#server)
     return await this.#plane.serving(this.#server, { scheduler: 'switchyard', policy: 'fcfs' }, async () => {
       const { url, api_key, model } = this.#plane
@@ -135,9 +150,12 @@ function profileOf({ costs }: CalibrationFit, kv_tokens: number): LatencyProfile
   }
 }
 
-/** The programs with what a call takes beside its steps in the pause before it. Those that begin a program have none. */
-export function withCallTime(shapes: readonly ProgramShape[], call_us: number): ProgramShape[] {
+/** A simulated play of calls that take so much longer than their steps: in the pause before a call, and once for those that begin a program. */
+export function simulatedCalls(setting: Setting, shapes: readonly ProgramShape[], call_us: number): PlayFigures {
   const longer = (call: ProgramShape['calls'][number]) =>
     call.parents.length === 0 ? call : { ...call, gap_ms: call.gap_ms + call_us / 1000 }
-  return shapes.map((shape) => ({ ...shape, calls: shape.calls.map(longer) }))
+  const paused = shapes.map((shape) => ({ ...shape, calls: shape.calls.map(longer) }))
+  const { programs, makespan_s } = playedBy(simulateShapes({ ...setting, recomputes: true }, paused, 0))
+  const call_s = call_us / 1e6
+  return figuresOf({ makespan_s, programs: programs.map((one) => ({ ...one, response_s: one.response_s + call_s })) })
 }
