@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { parseBenchFlags } from './flags.ts'
 
 test('the whole benchmark plays every scheduler on three seeds, the quick one is short', () => {
-  expect(parseBenchFlags([])).toMatchObject({ seeds: 3, programs: 100, load: 1.5, time_s: 1800 })
+  expect(parseBenchFlags([])).toMatchObject({ seeds: 3, programs: 120, load: 1.5, time_s: 1800 })
   const quick = parseBenchFlags(['--quick'])
   expect(quick).toMatchObject({ seeds: 1, programs: 40, time_s: 300 })
   expect(quick).toMatchObject({

@@ -4,7 +4,7 @@ import { nameOf, SCHEDULERS, type SchedulerName } from './schedulers.ts'
 
 const NAMES = SCHEDULERS.map(nameOf)
 const QUICK_NAMES = ['stock-fcfs', 'plas', 'atlas']
-const PROGRAMS = 100
+const PROGRAMS = 120
 const QUICK_PROGRAMS = 40
 const MINUTES = 30
 const QUICK_MINUTES = 5
