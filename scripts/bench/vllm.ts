@@ -40,7 +40,7 @@ try {
 }
 await stop()
 
-async function main({ schedulers, programs, load, seeds, json, plot }: VllmBenchPlan): Promise<void> {
+async function main({ schedulers, programs, load, json, plot }: VllmBenchPlan): Promise<void> {
   const python = await vllmPython('cpu', { cache_folder: switchyardCacheFolder() })
   if (!python.ok) throw new Error(`vLLM cannot be run here: ${python.reason}`)
   const model = await vllmModel({ python: python.python, ...(plan.model === null ? {} : { model: plan.model }) })
@@ -67,7 +67,10 @@ async function main({ schedulers, programs, load, seeds, json, plot }: VllmBench
     if (json !== null) writeFileSync(json, `${JSON.stringify(figures(capacity, runs), null, 2)}\n`)
   }
   if (plot !== null) writeFileSync(plot, policiesPlot(namesOf(runs), runs.map(named)))
-  console.log(`\nProgram token latency in ms, ${programs} programs at ${load} × capacity, means over ${seeds} seeds:\n`)
+  const played = new Set(runs.map(({ seed }) => seed)).size
+  console.log(
+    `\nProgram token latency in ms, ${programs} programs at ${load} × capacity, means over ${played} seeds:\n`,
+  )
   console.log(reportOf(runs))
   const fault = faultOf(runs)
   if (fault !== null) throw new Error(fault)
