@@ -183,6 +183,29 @@ describe('calls a minute', () => {
     expect(w.saidTo('takeCalls')).toHaveLength(2)
   })
 
+  it('that come at once share one question, and none is refused while the minute has calls left', async () => {
+    const minute = 600
+    let left = minute
+    const takeCalls = async ({ wanted }: { wanted: number }) => {
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      const granted = Math.min(wanted, left)
+      left -= granted
+      return { granted, retry_after_s: granted > 0 ? 0 : 5 }
+    }
+    const { it: w } = regional({
+      deps: granted({ calls_per_minute_max: minute }),
+      tenant: { takeCalls } as never,
+      times: { median_timeout_ms: 60_000 },
+    })
+    const burst = async (calls: number) => {
+      const responses = await Promise.all(Array.from({ length: calls }, () => runCall(chat(), 'chat', w.deps)))
+      await Promise.all(responses.map((response) => response.text()))
+      return responses.filter(({ status }) => status === 200).length
+    }
+    expect([await burst(60), await burst(60), await burst(60)]).toEqual([60, 60, 60])
+    expect(minute - left).toBeLessThan(200)
+  })
+
   it.each([
     ['fails', () => Promise.reject(new Error('overloaded'))],
     ['is silent', () => new Promise<never>(() => undefined)],
