@@ -1,12 +1,11 @@
 /** Secrets of one data directory: made once, kept in a file that only its owner can read. */
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { chmod, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
+import { newSecret } from '../../src/store/secret-check.ts'
+import { AGENT_TOKEN_PREFIX, API_KEY_PREFIX, randomBase62, SECRET_CHARS } from '../../src/store/secrets.ts'
 import { MODE_SECRET, readFileIfAny, writeFileAtomic } from './atomic-file.ts'
-
-const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const KEY_CHARS = 40
 
 const Secrets = z.object({
   keyPepper: z.string().min(32),
@@ -20,9 +19,9 @@ export type Secrets = z.infer<typeof Secrets>
 /** Reads the secrets, makes what is missing (all at first, a token for an agent that is seen for the first time). */
 export async function loadSecrets(file: string, agents: readonly string[]): Promise<Secrets> {
   const text = await readFileIfAny(file)
-  const secrets = text === null ? freshSecrets() : parseSecrets(file, text)
+  const secrets = text === null ? await freshSecrets() : parseSecrets(file, text)
   const missing = agents.filter((id) => secrets.agentTokens[id] === undefined)
-  for (const id of missing) secrets.agentTokens[id] = `sya-${base62(KEY_CHARS)}`
+  for (const id of missing) secrets.agentTokens[id] = await newSecret(secrets.keyPepper, AGENT_TOKEN_PREFIX)
   if (text === null || missing.length > 0) {
     await mkdir(path.dirname(file), { recursive: true })
     await writeFileAtomic(file, `${JSON.stringify(secrets, null, 2)}\n`)
@@ -38,16 +37,13 @@ function parseSecrets(file: string, text: string): Secrets {
   }
 }
 
-export function freshSecrets(): Secrets {
+export async function freshSecrets(): Promise<Secrets> {
+  const keyPepper = randomBytes(32).toString('base64url')
   return {
-    keyPepper: randomBytes(32).toString('base64url'),
+    keyPepper,
     ticketSecret: randomBytes(32).toString('base64url'),
-    adminKey: `sy-admin-${base62(KEY_CHARS)}`,
-    apiKey: `sk-sy-${base62(KEY_CHARS)}`,
+    adminKey: `sy-admin-${randomBase62(SECRET_CHARS)}`,
+    apiKey: await newSecret(keyPepper, API_KEY_PREFIX),
     agentTokens: {},
   }
-}
-
-function base62(chars: number): string {
-  return Array.from({ length: chars }, () => BASE62[randomInt(BASE62.length)]).join('')
 }

@@ -87,9 +87,9 @@ test('engines on a small machine have one thread, and their KV fits into an eigh
   expect(sizeEngine({ cores: 1, memory_bytes: 1e8 }, 8, shape)).toEqual(least)
 })
 
-test('no secret is in a command line, and an emulated engine gets no flag of the embedded one', () => {
+test('no secret is in a command line, and an emulated engine gets no flag of the embedded one', async () => {
   const place = dataDir('/d')
-  const secrets = { ...freshSecrets(), agentTokens: { 'us-east-1': 'sya-secret' } }
+  const secrets = { ...(await freshSecrets()), agentTokens: { 'us-east-1': 'sya-secret' } }
   const size = { threads: 1, seats: 4, slots: 8, context_tokens: 2048 }
   const none = { id: 'm', path: null, context_tokens: 8192, size: null, advice: null, vllm: null }
   const embedded = agentCommand(
@@ -113,9 +113,9 @@ test('no secret is in a command line, and an emulated engine gets no flag of the
   expect(() => agentCommand(options, place, none, 'eu-west', secrets)).toThrow(/eu-west-1/)
 })
 
-test('vLLM gets its model, its Python and what the user asked of it, and each engine a GPU of its own', () => {
+test('vLLM gets its model, its Python and what the user asked of it, and each engine a GPU of its own', async () => {
   const place = dataDir('/d')
-  const secrets = { ...freshSecrets(), agentTokens: { 'us-east-1': 'a', 'eu-west-1': 'b' } }
+  const secrets = { ...(await freshSecrets()), agentTokens: { 'us-east-1': 'a', 'eu-west-1': 'b' } }
   const model = { id: 'm', path: '/models/m', context_tokens: 4096, size: null, advice: null }
   const argsOf = (device: 'cpu' | 'gpu', region: string, ...argv: string[]) => {
     const served = { ...model, vllm: { python: '/env/bin/python', device } }

@@ -80,7 +80,10 @@ test('the repository’s migrations take the rows of a local system, and taking 
   const { sqlite, d1 } = testDatabase()
   await applyMigrations(d1, await readMigrations(path.join(ROOT, 'migrations')))
   const regions = ['us-east', 'mars']
-  const secrets = { ...freshSecrets(), agentTokens: { [agentIdOf('us-east')]: 'sya-a', [agentIdOf('mars')]: 'sya-b' } }
+  const secrets = {
+    ...(await freshSecrets()),
+    agentTokens: { [agentIdOf('us-east')]: 'sya-a', [agentIdOf('mars')]: 'sya-b' },
+  }
   const system = { regions, model: 'm', context_tokens_max: 2048, secrets, now_ms: 1 }
   await provisionLocal(d1, system)
   await provisionLocal(d1, { ...system, now_ms: 2 })
@@ -90,8 +93,8 @@ test('the repository’s migrations take the rows of a local system, and taking 
   for (const secret of [secrets.apiKey, ...Object.values(secrets.agentTokens)]) expect(stored).not.toContain(secret)
 })
 
-test('an agent without a token is a mistake', () => {
-  const secrets = freshSecrets()
+test('an agent without a token is a mistake', async () => {
+  const secrets = await freshSecrets()
   expect(() => localProvision({ regions: ['a'], model: 'm', context_tokens_max: 1, secrets, now_ms: 1 })).toThrow(/a-1/)
 })
 

@@ -52,7 +52,7 @@ function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): R
 export const refusal = (response: Response): never => response as never
 
 export const requireTenant: MiddlewareHandler<TenantScope> = async (c, next) => {
-  const who = await authenticate(c.req.raw, c.env)
+  const who = await authenticate(c.req.raw, c.env, Date.now(), (work) => c.executionCtx.waitUntil(work))
   if (who.status === 'refused') return unauthorised(who.reason)
   c.set('identity', who.identity)
   await next()

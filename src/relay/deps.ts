@@ -111,9 +111,10 @@ const permits = new RatePermits()
 
 export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
   setLogLevel(env.LOG_LEVEL)
+  const background = (work: Promise<unknown>) => context.waitUntil(work)
   return {
-    authenticate: (request) => authenticate(request, env),
-    catalogue: () => catalogue(env),
+    authenticate: (request) => authenticate(request, env, Date.now(), background),
+    catalogue: () => catalogue(env, Date.now(), background),
     program: (tenant, program) => programActor(env, tenant, program),
     pool: (region, model) => poolActor(env, region, model),
     tenant: (tenant) => tenantActor(env, tenant),
@@ -132,7 +133,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     fetch: (input, init) => fetch(input, init),
     now: () => Date.now(),
     newId: () => crypto.randomUUID(),
-    waitUntil: (work) => context.waitUntil(work),
+    waitUntil: background,
     report: logFailure,
     tracing: tracingOf(env),
     ticket_secret: env.TICKET_SECRET,

@@ -11,6 +11,7 @@ import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from '
 import { database, fromStore } from './database.ts'
 import { IsolateCache } from './isolate-cache.ts'
 import { agents } from './schema.ts'
+import { UNCHECKED_HASH_CHARS, UNCHECKED_LISTED_MAX, UncheckedSecrets, verifySecret } from './secret-check.ts'
 import { AGENT_TOKEN_PREFIX, bearer, hashSecret, ticketKidOf } from './secrets.ts'
 import { builder } from './statements.ts'
 
@@ -29,11 +30,12 @@ export type AgentAuthentication =
   | { status: 'agent'; identity: AgentIdentity }
   | { status: 'refused'; reason: 'missing' | 'unknown' }
 
-export type Agent = Omit<typeof agents.$inferSelect, 'token_hash'>
+export type Agent = Omit<typeof agents.$inferSelect, 'token_hash' | 'checked'>
 
 type Known = AgentIdentity & { removed_at_ms: number | null }
 
 const cache = new IsolateCache<Known>()
+const unchecked = new UncheckedSecrets()
 
 /**
  * Which agent sends this request, by `Authorization: Bearer sya-…`. `fresh`: D1 is asked, and what the isolate remembers
@@ -49,12 +51,31 @@ export async function authenticateAgent(
   if (token === null) return { status: 'refused', reason: 'missing' }
   if (!token.startsWith(AGENT_TOKEN_PREFIX)) return { status: 'refused', reason: 'unknown' }
   const hash = await hashSecret(env.KEY_PEPPER, token)
-  const load = () => fromStore(() => agentByTokenHash(env.DB, hash))
+  const load = () => lookUp(env, token, hash, now_ms)
   const known = age === 'fresh' ? await cache.refresh(hash, now_ms, load) : await cache.get(hash, now_ms, load)
   if (known === null) return { status: 'refused', reason: 'unknown' }
   const { removed_at_ms, ...identity } = known
   const isOver = removed_at_ms !== null && now_ms - removed_at_ms > REMOVED_RECORDS_MS
   return isOver ? { status: 'refused', reason: 'unknown' } : { status: 'agent', identity }
+}
+
+/** D1 is asked only for tokens that may exist. */
+async function lookUp(env: Env, token: string, hash: string, now_ms: number): Promise<Known | null> {
+  const check = await verifySecret(env.KEY_PEPPER, AGENT_TOKEN_PREFIX, token)
+  if (check === 'invalid') return null
+  const list = () => fromStore(() => uncheckedHashes(env.DB))
+  if (check === 'unchecked' && !(await unchecked.mayExist(hash, now_ms, list))) return null
+  return fromStore(() => agentByTokenHash(env.DB, hash))
+}
+
+async function uncheckedHashes(d1: D1Database): Promise<string[]> {
+  const rows = await database(d1)
+    .select({ start: sql<string>`substr(${agents.token_hash}, 1, ${UNCHECKED_HASH_CHARS})` })
+    .from(agents)
+    .where(sql`checked = 0`)
+    .orderBy(asc(agents.token_hash))
+    .limit(UNCHECKED_LISTED_MAX)
+  return rows.map(({ start }) => start)
 }
 
 async function agentByTokenHash(d1: D1Database, hash: string): Promise<Known | null> {
@@ -79,7 +100,7 @@ const columns = {
 export function insertAgent(
   d1: D1Database,
   auditor: Auditor,
-  agent: { id: string; region: string; token_hash: string },
+  agent: { id: string; region: string; token_hash: string; checked: boolean },
 ): Promise<AuditedOutcome> {
   const row = { ...agent, created_at_ms: auditor.at_ms, state: 'active' as const }
   const change = builder.insert(agents).values(row).onConflictDoNothing().toSQL()

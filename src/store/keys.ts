@@ -7,9 +7,11 @@ import { and, asc, eq, gt, isNull, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import type { Env } from '../env.ts'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
+import { bringCatalogue, catalogueIsDue, catalogueQueries } from './catalogue.ts'
 import { database, fromStore } from './database.ts'
-import { IsolateCache } from './isolate-cache.ts'
+import { type Background, IsolateCache } from './isolate-cache.ts'
 import { apiKeys, tenants } from './schema.ts'
+import { UNCHECKED_HASH_CHARS, UNCHECKED_LISTED_MAX, UncheckedSecrets, verifySecret } from './secret-check.ts'
 import { API_KEY_PREFIX, hashSecret, presentedKey } from './secrets.ts'
 import { builder } from './statements.ts'
 
@@ -46,30 +48,72 @@ export type Authentication =
 type Known = TenantIdentity & { disabled: boolean }
 
 const cache = new IsolateCache<Known>()
+const unchecked = new UncheckedSecrets()
 
 const Ids = z.array(z.string())
 
-/** Who sends this request, by the API key in one of its headers. Throws StoreUnavailable if D1 must be asked and does not answer. */
-export async function authenticate(request: Request, env: Env, now_ms: number = Date.now()): Promise<Authentication> {
+/**
+ * Who sends this request, by the API key in one of its headers. Throws StoreUnavailable if D1 must be asked and does not
+ * answer.
+ */
+export async function authenticate(
+  request: Request,
+  env: Env,
+  now_ms: number = Date.now(),
+  background?: Background,
+): Promise<Authentication> {
   const presented = presentedKey(request.headers)
   if (presented.status === 'none') return { status: 'refused', reason: 'missing' }
   if (presented.status === 'several') return { status: 'refused', reason: 'several' }
   const { key } = presented
   if (!key.startsWith(API_KEY_PREFIX)) return { status: 'refused', reason: 'unknown' }
   const hash = await hashSecret(env.KEY_PEPPER, key)
-  const known = await cache.get(hash, now_ms, () => fromStore(() => tenantByKeyHash(env.DB, hash)))
+  const known = await cache.get(hash, now_ms, () => lookUp(env, key, hash, now_ms), background)
   if (known === null) return { status: 'refused', reason: 'unknown' }
   const { disabled, ...identity } = known
   return disabled ? { status: 'refused', reason: 'disabled' } : { status: 'tenant', identity }
 }
 
-async function tenantByKeyHash(d1: D1Database, hash: string): Promise<Known | null> {
-  const row = await database(d1)
+/** D1 is asked only for keys that may exist. */
+async function lookUp(env: Env, key: string, hash: string, now_ms: number): Promise<Known | null> {
+  const check = await verifySecret(env.KEY_PEPPER, API_KEY_PREFIX, key)
+  if (check === 'invalid') return null
+  const list = () => fromStore(() => uncheckedHashes(env.DB))
+  if (check === 'unchecked' && !(await unchecked.mayExist(hash, now_ms, list))) return null
+  return fromStore(() => tenantByKeyHash(env.DB, hash, now_ms))
+}
+
+async function uncheckedHashes(d1: D1Database): Promise<string[]> {
+  const rows = await database(d1)
+    .select({ start: sql<string>`substr(${apiKeys.hash}, 1, ${UNCHECKED_HASH_CHARS})` })
+    .from(apiKeys)
+    .where(and(sql`checked = 0`, isNull(apiKeys.revoked_at_ms)))
+    .orderBy(asc(apiKeys.hash))
+    .limit(UNCHECKED_LISTED_MAX)
+  return rows.map(({ start }) => start)
+}
+
+/** A call needs the catalogue too. Where it is due, one batch brings both. */
+async function tenantByKeyHash(d1: D1Database, hash: string, now_ms: number): Promise<Known | null> {
+  const db = database(d1)
+  const query = db
     .select({ tenant: tenants, models: apiKeys.models, regions: apiKeys.regions, strict: apiKeys.strict })
     .from(apiKeys)
     .innerJoin(tenants, eq(tenants.id, apiKeys.tenant))
     .where(and(eq(apiKeys.hash, hash), isNull(apiKeys.revoked_at_ms)))
-    .get()
+  if (!catalogueIsDue(now_ms)) return knownOf(await query.get())
+  const batch = db.batch([query, ...catalogueQueries(db)])
+  const catalogueRows = batch.then(([_, ...rows]) => rows)
+  bringCatalogue(catalogueRows, now_ms)
+  const [keys] = await batch
+  return knownOf(keys[0])
+}
+
+interface KeyRow extends Pick<typeof apiKeys.$inferSelect, 'models' | 'regions' | 'strict'> {
+  tenant: typeof tenants.$inferSelect
+}
+
+function knownOf(row: KeyRow | undefined): Known | null {
   if (row === undefined) return null
   const { id, weight, calls_per_minute_max, live_programs_max, inference, disabled_at_ms } = row.tenant
   return {
@@ -92,6 +136,8 @@ export interface KeyGrant {
   models: readonly string[] | null
   regions: readonly string[] | null
   strict: boolean
+  /** Whether the key carries a check. */
+  checked: boolean
 }
 
 export function keyIdOf(hash: string): string {

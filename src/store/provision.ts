@@ -5,7 +5,8 @@
  * stays: a tenant's share and limits, a model's order, a revoked key. Nothing is deleted.
  */
 import { agents, apiKeys, models, regions, tenants } from './schema.ts'
-import { hashSecret } from './secrets.ts'
+import { verifySecret } from './secret-check.ts'
+import { AGENT_TOKEN_PREFIX, API_KEY_PREFIX, hashSecret } from './secrets.ts'
 import { builder, type Statement } from './statements.ts'
 
 export interface Provision {
@@ -35,7 +36,9 @@ export async function provisionStatements(pepper: string, provision: Provision):
   const { created_at_ms } = provision
   const statements = [...provision.tenants.map((tenant) => insertTenant({ ...tenant, created_at_ms }))]
   for (const { key, ...rest } of provision.keys) {
-    statements.push(insertKey({ ...rest, hash: await hashSecret(pepper, key), created_at_ms, revoked_at_ms: null }))
+    const hash = await hashSecret(pepper, key)
+    const checked = (await verifySecret(pepper, API_KEY_PREFIX, key)) === 'valid'
+    statements.push(insertKey({ ...rest, hash, checked, created_at_ms, revoked_at_ms: null }))
   }
   provision.regions.forEach((region, position) => {
     statements.push(upsertRegion({ ...region, position }))
@@ -43,7 +46,8 @@ export async function provisionStatements(pepper: string, provision: Provision):
   statements.push(...provision.models.map((model) => upsertModel({ ...model, created_at_ms })))
   for (const { token, ...rest } of provision.agents) {
     const token_hash = await hashSecret(pepper, token)
-    statements.push(upsertAgent({ ...rest, token_hash, created_at_ms, state: 'active' }))
+    const checked = (await verifySecret(pepper, AGENT_TOKEN_PREFIX, token)) === 'valid'
+    statements.push(upsertAgent({ ...rest, token_hash, checked, created_at_ms, state: 'active' }))
   }
   return statements
 }
@@ -67,10 +71,10 @@ function upsertModel(model: typeof models.$inferInsert): Statement {
 }
 
 function upsertAgent(agent: typeof agents.$inferInsert): Statement {
-  const { region, token_hash } = agent
+  const { region, token_hash, checked } = agent
   return builder
     .insert(agents)
     .values(agent)
-    .onConflictDoUpdate({ target: agents.id, set: { region, token_hash } })
+    .onConflictDoUpdate({ target: agents.id, set: { region, token_hash, checked } })
     .toSQL()
 }

@@ -2,6 +2,7 @@
  * D1: what outlives every actor. Secrets are stored only as peppered hashes (store/secrets.ts). Ended programs are kept
  * as their leases; every sum of an ended program is recomputed from them, so a late or repeated record changes nothing twice.
  */
+import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { ProgramSource } from '../protocol/index.ts'
 
@@ -38,8 +39,13 @@ export const apiKeys = sqliteTable(
     regions: text('regions'),
     /** Refuses fields that have no effect (relay/strict.ts). */
     strict: integer('strict', { mode: 'boolean' }).notNull().default(false),
+    /** Whether the key carries a check (secret-check.ts). */
+    checked: integer('checked', { mode: 'boolean' }).notNull().default(false),
   },
-  (table) => [index('api_keys_by_tenant').on(table.tenant)],
+  (table) => [
+    index('api_keys_by_tenant').on(table.tenant),
+    index('api_keys_unchecked').on(table.hash).where(sql`checked = 0`),
+  ],
 )
 
 export const regions = sqliteTable('regions', {
@@ -75,8 +81,13 @@ export const agents = sqliteTable(
     /** `draining`: serves what it has and is given nothing more. `removed`: opens no link; its id is not used again. */
     state: text('state', { enum: ['active', 'draining', 'removed'] }).notNull(),
     removed_at_ms: integer('removed_at_ms'),
+    /** Whether the token carries a check (secret-check.ts). */
+    checked: integer('checked', { mode: 'boolean' }).notNull().default(false),
   },
-  (table) => [index('agents_by_region').on(table.region)],
+  (table) => [
+    index('agents_by_region').on(table.region),
+    index('agents_unchecked').on(table.token_hash).where(sql`checked = 0`),
+  ],
 )
 
 export const endedPrograms = sqliteTable(

@@ -1,6 +1,7 @@
 /**
  * Secrets at rest: API keys and agent tokens are stored as hex HMAC-SHA256 under a pepper that D1 never sees, so a copy
- * of the database opens nothing. They carry 40 base62 characters (238 bits), so no slow hash is needed against guessing.
+ * of the database opens nothing. They carry 40 random base62 characters (238 bits), so no slow hash is needed against
+ * guessing, and a check (secret-check.ts).
  */
 
 export const API_KEY_PREFIX = 'sk-sy-'
@@ -14,33 +15,46 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 /** Bytes from here on are drawn again: 248 is the largest multiple of 62 in a byte, so that all characters are equally likely. */
 const UNBIASED_BELOW = 248
 
-/** `prefix` and SECRET_CHARS random base62 characters. */
-export function newSecret(prefix: string): string {
-  let secret = ''
-  while (secret.length < SECRET_CHARS) {
-    for (const byte of crypto.getRandomValues(new Uint8Array(SECRET_CHARS))) {
-      if (byte < UNBIASED_BELOW && secret.length < SECRET_CHARS) secret += BASE62[byte % BASE62.length]
-    }
+export function randomBase62(chars: number): string {
+  let text = ''
+  while (text.length < chars) text += toBase62(crypto.getRandomValues(new Uint8Array(chars)), chars - text.length)
+  return text
+}
+
+/** At most `chars` characters, each from one of the bytes. All characters are equally likely. */
+export function toBase62(bytes: Uint8Array, chars: number): string {
+  let text = ''
+  for (const byte of bytes) {
+    if (text.length === chars) break
+    if (byte < UNBIASED_BELOW) text += BASE62[byte % BASE62.length]
   }
-  return prefix + secret
+  return text
 }
 
 const encoder = new TextEncoder()
 /** The pepper's key of this isolate. */
 let peppered: { pepper: string; key: CryptoKey } | null = null
 
-/** Hex HMAC-SHA256(pepper, secret). Every call of a client is hashed, so the pepper's key is imported once. */
-export async function hashSecret(pepper: string, secret: string): Promise<string> {
+/** HMAC-SHA256(pepper, text). Every call of a client is hashed, so the pepper's key is imported once. */
+export async function hmacOf(pepper: string, text: string): Promise<Uint8Array> {
   if (peppered?.pepper !== pepper) peppered = { pepper, key: await hmacKey(pepper) }
-  return hexHmac(peppered.key, secret)
+  return hmac(peppered.key, text)
+}
+
+/** Hex HMAC-SHA256(pepper, secret). */
+export async function hashSecret(pepper: string, secret: string): Promise<string> {
+  return hexOf(await hmacOf(pepper, secret))
 }
 
 function hmacKey(secret: string): Promise<CryptoKey> {
   return crypto.subtle.importKey('raw', encoder.encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
 }
 
-async function hexHmac(key: CryptoKey, text: string): Promise<string> {
-  const bytes = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(text)))
+async function hmac(key: CryptoKey, text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(text)))
+}
+
+function hexOf(bytes: Uint8Array): string {
   let hex = ''
   for (const byte of bytes) hex += byte.toString(16).padStart(2, '0')
   return hex
@@ -54,9 +68,9 @@ export function ticketKidOf(token_hash: string): string {
 /** Compares two secrets in time that depends on neither: their hashes under one key are compared without early exit. */
 export async function secretsEqual(a: string, b: string): Promise<boolean> {
   const key = await hmacKey(crypto.randomUUID())
-  const [hashA, hashB] = await Promise.all([hexHmac(key, a), hexHmac(key, b)])
+  const [hashA, hashB] = await Promise.all([hmac(key, a), hmac(key, b)])
   let difference = 0
-  for (let i = 0; i < hashA.length; i++) difference |= hashA.charCodeAt(i) ^ hashB.charCodeAt(i)
+  for (let i = 0; i < hashA.length; i++) difference |= (hashA[i] ?? 0) ^ (hashB[i] ?? 0)
   return difference === 0
 }
 

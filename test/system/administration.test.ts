@@ -47,7 +47,7 @@ const codeOf = async (response: Response) => ((await response.json()) as { error
 it('makes a tenant and a key, which works, is revoked, and is refused within 10 s', async () => {
   await done('tenants', 'create', '--id', 'acme', '--name', 'Acme', '--weight', '2')
   const shown = await cli('keys', 'create', 'acme', '--name', 'laptop')
-  const key = /^sk-sy-[0-9A-Za-z]{40}$/m.exec(shown.stdout)?.[0] ?? ''
+  const key = /^sk-sy-[0-9A-Za-z]{48}$/m.exec(shown.stdout)?.[0] ?? ''
   expect(await regionOf(call(key, { 'x-program-id': 'first' }))).not.toBeNull()
   const [listed] = await done<{ id: string; name: string }[]>('keys', 'list', 'acme')
   expect(listed).toMatchObject({ name: 'laptop', revoked_at: null })

@@ -16,7 +16,7 @@ describe('tenants and keys', () => {
     const created = await admin('POST', '/admin/v1/tenants', { id: 'made', name: 'Made', weight: 3 })
     expect(created.status).toBe(201)
     const { key } = await json<{ key: string }>(admin('POST', '/admin/v1/tenants/made/keys', { name: 'laptop' }))
-    expect(key).toMatch(/^sk-sy-[0-9A-Za-z]{40}$/)
+    expect(key).toMatch(/^sk-sy-[0-9A-Za-z]{48}$/)
     expect((await request('POST', '/v1/programs', key, { id: 'of-made' })).status).toBe(201)
     const dump = await env.DB.prepare('SELECT * FROM api_keys').all()
     expect(JSON.stringify(dump.results)).not.toContain(key.slice(6))

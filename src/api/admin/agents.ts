@@ -12,7 +12,8 @@ import { Id } from '../../protocol/index.ts'
 import { type Agent, agentById, agentsPage, changeAgent, insertAgent } from '../../store/agents.ts'
 import { freshCatalogue, type Region } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
-import { AGENT_TOKEN_PREFIX, hashSecret, newSecret, ticketKidOf } from '../../store/secrets.ts'
+import { newSecret } from '../../store/secret-check.ts'
+import { AGENT_TOKEN_PREFIX, hashSecret, ticketKidOf } from '../../store/secrets.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { atOnce } from '../bounded-concurrency.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
@@ -46,9 +47,9 @@ agentAdminRoutes.openapi(
     const { auditor } = c.var
     const { regions } = await freshCatalogue(c.env)
     if (!regions.some((one) => one.id === region)) return refusal(absent('region', region, 'region'))
-    const token = newSecret(AGENT_TOKEN_PREFIX)
+    const token = await newSecret(c.env.KEY_PEPPER, AGENT_TOKEN_PREFIX)
     const token_hash = await hashSecret(c.env.KEY_PEPPER, token)
-    const { status } = await fromStore(() => insertAgent(c.env.DB, auditor, { id, region, token_hash }))
+    const { status } = await fromStore(() => insertAgent(c.env.DB, auditor, { id, region, token_hash, checked: true }))
     if (status === 'refused') return refusal(exists('agent', id))
     const agent = { id, region, state: 'active' as const, created_at_ms: auditor.at_ms, removed_at_ms: null }
     return c.json({ ...agentJson(agent), token }, 201)
@@ -110,9 +111,10 @@ agentAdminRoutes.openapi(
   }),
   async (c) => {
     const { id } = c.req.valid('param')
-    const token = newSecret(AGENT_TOKEN_PREFIX)
+    const token = await newSecret(c.env.KEY_PEPPER, AGENT_TOKEN_PREFIX)
     const token_hash = await hashSecret(c.env.KEY_PEPPER, token)
-    const { status } = await fromStore(() => changeAgent(c.env.DB, c.var.auditor, id, 'rotate', { token_hash }))
+    const change = { token_hash, checked: true }
+    const { status } = await fromStore(() => changeAgent(c.env.DB, c.var.auditor, id, 'rotate', change))
     const agent = status === 'refused' ? null : await fromStore(() => agentById(c.env.DB, id))
     if (agent === null) return refusal(absent('agent', id))
     await tellPools(c.env, agent, (pool) => pool.refuseAgent({ agent: id, except_kid: ticketKidOf(token_hash) }))

@@ -18,7 +18,8 @@ import {
   revokeKey,
   updateKey,
 } from '../../store/keys.ts'
-import { API_KEY_PREFIX, hashSecret, newSecret } from '../../store/secrets.ts'
+import { newSecret } from '../../store/secret-check.ts'
+import { API_KEY_PREFIX, hashSecret } from '../../store/secrets.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
@@ -55,10 +56,10 @@ keyRoutes.openapi(
     if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
     const unknown = await unknownGrant(c.env, { models, regions })
     if (unknown !== null) return refusal(unknown)
-    const key = newSecret(API_KEY_PREFIX)
+    const key = await newSecret(c.env.KEY_PEPPER, API_KEY_PREFIX)
     const hash = await hashSecret(c.env.KEY_PEPPER, key)
     const grant = { tenant, name, models, regions, strict }
-    await fromStore(() => insertKey(c.env.DB, auditor, { hash, ...grant }))
+    await fromStore(() => insertKey(c.env.DB, auditor, { hash, checked: true, ...grant }))
     const created_at_ms = auditor.at_ms
     return c.json({ ...keyJson({ id: keyIdOf(hash), ...grant, created_at_ms, revoked_at_ms: null }), key }, 201)
   },
