@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { KvCache, type KvClaimant, type Slot } from './kv-cache.ts'
+import { LEAST_RECENTLY_USED, type Retention } from './retention.ts'
 
 const BLOCK = 8
 const CAPACITY = 40
@@ -23,16 +24,33 @@ const commands = fc.array(
       branch: fc.nat(2),
       tail: fc.integer({ min: 1, max: 60 }),
     }),
-    fc.record({ do: fc.constantFrom('compute', 'release', 'evict'), which: fc.nat(SLOTS), tokens: fc.nat(40) }),
+    fc.record({
+      do: fc.constantFrom('compute', 'compute', 'release', 'release', 'evict'),
+      which: fc.nat(SLOTS),
+      tokens: fc.constantFrom(0, 5, 20, 100),
+    }),
   ),
-  { maxLength: 60 },
+  { maxLength: 60, size: 'max' },
 )
 
+/** Programs of odd number have a waiting call. Programs run in the order of their names. */
+const BY_PROGRAM: Retention<Call> = {
+  keptFor: (prefix) => (Number(prefix.program.at(-1)) % 2 === 1 ? prefix : null),
+  outlasts: (kept, other) => kept.program < other.program,
+  shieldsFrom: () => true,
+  isShielded: (kept, newcomer) => kept.cache_salt === newcomer.cache_salt && kept.program < newcomer.program,
+}
+
 describe('KvCache over random commands', () => {
-  it.each([true, false])('keeps its counts, its salts and its tokens (copies: %s)', (copies_prefixes) => {
+  it.each([
+    { copies_prefixes: true, kept: 'recent', retention: LEAST_RECENTLY_USED },
+    { copies_prefixes: false, kept: 'recent', retention: LEAST_RECENTLY_USED },
+    { copies_prefixes: true, kept: 'shielded', retention: BY_PROGRAM },
+    { copies_prefixes: false, kept: 'shielded', retention: BY_PROGRAM },
+  ])('keeps its counts, its salts and its tokens (copies: $copies_prefixes, $kept prefixes)', (options) => {
     fc.assert(
       fc.property(commands, (list) => {
-        const world = new World(copies_prefixes)
+        const world = new World(options)
         for (const command of list) {
           if (command.do === 'claim') world.claim(command)
           else world.change(command)
@@ -51,9 +69,9 @@ class World {
   readonly #slots: string[][] = Array.from({ length: SLOTS }, () => [])
   #fresh = 1e6
 
-  constructor(copies_prefixes: boolean) {
+  constructor({ copies_prefixes, retention }: { copies_prefixes: boolean; retention: Retention<Call> }) {
     this.#copies = copies_prefixes
-    this.#kv = new KvCache<Call>(SLOTS, BLOCK, CAPACITY, { copies_prefixes })
+    this.#kv = new KvCache<Call>(SLOTS, BLOCK, CAPACITY, { copies_prefixes, retention })
   }
 
   claim({
@@ -147,6 +165,7 @@ class World {
       const cells = this.#slots[slot.id] as string[]
       if (slot.holder !== null) expect(cells.length).toBe(slot.holder.computed_tokens)
       else expect(cells.length).toBe(slot.resident_tokens)
+      if (slot.path.blocks > 0) expect(slot.path.held).toBe(slot.holder !== null)
       if (slot.prefix !== null) expect(slot.path.blocks).toBe(kv.blocksFor(cells.length))
       apart += slot.path.blocks
       for (let end = BLOCK; end <= cells.length; end += BLOCK) distinct.add(cells.slice(0, end).join())

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { KvCache, type KvClaimant, type Slot } from './kv-cache.ts'
 import { PREFIX_MATCH_TOKENS_MIN } from './prefix-index.ts'
+import type { Retention } from './retention.ts'
 import { commonPrefixTokens } from './token-prefix.ts'
 
 const BLOCK = 8
@@ -157,6 +158,25 @@ describe('KvCache', () => {
     leavePrefix(kv, claimant([...head, ...range(BLOCK, 200)], { program: 'second' }))
     expect(kv.claim(claimant(range(BLOCK, 900)), BLOCK).slot).toBe(first)
     expect(kv.claim(claimant(range(BLOCK, 950)), BLOCK).slot.id).toBe(0)
+  })
+
+  it('leaves a slot that is shielded from the newcomer, even if others hold most of it', () => {
+    const retention: Retention<KvClaimant> = {
+      keptFor: (prefix) => (prefix.program === 'first' ? prefix : null),
+      outlasts: () => null,
+      shieldsFrom: () => true,
+      isShielded: () => true,
+    }
+    const kv = new KvCache<KvClaimant>(4, BLOCK, 12, { copies_prefixes: true, retention })
+    const shielded = leavePrefix(kv, claimant(range(8 * BLOCK), { program: 'first' }))
+    const copying = claimant([...range(6 * BLOCK), ...range(BLOCK, 500)], { program: 'second' })
+    expect(kv.claim(copying, 7 * BLOCK, { force: false }).kept_tokens).toBe(6 * BLOCK)
+    kv.claim(claimant(range(BLOCK, 600), { program: 'third' }), BLOCK)
+    const other = leavePrefix(kv, claimant(range(2 * BLOCK, 700), { program: 'fourth' }))
+    const newcomer = kv.claim(claimant(range(2 * BLOCK, 800), { program: 'last' }), 2 * BLOCK, { force: false })
+    expect(newcomer.slot).toBe(other)
+    expect([shielded.prefix?.program, shielded.resident_tokens]).toEqual(['first', 8 * BLOCK])
+    expect([kv.held_blocks, kv.idle_blocks]).toEqual([10, 2])
   })
 
   it('takes what several idle prefixes share only after what each has alone', () => {

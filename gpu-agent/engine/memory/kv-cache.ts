@@ -350,14 +350,15 @@ export class KvCache<H extends KvClaimant> {
    * retention.
    */
   #slotVictim(call: H, except: Slot<H> | null, force: boolean): Slot<H> | null {
-    for (const slot of this.#idle) {
-      if (slot !== except && 2 * this.#pool.ownBlocks(slot.path) < slot.path.blocks) return slot
-    }
     const { retention } = this.#options
     const shields = !force && retention.shieldsFrom(call)
-    return this.#firstToGo(
-      (slot, kept) => slot !== except && !(shields && kept !== null && retention.isShielded(kept, call)),
-    )
+    const mayGo = (slot: Slot<H>, kept: H | null) =>
+      slot !== except && !(shields && kept !== null && retention.isShielded(kept, call))
+    for (const slot of this.#idle) {
+      const is_shared = 2 * this.#pool.ownBlocks(slot.path) < slot.path.blocks
+      if (is_shared && mayGo(slot, retention.keptFor(slot.prefix as H))) return slot
+    }
+    return this.#firstToGo(mayGo)
   }
 
   #shieldedFrom(call: H, taken: Slot<H> | null): Slot<H>[] {
