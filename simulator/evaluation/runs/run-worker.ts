@@ -10,14 +10,22 @@ export type WorkerMessage = { kind: 'progress'; ended_share: number } | { kind: 
 const TOLD_SHARE = 0.05
 
 parentPort?.on('message', (spec: RunSpec) => {
-  let told = 0
-  const outcome = playRun(spec, (ended_share) => {
-    if (ended_share < told + TOLD_SHARE) return
-    told = ended_share
-    post({ kind: 'progress', ended_share })
-  })
-  post({ kind: 'outcome', outcome })
+  post({ kind: 'outcome', outcome: outcomeOf(spec) })
 })
+
+/** Throws with the spec in the message, so that the run can be played again by itself. */
+function outcomeOf(spec: RunSpec): RunOutcome {
+  let told = 0
+  try {
+    return playRun(spec, (ended_share) => {
+      if (ended_share < told + TOLD_SHARE) return
+      told = ended_share
+      post({ kind: 'progress', ended_share })
+    })
+  } catch (error) {
+    throw new Error(`This run failed: ${JSON.stringify(spec)}`, { cause: error })
+  }
+}
 
 function post(message: WorkerMessage): void {
   parentPort?.postMessage(message)
