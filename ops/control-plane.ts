@@ -4,13 +4,15 @@
  * with it however it ends. With --production its secrets come from the environment and nothing is provisioned: that is the
  * operator's, over the admin API.
  */
+import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Miniflare } from 'miniflare'
 import { BALANCER_DEFAULT } from '../src/core/pool/balancers/index.ts'
 import { readFileIfAny } from './system/atomic-file.ts'
-import { DATA_DIR_DEFAULT, dataDir } from './system/data-dir.ts'
+import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './system/data-dir.ts'
+import { errorText, explained } from './system/explain-error.ts'
 import { endOrphans, type Guard, pidFile, removePidFile, startGuard } from './system/guard.ts'
 import { HOST, waitForPort } from './system/port.ts'
 import { parseProcessRecord } from './system/processes.ts'
@@ -60,6 +62,7 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const secrets = local === null ? secretsOfEnvironment() : workerSecrets(local)
   const config = await readWorkerConfig(path.join(ROOT, 'wrangler.toml'))
   await endOrphans(folder, ORPHAN_GRACE_MS)
+  await ownTemporaryFolder(place)
   const free = await waitForPort(port, PORT_TIMEOUT_MS, flags.host)
   if (!free.ok) throw new Error(free.reason)
   // esbuild has a process of its own, so it costs little beside the rest.
@@ -99,6 +102,13 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
     migrations_applied: applied,
   })
   return { miniflare, guard, folder }
+}
+
+/** A service may see every other folder read-only; and what a killed run left behind goes at the next start. */
+async function ownTemporaryFolder({ tmp }: DataDir): Promise<void> {
+  await rm(tmp, { recursive: true, force: true })
+  await mkdir(tmp, { recursive: true, mode: 0o700 })
+  process.env.TMPDIR = tmp
 }
 
 function workerSecrets({ keyPepper, ticketSecret, adminKey }: Secrets) {
@@ -145,8 +155,9 @@ started.then(
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(signal).on(signal, stop)
   },
   (error: Error) => {
-    report({ event: 'failed', message: error.message })
-    process.stderr.write(`${error.stack}\n`)
+    const place = dataDir(flags['data-dir'])
+    report({ event: 'failed', message: explained(error, place) ?? error.message })
+    process.stderr.write(`${errorText(error, place)}\n`)
     process.exit(1)
   },
 )

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { withProgress } from '../cli/progress.ts'
 import { readDataDirFlags } from './system/data-dir-flags.ts'
+import { exitExplained } from './system/explain-error.ts'
 import { endOrphans } from './system/guard.ts'
 import { endLeftVllms } from './system/left-vllms.ts'
 import { lockHolder } from './system/lock.ts'
@@ -13,6 +14,7 @@ const GRACE_MS = 60_000
 const ORPHAN_GRACE_MS = 3000
 
 const { place } = readDataDirFlags('down', 'Stops Switchyard and all that it started.', {})
+exitExplained(place)
 const holder = await lockHolder(place.lock)
 if (holder !== null) await withProgress(`Stopping Switchyard (pid ${holder.pid})`, () => endProcess(holder, GRACE_MS))
 const orphans = [

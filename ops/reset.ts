@@ -5,14 +5,16 @@ import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { fail } from '../cli/flags.ts'
 import { readDataDirFlags } from './system/data-dir-flags.ts'
+import { exitExplained } from './system/explain-error.ts'
 import { endOrphans } from './system/guard.ts'
 import { endLeftVllms } from './system/left-vllms.ts'
 import { lockHolder } from './system/lock.ts'
 
 /** All that a system writes into its data directory; other files there are not ours to remove. */
-const OURS = ['state', 'agents', 'logs', 'run', 'secrets.json', 'dev.json', 'production.json', 'up.lock']
+const OURS = ['state', 'agents', 'logs', 'run', 'tmp', 'secrets.json', 'dev.json', 'production.json', 'up.lock']
 
 const { place, on } = readDataDirFlags('reset', 'Wipes programs, keys, records and logs.', { yes: 'does not ask' })
+exitExplained(place)
 const holder = await lockHolder(place.lock)
 if (holder !== null) fail(`Switchyard is running on ${place.root} (pid ${holder.pid}). Stop it first: npm run down`)
 const present = OURS.filter((name) => existsSync(path.join(place.root, name)))

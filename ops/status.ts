@@ -2,11 +2,13 @@
 import { textTable } from '../cli/table.ts'
 import { readDataDirFlags } from './system/data-dir-flags.ts'
 import { type DevJson, type ProductionJson, readDevJson, readProductionJson } from './system/dev-json.ts'
+import { exitExplained } from './system/explain-error.ts'
 import { lockHolder } from './system/lock.ts'
 import { type EngineRow, type PoolsOutcome, readEngines } from './system/pools.ts'
 import { isAlive } from './system/processes.ts'
 
 const { place, on } = readDataDirFlags('status', 'Says what runs.', { json: 'the same, as JSON, without keys' })
+exitExplained(place)
 const holder = await lockHolder(place.lock)
 const system = holder === null ? null : await readDevJson(place.devJson)
 const production = holder === null ? null : await readProductionJson(place.production)

@@ -8,12 +8,12 @@ import { withProgress } from '../cli/progress.ts'
 import { banner } from './system/banner.ts'
 import { dataDir } from './system/data-dir.ts'
 import type { DevJson } from './system/dev-json.ts'
+import { errorText, exitExplained, UpRefused } from './system/explain-error.ts'
 import { logTail } from './system/log-file.ts'
 import { ProductionSupervisor } from './system/production-supervisor.ts'
 import { type DetachedMessage, detachedReporter, terminalReporter } from './system/reporter.ts'
 import { servedModel } from './system/served-model.ts'
 import { refuseEarly, Supervisor } from './system/supervisor.ts'
-import { UpRefused } from './system/take.ts'
 import { parseUpFlags, UP_HELP, type UpOptions } from './system/up-flags.ts'
 
 /** Set for the process that a detached start leaves behind. */
@@ -42,13 +42,17 @@ async function serve(options: UpOptions, detached: boolean): Promise<void> {
     : new Supervisor(options, reporter)
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // A second Ctrl-C means: at once. The guard ends the children.
-      if (supervisor.stopping) process.exit(1)
+      if (supervisor.stopping) {
+        // A second Ctrl-C means: at once. The guard ends the children. Service managers may send SIGTERM to every process of
+        // a service, which reaches this one twice.
+        if (signal === 'SIGINT') process.exit(1)
+        return
+      }
       reporter.note('Stopping …')
       supervisor.stop().then(
         () => process.exit(0),
         (error: Error) => {
-          reporter.failed(error.stack ?? error.message)
+          reporter.failed(errorText(error, dataDir(options.dataDir)))
           process.exit(1)
         },
       )
@@ -57,9 +61,8 @@ async function serve(options: UpOptions, detached: boolean): Promise<void> {
   try {
     await supervisor.start()
   } catch (error) {
-    if (error instanceof UpRefused) reporter.failed(error.message)
-    else if (!supervisor.stopping || !isAbort(error)) reporter.failed((error as Error).stack ?? String(error))
-    process.exit(1)
+    if (!supervisor.stopping || !isAbort(error)) reporter.failed(errorText(error, dataDir(options.dataDir)))
+    process.exit(error instanceof UpRefused ? error.exit_code : 1)
   }
 }
 
@@ -78,9 +81,9 @@ async function detach(options: UpOptions): Promise<void> {
     await servedModel(options, stopped.signal)
   } catch (error) {
     if (stopped.signal.aborted) process.exit(1)
-    if (error instanceof UpRefused) fail(error.message)
-    throw error
+    fail(errorText(error, dataDir(options.dataDir)))
   }
+  exitExplained(dataDir(options.dataDir))
   for (const signal of SIGNALS) process.off(signal, stop)
   const { logs } = dataDir(options.dataDir)
   const log = path.join(logs, 'up.log')

@@ -76,15 +76,17 @@ function showProgress(root) {
   const started_ms = Date.now()
   const elapsed_s = () => Math.round((Date.now() - started_ms) / 1000)
   const folders = foldersToUnpack(root)
-  const label = 'Installing dependencies with npm ci (about 900 MB on disk, once)'
+  const label = `Installing about ${folders.length} packages with npm ci (900 MB on disk, once)`
   const terminal = process.stderr.isTTY
-  const line = () => {
-    const unpacked = folders.filter((folder) => existsSync(folder)).length
-    return `${label} … ${unpacked} of about ${folders.length} packages, ${elapsed_s()} s`
-  }
-  const draw = () => process.stderr.write(terminal ? `\r\x1b[2K${line()}` : `${line()}\n`)
-  const tick = setInterval(draw, terminal ? TERMINAL_INTERVAL_MS : LOG_INTERVAL_MS)
-  draw()
+  const draw = (line) => process.stderr.write(terminal ? `\r\x1b[2K${line}` : `${line}\n`)
+  const tick = setInterval(
+    () => {
+      const unpacked = folders.filter((folder) => existsSync(folder)).length
+      draw(`${label} … ${Math.round((100 * unpacked) / folders.length)} % unpacked, ${elapsed_s()} s`)
+    },
+    terminal ? TERMINAL_INTERVAL_MS : LOG_INTERVAL_MS,
+  )
+  draw(`${label} …`)
   return {
     end: () => clearInterval(tick),
     failed: (refused) => {

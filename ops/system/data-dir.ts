@@ -17,6 +17,8 @@ export interface DataDir {
   /** pid files of all that the supervisor started. */
   run: string
   logs: string
+  /** Temporary files of workerd's starter; emptied at each start. */
+  tmp: string
   agent: (id: string) => string
 }
 
@@ -31,6 +33,7 @@ export function dataDir(directory: string, cwd: string = process.cwd()): DataDir
     state: path.join(root, 'state'),
     run: path.join(root, 'run'),
     logs: path.join(root, 'logs'),
+    tmp: path.join(root, 'tmp'),
     agent: (id) => path.join(root, 'agents', id),
   }
 }

@@ -7,11 +7,12 @@ import path from 'node:path'
 import { productionCommand } from './commands.ts'
 import { type DataDir, dataDir } from './data-dir.ts'
 import { writeProductionJson } from './dev-json.ts'
+import { EXIT_CONFIG, UpRefused } from './explain-error.ts'
 import type { Guard } from './guard.ts'
 import { productionSecrets } from './production-secrets.ts'
 import type { Reporter } from './reporter.ts'
 import { SupervisedChild } from './supervised-child.ts'
-import { CONTROL_PLANE, takeDataDir, UpRefused } from './take.ts'
+import { CONTROL_PLANE, takeDataDir } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
 
 const READY_TIMEOUT_MS = 60_000
@@ -41,7 +42,7 @@ export class ProductionSupervisor {
     const { bind, port } = this.#options
     try {
       const verdict = productionSecrets(process.env)
-      if (!verdict.ok) throw new UpRefused(secretsRefused(verdict.faults))
+      if (!verdict.ok) throw new UpRefused(secretsRefused(verdict.faults), { exit_code: EXIT_CONFIG })
       this.#guard = await takeDataDir(
         this.#place,
         { mode: 'production', host: bind, port },
@@ -67,13 +68,16 @@ export class ProductionSupervisor {
   }
 
   async #startControlPlane(): Promise<void> {
+    let failure: string | null = null
+    const logFile = path.join(this.#place.logs, `${CONTROL_PLANE}.log`)
     const child = new SupervisedChild({
       name: CONTROL_PLANE,
       ...productionCommand(this.#options, this.#place),
-      logFile: path.join(this.#place.logs, `${CONTROL_PLANE}.log`),
+      logFile,
       runFolder: this.#place.run,
       ready_timeout_ms: READY_TIMEOUT_MS,
       onEvent: (event, pid) => {
+        if (event.event === 'failed') failure = String(event.message)
         if (event.event !== 'ready' || this.stopping) return
         this.#describe(pid).catch((error: Error) => this.#reporter.note(`production.json: ${error.message}`))
       },
@@ -84,7 +88,7 @@ export class ProductionSupervisor {
     try {
       await child.start()
     } catch (error) {
-      throw new UpRefused((error as Error).message)
+      throw new UpRefused(failure === null ? (error as Error).message : `${failure}\nLog: ${logFile}`)
     }
   }
 

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { newSecret } from '../../src/store/secret-check.ts'
 import { AGENT_TOKEN_PREFIX, API_KEY_PREFIX, randomBase62, SECRET_CHARS } from '../../src/store/secrets.ts'
 import { MODE_SECRET, readFileIfAny, writeFileAtomic } from './atomic-file.ts'
+import { UpRefused } from './explain-error.ts'
 
 const Secrets = z.object({
   keyPepper: z.string().min(32),
@@ -33,7 +34,11 @@ function parseSecrets(file: string, text: string): Secrets {
   try {
     return Secrets.parse(JSON.parse(text))
   } catch (error) {
-    throw new Error(`${file} is damaged. \`npm run reset\` makes a new one and forgets all state.`, { cause: error })
+    const repair = `npm run reset -- --data-dir ${path.dirname(file)}`
+    throw new UpRefused(
+      `${file} is damaged. Copy a backup of it back, or wipe its folder and start with new keys: ${repair}`,
+      { cause: error },
+    )
   }
 }
 

@@ -8,8 +8,8 @@ import { findOrFetchModel, ModelUnavailable } from '../model/find-or-fetch.ts'
 import { vllmPython } from '../vllm/environment.ts'
 import { deviceOf, thisHost, type VllmDevice } from '../vllm/host.ts'
 import { vllmModel } from '../vllm/model.ts'
+import { UpRefused } from './explain-error.ts'
 import { type EngineSize, sizeEngine } from './sizing.ts'
-import { UpRefused } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
 
 /** An emulated engine holds no KV, so its context costs nothing. */

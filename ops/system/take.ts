@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { DataDir } from './data-dir.ts'
+import { UpRefused } from './explain-error.ts'
 import { endOrphans, type Guard, startGuard } from './guard.ts'
 import { acquireLock } from './lock.ts'
 import { checkPort, waitForPort } from './port.ts'
@@ -14,9 +15,6 @@ export const CONTROL_PLANE = 'control-plane'
 const ORPHAN_GRACE_MS = 3000
 export const GUARD_GRACE_S = 3
 const PORT_TIMEOUT_MS = 2000
-
-/** Something that the user can fix; its message is shown alone. */
-export class UpRefused extends Error {}
 
 export function alreadyRunning(place: DataDir, pid: number): string {
   return `Switchyard is running already on ${place.root} (pid ${pid}). \`npm run status\` describes it, \`npm run down\` stops it; --data-dir starts another beside it`

@@ -2,8 +2,9 @@
  * A local D1 database, opened without the Worker that uses it and never at the same time: what lies under one state
  * folder is keyed by the database id, for us as for `wrangler dev`, whose folder is .wrangler/state/v3.
  */
-import { Log, LogLevel, Miniflare } from 'miniflare'
+import { Log, LogLevel } from 'miniflare'
 import type { SqlDatabase } from './d1-migrations.ts'
+import { readyMiniflare } from './ready-miniflare.ts'
 import type { WorkerConfig } from './worker-config.ts'
 
 export async function withLocalD1<T>(
@@ -12,7 +13,7 @@ export async function withLocalD1<T>(
   use: (database: SqlDatabase) => Promise<T>,
 ): Promise<T> {
   const { binding, id } = config.database
-  const miniflare = new Miniflare({
+  const miniflare = await readyMiniflare({
     host: '127.0.0.1',
     port: 0,
     cf: false,
@@ -35,7 +36,6 @@ export async function withLocalD1<T>(
     ],
   })
   try {
-    await miniflare.ready
     return await use((await miniflare.getD1Database(binding)) as unknown as SqlDatabase)
   } finally {
     await miniflare.dispose()

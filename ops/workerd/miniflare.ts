@@ -2,7 +2,8 @@
  * The control plane in bare workerd: a direct socket reaches the Worker without Miniflare's proxy Worker (design.md:
  * 6–15 times faster), WebSocket upgrades and unbuffered streams included. Without the proxy there is no request.cf.
  */
-import { Log, LogLevel, Miniflare, type MiniflareOptions } from 'miniflare'
+import { Log, LogLevel, type Miniflare, type MiniflareOptions } from 'miniflare'
+import { readyMiniflare, restartWith } from './ready-miniflare.ts'
 import type { WorkerConfig } from './worker-config.ts'
 
 export interface ControlPlaneOptions {
@@ -20,9 +21,8 @@ export interface ControlPlaneOptions {
 const MODULE = 'worker.js'
 
 export async function startMiniflare(options: ControlPlaneOptions): Promise<Miniflare> {
-  process.env.MINIFLARE_WORKERD_PATH = options.launcher
-  const miniflare = new Miniflare(miniflareOptions(options))
-  await miniflare.ready
+  const miniflare = await readyMiniflare(miniflareOptions(options), options.launcher)
+  restartWith(options.launcher)
   return miniflare
 }
 

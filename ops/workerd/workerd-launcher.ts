@@ -28,7 +28,7 @@ exec ${quoted(workerdPath())} "$@"
 }
 
 /** The workerd that belongs to the installed Miniflare. */
-function workerdPath(): string {
+export function workerdPath(): string {
   const fromMiniflare = createRequire(createRequire(import.meta.url).resolve('miniflare'))
   const workerd: unknown = fromMiniflare('workerd').default
   if (typeof workerd !== 'string') throw new Error('the workerd package names no binary')

@@ -6,11 +6,12 @@
  * that a relay costs whose calls survive a restart.
  */
 import path from 'node:path'
-import { Miniflare } from 'miniflare'
+import type { MiniflareOptions } from 'miniflare'
 import { readFileIfAny } from '../../../ops/system/atomic-file.ts'
 import { pidFile } from '../../../ops/system/guard.ts'
 import { HOST } from '../../../ops/system/port.ts'
 import { parseProcessRecord } from '../../../ops/system/processes.ts'
+import { readyMiniflare } from '../../../ops/workerd/ready-miniflare.ts'
 import type { WorkerConfig } from '../../../ops/workerd/worker-config.ts'
 import { WORKERD_NAME, writeWorkerdLauncher } from '../../../ops/workerd/workerd-launcher.ts'
 
@@ -64,9 +65,9 @@ export async function startBareWorker(
   port: number,
   engineUrl: string,
 ): Promise<BareWorker> {
-  process.env.MINIFLARE_WORKERD_PATH = await writeWorkerdLauncher(folder)
+  const launcher = await writeWorkerdLauncher(folder)
   const object = { type: 'durable-object' as const }
-  const miniflare = new Miniflare({
+  const options: MiniflareOptions = {
     host: HOST,
     port: 0,
     cf: false,
@@ -94,8 +95,8 @@ export async function startBareWorker(
         dev: { unsafeDirectSockets: [{ host: HOST, port }] },
       },
     ],
-  })
-  await miniflare.ready
+  }
+  const miniflare = await readyMiniflare(options, launcher)
   const workerd = parseProcessRecord(await readFileIfAny(pidFile(folder, WORKERD_NAME)))
   if (workerd === null) throw new Error('workerd left no pid')
   return { port, pid: workerd.pid, stop: () => miniflare.dispose() }
