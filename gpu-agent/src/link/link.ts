@@ -6,6 +6,7 @@
  */
 
 import { type RawData, WebSocket } from 'ws'
+import { type BackoffBounds, backoffMs } from '../../../src/core/backoff.ts'
 import {
   CLOSE,
   DownMessage,
@@ -17,7 +18,6 @@ import {
   type Welcome,
 } from '../../../src/protocol/index.ts'
 import { messageOf } from '../events.ts'
-import { type BackoffBounds, backoffMs } from './backoff.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 const WELCOME_TIMEOUT_MS = 10_000

@@ -7,10 +7,11 @@
  * behind it. A batch that is refused as malformed is halved until the record at fault is alone. A record of a lease that
  * the control plane says it never granted is reported and not sent again; nothing else is dropped.
  */
+
+import { type BackoffBounds, backoffMs } from '../../../src/core/backoff.ts'
 import { RECORDS_PER_BATCH_MAX, RecordAck, type RecordBatch } from '../../../src/protocol/index.ts'
 import type { AgentMetrics } from '../data-plane/metrics.ts'
 import { messageOf, type Report } from '../events.ts'
-import { type BackoffBounds, backoffMs } from '../link/backoff.ts'
 import type { Outbox, StoredRecord } from './outbox.ts'
 
 /** Records that end within this time of each other share a batch. */

@@ -4,8 +4,9 @@
  * rows say, and after a pause that doubles another child starts; its engine has another epoch. A child that is silent for
  * CHILD_SILENCE_MS_MAX while a call is open is taken for hung and killed.
  */
+
+import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type { EngineDescription, StreamError } from '../../../../src/protocol/index.ts'
-import { type BackoffBounds, backoffMs } from '../../link/backoff.ts'
 import { engineFailed, engineFull, unavailable } from '../../openai/errors.ts'
 import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'

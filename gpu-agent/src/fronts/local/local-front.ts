@@ -5,11 +5,11 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
 import { tokenSeed } from '../../../engine/backends/llama/sampling-seed.ts'
 import type { DriverVerdict, EngineDriver } from '../../../engine/driver.ts'
 import type { EngineCall, LedgerRow } from '../../../engine/types.ts'
-import { type BackoffBounds, backoffMs } from '../../link/backoff.ts'
 import type { Capabilities } from '../../openai/capabilities.ts'
 import { ChunkBuilder } from '../../openai/chunks.ts'
 import { noEmbeddings } from '../../openai/embeddings.ts'

@@ -7,8 +7,8 @@
  * of the event loop, and the socket is not read meanwhile, so an engine cannot keep the agent from its other work.
  */
 import { connect, type Socket } from 'node:net'
+import { type BackoffBounds, backoffMs } from '../../../../../src/core/backoff.ts'
 import { messageOf } from '../../../events.ts'
-import { type BackoffBounds, backoffMs } from '../../../link/backoff.ts'
 import { AckTracker } from './ack-tracker.ts'
 import {
   CHANNEL_VERSION,

@@ -6,8 +6,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type BackoffBounds, backoffMs } from '../../../../../src/core/backoff.ts'
 import type { Report } from '../../../events.ts'
-import { type BackoffBounds, backoffMs } from '../../../link/backoff.ts'
 import type { EngineHello } from '../channel/channel-messages.ts'
 import { hearHello } from '../channel/side-channel-hello.ts'
 import { type Asked, askHealth, askMetrics, askModels, type ServedModel, type VllmMetrics } from './vllm-address.ts'

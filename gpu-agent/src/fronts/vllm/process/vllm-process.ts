@@ -5,8 +5,8 @@
  */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type BackoffBounds, backoffMs } from '../../../../../src/core/backoff.ts'
 import { messageOf, type Report } from '../../../events.ts'
-import { type BackoffBounds, backoffMs } from '../../../link/backoff.ts'
 import { hearHello } from '../channel/side-channel-hello.ts'
 import { HEALTH_TIMES, type HealthTimes, HealthWatch } from './health-watch.ts'
 import { classify, type VllmFailure } from './vllm-failure.ts'

@@ -1,6 +1,6 @@
 /**
- * How long to wait before the nth try in a row: doubles from `min_ms` to `max_ms`, and of that a random half, so that
- * agents which lost the same control plane do not return in one instant.
+ * How long to wait before the nth try in a row: doubles from `min_ms` to `max_ms`, and half of it is random, so that those
+ * which lost the same dependency do not return in one instant.
  */
 export interface BackoffBounds {
   min_ms: number
