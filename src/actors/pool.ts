@@ -4,15 +4,18 @@
  *
  * Keeps true:
  * - An engine is known only by the latest link of its agent.
- * - After a wake every member counts as heard of at that moment. If its link is still open, its last report counts too.
+ * - After a wake a member whose link is open was last heard of when its last frame came, and its last report counts.
+ *   Another member counts as heard of at that moment: its link may have ended with the object's process.
  * - An alarm drops a member that does not come back, and a link that never says hello.
  * - An agent that the operator removed is gone at once, although its token may still be valid for a while.
+ * - An agent that sends more than its budget loses its links and opens none for a while (link-guard.ts).
  */
 import { DurableObject } from 'cloudflare:workers'
 import { eq } from 'drizzle-orm'
 import { z } from 'zod'
 
 import { BALANCER_DEFAULT, BALANCER_NAMES, type Balancer, createBalancer } from '../core/pool/balancers/index.ts'
+import { HELLO_UNITS, OPENING_UNITS } from '../core/pool/link-budget.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/pool/pool-table.ts'
 import type { LeaseReason, PoolSnapshot } from '../core/pool/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/pool/recent-leases.ts'
@@ -35,6 +38,7 @@ import {
   sendFrame,
   writeAttachment,
 } from './link-frames.ts'
+import { LinkGuard } from './link-guard.ts'
 import { RefusedAgents } from './refused-agents.ts'
 import { ReportWatch } from './report-watch.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
@@ -56,8 +60,11 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   /** By agent: id of the key that signs its tickets. */
   private readonly ticketKids = new Map<string, string>()
   private readonly recent = new RecentLeases()
-  private readonly reports = new ReportWatch(Date.now())
+  private reports = new ReportWatch(Date.now())
   private readonly refusedAgents = new RefusedAgents()
+  private readonly guard: LinkGuard
+  /** By agent: the row that is stored. A hello that changes nothing writes nothing. */
+  private readonly rows = new Map<string, string>()
   /** When members without a link are dropped; null: none is waited for. */
   private membersDueMs: number | null = null
   /** When the alarm is set to fire. Null: unknown. */
@@ -69,6 +76,11 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     super(ctx, env)
     const [region, model] = PoolName.parse(JSON.parse(ctx.id.name ?? 'null'))
     this.storage = new ActorDatabase(ctx.storage, poolMigrations)
+    this.guard = new LinkGuard({
+      storage: ctx.storage,
+      waitUntil: (work) => ctx.waitUntil(work),
+      abort: (reason) => ctx.abort(reason),
+    })
     this.table = new PoolTable({ region, model }, balancerOf(env))
     ctx.blockConcurrencyWhile(() => this.restore({ region, model }))
   }
@@ -142,6 +154,9 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const now_ms = Date.now()
     const link = newAttachment(request.headers, now_ms)
     if (this.refusedAgents.refuses(link.agent, link.ticket_kid, now_ms)) return new Response(null, { status: 403 })
+    const barred_s = this.guard.barredS(link.agent, now_ms)
+    if (barred_s > 0) return new Response(null, { status: 429, headers: { 'retry-after': String(barred_s) } })
+    if (!this.guard.takesUnits(link.agent, OPENING_UNITS, now_ms)) return new Response(null, { status: 429 })
     makeRoomForLink(this.ctx.getWebSockets(link.agent))
     if (this.openLinks().length >= LINKS_MAX) return new Response(null, { status: 503 })
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket]
@@ -152,12 +167,18 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    const now_ms = Date.now()
+    if (socket.readyState !== WebSocket.OPEN) {
+      return this.guard.late(socket, data, () => readAttachment(socket).agent, now_ms)
+    }
     const link = readAttachment(socket)
     if (link.state === 'replaced') return
+    if (!this.guard.takes(link.agent, data, now_ms)) return this.flooded(link, now_ms)
     const frame = readLinkFrame(data)
     if (frame.status === 'refused') return this.refuse(socket, link, CLOSE[frame.code], frame.reason)
-    if (frame.message.type === 'hello') return this.hello(socket, link, frame.message)
-    this.status(socket, link, frame.message)
+    if (frame.message.type === 'status') return this.status(socket, link, frame.message)
+    if (!this.guard.takesUnits(link.agent, HELLO_UNITS, now_ms)) return this.flooded(link, now_ms)
+    await this.hello(socket, link, frame.message)
   }
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
@@ -225,7 +246,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const { draining, ticket_kid } = readAttachment(socket)
     this.ticketKids.set(link.agent, ticket_kid)
     this.table.setDraining(link.agent, draining, now_ms)
-    writeAttachment(socket, { ...link, draining, state: 'joined', report: null })
+    writeAttachment(socket, { ...link, draining, state: 'joined', report: null, heard_at_ms: now_ms })
     sendFrame(socket, {
       type: 'welcome',
       protocol: Math.min(hello.protocol.max, PROTOCOL_VERSION),
@@ -233,8 +254,11 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       clock_offset_ms: now_ms - hello.now_ms,
     })
     if (draining) sendFrame(socket, { type: 'drain', engines: [] })
+    const row = JSON.stringify([{ ...hello, now_ms: 0 }, ticket_kid, draining])
+    if (this.rows.get(link.agent) === row) return
     const db = await this.storage.writable()
     const member = { hello: JSON.stringify(hello), joined_at_ms: now_ms, ticket_kid, draining }
+    this.rows.set(link.agent, row)
     db.insert(members)
       .values({ agent: link.agent, ...member })
       .onConflictDoUpdate({ target: members.agent, set: member })
@@ -246,11 +270,22 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       this.refuse(socket, link, CLOSE.malformed, 'status before hello')
       return
     }
-    this.reports.read(Date.now())
-    if (this.table.agentStatus(link.agent, status, Date.now()) !== 'applied') return
+    const now_ms = Date.now()
+    this.reports.read(now_ms)
+    if (this.table.agentStatus(link.agent, status, now_ms) !== 'applied') return
     // Charges are reported again within a second, and an attachment is small.
     const engines = status.engines.map(({ charges: _, ...engine }) => ({ ...engine, leases_seen: [] }))
-    writeAttachment(socket, { ...link, report: { ...status, engines } })
+    writeAttachment(socket, { ...link, report: { ...status, engines }, heard_at_ms: now_ms })
+  }
+
+  /** Ends every link of the agent. */
+  private async flooded({ agent }: Attachment, now_ms: number): Promise<void> {
+    const barred_s = this.guard.bar(agent, now_ms)
+    for (const socket of this.ctx.getWebSockets(agent)) {
+      if (socket.readyState !== WebSocket.OPEN) continue
+      closeLink(socket, CLOSE.flooded, `more frames than an agent may send; no link for ${barred_s} s`)
+    }
+    await this.leave(agent)
   }
 
   private refuse(socket: WebSocket, link: Attachment, code: number, reason: string): void {
@@ -268,6 +303,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private async leave(agent: string): Promise<void> {
     this.table.agentLeft(agent, Date.now())
     this.ticketKids.delete(agent)
+    this.rows.delete(agent)
     const db = await this.storage.stored()
     db?.delete(members).where(eq(members.agent, agent)).run()
   }
@@ -281,6 +317,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   private async restore(pool: { region: string; model: string }): Promise<void> {
     const now_ms = Date.now()
+    await this.guard.restore()
     const db = await this.storage.stored()
     const rows = db?.select().from(members).limit(AGENTS_PER_POOL_MAX).all() ?? []
     // No ticket can be signed for a member without a key id. It comes back through its link.
@@ -289,14 +326,21 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     // Isolates compare versions for equality, so a restarted table must not reuse numbers.
     this.table = PoolTable.restore(pool, hellos, now_ms, now_ms, balancerOf(this.env))
     let unlinked = 0
+    let heard_at_ms = Number.NEGATIVE_INFINITY
     for (const { agent, ticket_kid, draining } of known) {
       this.ticketKids.set(agent, ticket_kid)
       this.table.setDraining(agent, draining, now_ms)
       const socket = this.socketOf(agent)
       if (socket === null) unlinked += 1
-      const report = socket === null ? null : readAttachment(socket).report
-      if (report !== null) this.table.agentStatus(agent, report, now_ms)
+      if (socket === null) continue
+      const link = readAttachment(socket)
+      const at_ms = link.heard_at_ms ?? now_ms
+      this.table.heardOf(agent, at_ms)
+      if (link.report !== null) this.table.agentStatus(agent, link.report, at_ms)
+      heard_at_ms = Math.max(heard_at_ms, at_ms)
     }
+    // Reports may be queued behind what woke the object.
+    if (heard_at_ms !== Number.NEGATIVE_INFINITY) this.reports = new ReportWatch(heard_at_ms)
     if (unlinked === 0) return
     this.membersDueMs = now_ms + MEMBER_RETURN_MS
     const hello_due_ms = helloDueMs(this.openLinks()) ?? this.membersDueMs

@@ -28,6 +28,8 @@ export const CLOSE = {
   unauthorised: 4004,
   /** The agent was removed, or its token was replaced: the keys that it holds sign nothing more. */
   dismissed: 4005,
+  /** The agent sent more than its budget (core/pool/link-budget.ts). It opens no link for a while. */
+  flooded: 4006,
 } as const
 
 export const EngineKind = z.enum(['embedded', 'emulated', 'vllm'])

@@ -27,7 +27,13 @@ const LINK_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 /** Pace of what a person must fix: unknown token, no common protocol version, a second agent under this id. */
 const LINK_REFUSED_BACKOFF: BackoffBounds = { min_ms: 5000, max_ms: 60_000 }
 
-const REFUSALS: readonly number[] = [CLOSE.protocol_version, CLOSE.replaced, CLOSE.unauthorised, CLOSE.dismissed]
+const REFUSALS: readonly number[] = [
+  CLOSE.protocol_version,
+  CLOSE.replaced,
+  CLOSE.unauthorised,
+  CLOSE.dismissed,
+  CLOSE.flooded,
+]
 
 export interface LinkTimes {
   status_ms: number

@@ -78,6 +78,11 @@ export class PoolEngine {
     return material
   }
 
+  heardOf(at_ms: number): void {
+    this.#last_report_ms = at_ms
+    this.#look = null
+  }
+
   /** `uncached_tokens`: the part of its prompt that the engine is expected to prefill. */
   leased(lease: string, uncached_tokens: number, now_ms: number): void {
     this.#since.add(lease, uncached_tokens, now_ms)

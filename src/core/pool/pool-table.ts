@@ -5,7 +5,8 @@
  * until a report lists it (leases-since.ts), and 200 calls at once on a stale report spread evenly.
  *
  * An engine that was not heard of for STATUS_MISSED_MAX intervals is silent and takes no leases. After a restart of the
- * pool its members count as heard of at that moment: serving beats ordering, and a dead one is replaced at dispatch.
+ * pool its members count as heard of at that moment, unless the caller knows better (`heardOf`): serving beats ordering,
+ * and a dead one is replaced at dispatch.
  */
 import {
   ENGINES_PER_AGENT_MAX,
@@ -128,6 +129,11 @@ export class PoolTable {
     }
     if (material || now_ms - this.#versionedAtMs >= SNAPSHOT_REFRESH_MS) this.#changed(now_ms)
     return 'applied'
+  }
+
+  /** When the agent was last heard of, where that is known better than by its joining. */
+  heardOf(agent: string, at_ms: number): void {
+    for (const engine of this.#agents.get(agent)?.engines.values() ?? []) engine.heardOf(at_ms)
   }
 
   agentLeft(agent: string, now_ms: number): boolean {
