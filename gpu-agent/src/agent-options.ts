@@ -46,6 +46,8 @@ export interface AgentOptions {
   report: Report
   /** The agent cannot go on and the process must end, so that the next start can recover. */
   fatal: (message: string) => void
+  /** The control plane refuses this agent in every pool, and not just for a moment. May be told again. */
+  refused?: (reason: string) => void
   wall_ms?: () => number
   random?: () => number
   tuning?: {

@@ -225,6 +225,9 @@ export class Agent {
       cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
       openSums: () => this.#outbox?.openSums() ?? [],
       ignored: () => this.#metrics.messageIgnored(),
+      refused: (reason) => {
+        if (this.#links.every(({ refused }) => refused)) this.#options.refused?.(reason)
+      },
     })
     for (const link of this.#links) link.start()
   }

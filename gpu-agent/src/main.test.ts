@@ -111,3 +111,16 @@ test('a start that fails says at which stage and exits with 1', async () => {
   expect(code).toBe(1)
   expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toMatchObject({ event: 'failed', stage: 'listen' })
 })
+
+test('an agent that the control plane refuses for good says why and exits with 78', { timeout: 120_000 }, async () => {
+  const control = await startControlPlane()
+  control.refuse_link = 401
+  control.refusal_body = JSON.stringify({ error: { message: 'The token is not known.', code: 'invalid_agent_token' } })
+  const flags = ['--id', 'a', '--region', 'here', '--control-url', control.url, '--engine', 'emulated']
+  const agent = run(...flags, '--model-id', 'test-model', '--data-dir', temporaryFolder())
+  expect((await agent.ended).code).toBe(78)
+  const reason = 'status 401 invalid_agent_token: The token is not known.'
+  expect(agent.events.filter(({ event }) => event === 'link_lost')).toMatchObject(Array(3).fill({ reason }))
+  const message = `${control.url} refuses the agent a (${reason}). Check --token-file, --region and --model-id, then start it again.`
+  expect(agent.events).toContainEqual(expect.objectContaining({ event: 'failed', stage: 'link', message }))
+})

@@ -8,6 +8,8 @@ import type { LostCall } from './outbox/lost-calls.ts'
 
 const EXIT_FAILED = 1
 const EXIT_USAGE = 2
+/** sysexits.h EX_CONFIG: a restart changes nothing. The documented systemd unit does not restart after it. */
+const EXIT_CONFIG = 78
 const EXIT_SIGNAL = { SIGTERM: 143, SIGINT: 130 } as const
 
 /** Synchronous, so that the last line of a process that ends is not lost in a pipe. */
@@ -25,7 +27,7 @@ function fail(stage: string, error: unknown): never {
   process.exit(EXIT_FAILED)
 }
 
-function agentOf(options: CliOptions, leaving: AbortSignal): Agent {
+function agentOf(options: CliOptions, leaving: AbortSignal, refused: (reason: string) => void): Agent {
   const { engine, engines, model_id, policy, front, data_dir } = options
   const create = (id: string, engine_index: number) => async (events: EngineFrontEvents, lost: readonly LostCall[]) => {
     // Loaded here, so that --help and a wrong flag do not load an inference library.
@@ -43,14 +45,29 @@ function agentOf(options: CliOptions, leaving: AbortSignal): Agent {
     start_together: engine === 'vllm',
     report,
     fatal: (message) => fail('outbox', message),
+    refused,
   })
+}
+
+/** Records that are not acknowledged stay in the data directory for an agent that is let in again. */
+function refusedBy({ control_url, id }: CliOptions, reason: string): string {
+  return `${control_url} refuses the agent ${id} (${reason}). Check --token-file, --region and --model-id, then start it again.`
 }
 
 async function run(options: CliOptions): Promise<void> {
   const leaving = new AbortController()
-  const agent = agentOf(options, leaving.signal)
+  const agent = agentOf(options, leaving.signal, (reason) => end(EXIT_CONFIG, refusedBy(options, reason)))
   let asked = false
   let running = false
+  const end = (code: number, failure?: string): void => {
+    if (asked) return
+    asked = true
+    if (failure !== undefined) report({ event: 'failed', stage: 'link', message: failure })
+    agent.drain(options.drain_limit_ms).then(
+      () => process.exit(code),
+      (error: unknown) => fail('drain', error),
+    )
+  }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       // An agent that starts serves no call yet, and its engine may take for ever.
@@ -58,11 +75,7 @@ async function run(options: CliOptions): Promise<void> {
         leaving.abort()
         process.exit(EXIT_SIGNAL[signal])
       }
-      asked = true
-      agent.drain(options.drain_limit_ms).then(
-        () => process.exit(0),
-        (error: unknown) => fail('drain', error),
-      )
+      end(0)
     })
   }
   try {

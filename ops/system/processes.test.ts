@@ -141,6 +141,18 @@ test('a child that dies is started again, and its pid file follows', async () =>
   expect(existsSync(pidFile(path.join(folder, 'run'), 'child'))).toBe(false)
 })
 
+test('a child that says that its configuration is wrong is not started again', async () => {
+  const died = Promise.withResolvers<[string, number | null]>()
+  const child = new SupervisedChild(
+    childSpec(testFolder(), `${READY} setTimeout(() => process.exit(78), 10)`, {
+      onDeath: (...death) => died.resolve(death),
+    }),
+  )
+  await child.start()
+  expect(await died.promise).toEqual(['exited with 78', null])
+  await child.stop(0)
+})
+
 test('a child that dies before it was ready is not started again; its log says why', async () => {
   const folder = testFolder()
   const child = new SupervisedChild(childSpec(folder, 'console.error("no such model"); process.exit(7)'))

@@ -11,7 +11,7 @@ import { EXIT_CONFIG, UpRefused } from './explain-error.ts'
 import type { Guard } from './guard.ts'
 import { productionSecrets } from './production-secrets.ts'
 import type { Reporter } from './reporter.ts'
-import { SupervisedChild } from './supervised-child.ts'
+import { deathNote, SupervisedChild } from './supervised-child.ts'
 import { CONTROL_PLANE, takeDataDir } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
 
@@ -81,8 +81,7 @@ export class ProductionSupervisor {
         if (event.event !== 'ready' || this.stopping) return
         this.#describe(pid).catch((error: Error) => this.#reporter.note(`production.json: ${error.message}`))
       },
-      onDeath: (what, restart_in_ms) =>
-        this.#reporter.note(`the control plane ${what}; it starts again in ${restart_in_ms / 1000} s`),
+      onDeath: (what, restart_in_ms) => this.#reporter.note(deathNote('the control plane', what, restart_in_ms)),
     })
     this.#child = child
     try {

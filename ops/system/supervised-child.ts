@@ -1,9 +1,11 @@
 /**
  * One child of the supervisor: started, watched until it says that it is ready, and started again when it dies, after a
  * delay that doubles from 0.25 s to 10 s and begins anew once a run has lasted STEADY_MS. A child that dies before it was
- * ever ready is not restarted: that is a mistake to show, not a fault to ride out.
+ * ever ready, or says that its configuration is wrong (exit 78), is not restarted: that is a mistake to show, not a fault to
+ * ride out.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { EXIT_CONFIG } from './explain-error.ts'
 import { removePidFile, writePidFile } from './guard.ts'
 import { type ChildEvent, lineReader, parseEvent } from './line-reader.ts'
 import { LogFile, logTail } from './log-file.ts'
@@ -25,12 +27,16 @@ export interface ChildSpec {
   ready_timeout_ms: number
   /** Every event that the child prints, `ready` included, at its first start and after restarts. */
   onEvent: (event: ChildEvent, pid: number) => void
-  /** At every unexpected death. */
-  onDeath: (what: string, restart_in_ms: number) => void
+  /** At every unexpected death. Null: it is not started again. */
+  onDeath: (what: string, restart_in_ms: number | null) => void
 }
 
 export function backoff_ms(deathsInARow: number): number {
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(deathsInARow, 20))
+}
+
+export function deathNote(name: string, what: string, restart_in_ms: number | null): string {
+  return `${name} ${what}; it ${restart_in_ms === null ? 'is not started again' : `starts again in ${restart_in_ms / 1000} s`}`
 }
 
 export class SupervisedChild {
@@ -102,7 +108,7 @@ export class SupervisedChild {
     child.stderr.on('data', (chunk: Buffer) => this.#log.write(chunk))
     this.#ended = new Promise((resolve) => {
       let settled = false
-      const end = async (what: string) => {
+      const end = async (what: string, code: number | null = null) => {
         if (settled) return
         settled = true
         this.#child = null
@@ -110,11 +116,14 @@ export class SupervisedChild {
         await removePidFile(runFolder, name)
         this.#log.write(`--- ${new Date().toISOString()} ${name} ${what}\n`)
         if (!ready && onEarlyDeath !== null) onEarlyDeath(what)
+        else if (!this.#stopping && code === EXIT_CONFIG) this.#spec.onDeath(what, null)
         else if (!this.#stopping) this.#restartLater(what, performance.now() - started_ms)
         resolve()
       }
       child.on('error', (error) => void end(`could not be started: ${error.message}`))
-      child.on('close', (code, signal) => void end(signal === null ? `exited with ${code}` : `was ended by ${signal}`))
+      child.on('close', (code, signal) => {
+        void end(signal === null ? `exited with ${code}` : `was ended by ${signal}`, code)
+      })
     })
   }
 

@@ -21,7 +21,7 @@ import { waitForRealCall } from './real-call.ts'
 import type { Reporter } from './reporter.ts'
 import { loadSecrets, type Secrets } from './secrets.ts'
 import { type ServedModel, servedModel } from './served-model.ts'
-import { type ChildSpec, SupervisedChild } from './supervised-child.ts'
+import { type ChildSpec, deathNote, SupervisedChild } from './supervised-child.ts'
 import { alreadyRunning, CONTROL_PLANE, GUARD_GRACE_S, takeDataDir } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
 
@@ -174,8 +174,7 @@ export class Supervisor {
       runFolder: this.#place.run,
       ready_timeout_ms: this.#options.engine === 'vllm' ? VLLM_READY_TIMEOUT_MS : READY_TIMEOUT_MS,
       onEvent: (event, pid) => this.#heard(name, event, pid),
-      onDeath: (what, restart_in_ms) =>
-        this.#reporter.note(`${name} ${what}; it starts again in ${restart_in_ms / 1000} s`),
+      onDeath: (what, restart_in_ms) => this.#reporter.note(deathNote(name, what, restart_in_ms)),
     }
     const child = new SupervisedChild(spec)
     this.#children.set(name, child)

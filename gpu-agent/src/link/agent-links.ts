@@ -20,6 +20,8 @@ interface PoolLinksOptions {
   cancel: (leases: readonly string[]) => void
   /** Every open lease with what it has been charged. */
   openSums: () => Iterable<OpenLeaseSums>
+  /** The control plane refuses this agent in this pool, and not just for a moment. */
+  refused: (reason: string) => void
   /** A message was not understood. */
   ignored: () => void
 }
@@ -58,6 +60,7 @@ function poolLink(model: string, context: PoolLinksOptions): Link {
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
     onLost: (reason, retry_in_ms) => report({ event: 'link_lost', model, reason, retry_in_ms }),
+    onRefused: context.refused,
     ...(tuning?.link === undefined ? {} : { times: tuning.link }),
   })
 }

@@ -80,6 +80,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
     },
     onLinked: () => {},
     onLost: (reason) => lost.push(reason),
+    onRefused: () => {},
     random: () => 0,
     ...options,
     times: { ...FAST, ...options.times },
@@ -189,6 +190,36 @@ test('a link that is refused, closed for good or never welcomed is tried again',
   await until(() => lost.at(-1) === `closed with ${CLOSE.replaced} another link`)
   control.welcome = () => control.makeWelcome()
   await until(() => link.linked)
+})
+
+test("the API's reason is told, and that it is lasting once it was given three times in a row", async () => {
+  const control = await startControlPlane()
+  control.refuse_link = 403
+  control.refusal_body = JSON.stringify({ error: { message: 'The agent "a" was removed.', code: 'agent_removed' } })
+  const refused: string[] = []
+  const { lost, link } = startLink(control, { onRefused: (reason) => refused.push(reason) })
+  await until(() => refused.length === 1)
+  const reason = 'status 403 agent_removed: The agent "a" was removed.'
+  expect(lost).toEqual([reason, reason, reason])
+  expect(refused).toEqual([reason])
+  expect(link.refused).toBe(true)
+  control.refuse_link = null
+  await until(() => link.linked)
+  expect(link.refused).toBe(false)
+})
+
+test.each([
+  ['a page of a proxy', 404, '<html>'],
+  ['an endless one', 404, 'x'.repeat(100_000)],
+  ['an error that passes', 503, JSON.stringify({ error: { message: 'busy', code: 'overloaded' } })],
+])('%s is no lasting refusal', async (_, status, body) => {
+  const control = await startControlPlane()
+  control.refuse_link = status
+  control.refusal_body = body
+  const { lost, link } = startLink(control)
+  await until(() => lost.length >= 5)
+  expect(lost[0]).toMatch(new RegExp(`^status ${status}`))
+  expect(link.refused).toBe(false)
 })
 
 test('a welcome that cannot be used ends the link', async () => {

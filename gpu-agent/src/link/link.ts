@@ -18,6 +18,7 @@ import {
   type Welcome,
 } from '../../../src/protocol/index.ts'
 import { messageOf } from '../events.ts'
+import { refusalOf } from './refusal.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
 const WELCOME_TIMEOUT_MS = 10_000
@@ -26,6 +27,9 @@ const LINK_SILENT_MS = 15_000
 const LINK_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 /** Pace of what a person must fix: unknown token, no common protocol version, a second agent under this id. */
 const LINK_REFUSED_BACKOFF: BackoffBounds = { min_ms: 5000, max_ms: 60_000 }
+
+/** So many in a row, with the pace above, are not a moment between two steps of an operator: the agent may give up. */
+export const LINK_REFUSALS_MAX = 3
 
 const REFUSALS: readonly number[] = [
   CLOSE.protocol_version,
@@ -70,6 +74,8 @@ export interface LinkOptions {
   onIgnored: () => void
   onLinked: (clock_offset_ms: number) => void
   onLost: (reason: string, retry_in_ms: number) => void
+  /** The control plane has refused this agent LINK_REFUSALS_MAX times in a row. The link goes on trying. */
+  onRefused: (reason: string) => void
   random: () => number
   times?: Partial<LinkTimes>
 }
@@ -83,7 +89,10 @@ export class Link {
   #stopped = false
   #seq = 0
   #failures = 0
+  /** This connection is not to be had at the pace of lost ones. */
   #refused = false
+  /** Refusals by the control plane itself, in a row. */
+  #refusals = 0
   #reason = ''
   #retry: NodeJS.Timeout | null = null
   /** Welcome deadline of the connection under way. */
@@ -104,6 +113,11 @@ export class Link {
 
   get linked(): boolean {
     return this.#linked
+  }
+
+  /** Whether the control plane refuses this agent, and not just for a moment. */
+  get refused(): boolean {
+    return this.#refusals >= LINK_REFUSALS_MAX
   }
 
   start(): void {
@@ -163,10 +177,12 @@ export class Link {
       this.#heard = true
     })
     socket.on('unexpected-response', (_request, response) => {
-      const status = response.statusCode ?? 0
-      this.#reason = `status ${status}`
-      this.#refused = status >= 400 && status < 500 && status !== 408 && status !== 429
-      socket.terminate()
+      void refusalOf(response).then(({ reason, refused, by_control_plane }) => {
+        this.#reason = reason
+        this.#refused = refused
+        if (refused && by_control_plane) this.#refusals += 1
+        socket.terminate()
+      })
     })
     socket.on('error', (error) => {
       if (this.#reason === '') this.#reason = messageOf(error)
@@ -225,6 +241,7 @@ export class Link {
     if (this.#deadline !== null) clearTimeout(this.#deadline)
     this.#deadline = null
     this.#failures = 0
+    this.#refusals = 0
     if (this.#linked) return
     this.#linked = true
     this.#options.onLinked(welcome.clock_offset_ms)
@@ -245,8 +262,11 @@ export class Link {
     this.#failures += 1
     const bounds = refused ? this.#times.refused_backoff : this.#times.backoff
     const retry_in_ms = backoffMs(this.#failures, bounds, this.#options.random())
-    this.#options.onLost(this.#reason || `closed with ${code} ${reason}`.trimEnd(), retry_in_ms)
+    const why = this.#reason || `closed with ${code} ${reason}`.trimEnd()
+    if (code === CLOSE.protocol_version) this.#refusals += 1
+    this.#options.onLost(why, retry_in_ms)
     this.#retry = setTimeout(() => this.#connect(), retry_in_ms)
+    if (this.refused) this.#options.onRefused(why)
   }
 
   #drop(socket: WebSocket, reason: string): void {

@@ -34,6 +34,8 @@ export class ControlPlaneStandIn {
   clock_offset_ms = 0
   /** Status of a refused upgrade; null takes it. */
   refuse_link: number | null = null
+  /** Of a refused upgrade. */
+  refusal_body = ''
   /** Null answers a hello with nothing. */
   welcome: ((hello: Hello) => Promise<unknown>) | null = async () => this.makeWelcome()
   answer: (batch: RecordBatch) => Answer | Promise<Answer> = (batch) => ({
@@ -53,13 +55,16 @@ export class ControlPlaneStandIn {
   }
 
   async start(port = 0): Promise<this> {
-    this.#http.on('upgrade', (request, socket, head) => {
+    this.#http.on('upgrade', (request, socket, first) => {
       if (this.refuse_link !== null) {
-        socket.end(`HTTP/1.1 ${this.refuse_link} No\r\nconnection: close\r\n\r\n`)
+        // An agent reads no more of it than an error is long.
+        socket.on('error', () => undefined)
+        const head = `HTTP/1.1 ${this.refuse_link} No\r\nconnection: close\r\n\r\n`
+        socket.end(head + this.refusal_body, () => socket.destroy())
         return
       }
       this.link_urls.push(request.url ?? '')
-      this.#ws.handleUpgrade(request, socket, head, (link) => this.#linked(link))
+      this.#ws.handleUpgrade(request, socket, first, (link) => this.#linked(link))
     })
     await new Promise<void>((resolve) => this.#http.listen(port, '127.0.0.1', resolve))
     return this
