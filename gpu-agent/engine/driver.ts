@@ -26,6 +26,8 @@ import type {
 export interface CallListener {
   /** Before the first token, where the call asked for them: one for each token of the prompt after the first. */
   prompt?(logprobs: readonly TokenLogprobs[]): void
+  /** Of a call that embeds: before its end. */
+  embedding?(vector: Float32Array): void
   /** `logprobs`: where the call asked for them. */
   token(token: number, logprobs?: TokenLogprobs): void
   /** Called once, as the last call. */
@@ -170,9 +172,10 @@ export class EngineDriver {
     const started_us = this.#now()
     const outcome = await this.#watch(backend.execute(plan))
     this.#endFailed(outcome)
-    const { ended, prompts, tokens, ledger } = scheduler.commit(plan, outcome, started_us, this.#now())
+    const { ended, prompts, embeddings, tokens, ledger } = scheduler.commit(plan, outcome, started_us, this.#now())
     onLedger(ledger)
     for (const { lease, logprobs } of prompts) this.#open.get(lease)?.listener.prompt?.(logprobs)
+    for (const { lease, embedding } of embeddings) this.#open.get(lease)?.listener.embedding?.(embedding)
     for (const { lease, token, logprobs } of tokens) this.#open.get(lease)?.listener.token(token, logprobs)
     for (const end of ended) this.#deliverEnd(withFailure(end, outcome))
     this.#tellStatus()

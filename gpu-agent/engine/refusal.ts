@@ -31,6 +31,7 @@ export function refusalOf(
     const message = `${call.prompt.length} prompt tokens and ${call.max_output_tokens} of output exceed the context of ${tokens_max} tokens`
     return { ok: false, code: 'context_length_exceeded', message }
   }
+  if (call.continues) return null
   const { waiting_calls_max, waiting_calls_per_tenant_max } = config
   if (waiting >= waiting_calls_max) {
     const message = `${waiting_calls_max} calls wait on this engine`

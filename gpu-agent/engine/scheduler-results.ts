@@ -13,6 +13,8 @@ export interface CommitResult {
   ended: EndedCall[]
   /** Of prompts, for calls that asked. Their tokens come after. */
   prompts: { lease: string; logprobs: readonly TokenLogprobs[] }[]
+  /** Of calls that embed. They end with the step. */
+  embeddings: { lease: string; embedding: Float32Array }[]
   tokens: { lease: string; token: number; logprobs: TokenLogprobs | undefined }[]
   ledger: LedgerRow[]
 }

@@ -202,6 +202,13 @@ describe('bounds', () => {
     expect(submit('4', 'two').ok).toBe(true)
   })
 
+  it('takes a call that continues one of its lease, however long the queue is', () => {
+    const scheduler = testScheduler({ waiting_calls_max: 1, waiting_calls_per_tenant_max: 1 })
+    expect(scheduler.submit(engineCall({ lease: '1' }), 0).ok).toBe(true)
+    expect(scheduler.submit(engineCall({ lease: '2' }), 0)).toMatchObject({ ok: false, code: 'engine_full' })
+    expect(scheduler.submit(engineCall({ lease: '2', continues: true }), 0).ok).toBe(true)
+  })
+
   it('counts seated calls against neither', () => {
     const scheduler = testScheduler({ seats: 1, waiting_calls_max: 1, waiting_calls_per_tenant_max: 1 })
     scheduler.submit(engineCall({ lease: 'seated' }), 0)

@@ -133,7 +133,7 @@ export class Scheduler {
     invariant(Number.isSafeInteger(started_us) && Number.isSafeInteger(ended_us), 'times are integers')
     invariant(started_us >= this.#planned_us && ended_us >= started_us, 'a step runs after it was planned')
     this.#advance(ended_us)
-    const result: CommitResult = { ended: [], prompts: [], tokens: [], ledger: [] }
+    const result: CommitResult = { ended: [], prompts: [], embeddings: [], tokens: [], ledger: [] }
     const wall_us = ended_us - started_us
     const ends: EndOfCall[] = []
     for (let index = 0; index < this.#flight.length; index++) {
@@ -255,18 +255,20 @@ export class Scheduler {
     outcome: StepOutcome,
     wall_us: number,
     ended_us: number,
-    { prompts, tokens, ledger }: CommitResult,
+    { prompts, embeddings, tokens, ledger }: CommitResult,
   ): EndReason | null {
     const { lease, from, to } = work
     call.in_flight = false
     this.#placement.computed(call, to)
     this.#order.resident(call.order, to, ended_us)
     const { output, reason } = takeSample(call, work, outcome)
-    const logprobs = work.samples && call.ending === null ? outcome.sampled.get(lease)?.prompt_logprobs : undefined
-    if (logprobs !== undefined) prompts.push({ lease, logprobs })
+    const sample = work.samples && call.ending === null ? outcome.sampled.get(lease) : undefined
+    if (sample?.prompt_logprobs !== undefined) prompts.push({ lease, logprobs: sample.prompt_logprobs })
+    if (sample?.embedding !== undefined) embeddings.push({ lease, embedding: sample.embedding })
     if (output !== null) tokens.push({ lease, token: output.token, logprobs: output.logprobs })
     const sampled_tokens = output === null ? 0 : 1
-    const charged = { ...call.order.reached(from, to), output_tokens: sampled_tokens }
+    const read = sample?.embedding === undefined ? 0 : 1
+    const charged = { ...call.order.reached(from, to), output_tokens: sampled_tokens, embeddings: read }
     const modelled_us = this.#order.charge(call.order, charged, wall_us, ended_us)
     const { epoch } = this.config
     ledger.push({ epoch, step, lease, wall_us, modelled_us, computed_tokens: to - from, sampled_tokens })

@@ -41,6 +41,10 @@ export interface EngineCall extends OrderedCall {
   prompt: ArrayLike<number>
   max_output_tokens: number
   sampling: Sampling
+  /** Its answer is the embedding of the prompt: no token is sampled, and `max_output_tokens` is 1. */
+  embeds?: true
+  /** It takes the place of a call of the same lease that has just ended, so it is taken however long the queue is. */
+  continues?: true
   /** The call ends as failed (`deadline_exceeded`) after being open for this long. Absent: never. */
   deadline_us?: number
 }
@@ -62,8 +66,14 @@ export interface Sampling {
   repetition_penalty?: number
   /** Token → what is added to its logit. */
   logit_bias?: ReadonlyMap<number, number>
-  /** Tokens that end generation are not sampled before so many of the output. Infinity: never. */
+  /** Tokens that end generation, and `stop_tokens`, are not sampled before so many of the output. */
   min_tokens?: number
+  /** Tokens that end generation are never sampled, unless they are `stop_tokens`. */
+  ignore_eos?: boolean
+  /** After one of these the call needs no more. Its listener finishes it: the token may be text. */
+  stop_tokens?: ReadonlySet<number>
+  /** Token sequences of which none may stand in the output. */
+  bad_words?: readonly (readonly number[])[]
   /** What the output must conform to, in the backend's own form. The scheduler does not read it. Taken by `Backend.admit`. */
   grammar?: unknown
   /** How many alternatives to return for each token, with log probabilities. Absent: none, and not the token's own either. */
@@ -87,6 +97,8 @@ export interface SampledToken {
   logprobs?: TokenLogprobs | undefined
   /** With a call's first token, if it asked: one for each token of the prompt after the first. */
   prompt_logprobs?: readonly TokenLogprobs[] | undefined
+  /** Of a call that embeds: its vector, as the model gives it. The token ends the call. */
+  embedding?: Float32Array | undefined
 }
 
 /**

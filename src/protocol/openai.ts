@@ -24,6 +24,10 @@ export const TokenId = z.number().int()
 /** Of one embeddings call, as OpenAI has it. */
 export const EMBEDDING_INPUTS_MAX = 2048
 export const EMBEDDING_DIMENSIONS_MAX = 65_536
+/** Of all inputs together, on engines of this repository. */
+export const EMBEDDING_TOKENS_MAX = 300_000
+/** Of one answer, as JSON, on engines of this repository: less than relay and agent hold of one. */
+export const EMBEDDING_ANSWER_BYTES_MAX = 15 * 1024 * 1024
 
 /** Of both bodies. */
 export const CALL_FIELDS = {

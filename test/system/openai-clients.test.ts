@@ -144,7 +144,7 @@ describe('chat completions', () => {
       ['logit_bias.49152', { logit_bias: { '49152': 10 } }],
       ['modalities', { modalities: ['audio'] }],
       ['n', { n: 1000 }],
-      ['stop_token_ids', { stop_token_ids: [5] }],
+      ['stop_token_ids', { stop_token_ids: [49_152] }],
       [
         'messages[1].content',
         { messages: [...messages, { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:,' } }] }] },
@@ -184,6 +184,23 @@ describe('other routes', () => {
     expect(text.length).toBeGreaterThan(0)
   })
 
+  it('completions answer several prompts in one call, each by a choice', async () => {
+    const prompts = ['One, two, three,', 'Paris is the capital of']
+    const body = { model, max_tokens: 6, temperature: 0 }
+    const alone: string[] = []
+    for (const prompt of prompts) {
+      alone.push((await client.completions.create({ ...body, prompt })).choices[0]?.text ?? '')
+    }
+    const answer = await client.completions.create({ ...body, prompt: prompts })
+    expect(answer.choices.map(({ index, text }) => [index, text])).toEqual([...alone.entries()])
+    expect(answer.usage?.completion_tokens).toBe(2 * 6)
+    const streamed = ['', '']
+    for await (const { choices } of await client.completions.create({ ...body, prompt: prompts, stream: true })) {
+      for (const { index, text } of choices) streamed[index] += text
+    }
+    expect(streamed).toEqual(alone)
+  })
+
   it('responses answer as chat does, in one piece and as a stream, and keep to a schema', async () => {
     const request = {
       model,
@@ -203,6 +220,42 @@ describe('other routes', () => {
     expect(JSON.parse(formed.output_text)).toHaveProperty('city')
     const next = await client.responses.create({ ...request, input: 'And of Italy?', previous_response_id: whole.id })
     expect(next.usage?.input_tokens).toBeGreaterThan(whole.usage?.input_tokens ?? 0)
+  })
+
+  describe('embeddings', () => {
+    const length = (vector: readonly number[]) => Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0))
+
+    it('of one text and of several, in both encodings, are vectors of length 1', async () => {
+      const input = ['The cat sat on the mat.', 'Revenue grew by ten percent.']
+      // The package asks for base64 and decodes it, unless it is told another encoding.
+      const packed = await client.embeddings.create({ model, input })
+      const plain = await client.embeddings.create({ model, input, encoding_format: 'float' })
+      expect(plain).toMatchObject({ object: 'list', model, data: [{ index: 0 }, { index: 1 }] })
+      expect(plain.usage.total_tokens).toBe(plain.usage.prompt_tokens)
+      expect(extension(plain.usage).service_s).toBeGreaterThan(0)
+      const vectors = plain.data.map(({ embedding }) => embedding)
+      for (const [index, vector] of vectors.entries()) {
+        expect(length(vector)).toBeCloseTo(1, 5)
+        const decoded = packed.data[index]?.embedding ?? []
+        expect(decoded).toHaveLength(vector.length)
+        expect(Math.max(...decoded.map((value, at) => Math.abs(value - (vector[at] ?? 0))))).toBeLessThan(1e-7)
+      }
+      expect(vectors[0]).not.toEqual(vectors[1])
+      const one = await client.embeddings.create({ model, input: input[0] ?? '', encoding_format: 'float' })
+      expect(one.data[0]?.embedding).toEqual(vectors[0])
+      const dimensions = vectors[0]?.length ?? 0
+      const whole = await client.embeddings.create({ model, input: [[504, 2644], [28]], dimensions })
+      expect(whole.data).toHaveLength(2)
+    })
+
+    it('are refused precisely where they cannot be made', async () => {
+      const refused = (body: Partial<OpenAI.EmbeddingCreateParams>) =>
+        client.embeddings.create({ model, input: 'a', ...body }).catch((thrown: unknown) => thrown)
+      expect(await refused({ dimensions: 64 })).toMatchObject({ status: 400, param: 'dimensions' })
+      expect(await refused({ input: [[1], [10_000_000]] })).toMatchObject({ status: 400, param: 'input[1][0]' })
+      const long = await refused({ input: ['a', 'word '.repeat(20_000)] })
+      expect(long).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'input[1]' })
+    })
   })
 
   it('models lists what is served', async () => {

@@ -25,8 +25,6 @@ export type Capability =
   | 'stop_tokens'
   | 'bad_words'
   | 'special_tokens'
-  /** Several prompts in one body. */
-  | 'prompts'
   /** What no engine here does. */
   | 'none'
 
@@ -47,11 +45,14 @@ const GENERATING = [
 ] as const
 /** It says what its script says, be it a tool call or JSON, however its tokens are to be drawn. */
 export const SCRIPTED: Capabilities = new Set<Capability>([...GENERATING, 'echo'])
-export const EMBEDDED: Capabilities = new Set<Capability>([...GENERATING, 'logprobs', 'echo'])
+export const EMBEDDED: Capabilities = new Set<Capability>([
+  ...GENERATING,
+  ...(['logprobs', 'echo', 'stop_tokens', 'bad_words'] as const),
+])
 /** No media: vLLM would fetch any URL that a client names, from inside the operator's network. */
 export const VLLM: Capabilities = new Set<Capability>([
   ...GENERATING,
-  ...(['logprobs', 'echo', 'stop_tokens', 'bad_words', 'special_tokens', 'prompts'] as const),
+  ...(['logprobs', 'echo', 'stop_tokens', 'bad_words', 'special_tokens'] as const),
 ])
 
 /** Hints that an engine applies (src/protocol/request-fields.ts). The others are dropped with a warning. */

@@ -8,7 +8,7 @@ import { EMBEDDING_FIELDS } from '../../../src/protocol/openai.ts'
 import { bodyError } from './body-error.ts'
 import { unsupported } from './capabilities.ts'
 import { badRequest } from './errors.ts'
-import type { Prompt } from './translate.ts'
+import type { PlainPrompt } from './translate.ts'
 
 const EmbeddingBody = z.strictObject({
   ...EMBEDDING_FIELDS,
@@ -26,7 +26,7 @@ const EmbeddingBody = z.strictObject({
 const UNSUPPORTED = ['truncate_prompt_tokens', 'add_special_tokens', 'messages', 'instructions'] as const
 
 export interface EmbeddingInput {
-  inputs: readonly Exclude<Prompt, { kind: 'chat' }>[]
+  inputs: readonly PlainPrompt[]
   encoding: 'float' | 'base64'
   /** Null: as many as the model has. */
   dimensions: number | null
@@ -61,9 +61,29 @@ export function noEmbeddings(): StreamError {
   return badRequest('embeddings_unsupported', 'The engine of this model makes no embeddings.', 'model')
 }
 
+/** Of a number with NUMBER_DIGITS, its sign, point, exponent and comma. */
+const NUMBER_CHARS_MAX = 17
+/** What tells every float32 from the next. */
+const NUMBER_DIGITS = 9
+/** Around a vector in its chunk, the name of the model included. */
+const FRAME_BYTES_MAX = 256
+
+/** Of one vector in the answer. */
+export function vectorBytesMax(dimensions: number, encoding: EmbeddingInput['encoding']): number {
+  return FRAME_BYTES_MAX + dimensions * (encoding === 'float' ? NUMBER_CHARS_MAX : (4 * 4) / 3)
+}
+
+/** To length 1. */
+export function normalised(vector: Float32Array): Float32Array {
+  let sum = 0
+  for (const value of vector) sum += value * value
+  const length = Math.sqrt(sum)
+  return length === 0 ? vector : vector.map((value) => value / length)
+}
+
 /** A vector as `encoding_format` has it: numbers, or base64 of little-endian float32. */
 export function encodedVector(vector: Float32Array, encoding: EmbeddingInput['encoding']): number[] | string {
-  if (encoding === 'float') return [...vector]
+  if (encoding === 'float') return Array.from(vector, (value) => Number(value.toPrecision(NUMBER_DIGITS)))
   return Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString('base64')
 }
 

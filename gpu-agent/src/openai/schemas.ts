@@ -21,10 +21,8 @@ export const CONTENT_PARTS_MAX = 1024
 export const STOP_CHARS_MAX = 256
 /** `n`: choices of one call. Each is a call to the engine. */
 export const CHOICES_MAX = 8
-export const STOP_TOKENS_MAX = 64
 export const BAD_WORDS_MAX = 64
 export const BAD_WORD_CHARS_MAX = 128
-const TOKEN_ID_MAX = 2 ** 31 - 1
 
 const Stop = z
   .string()
@@ -44,7 +42,6 @@ const common = {
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   ...SAMPLING_FIELDS,
-  stop_token_ids: z.array(z.number().int().min(0).max(TOKEN_ID_MAX)).max(STOP_TOKENS_MAX).nullish(),
   include_stop_str_in_output: z.boolean().nullish(),
   skip_special_tokens: z.boolean().nullish(),
   bad_words: z.array(z.string().min(1).max(BAD_WORD_CHARS_MAX)).max(BAD_WORDS_MAX).nullish(),

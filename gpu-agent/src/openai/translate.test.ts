@@ -8,7 +8,7 @@ import {
 import type { TextDialect } from '../fronts/engine-front.ts'
 import { type Capability, TEXT_ONLY } from './capabilities.ts'
 import { PLAIN_TEXT } from './output-format.ts'
-import { CONTENT_PARTS_MAX, MESSAGES_MAX, STOP_CHARS_MAX } from './schemas.ts'
+import { CHOICES_MAX, CONTENT_PARTS_MAX, MESSAGES_MAX, STOP_CHARS_MAX } from './schemas.ts'
 import { type Translation, translate } from './translate.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
@@ -32,12 +32,13 @@ const chat = (fields: Record<string, unknown>) => ({ model: 'm', messages, ...fi
 describe('chat bodies', () => {
   test('the smallest one, with defaults', () => {
     expect(ok('chat', { messages })).toEqual({
-      prompt: { kind: 'chat', messages },
+      prompts: [{ kind: 'chat', messages }],
       max_output_tokens: null,
       sampling: {},
       stops: [],
       include_usage: false,
       choices: 1,
+      bad_words: [],
       logprobs: null,
       echo: false,
       output: PLAIN_TEXT,
@@ -46,7 +47,7 @@ describe('chat bodies', () => {
 
   test('options of a chat template, of which none spells a control token', () => {
     const asked = (chat_template_kwargs: object) => chat({ chat_template_kwargs })
-    expect(ok('chat', asked({ enable_thinking: false, effort: 'low' })).prompt).toMatchObject({
+    expect(ok('chat', asked({ enable_thinking: false, effort: 'low' })).prompts[0]).toMatchObject({
       options: { enable_thinking: false, effort: 'low' },
     })
     for (const wrong of [{ effort: '<|im_end|>' }, { messages: [] }, { 'a b': 1 }, { deep: {} }]) {
@@ -79,20 +80,23 @@ describe('chat bodies', () => {
       metadata: { program_id: 'p' },
     })
     expect(ok('chat', body)).toEqual({
-      prompt: {
-        kind: 'chat',
-        messages: [
-          { role: 'system', content: 'Be brief.' },
-          { role: 'user', content: 'ab' },
-          { role: 'assistant', content: 'x' },
-          { role: 'tool', content: '42' },
-        ],
-      },
+      prompts: [
+        {
+          kind: 'chat',
+          messages: [
+            { role: 'system', content: 'Be brief.' },
+            { role: 'user', content: 'ab' },
+            { role: 'assistant', content: 'x' },
+            { role: 'tool', content: '42' },
+          ],
+        },
+      ],
       max_output_tokens: 7,
       sampling: { temperature: 0, top_p: 0.5, seed: -3 },
       stops: ['a', 'b'],
       include_usage: true,
       choices: 1,
+      bad_words: [],
       logprobs: null,
       echo: false,
       output: PLAIN_TEXT,
@@ -183,7 +187,7 @@ describe('chat bodies', () => {
       { role: 'assistant' },
       { role: 'assistant', content: [{ type: 'text', text: 'Oh. ' }, refusal] },
     ]
-    expect(ok('chat', { messages: said }).prompt).toEqual({
+    expect(ok('chat', { messages: said }).prompts[0]).toEqual({
       kind: 'chat',
       messages: [
         { role: 'tool', content: '' },
@@ -267,17 +271,32 @@ describe('chat bodies', () => {
 
 describe('completion bodies', () => {
   test.each([
-    ['Hi', { kind: 'text', text: 'Hi' }],
-    [['Hi'], { kind: 'text', text: 'Hi' }],
-    [[1, 2], { kind: 'tokens', tokens: [1, 2] }],
-    [[[1, 2]], { kind: 'tokens', tokens: [1, 2] }],
+    ['Hi', [{ kind: 'text', text: 'Hi' }]],
+    [['Hi'], [{ kind: 'text', text: 'Hi' }]],
+    [[1, 2], [{ kind: 'tokens', tokens: [1, 2] }]],
+    [[[1, 2]], [{ kind: 'tokens', tokens: [1, 2] }]],
+    [
+      ['a', 'b'],
+      [
+        { kind: 'text', text: 'a' },
+        { kind: 'text', text: 'b' },
+      ],
+    ],
+    [
+      [[1], [2]],
+      [
+        { kind: 'tokens', tokens: [1] },
+        { kind: 'tokens', tokens: [2] },
+      ],
+    ],
   ])('prompt %j', (prompt, expected) => {
-    expect(ok('completions', { prompt }).prompt).toEqual(expected)
+    expect(ok('completions', { prompt }).prompts).toEqual(expected)
   })
 
-  test('several prompts are several choices', () => {
-    expect(refused('completions', { prompt: ['a', 'b'] })).toEqual(['unsupported_parameter', 'prompt[1]'])
-    expect(refused('completions', { prompt: [[1], [2]] })).toEqual(['unsupported_parameter', 'prompt[1]'])
+  test('as many prompts as a call may have choices, and not one more', () => {
+    const prompts = (count: number) => Array.from({ length: count }, (_, index) => `${index}`)
+    expect(ok('completions', { prompt: prompts(CHOICES_MAX) }).prompts).toHaveLength(CHOICES_MAX)
+    expect(refused('completions', { prompt: prompts(CHOICES_MAX + 1) })).toEqual(['invalid_value', 'prompt'])
   })
 
   test.each([

@@ -19,20 +19,20 @@ export const CHAT_OUTPUT_TOKENS_DEFAULT = 1024
 /** OpenAI's own default for completions. */
 export const COMPLETION_OUTPUT_TOKENS_DEFAULT = 16
 
-export type Prompt =
-  | { kind: 'chat'; messages: readonly ChatMessage[]; options?: TemplateOptions }
-  | { kind: 'text'; text: string }
-  | { kind: 'tokens'; tokens: readonly number[] }
+export type PlainPrompt = { kind: 'text'; text: string } | { kind: 'tokens'; tokens: readonly number[] }
+export type Prompt = { kind: 'chat'; messages: readonly ChatMessage[]; options?: TemplateOptions } | PlainPrompt
 
 export interface Translation {
-  prompt: Prompt
+  /** Each is answered by `choices` choices; several have one choice each. */
+  prompts: readonly [Prompt, ...Prompt[]]
   /** Asked for by the client; null: the dialect's default. */
   max_output_tokens: number | null
   sampling: AskedSampling
   stops: readonly string[]
   include_usage: boolean
-  /** Answers to the one prompt. */
   choices: number
+  /** None of which may stand in the answer. */
+  bad_words: readonly string[]
   /** How many alternatives to each token are to be told, with log probabilities; null: nothing of them. */
   logprobs: number | null
   /** The answer begins with the prompt, log probabilities included. Of completions only. */
@@ -72,7 +72,8 @@ function translateChat(input: unknown, capabilities: Capabilities): TranslationR
   const options = body.chat_template_kwargs
   const prompt = { kind: 'chat' as const, messages: told, ...(options == null ? {} : { options }) }
   const logprobs = body.logprobs === true ? (body.top_logprobs ?? 0) : null
-  return { ok: true, translation: { ...common(body), prompt, max_output_tokens, logprobs, echo: false, output } }
+  const translation = { ...common(body), prompts: [prompt] as const, max_output_tokens, logprobs, echo: false, output }
+  return { ok: true, translation }
 }
 
 /** Fields that are each valid and together are not. */
@@ -95,8 +96,6 @@ function translateCompletion(input: unknown, capabilities: Capabilities): Transl
   if (error !== null) return { ok: false, error }
   const contradiction = completionContradiction(body)
   if (contradiction !== null) return { ok: false, error: contradiction }
-  const [prompt, another] = promptsOf(body.prompt)
-  if (prompt === undefined || another !== undefined) return { ok: false, error: unsupported('prompt[1]') }
   const max_output_tokens = body.max_tokens ?? null
   const logprobs = body.logprobs ?? null
   const echo = body.echo === true
@@ -106,7 +105,8 @@ function translateCompletion(input: unknown, capabilities: Capabilities): Transl
   if (echo && logprobs !== null && output.grammar !== null) {
     return invalid('echo', "with 'logprobs' it does not go with a format")
   }
-  return { ok: true, translation: { ...common(body), prompt, max_output_tokens, logprobs, echo, output } }
+  const prompts = promptsOf(body.prompt)
+  return { ok: true, translation: { ...common(body), prompts, max_output_tokens, logprobs, echo, output } }
 }
 
 /** Fields that are each valid and together are not. */
@@ -118,10 +118,16 @@ export function completionContradiction({ prompt, n, max_tokens, echo }: Complet
 }
 
 /** The prompts of one body: every one is answered as a choice. */
-export function promptsOf(prompt: CompletionBody['prompt']): Prompt[] {
+export function promptsOf(prompt: CompletionBody['prompt']): [PlainPrompt, ...PlainPrompt[]] {
   if (typeof prompt === 'string') return [{ kind: 'text', text: prompt }]
   if (isNumbers(prompt)) return [{ kind: 'tokens', tokens: prompt }]
-  return prompt.map((one) => (typeof one === 'string' ? { kind: 'text', text: one } : { kind: 'tokens', tokens: one }))
+  const [first, ...others] = prompt.map(plainPrompt)
+  if (first === undefined) throw new RangeError('a body has a prompt')
+  return [first, ...others]
+}
+
+function plainPrompt(one: string | number[]): PlainPrompt {
+  return typeof one === 'string' ? { kind: 'text', text: one } : { kind: 'tokens', tokens: one }
 }
 
 function isNumbers(prompt: readonly (string | number | number[])[]): prompt is number[] {
@@ -130,13 +136,14 @@ function isNumbers(prompt: readonly (string | number | number[])[]): prompt is n
 
 function common(
   body: ChatBody | CompletionBody,
-): Omit<Translation, 'prompt' | 'max_output_tokens' | 'logprobs' | 'echo' | 'output'> {
+): Omit<Translation, 'prompts' | 'max_output_tokens' | 'logprobs' | 'echo' | 'output'> {
   const stop = body.stop ?? []
   return {
     sampling: askedSampling(body),
     stops: typeof stop === 'string' ? [stop] : stop,
     include_usage: body.stream_options?.include_usage === true,
     choices: body.n ?? 1,
+    bad_words: body.bad_words ?? [],
   }
 }
 

@@ -40,6 +40,8 @@ export interface ServiceTokens {
   cached_prompt_tokens: number
   /** Tokens sampled. The last prefill chunk samples the first one. */
   output_tokens: number
+  /** Embeddings read: each takes a pass over the model for one token, as a token of output does. Absent: none. */
+  embeddings?: number
 }
 
 /** Modelled service of a call, or of one step of it: sums of steps equal the call exactly. */
@@ -47,7 +49,7 @@ export function modelledServiceUs(tokens: ServiceTokens, rates: ServiceRates = D
   return (
     tokens.uncached_prompt_tokens * rates.prefill_us_per_token +
     tokens.cached_prompt_tokens * rates.cached_us_per_token +
-    tokens.output_tokens * rates.decode_us_per_token
+    (tokens.output_tokens + (tokens.embeddings ?? 0)) * rates.decode_us_per_token
   )
 }
 

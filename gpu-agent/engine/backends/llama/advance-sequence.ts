@@ -26,6 +26,8 @@ export interface AdmittedCall {
   readonly tokens: number[]
   readonly sampling: Sampling
   readonly adjustments: TokenAdjustments
+  /** Its prompt is computed, and nothing sampled. */
+  readonly embeds: boolean
   /** By position; where the call asked. */
   readonly prompt_logprobs: Map<number, TokenLogprobs>
   /** Null: free text. */
@@ -53,11 +55,11 @@ export async function advanceSequence(
   call: AdmittedCall,
   { slot, from, to, samples }: StepWork,
 ): Promise<Advanced> {
-  const { tokens, sampling, adjustments, grammar } = call
+  const { tokens, sampling, adjustments, grammar, embeds } = call
   const evaluationPriority = slotPriority(slot)
   const input = tokens.slice(from, to) as Token[]
   const items: ControlledEvaluateInputItem[] = input.map((token, index) => read(sequence, call, token, from + index))
-  if (!samples) {
+  if (!samples || embeds) {
     const results = await sequence.controlledEvaluate(items, { evaluationPriority })
     return { ...NOTHING, prompt: readings(results, from) }
   }

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { LlamaContextSequence } from 'node-llama-cpp'
+import { keepSoleStream } from './sole-stream.ts'
 
 const MEMORY_FILE_SYSTEM = '/dev/shm'
 const READ_BYTES = 1 << 20
@@ -72,6 +73,14 @@ export class KvImages {
       await file.close()
       throw error
     }
+  }
+
+  /** As `save`, in the form that a context with one sequence loads. */
+  async saveSole(sequence: LlamaContextSequence, id: number): Promise<void> {
+    await this.save(sequence, id)
+    const image = this.#image(id)
+    await keepSoleStream(image.file, image.tokens)
+    this.#images.set(id, { ...image, ...(await this.#checksum(image.file)) })
   }
 
   /** Loads an image of `tokens` tokens into `sequence`, in place of what it holds. */

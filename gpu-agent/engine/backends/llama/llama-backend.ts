@@ -40,6 +40,8 @@ import type {
 } from '../../types.ts'
 import { type AdmittedCall, type Advanced, advanceSequence } from './advance-sequence.ts'
 import { BatchGate } from './batch-gate.ts'
+import { EmbeddingContext } from './embedding-context.ts'
+import { embeddingDimensions } from './embedding-shape.ts'
 import type { KvImages } from './kv-images.ts'
 import { grammarState } from './llama-grammar.ts'
 import { EXACT_CHUNK_TOKENS_MAX, PREFILL_CHUNK_TOKENS, SLOTS_MAX, STEP_TOKENS_MAX } from './llama-limits.ts'
@@ -71,6 +73,8 @@ export class LlamaBackend implements Backend {
   readonly slot_tokens_max: number
   readonly copies_prefixes: boolean
   readonly prefill_tokens_per_s: number
+  /** Null: it makes no embeddings. */
+  readonly embedding_dimensions: number | null
   /** Decode batches sent to llama.cpp since start. One per step with work. */
   batches = 0
 
@@ -82,6 +86,7 @@ export class LlamaBackend implements Backend {
   readonly #probabilities: TokenProbabilities
   /** Null: no file system has room for the KV of all slots. */
   readonly #images: KvImages | null
+  readonly #embeddings: EmbeddingContext | null
   readonly #swap: SwapCosts | null
   /** Tokens that measuring has computed. */
   readonly #measured_tokens: number
@@ -111,7 +116,7 @@ export class LlamaBackend implements Backend {
         gate,
         options.prefill_chunk_tokens ?? PREFILL_CHUNK_TOKENS,
       )
-      return new LlamaBackend(context, options.model, sequences, gate, images, costs)
+      return new LlamaBackend(context, options, sequences, gate, images, costs)
     } catch (error) {
       await context.dispose()
       throw error
@@ -120,7 +125,7 @@ export class LlamaBackend implements Backend {
 
   private constructor(
     context: LlamaContext,
-    model: LlamaModel,
+    { model, threads }: LlamaBackendOptions,
     sequences: readonly LlamaContextSequence[],
     gate: BatchGate,
     images: KvImages | null,
@@ -132,6 +137,10 @@ export class LlamaBackend implements Backend {
     this.#gate = gate
     this.#images = images
     this.#swap = images === null ? null : swap
+    const dimensions = embeddingDimensions(model)
+    const embeds = images !== null && dimensions !== null
+    this.#embeddings = embeds ? new EmbeddingContext(model, images, context.contextSize, threads) : null
+    this.embedding_dimensions = embeds ? dimensions : null
     this.slots = sequences.length
     this.slot_tokens_max = context.contextSize - 1
     this.copies_prefixes = images !== null
@@ -155,7 +164,8 @@ export class LlamaBackend implements Backend {
     if (this.#calls.has(call.lease)) throw new Error(`lease ${call.lease} is admitted already`)
     const { lease, prompt, sampling } = call
     const adjustments = new TokenAdjustments(this.#model, sampling, prompt.length)
-    const own = { tokens: Array.from(prompt), prompt_tokens: prompt.length, prompt_logprobs: new Map() }
+    const embeds = call.embeds === true
+    const own = { tokens: Array.from(prompt), prompt_tokens: prompt.length, prompt_logprobs: new Map(), embeds }
     const admitted = { ...own, sampling, adjustments, grammar: null, refused: null }
     try {
       const grammar = sampling.grammar === undefined ? null : grammarState(this.#model, sampling.grammar)
@@ -196,6 +206,7 @@ export class LlamaBackend implements Backend {
   async dispose(): Promise<void> {
     this.#broken ??= new Error('disposed')
     this.#calls.clear()
+    await this.#embeddings?.dispose()
     await this.#context.dispose()
     this.#probabilities.dispose()
     await this.#images?.dispose()
@@ -275,9 +286,31 @@ export class LlamaBackend implements Backend {
     const tried = work.filter(({ lease }) => this.#call(lease).refused === null)
     if (tried.length > 0)
       this.#barren_steps = tried.every(({ lease }) => isBarren(failed.get(lease))) ? this.#barren_steps + 1 : 0
-    if (this.#barren_steps < BARREN_STEPS_MAX) return failed.size === 0 ? { sampled } : { sampled, failed }
-    const [cause] = failed.values()
-    throw new Error(`llama.cpp failed all calls of ${BARREN_STEPS_MAX} steps in a row`, { cause })
+    if (this.#barren_steps >= BARREN_STEPS_MAX) {
+      const [cause] = failed.values()
+      throw new Error(`llama.cpp failed all calls of ${BARREN_STEPS_MAX} steps in a row`, { cause })
+    }
+    await this.#embed(work, sampled, failed)
+    return failed.size === 0 ? { sampled } : { sampled, failed }
+  }
+
+  /** Of the calls whose prompt is in KV with this step. One that fails fails alone. */
+  async #embed(
+    work: readonly StepWork[],
+    sampled: Map<string, SampledToken>,
+    failed: Map<string, unknown>,
+  ): Promise<void> {
+    for (const { lease, slot, samples } of work) {
+      if (!samples || !this.#call(lease).embeds || failed.has(lease)) continue
+      const ending = { token: this.#model.tokens.eos ?? 0, end: true }
+      sampled.set(lease, ending)
+      try {
+        if (this.#embeddings === null) throw new Error('there is no place for embeddings')
+        sampled.set(lease, { ...ending, embedding: await this.#embeddings.embed(this.#sequence(slot)) })
+      } catch (error) {
+        failed.set(lease, error)
+      }
+    }
   }
 
   /** Its KV up to where it starts is there, and it can be computed. */
@@ -325,11 +358,11 @@ export class LlamaBackend implements Backend {
     sampled: Map<string, SampledToken>,
     failed: Map<string, unknown>,
   ): void {
-    const { sampling, tokens, prompt_logprobs } = this.#call(lease)
+    const { sampling, tokens, prompt_logprobs, embeds } = this.#call(lease)
     for (const { position, probabilities } of advanced.prompt) {
       prompt_logprobs.set(position, logprobsOf(tokens[position] ?? 0, probabilities, sampling.prompt_logprobs ?? 0))
     }
-    if (samples) sampled.set(lease, this.#sampled(lease, advanced, failed))
+    if (samples && !embeds) sampled.set(lease, this.#sampled(lease, advanced, failed))
   }
 
   #sampled(lease: string, { token, probabilities }: Advanced, failed: Map<string, unknown>): SampledToken {

@@ -5,7 +5,15 @@
 import type { LlamaModel, Token } from 'node-llama-cpp'
 import { ChatTemplate } from './chat-template.ts'
 import { isReadable } from './llama-grammar.ts'
-import type { ChatMessage, Encoding, Recall, TemplateOptions, TextModel, TokenDecoder } from './text-model.ts'
+import type {
+  ChatMessage,
+  Encoding,
+  Recall,
+  TemplateOptions,
+  TextEmbedding,
+  TextModel,
+  TokenDecoder,
+} from './text-model.ts'
 import { tokenBytes, type Vocabulary } from './token-bytes.ts'
 import { IncrementalTokenDecoder } from './token-decoder.ts'
 
@@ -18,8 +26,19 @@ export class LlamaTextModel implements TextModel {
   readonly #vocabulary: Vocabulary
   readonly #system_prompt: string | null
 
-  /** `system_prompt`: told to the model by conversations without a system message; null: what its template says then. */
-  constructor(model: LlamaModel, context_tokens_max: number, system_prompt: string | null = null) {
+  readonly embedding?: TextEmbedding
+
+  /**
+   * `system_prompt`: told to the model by conversations without a system message; null: what its template says then.
+   * `dimensions`: of the embeddings that the engine makes; null: none.
+   */
+  constructor(
+    model: LlamaModel,
+    context_tokens_max: number,
+    system_prompt: string | null = null,
+    dimensions: number | null = null,
+  ) {
+    if (dimensions !== null) this.embedding = { dimensions, encode: (text) => this.#encodeInput(text) }
     const { tokenizer } = model.fileInfo.metadata
     this.#model = model
     this.#system_prompt = system_prompt
@@ -59,6 +78,22 @@ export class LlamaTextModel implements TextModel {
     const overlong = this.#overlong(Math.ceil(Buffer.byteLength(text) / this.#longest_token_bytes))
     if (overlong !== null) return overlong
     return { ok: true, tokens: this.#withBeginning(this.#model.tokenize(text, false)) }
+  }
+
+  #encodeInput(text: string): Encoding {
+    const encoding = this.encodeText(text)
+    const { eos, shouldAppendEosToken } = this.#model.tokens
+    if (!encoding.ok || !shouldAppendEosToken || eos === null || encoding.tokens.at(-1) === eos) return encoding
+    return { ok: true, tokens: [...encoding.tokens, eos] }
+  }
+
+  wordTokens(word: string): readonly (readonly number[])[] {
+    const bare = word.trimStart()
+    const begun: readonly number[] = this.#model.tokenize(bare, false)
+    const spaced: readonly number[] = this.#model.tokenize(` ${bare}`, false)
+    // A space that is a token of its own stands before the word and is none of it.
+    const distinct = spaced.length === begun.length && spaced[0] !== begun[0]
+    return [begun, ...(distinct ? [spaced] : [])].filter((tokens) => tokens.length > 0)
   }
 
   readsGrammar(grammar: string): boolean {

@@ -42,7 +42,7 @@ export function modelShape(metadata: object): ModelShape {
   }
 }
 
-function field(value: unknown, name: string): unknown {
+export function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 

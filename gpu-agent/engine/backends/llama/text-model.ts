@@ -29,6 +29,12 @@ export interface TokenDecoder {
   end(): string
 }
 
+export interface TextEmbedding {
+  dimensions: number
+  /** As the model wants a text that is to be embedded. */
+  encode(text: string): Encoding
+}
+
 export interface TextModel {
   /** Prompt and output together. */
   readonly context_tokens_max: number
@@ -39,6 +45,10 @@ export interface TextModel {
   /** Options that the chat template reads; left out: none. */
   readonly template_options?: ReadonlySet<string>
   encodeText(text: string): Encoding
+  /** Every way in which `word` is cut into tokens within a text: at its beginning, and after a space. */
+  wordTokens(word: string): readonly (readonly number[])[]
+  /** Left out: the engine makes no embeddings. */
+  readonly embedding?: TextEmbedding
   /** Whether the engine can hold output to this grammar (its backend's form). */
   readsGrammar(grammar: string): boolean
   decoder(): TokenDecoder

@@ -10,6 +10,8 @@ import type { LlamaModel, SequenceEvaluateOptions, Token } from 'node-llama-cpp'
 import { TokenBias } from 'node-llama-cpp'
 import type { Sampling } from '../../types.ts'
 
+const NO_TOKENS: ReadonlySet<number> = new Set()
+
 /** Beyond any difference of logits. */
 const FORCING_BIAS = 1e9
 
@@ -32,7 +34,7 @@ export class TokenAdjustments {
   /** For the token after `tokens`: the call's prompt and its output so far. */
   of(tokens: readonly number[]): Adjustments {
     this.#count(tokens)
-    const biases = this.#biases(tokens.length - this.#prompt_tokens)
+    const biases = this.#biases(tokens)
     const adjustments: Adjustments = {}
     if (biases.size > 0) adjustments.tokenBias = tokenBias(this.#model, biases)
     const { repetition_penalty: penalty = 1 } = this.#sampling
@@ -55,17 +57,36 @@ export class TokenAdjustments {
     }
   }
 
-  #biases(generated: number): Map<number, number> {
-    const { frequency_penalty = 0, presence_penalty = 0, logit_bias, min_tokens = 0 } = this.#sampling
+  #biases(tokens: readonly number[]): Map<number, number> {
+    const { frequency_penalty = 0, presence_penalty = 0, logit_bias, bad_words = [] } = this.#sampling
     const biases = new Map(logit_bias)
     if (frequency_penalty !== 0 || presence_penalty !== 0) {
       for (const [token, times] of this.#generated) {
         biases.set(token, (biases.get(token) ?? 0) - times * frequency_penalty - presence_penalty)
       }
     }
-    if (generated < min_tokens) for (const token of endTokens(this.#model)) biases.set(token, Number.NEGATIVE_INFINITY)
+    for (const token of this.#barred(tokens.length - this.#prompt_tokens)) biases.set(token, Number.NEGATIVE_INFINITY)
+    for (const word of bad_words) {
+      const last = word.at(-1)
+      if (last !== undefined && endsWith(tokens, this.#prompt_tokens, word)) biases.set(last, Number.NEGATIVE_INFINITY)
+    }
     return biases
   }
+
+  /** What would end the call and must not yet. */
+  *#barred(generated: number): Generator<number> {
+    const { min_tokens = 0, ignore_eos = false, stop_tokens = NO_TOKENS } = this.#sampling
+    const early = generated < min_tokens
+    if (early) yield* stop_tokens
+    if (!early && !ignore_eos) return
+    for (const token of endTokens(this.#model)) if (!stop_tokens.has(token)) yield token
+  }
+}
+
+/** Whether `tokens` from `start` on end in all of `word` but its last token. */
+function endsWith(tokens: readonly number[], start: number, word: readonly number[]): boolean {
+  const at = tokens.length - (word.length - 1)
+  return at >= start && word.slice(0, -1).every((token, index) => tokens[at + index] === token)
 }
 
 /** Makes a sampler draw `token` and no other. */

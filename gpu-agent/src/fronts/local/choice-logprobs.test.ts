@@ -39,7 +39,7 @@ function answer(
       ...{ dialect, call: 'c', model: 'm', created_s: 0, system_fingerprint: 'f', include_usage: false, text },
     }),
     decoder: decoder(),
-    ...{ stops, format, logprobs, echo },
+    ...{ stops, stop_tokens: new Set<number>(), format, logprobs, echo },
     send: (chunk) => sent.push(chunk as Chunk),
     finish: () => undefined,
     ended: () => undefined,

@@ -25,8 +25,8 @@ export interface ChoiceEnd {
   failure: FailureCode | null
   /** Null unless the choice completed. */
   finish_reason: FinishReason | null
-  /** The stop string that was met. */
-  stop: string | null
+  /** The stop string, or the stop token, that was met. */
+  stop: string | number | null
   measurement: Measurement
   /** What was generated, when all of it became the answer. */
   answer: Answer | null
@@ -47,6 +47,7 @@ export interface ChoiceOutputOptions {
   chunks: ChunkBuilder
   decoder: TokenDecoder
   stops: readonly string[]
+  stop_tokens: ReadonlySet<number>
   format: OutputFormat
   /** Whether the client asked for log probabilities. */
   logprobs: boolean
@@ -71,6 +72,8 @@ export class ChoiceOutput implements CallListener {
   #begun = false
   #echoed = false
   #stopped = false
+  /** The text that it belongs to is part of the answer, unlike a stop string. */
+  #stop_token: number | null = null
   /** The sink may cancel the call while it is given a chunk, and the end comes within that. */
   #over = false
 
@@ -91,14 +94,19 @@ export class ChoiceOutput implements CallListener {
 
   token(token: number, logprobs?: TokenLogprobs): void {
     this.#sendEcho()
-    if (this.#stopped || this.#parser.done || this.#options.echo?.alone === true) return
+    if (this.#isOver() || this.#options.echo?.alone === true) return
     this.#tokens.push(token)
     const { kind } = this.#options.format
     if (kind === 'text' || kind === 'json' || kind === 'enforced') this.#begin('')
     const piece = this.#options.decoder.push(token)
     if (logprobs !== undefined) this.#logprobs?.add(token, logprobs, piece)
     this.#write(piece)
-    if ((this.#stopped || this.#parser.done) && !this.#over) this.#options.finish()
+    if (!this.#stopped && this.#options.stop_tokens.has(token)) this.#stop_token = token
+    if (this.#isOver() && !this.#over) this.#options.finish()
+  }
+
+  #isOver(): boolean {
+    return this.#stopped || this.#stop_token !== null || this.#parser.done
   }
 
   ended(reason: EndReason, measurement: Measurement, failure: FailureCode | null = null): void {
@@ -119,11 +127,18 @@ export class ChoiceOutput implements CallListener {
     this.#begin('')
     if (!this.#stopped) this.#restOfLogprobs()
     const answer =
-      this.#stopped || this.#options.echo !== null
+      this.#stopped || this.#stop_token !== null || this.#options.echo !== null
         ? null
         : { text: assistantText(this.#text, this.#calls), tokens: this.#tokens }
     const finish_reason = this.#finishReason(reason)
-    this.#options.ended({ reason, failure: null, finish_reason, stop: this.#stops.met, measurement, answer })
+    this.#options.ended({
+      reason,
+      failure: null,
+      finish_reason,
+      stop: this.#stops.met ?? this.#stop_token,
+      measurement,
+      answer,
+    })
   }
 
   /** Once, before anything else of the answer. */
@@ -142,7 +157,7 @@ export class ChoiceOutput implements CallListener {
 
   /** Whether JSON that was asked for is JSON: an engine that enforces no grammar, or ends at a stop token, may break it off. */
   #isWhole(): boolean {
-    if (this.#stopped) return true
+    if (this.#stopped || this.#stop_token !== null) return true
     const { kind } = this.#options.format
     if (kind === 'json') return isJson(this.#text)
     return kind !== 'tool_call' || isJson(this.#calls[0]?.arguments ?? '')

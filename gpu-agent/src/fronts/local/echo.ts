@@ -1,18 +1,13 @@
 /** The prompt of a completion, as `echo` returns it. */
-import type { Translation } from '../../openai/translate.ts'
+import type { Prompt } from '../../openai/translate.ts'
 import type { Echo } from './choice-output.ts'
 import type { TextModel } from './text-model.ts'
 
-export function echoOf(
-  { prompt, max_output_tokens }: Pick<Translation, 'prompt' | 'max_output_tokens'>,
-  tokens: ArrayLike<number>,
-  text: TextModel,
-): Echo {
+export function echoOf(prompt: Prompt, tokens: ArrayLike<number>, text: TextModel, alone: boolean): Echo {
   const own = Array.from(tokens)
   const decoder = text.decoder()
   const pieces = own.map((token) => decoder.push(token))
   const rest = decoder.end()
-  const alone = max_output_tokens === 0
   // A client's own text is returned as it was, also where the tokenizer changed it.
   return { text: prompt.kind === 'text' ? prompt.text : pieces.join('') + rest, tokens: own, pieces, alone }
 }

@@ -213,6 +213,70 @@ describeWithModel('the embedded front on the real model', () => {
     }
   })
 
+  const texts = (sink: RecordingSink, count: number) =>
+    Array.from({ length: count }, (_, index) =>
+      sink.chunks
+        .filter(({ choices }) => choices[0]?.index === index)
+        .map(({ choices }) => choices[0]?.text ?? '')
+        .join(''),
+    )
+
+  test('several prompts are answered as each alone, at any temperature', async () => {
+    const prompt = ['The sky is', 'One, two, three,', 'Paris is']
+    for (const sampling of [{ temperature: 0 }, { temperature: 1, seed: 5 }]) {
+      const body = { ...sampling, max_tokens: 8 }
+      const alone: string[] = []
+      for (const one of prompt) alone.push((await ask({ ...body, prompt: one }, 'completions')).text)
+      expect(texts(await ask({ ...body, prompt }, 'completions'), prompt.length)).toEqual(alone)
+    }
+  })
+
+  test('a stop token ends an answer, also where the end of generation is ignored', async () => {
+    const body = { prompt: 'One, two, three,', max_tokens: 24 }
+    const whole = await ask({ ...body, logprobs: 0 }, 'completions')
+    expect(whole.text).toContain(', five')
+    // The token of a comma, of this model.
+    const comma = 28
+    const stopped = await ask({ ...body, stop_token_ids: [comma] }, 'completions')
+    expect(stopped.text).toBe(whole.text.slice(0, whole.text.indexOf(',') + 1))
+    expect(stopped.end).toMatchObject({ finish_reason: 'stop', last_chunks: [{ choices: [{ stop_reason: comma }] }] })
+    const ignoring = await ask({ ...body, stop_token_ids: [comma], ignore_eos: true }, 'completions')
+    expect(ignoring.text).toBe(stopped.text)
+    const later = await ask({ ...body, stop_token_ids: [comma], min_tokens: 3 }, 'completions')
+    expect(later.end?.measurement.output_tokens).toBeGreaterThan(3)
+  })
+
+  test('bad words do not stand in an answer, of one token or of several, with a space or without', async () => {
+    const body = { prompt: 'One, two, three,', max_tokens: 12 }
+    const free = await ask(body, 'completions')
+    expect(free.text).toContain('four')
+    const barred = await ask({ ...body, bad_words: ['four', 'five, six'] }, 'completions')
+    expect(barred.text).not.toMatch(/four|five, six/)
+    expect(barred.text).not.toBe('')
+    const other = await ask({ ...body, bad_words: ['zebra'] }, 'completions')
+    expect(other.text).toBe(free.text)
+  })
+
+  test('embeddings of many texts and a text that streams go on beside each other', async () => {
+    const heard: string[] = []
+    const listen = (name: string, body: Record<string, unknown>, dialect: Dialect): RecordingSink => {
+      const sink = new RecordingSink()
+      sink.onChunk = () => heard.push(name)
+      front.serve(dispatched(front.describe().epoch, body, { dialect }), sink)
+      return sink
+    }
+    const input = Array.from({ length: 12 }, (_, index) => `This is the sentence that has the number ${index}.`)
+    const vectors = listen('vector', { input }, 'embeddings')
+    const text = listen('text', { messages: user('Count to fifty.'), max_tokens: 40, ignore_eos: true }, 'chat')
+    await Promise.all([vectors.over, text.over])
+    expect(vectors.chunks).toHaveLength(input.length)
+    expect(text.end?.measurement.output_tokens).toBe(40)
+    const overlap = heard.slice(heard.indexOf('vector'), heard.lastIndexOf('vector'))
+    // One input takes a step or two: between two vectors, the text gets its tokens of those steps.
+    expect(overlap.filter((name) => name === 'text').length).toBeGreaterThanOrEqual(input.length - 2)
+    expect(vectors.end?.measurement).toMatchObject({ output_tokens: 0, preemptions: 0 })
+  })
+
   test('echo with log probabilities gives every token of the prompt its own, as evaluation harnesses want them', async () => {
     const logprobsOf = (sink: RecordingSink, field: string): unknown[] =>
       sink.chunks.flatMap(({ choices: [choice] }) => {

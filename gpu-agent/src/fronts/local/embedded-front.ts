@@ -40,7 +40,12 @@ export async function startEmbeddedFront(
         prefill_tokens_per_s: first.prefill_tokens_per_s,
         speed_factor: 1,
       },
-      text: new LlamaTextModel(runtime.model, sizes.slot_tokens_max, options.system_prompt ?? null),
+      text: new LlamaTextModel(
+        runtime.model,
+        sizes.slot_tokens_max,
+        options.system_prompt ?? null,
+        first.embedding_dimensions,
+      ),
       capabilities: EMBEDDED,
       sampling: { ...samplingDefaults(runtime.model), ...options.sampling },
       system_fingerprint: `switchyard-embedded-${options.model_id}`,

@@ -98,8 +98,8 @@ export function sizedProfile(
   }
 }
 
-function answerTokens({ prompt, max_output_tokens, sampling: { min_tokens = 0 } }: EngineCall): number {
-  if (max_output_tokens < CHAT_OUTPUT_TOKENS_DEFAULT) return Number.POSITIVE_INFINITY
+function answerTokens({ prompt, max_output_tokens, sampling: { min_tokens = 0, ignore_eos } }: EngineCall): number {
+  if (max_output_tokens < CHAT_OUTPUT_TOKENS_DEFAULT || ignore_eos) return Number.POSITIVE_INFINITY
   const range = ANSWER_TOKENS_MAX - ANSWER_TOKENS_MIN + 1
   return Math.max(min_tokens, ANSWER_TOKENS_MIN + (emulatedContentHash(prompt, 0) % range))
 }

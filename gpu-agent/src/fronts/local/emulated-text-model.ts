@@ -58,6 +58,10 @@ export class EmulatedTextModel implements TextModel {
     return { ok: true, tokens: groups(text) }
   }
 
+  wordTokens(word: string): readonly number[][] {
+    return [groups(word)]
+  }
+
   readsGrammar(): boolean {
     return false
   }

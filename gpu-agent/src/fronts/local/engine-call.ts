@@ -1,12 +1,14 @@
 /** A ticket's claims and a client's translated body → the call that the engine's scheduler sees, or why there is none. */
 import { createHash } from 'node:crypto'
 import type { StreamError, TicketClaims } from '../../../../src/protocol/index.ts'
-import type { EngineCall } from '../../../engine/types.ts'
+import { tokenSeed } from '../../../engine/backends/llama/sampling-seed.ts'
+import type { EngineCall, OrderedCall } from '../../../engine/types.ts'
 import { badRequest } from '../../openai/errors.ts'
 import type { SamplingDefaults } from '../../openai/sampling-fields.ts'
 import {
   CHAT_OUTPUT_TOKENS_DEFAULT,
   COMPLETION_OUTPUT_TOKENS_DEFAULT,
+  type Prompt,
   type Translation,
 } from '../../openai/translate.ts'
 import type { TextDialect } from '../engine-front.ts'
@@ -15,23 +17,72 @@ import type { Encoding, Recall, TextModel } from './text-model.ts'
 /** A call that has been open on an engine for half an hour has outlived its client: it ends as `deadline_exceeded`. */
 export const CALL_OPEN_US_MAX = 30 * 60 * 1_000_000
 
+/** The engine's call of one choice: of its own prompt, or of the one that all choices answer. */
+export function choiceOf(calls: readonly EngineCall[], index: number): EngineCall {
+  const own = calls.length > 1 ? calls[index] : calls[0]
+  if (own === undefined) throw new RangeError(`there is no call of choice ${index}`)
+  if (calls.length > 1 || index === 0) return own
+  // The first choice draws what a call with one choice draws.
+  return { ...own, sampling: { ...own.sampling, seed: tokenSeed(own.sampling.seed, -index) } }
+}
+
+/** What a ticket says of its call to the engine's order. */
+export function orderedCall(claims: TicketClaims): OrderedCall {
+  return {
+    lease: claims.lease,
+    tenant: claims.tenant,
+    tenant_weight: claims.tenant_weight,
+    program: JSON.stringify([claims.tenant, claims.program, claims.run]),
+    thread: claims.thread,
+    class: claims.class,
+    sequence: claims.sequence,
+    settled_service_us: claims.settled_service_us,
+    open_elsewhere_us: claims.open_elsewhere_us,
+    critical_path_us: claims.critical_path_us,
+    program_wait_us: claims.program_wait_us,
+    program_output_tokens: claims.program_output_tokens,
+  }
+}
+
+/** The call that embeds one input; `continues`: after another of its lease. */
+export function embeddingCall(
+  claims: TicketClaims,
+  prompt: readonly number[],
+  deadline_us: number,
+  continues: boolean,
+): EngineCall {
+  return {
+    ...orderedCall(claims),
+    cache_salt: claims.cache_salt,
+    prompt,
+    max_output_tokens: 1,
+    sampling: { temperature: 0, top_p: 1, seed: 0 },
+    embeds: true,
+    ...(continues ? { continues } : {}),
+    deadline_us,
+  }
+}
+
 export type EngineCallResult = { ok: true; call: EngineCall } | { ok: false; error: StreamError }
 
+/** `index`: of which prompt. */
 export function engineCall(
   claims: TicketClaims,
   dialect: TextDialect,
   translation: Translation,
+  index: number,
   text: TextModel,
   recall: Recall,
   defaults: SamplingDefaults,
 ): EngineCallResult {
-  const param = dialect === 'chat' ? 'messages' : 'prompt'
+  const { prompts, bad_words } = translation
+  const param = paramOf(dialect, prompts.length, index)
   const { grammar } = translation.output
   if (grammar !== null && !text.readsGrammar(grammar)) {
     const asked = translation.output.format.kind === 'json' ? 'response_format' : 'tools'
     return invalid(asked, 'its schema refers to itself without an end, or nests lists that are too long')
   }
-  const encoding = encode(translation, text, recall)
+  const encoding = encode(prompts[index] ?? prompts[0], text, recall)
   if (!encoding.ok) return { ok: false, error: encodingError(encoding, param, dialect, translation, text) }
   const prompt = encoding.tokens
   if (prompt.length === 0) return invalid(param, 'it has no tokens')
@@ -51,18 +102,7 @@ export function engineCall(
   return {
     ok: true,
     call: {
-      lease: claims.lease,
-      tenant: claims.tenant,
-      tenant_weight: claims.tenant_weight,
-      program: JSON.stringify([claims.tenant, claims.program, claims.run]),
-      thread: claims.thread,
-      class: claims.class,
-      sequence: claims.sequence,
-      settled_service_us: claims.settled_service_us,
-      open_elsewhere_us: claims.open_elsewhere_us,
-      critical_path_us: claims.critical_path_us,
-      program_wait_us: claims.program_wait_us,
-      program_output_tokens: claims.program_output_tokens,
+      ...orderedCall(claims),
       // What is in KV already has no logits, so a prompt whose probabilities are asked for shares none.
       cache_salt: probed === null ? claims.cache_salt : `${claims.cache_salt}:${claims.lease}`,
       prompt,
@@ -72,6 +112,7 @@ export function engineCall(
         ...defaults,
         seed: seedOf(claims.call),
         ...translation.sampling,
+        ...(bad_words.length === 0 ? {} : { bad_words: bad_words.flatMap((word) => text.wordTokens(word)) }),
         ...(grammar === null ? {} : { grammar }),
         ...(translation.logprobs === null ? {} : { logprobs: translation.logprobs }),
         ...(probed === null ? {} : { prompt_logprobs: probed }),
@@ -81,18 +122,27 @@ export function engineCall(
 }
 
 function samplingFault({ sampling, output }: Translation, text: TextModel): EngineCallResult | null {
-  const { logit_bias = new Map<number, number>(), min_tokens = 0 } = sampling
+  const { logit_bias = new Map<number, number>(), stop_tokens = [], min_tokens = 0, ignore_eos = false } = sampling
   for (const token of logit_bias.keys()) {
     if (token >= text.vocabulary_tokens) return invalid(`logit_bias.${token}`, `there is no token ${token}`)
   }
-  if (min_tokens > 0 && output.grammar !== null) {
-    const param = min_tokens === Number.POSITIVE_INFINITY ? 'ignore_eos' : 'min_tokens'
-    return invalid(param, 'an answer that is held to a format ends where the format does')
+  const foreign = [...stop_tokens].find((token) => token >= text.vocabulary_tokens)
+  if (foreign !== undefined) return invalid('stop_token_ids', `there is no token ${foreign}`)
+  if ((min_tokens > 0 || ignore_eos) && output.grammar !== null) {
+    return invalid(
+      ignore_eos ? 'ignore_eos' : 'min_tokens',
+      'an answer that is held to a format ends where the format does',
+    )
   }
   return null
 }
 
-function encode({ prompt }: Translation, text: TextModel, recall: Recall): Encoding {
+function paramOf(dialect: TextDialect, prompts: number, index: number): string {
+  if (dialect === 'chat') return 'messages'
+  return prompts === 1 ? 'prompt' : `prompt[${index}]`
+}
+
+function encode(prompt: Prompt, text: TextModel, recall: Recall): Encoding {
   switch (prompt.kind) {
     case 'chat':
       return text.encodeChat(prompt.messages, recall, prompt.options)

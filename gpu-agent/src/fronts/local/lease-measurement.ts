@@ -1,17 +1,17 @@
 /**
  * A record is of a lease, and a lease with several choices is several calls of the engine: its measurement is the sum of
- * theirs. The prompt counts once, as OpenAI counts it, with what the choice that found least of it in the cache had to say.
+ * theirs. The prompt counts once, as OpenAI counts it, with what the choice that found least of it in the cache had to say. With several prompts each is a choice.
  */
 import { type Measurement, type TicketClaims, tpotUs, type UsageExtension } from '../../../../src/protocol/index.ts'
 
-/** Of at least one choice. */
-export function summed(measurements: readonly Measurement[]): Measurement {
-  const sum = (field: Exclude<keyof Measurement, 'first_token_us'>) =>
-    measurements.reduce((total, measurement) => total + measurement[field], 0)
+/** Of at least one choice. `prompts`: several have one answer each, and all count; the answers to one share it. */
+export function summed(measurements: readonly Measurement[], prompts = 1): Measurement {
+  const of = (field: Exclude<keyof Measurement, 'first_token_us'>) => measurements.map((one) => one[field])
+  const sum = (field: Exclude<keyof Measurement, 'first_token_us'>) => of(field).reduce((total, one) => total + one, 0)
   const first = measurements.flatMap(({ first_token_us }) => first_token_us ?? [])
   return {
-    prompt_tokens: Math.max(...measurements.map(({ prompt_tokens }) => prompt_tokens)),
-    cached_tokens: Math.min(...measurements.map(({ cached_tokens }) => cached_tokens)),
+    prompt_tokens: prompts > 1 ? sum('prompt_tokens') : Math.max(...of('prompt_tokens')),
+    cached_tokens: prompts > 1 ? sum('cached_tokens') : Math.min(...of('cached_tokens')),
     output_tokens: sum('output_tokens'),
     service_wall_us: sum('service_wall_us'),
     service_modelled_us: sum('service_modelled_us'),

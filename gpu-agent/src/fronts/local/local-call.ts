@@ -23,10 +23,13 @@ export interface LocalCallOptions {
   chunks: ChunkBuilder
   decoder: () => TokenDecoder
   stops: readonly string[]
+  stop_tokens: ReadonlySet<number>
+  /** Several have one choice each. */
+  prompts: number
   format: OutputFormat
   logprobs: boolean
-  /** Null: answers begin with what is generated. */
-  echo: Echo | null
+  /** By choice; none: answers begin with what is generated. */
+  echoes: readonly Echo[]
   emulated: boolean
   /** Which reading `usage.switchyard.service_s` shows. */
   ordering: 'wall' | 'modelled'
@@ -51,6 +54,9 @@ export class LocalCall {
     this.#choices = options.leases.map((lease, index) => this.#choice(lease, index))
   }
 
+  /** All choices are the engine's. */
+  readonly pending_tokens = 0
+
   /** Who hears of the engine's call of a choice. */
   listener(choice: number): CallListener {
     const listener = this.#choices[choice]
@@ -69,15 +75,16 @@ export class LocalCall {
   }
 
   #choice(lease: string, index: number): ChoiceOutput {
-    const { chunks, decoder, stops, format, logprobs, echo, sink, finish } = this.#options
+    const { chunks, decoder, stops, stop_tokens, format, logprobs, echoes, sink, finish } = this.#options
     return new ChoiceOutput({
       index,
       chunks,
       decoder: decoder(),
       stops,
+      stop_tokens,
       format,
       logprobs,
-      echo,
+      echo: echoes[index] ?? null,
       send: (chunk) => sink.chunk(chunk),
       finish: () => finish(lease),
       ended: (end) => this.#choiceEnded(index, end),
@@ -98,7 +105,10 @@ export class LocalCall {
     const ends = this.leases.map((_, index) => this.#ends.get(index)).filter((end) => end !== undefined)
     // Cancelling the others may have ended the last of them within the first's end.
     this.#ends.clear()
-    const measurement = summed(ends.map((end) => end.measurement))
+    const measurement = summed(
+      ends.map((end) => end.measurement),
+      this.#options.prompts,
+    )
     const failed = ends.find(({ reason }) => reason === 'failed')
     if (failed !== undefined || ends.some(({ reason }) => reason === 'cancelled')) {
       over([])

@@ -33,6 +33,9 @@ class CharacterModel implements TextModel {
   encodeText(text: string): Encoding {
     return { ok: true, tokens: characters(text) }
   }
+  wordTokens(word: string): readonly number[][] {
+    return [characters(word)]
+  }
   readsGrammar(): boolean {
     return CharacterModel.reads
   }
@@ -292,6 +295,45 @@ describe('LocalFront', () => {
     expect(sum('wall_us')).toBe(measurement.service_wall_us)
     expect(sum('modelled_us')).toBe(measurement.service_modelled_us)
     expect(sum('sampled_tokens')).toBe(15)
+  })
+
+  test('several prompts are answered by one choice each, as they would be alone', async () => {
+    const prompts = ['Hi', 'Hello', 'Hi']
+    const sink = await run({ prompt: prompts, echo: true, stream_options: { include_usage: true } }, 'completions')
+    const texts = prompts.map((_, index) =>
+      sink.chunks
+        .filter(({ choices }) => choices[0]?.index === index)
+        .map(({ choices }) => choices[0]?.text ?? '')
+        .join(''),
+    )
+    expect(texts).toEqual(['HiHello', 'HelloHello', 'HiHello'])
+    expect(ScriptedBackend.prompts).toEqual(['Hi', 'Hello', 'Hi'].map(characters))
+    expect(sink.prompt_tokens).toBe(2 + 5 + 2)
+    expect(sink.end?.measurement).toMatchObject({ prompt_tokens: 9, output_tokens: 15 })
+    expect(sink.end?.last_chunks.at(-1)).toMatchObject({ usage: { prompt_tokens: 9, completion_tokens: 15 } })
+    expect(new Set(ledger.map(({ lease }) => lease)).size).toBe(1)
+    expect(ledger.reduce((total, row) => total + row.wall_us, 0)).toBe(sink.end?.measurement.service_wall_us)
+  })
+
+  test('a prompt of several that cannot be served is named', async () => {
+    const foreign = await run({ prompt: [[65], [66, 0x110000]] }, 'completions')
+    expect(foreign.error).toMatchObject({ error: { code: 'invalid_value', param: 'prompt[1][1]' } })
+    const long = await run({ prompt: ['x', 'x'.repeat(CONTEXT_TOKENS)] }, 'completions')
+    expect(long.error).toMatchObject({ error: { code: 'context_length_exceeded', param: 'prompt[1]' } })
+  })
+
+  test('a stop token ends the call, and its text is part of the answer', async () => {
+    ScriptedBackend.answer = 'one.two'
+    const stop_token_ids = characters('.')
+    const sink = await run({ messages: user('Hi'), stop_token_ids })
+    expect(sink.text).toBe('one.')
+    expect(sink.end).toMatchObject({ outcome: 'completed', finish_reason: 'stop' })
+    expect(sink.end?.measurement.output_tokens).toBe(4)
+    expect(sink.end?.last_chunks[0]).toMatchObject({ choices: [{ stop_reason: stop_token_ids[0] }] })
+    const held = await run({ messages: user('Hi'), stop_token_ids, stop: ['.two'] })
+    expect(held.text).toBe('one.')
+    const foreign = await run({ messages: user('Hi'), stop_token_ids: [0x110000] })
+    expect(foreign.error).toMatchObject({ error: { code: 'invalid_value', param: 'stop_token_ids' } })
   })
 
   test('a cancelled lease ends all its choices, and CHOICES_MAX choices are the most', async () => {

@@ -7,23 +7,25 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
-import { tokenSeed } from '../../../engine/backends/llama/sampling-seed.ts'
-import type { DriverVerdict, EngineDriver } from '../../../engine/driver.ts'
+import type { EngineDriver } from '../../../engine/driver.ts'
 import type { EngineCall, LedgerRow } from '../../../engine/types.ts'
 import type { Capabilities } from '../../openai/capabilities.ts'
 import { ChunkBuilder } from '../../openai/chunks.ts'
-import { noEmbeddings } from '../../openai/embeddings.ts'
-import { badRequest, engineFull, unavailable } from '../../openai/errors.ts'
+import { EmbeddingFrame } from '../../openai/embeddings.ts'
+import { unavailable } from '../../openai/errors.ts'
 import { PLAIN_SAMPLING, type SamplingDefaults } from '../../openai/sampling-fields.ts'
 import { type Translation, translate } from '../../openai/translate.ts'
 import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, TextDialect } from '../engine-front.ts'
 import { BytesPerToken } from './bytes-per-token.ts'
 import type { Echo } from './choice-output.ts'
 import { echoOf } from './echo.ts'
-import { engineCall } from './engine-call.ts'
+import { embeddingPrompts } from './embedding-prompts.ts'
+import { choiceOf, embeddingCall, engineCall } from './engine-call.ts'
 import { leaseRows } from './lease-rows.ts'
 import { LocalCall } from './local-call.ts'
+import { LocalEmbedding } from './local-embedding.ts'
 import { OutputMemory } from './output-memory.ts'
+import { submitError } from './submit-error.ts'
 import type { TextModel } from './text-model.ts'
 
 export const RESTART_PAUSE: BackoffBounds = { min_ms: 100, max_ms: 30_000 }
@@ -54,7 +56,7 @@ export interface LocalFrontOptions {
 }
 
 interface OpenCall {
-  call: LocalCall
+  call: LocalCall | LocalEmbedding
   driver: EngineDriver
 }
 
@@ -72,6 +74,8 @@ export class LocalFront implements EngineFront {
   /** Lease of each further choice's engine call. */
   readonly #lease_of = new Map<string, string>()
   readonly #stopping = new AbortController()
+  /** Who waits until no call is open. */
+  #idle: (() => void)[] = []
   #epoch = ''
   #driver: EngineDriver | null = null
   #draining = false
@@ -97,13 +101,15 @@ export class LocalFront implements EngineFront {
 
   status(): Omit<EngineStatus, 'leases_seen'> {
     const { waiting, running, queued_tokens, kv_used_tokens } = this.#driver?.status() ?? IDLE
+    let pending_tokens = 0
+    for (const { call } of this.#calls.values()) pending_tokens += call.pending_tokens
     return {
       id: this.#options.description.id,
       epoch: this.#epoch,
       state: this.#state(),
       waiting,
       running,
-      queued_tokens,
+      queued_tokens: queued_tokens + pending_tokens,
       kv_used_tokens,
       bytes_per_token: this.#bytes.ratio(),
     }
@@ -124,6 +130,8 @@ export class LocalFront implements EngineFront {
   async drain(): Promise<void> {
     this.#draining = true
     this.#events.status()
+    // An embedding call under way opens further calls of the engine.
+    if (this.#calls.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve))
     await this.#driver?.drain()
   }
 
@@ -147,30 +155,66 @@ export class LocalFront implements EngineFront {
     if (this.#draining) return unavailable('draining', 'the engine takes no further calls')
     if (driver === null) return unavailable('engine_down', 'the engine is down')
     if (claims.epoch !== this.#epoch) return unavailable('epoch_gone', 'the engine has restarted')
-    if (dialect === 'embeddings') return noEmbeddings()
+    if (dialect === 'embeddings') return this.#embed(dispatched, sink, driver)
     const translated = translate(dialect, body, this.#options.capabilities)
     if (!translated.ok) return translated.error
     const { translation } = translated
     const recall = (text: string) => this.#memory.recall(claims.cache_salt, text)
     const { text, sampling = PLAIN_SAMPLING } = this.#options
-    const result = engineCall(claims, dialect, translation, text, recall, sampling)
-    if (!result.ok) return result.error
-    const echo = translation.echo ? echoOf(translation, result.call.prompt, text) : null
-    const call = this.#localCall({ ...dispatched, dialect }, translation, echo, sink, driver)
-    const refusal = this.#submitChoices(result.call, call, driver, dialect)
+    const calls: EngineCall[] = []
+    for (const [index] of translation.prompts.entries()) {
+      const result = engineCall(claims, dialect, translation, index, text, recall, sampling)
+      if (!result.ok) return result.error
+      calls.push(result.call)
+    }
+    const call = this.#localCall({ ...dispatched, dialect }, translation, calls, sink, driver)
+    const refusal = this.#submitChoices(calls, call, driver, dialect)
     if (refusal !== null) return refusal
     this.#calls.set(claims.lease, { call, driver })
-    this.#bytes.add(translation.prompt, result.call.prompt.length)
-    sink.accepted(result.call.prompt.length)
+    for (const [index, { prompt }] of calls.entries()) {
+      this.#bytes.add(translation.prompts[index] ?? translation.prompts[0], prompt.length)
+    }
+    sink.accepted(calls.reduce((sum, { prompt }) => sum + prompt.length, 0))
     return null
   }
 
-  /** All choices or none. */
-  #submitChoices(call: EngineCall, local: LocalCall, driver: EngineDriver, dialect: TextDialect): StreamError | null {
+  #embed({ claims, body }: DispatchedCall, sink: CallSink, driver: EngineDriver): StreamError | null {
+    const { text, ordering, description } = this.#options
+    const result = embeddingPrompts(body, text)
+    if (!result.ok) return result.error
+    const { prompts, asked } = result.asked
+    const call = new LocalEmbedding({
+      ...{ claims, prompts, sink, ordering },
+      encoding: asked.encoding,
+      frame: new EmbeddingFrame(claims.model),
+      emulated: description.kind === 'emulated',
+      submit: (prompt, index, deadline_us, listener) =>
+        driver.submit(embeddingCall(claims, prompt, deadline_us, index > 0), listener),
+      over: () => this.#over(claims.lease),
+    })
+    const verdict = call.begin()
+    if (!verdict.ok) return submitError(verdict, 'embeddings')
+    this.#calls.set(claims.lease, { call, driver })
+    for (const [index, input] of asked.inputs.entries()) this.#bytes.add(input, prompts[index]?.length ?? 0)
+    sink.accepted(prompts.reduce((sum, prompt) => sum + prompt.length, 0))
+    return null
+  }
+
+  #over(lease: string): void {
+    this.#calls.delete(lease)
+    if (this.#calls.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  /** All choices or none. `calls`: one for each choice, or one for all. */
+  #submitChoices(
+    calls: readonly EngineCall[],
+    local: LocalCall,
+    driver: EngineDriver,
+    dialect: TextDialect,
+  ): StreamError | null {
     for (const [index, lease] of local.leases.entries()) {
-      // The first choice draws what a call with one choice draws.
-      const seed = index === 0 ? call.sampling.seed : tokenSeed(call.sampling.seed, -index)
-      const verdict = driver.submit({ ...call, lease, sampling: { ...call.sampling, seed } }, local.listener(index))
+      const call = choiceOf(calls, index)
+      const verdict = driver.submit({ ...call, lease }, local.listener(index))
       if (verdict.ok) {
         if (index > 0) this.#lease_of.set(lease, call.lease)
         continue
@@ -185,30 +229,37 @@ export class LocalFront implements EngineFront {
 
   #localCall(
     { claims, dialect }: DispatchedCall & { dialect: TextDialect },
-    { stops, include_usage, choices, logprobs, output }: Translation,
-    echo: Echo | null,
+    { prompts, stops, sampling, include_usage, choices, logprobs, echo, max_output_tokens, output }: Translation,
+    calls: readonly EngineCall[],
     sink: CallSink,
     driver: EngineDriver,
   ): LocalCall {
     const { text, system_fingerprint, description, ordering, wall_ms = Date.now } = this.#options
     const created_s = Math.floor(wall_ms() / 1000)
     const { call, model, lease } = claims
+    const answers = prompts.length * choices
+    const echoed = (index: number): Echo => {
+      const { prompt } = choiceOf(calls, index)
+      return echoOf(prompts[index] ?? prompts[0], prompt, text, max_output_tokens === 0)
+    }
     const local: LocalCall = new LocalCall({
       claims,
-      leases: Array.from({ length: choices }, (_, index) => (index === 0 ? lease : `${lease}#${index}`)),
+      leases: Array.from({ length: answers }, (_, index) => (index === 0 ? lease : `${lease}#${index}`)),
+      prompts: prompts.length,
       sink,
       chunks: new ChunkBuilder({ dialect, call, model, created_s, system_fingerprint, include_usage, text }),
       decoder: () => text.decoder(),
       stops,
+      stop_tokens: sampling.stop_tokens ?? NO_TOKENS,
       format: output.format,
       logprobs: logprobs !== null,
-      echo,
+      echoes: echo ? Array.from({ length: answers }, (_, index) => echoed(index)) : [],
       emulated: description.kind === 'emulated',
       ordering,
       finish: (engine_lease) => driver.finish(engine_lease),
       cancel: (engine_lease) => driver.cancel(engine_lease),
       over: (answers) => {
-        this.#calls.delete(lease)
+        this.#over(lease)
         this.#forget(local)
         if (dialect !== 'chat') return
         for (const answer of answers) this.#memory.remember(claims.cache_salt, answer.text, answer.tokens)
@@ -265,9 +316,4 @@ export class LocalFront implements EngineFront {
 
 const IDLE = { waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 }
 
-function submitError(verdict: Extract<DriverVerdict, { ok: false }>, dialect: TextDialect): StreamError {
-  const { code, message } = verdict
-  if (code === 'engine_full') return engineFull(message, verdict.retry_after_s)
-  if (code !== 'context_length_exceeded') return unavailable(code, message)
-  return badRequest(code, message, dialect === 'chat' ? 'messages' : 'prompt')
-}
+const NO_TOKENS: ReadonlySet<number> = new Set()

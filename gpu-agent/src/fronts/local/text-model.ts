@@ -4,6 +4,7 @@ export type {
   Encoding,
   Recall,
   TemplateOptions,
+  TextEmbedding,
   TextModel,
   TokenDecoder,
 } from '../../../engine/backends/llama/text-model.ts'

@@ -17,6 +17,8 @@ export interface HandCall {
   /** Of the prompt, and how often they came. */
   prompt_logprobs: readonly TokenLogprobs[] | null
   prompts: number
+  /** Where the call embeds. */
+  embedding: Float32Array | null
   ended: boolean
 }
 
@@ -35,10 +37,11 @@ export class HandPlans {
     slot: number,
     prompt: readonly number[],
     sampling: EngineCall['sampling'] = { temperature: 0, top_p: 1, seed: 1 },
+    own: Partial<EngineCall> = {},
   ): HandCall {
     leases += 1
     const lease = `lease-${leases}`
-    this.backend.admit(engineCall(lease, prompt, sampling))
+    this.backend.admit({ ...engineCall(lease, prompt, sampling), ...own })
     return { lease, slot, tokens: [...prompt], prompt_tokens: prompt.length, computed: 0, ...none() }
   }
 
@@ -72,6 +75,7 @@ export class HandPlans {
         call.prompt_logprobs = outcome.prompt_logprobs
         call.prompts += 1
       }
+      call.embedding = outcome.embedding ?? null
       call.ended = outcome.end
     }
   }
@@ -93,8 +97,8 @@ export class HandPlans {
   }
 }
 
-function none(): Pick<HandCall, 'logprobs' | 'prompt_logprobs' | 'prompts' | 'ended'> {
-  return { logprobs: [], prompt_logprobs: null, prompts: 0, ended: false }
+function none(): Pick<HandCall, 'logprobs' | 'prompt_logprobs' | 'prompts' | 'embedding' | 'ended'> {
+  return { logprobs: [], prompt_logprobs: null, prompts: 0, embedding: null, ended: false }
 }
 
 export function output(call: HandCall): number[] {

@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { CHOICE_CHARS_MAX } from '../../../openai/output-format.ts'
-import { LOGIT_BIASES_MAX, MIN_TOKENS_MAX, REPETITION_PENALTY_MAX, TOP_K_MAX } from '../../../openai/sampling-fields.ts'
-import { BAD_WORD_CHARS_MAX, BAD_WORDS_MAX, CHOICES_MAX, STOP_TOKENS_MAX } from '../../../openai/schemas.ts'
+import {
+  LOGIT_BIASES_MAX,
+  MIN_TOKENS_MAX,
+  REPETITION_PENALTY_MAX,
+  STOP_TOKENS_MAX,
+  TOP_K_MAX,
+} from '../../../openai/sampling-fields.ts'
+import { BAD_WORD_CHARS_MAX, BAD_WORDS_MAX, CHOICES_MAX } from '../../../openai/schemas.ts'
 import { TEMPLATE_KWARG_CHARS_MAX, TEMPLATE_KWARGS_MAX } from '../../../openai/template-kwargs.ts'
 import type { TextDialect } from '../../engine-front.ts'
 import { user } from '../../testing/dispatched.ts'

@@ -4,12 +4,10 @@ import type { LedgerSums } from '../../../outbox/record.ts'
 import { summed } from '../../local/lease-measurement.ts'
 import type { EngineRecord } from './channel-messages.ts'
 
-/** Of at least one record. `prompts`: how many the call has. Several have one answer each; the answers to one share it. */
+/** Of at least one record. `prompts`: how many the call has. */
 export function measurementOf(records: readonly EngineRecord[], prompts = 1): Measurement {
-  const measurement = summed(records.map((record) => ({ ...NOTHING_MEASURED, ...record })))
-  if (prompts === 1) return measurement
-  const sum = (field: 'prompt_tokens' | 'cached_tokens') => records.reduce((total, record) => total + record[field], 0)
-  return { ...measurement, prompt_tokens: sum('prompt_tokens'), cached_tokens: sum('cached_tokens') }
+  const measurements = records.map((record) => ({ ...NOTHING_MEASURED, ...record }))
+  return summed(measurements, prompts)
 }
 
 export function sumsOf(records: readonly EngineRecord[]): LedgerSums {
