@@ -162,6 +162,22 @@ test('one record that the control plane cannot read does not hold up the others 
   await empty(stored)
 })
 
+test.each([
+  ['fails', async () => ({ status: 500, body: {} })],
+  ['hangs', async () => new Promise<never>(() => undefined)],
+])('one record at which the control plane %s does not hold up the others and is not dropped', async (_, fault) => {
+  const control = await startControlPlane()
+  const { stored, sender } = startSender(control, { send_timeout_ms: 300 })
+  const leases = stored.add(9)
+  const bad = leases[4]
+  control.answer = async ({ records }) => (records.some(({ lease }) => lease === bad) ? fault() : all(records))
+  sender.start()
+  while (stored.acknowledged.length < 8) await new Promise((resolve) => setTimeout(resolve, 2))
+  expect(stored.records.map(({ record }) => record.lease)).toEqual([bad])
+  control.answer = ({ records }) => all(records)
+  await empty(stored)
+})
+
 test('an agent that is refused says so, keeps its records and goes on when it is let in', async () => {
   const control = await startControlPlane()
   const { stored, events, sender } = startSender(control)

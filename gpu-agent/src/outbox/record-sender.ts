@@ -4,8 +4,9 @@
  *
  * It walks the unacknowledged records in order with a cursor. A record that is not acknowledged (its program's actor is
  * busy, or the control plane cannot read it) is passed and comes again with the next walk, so it never blocks those
- * behind it. A batch that is refused as malformed is halved until the record at fault is alone. A record of a lease that
- * the control plane says it never granted is reported and not sent again; nothing else is dropped.
+ * behind it. A batch that is refused as malformed is halved until the record at fault is alone, and so is one at which the
+ * control plane fails or that it does not answer in time. A record at fault is passed too. A record of a lease that the
+ * control plane says it never granted is reported and not sent again; nothing else is dropped.
  */
 
 import { type BackoffBounds, backoffMs } from '../../../src/core/backoff.ts'
@@ -32,13 +33,15 @@ export interface RecordSenderOptions {
   report: Report
   random: () => number
   coalesce_ms?: number
+  send_timeout_ms?: number
   backoff?: BackoffBounds
   refused_backoff?: BackoffBounds
 }
 
 type SendResult =
   | { status: 'answered'; acknowledged: ReadonlySet<string>; unproven: ReadonlySet<string> }
-  | { status: 'unreachable'; reason: string }
+  /** `reached`: it failed at this batch, so a smaller one may succeed. */
+  | { status: 'unreachable'; reason: string; reached: boolean }
   /** The control plane does not take this batch's content. */
   | { status: 'malformed'; http_status: number }
   /** The control plane does not take this agent. */
@@ -122,6 +125,7 @@ export class RecordSender {
         } else if (this.#failures === 1) {
           this.#options.report({ event: 'records_delayed', reason: result.reason, retry_in_ms })
         }
+        if (result.status === 'unreachable' && result.reached) this.#smaller(batch)
         await this.#sleep(retry_in_ms, 'through')
       }
     }
@@ -145,14 +149,21 @@ export class RecordSender {
   }
 
   #malformed(batch: readonly StoredRecord[], status: number): void {
-    const alone = batch.length === 1 ? batch[0] : undefined
-    if (alone === undefined) {
-      this.#batch_max = Math.ceil(batch.length / 2)
-      return
-    }
+    const alone = this.#smaller(batch)
+    if (alone === null) return
     this.#options.report({ event: 'record_rejected', lease: alone.record.lease, status })
     this.#rejected = true
+  }
+
+  /** Halves a batch that failed. A record that failed alone is passed and returned. */
+  #smaller(batch: readonly StoredRecord[]): StoredRecord | null {
+    const [first, second] = batch
+    if (first === undefined || second !== undefined) {
+      this.#batch_max = Math.ceil(batch.length / 2)
+      return null
+    }
     this.#pass(batch, 1)
+    return first
   }
 
   #pass(batch: readonly StoredRecord[], left: number): void {
@@ -194,7 +205,7 @@ export class RecordSender {
   }
 
   async #send(records: RecordBatch['records']): Promise<SendResult> {
-    const { agent, token } = this.#options
+    const { agent, token, send_timeout_ms = SEND_TIMEOUT_MS } = this.#options
     try {
       const response = await fetch(this.#url, {
         method: 'POST',
@@ -202,12 +213,13 @@ export class RecordSender {
         body: JSON.stringify({ agent, records } satisfies RecordBatch),
         // A redirect would carry the token elsewhere.
         redirect: 'error',
-        signal: AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]),
+        signal: AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(send_timeout_ms)]),
       })
       const text = await readText(response, ACK_BYTES_MAX)
       return verdictOf(response.status, text)
     } catch (error) {
-      return { status: 'unreachable', reason: messageOf(error) }
+      const reached = error instanceof DOMException && error.name === 'TimeoutError'
+      return { status: 'unreachable', reason: messageOf(error), reached }
     }
   }
 }
@@ -217,9 +229,11 @@ function verdictOf(http_status: number, text: string): SendResult {
   if (http_status >= 400 && http_status < 500 && http_status !== 408 && http_status !== 429) {
     return { status: 'refused', http_status, message: text.slice(0, 200) }
   }
-  if (http_status !== 200) return { status: 'unreachable', reason: `status ${http_status}` }
+  if (http_status !== 200) {
+    return { status: 'unreachable', reason: `status ${http_status}`, reached: http_status >= 500 }
+  }
   const ack = RecordAck.safeParse(parseJson(text))
-  if (!ack.success) return { status: 'unreachable', reason: 'the answer is not an acknowledgement' }
+  if (!ack.success) return { status: 'unreachable', reason: 'the answer is not an acknowledgement', reached: true }
   const { acknowledged, refused = [] } = ack.data
   return { status: 'answered', acknowledged: new Set(acknowledged), unproven: new Set(refused) }
 }
