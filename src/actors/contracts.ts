@@ -19,8 +19,9 @@ import type {
   CallEntry,
   LeaseGrant,
   ProgramSummary,
+  ProvenRecord,
 } from '../core/program/process-table.ts'
-import type { CallRecord, ProgramSource } from '../protocol/index.ts'
+import type { ProgramSource } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -49,7 +50,7 @@ export interface ProgramRpc {
   /** The Worker has answered the client. Closes the call if no record has. A record that comes later overrides this. */
   callEnded(ended: Answered & { run: string; call: string; now_ms: number }): Promise<void>
   /** Applies each record exactly once. Returns the leases whose records storage has confirmed (duplicates included). */
-  settle(records: readonly CallRecord[]): Promise<string[]>
+  settle(records: readonly ProvenRecord[]): Promise<string[]>
   /**
    * Starts a program explicitly. `exists`: one of this id is running. `full`: the tenant may have no further program.
    * `store_unavailable`: its regions could not be stored where every relay finds them.

@@ -7,18 +7,18 @@
  * An applied record is found again by its lease, so repeats change nothing in either case.
  */
 import { ProgramEntry, type ProgramOpening } from '../core/program/program-entry.ts'
+import type { ProvenRecord } from '../core/program/program-state.ts'
 import { runStartMs } from '../platform/run-id.ts'
-import type { CallRecord } from '../protocol/index.ts'
 import { archivedLeases, archivedRun, archivedRuns, archiveRun } from '../store/archive.ts'
 
 export interface SortedRecords {
   /** By the archived run that has them or takes them. `run` of each record is that run. */
-  archived: Map<string, CallRecord[]>
-  forgotten: CallRecord[]
+  archived: Map<string, ProvenRecord[]>
+  forgotten: ProvenRecord[]
 }
 
 /** `records` are of one program. Throws if D1 does not answer; then nothing is acknowledged. */
-export async function sortLateRecords(d1: D1Database, records: readonly CallRecord[]): Promise<SortedRecords> {
+export async function sortLateRecords(d1: D1Database, records: readonly ProvenRecord[]): Promise<SortedRecords> {
   const sorted: SortedRecords = { archived: new Map(), forgotten: [] }
   const [first] = records
   if (first === undefined) return sorted
@@ -47,7 +47,7 @@ export async function sortLateRecords(d1: D1Database, records: readonly CallReco
 export async function settleArchived(
   d1: D1Database,
   run: string,
-  records: readonly CallRecord[],
+  records: readonly ProvenRecord[],
   now_ms: number,
 ): Promise<string[]> {
   const [first] = records
@@ -62,7 +62,7 @@ export async function settleArchived(
 
 /** The run that a forgotten record opens again. Everything known of it beyond its calls is lost. */
 export function openingOfLostRun(
-  record: CallRecord,
+  record: ProvenRecord,
   regions: readonly string[] | null,
   now_ms: number,
 ): ProgramOpening {

@@ -23,6 +23,7 @@ import { spilledReason } from '../core/pool/regions.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
+import { flagAgent } from '../store/agent-flags.ts'
 import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } from './contracts.ts'
 import {
   type Attachment,
@@ -280,12 +281,22 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   /** Ends every link of the agent. */
   private async flooded({ agent }: Attachment, now_ms: number): Promise<void> {
+    const isFirst = this.guard.barredS(agent, now_ms) === 0
     const barred_s = this.guard.bar(agent, now_ms)
+    if (isFirst) this.ctx.waitUntil(this.flag(agent, barred_s, now_ms))
     for (const socket of this.ctx.getWebSockets(agent)) {
       if (socket.readyState !== WebSocket.OPEN) continue
       closeLink(socket, CLOSE.flooded, `more frames than an agent may send; no link for ${barred_s} s`)
     }
     await this.leave(agent)
+  }
+
+  private async flag(agent: string, barred_s: number, now_ms: number): Promise<void> {
+    const { region, model } = this.table
+    const flag = { agent, action: 'agent.flooded' as const, seen: { region, model, barred_s } }
+    await flagAgent(this.env.DB, flag, now_ms).catch((error: unknown) =>
+      logFailure('agent_not_flagged', error, { agent }),
+    )
   }
 
   private refuse(socket: WebSocket, link: Attachment, code: number, reason: string): void {

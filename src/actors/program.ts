@@ -11,13 +11,12 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import type { OpenLeaseRef, Settlement } from '../core/program/program-entry.ts'
-import type { EndReason, ProgramSummary } from '../core/program/program-state.ts'
+import type { EndReason, ProgramSummary, ProvenRecord } from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
 import { isStale } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
-import type { CallRecord } from '../protocol/index.ts'
 import { archiveRun } from '../store/archive.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
@@ -124,9 +123,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
    * Writes first, then answers. If a write or D1 fails it throws, and the agent sends those records again. The record of a
    * lease that was given to another agent is left out of the answer and changes nothing.
    */
-  async settle(records: readonly CallRecord[]): Promise<string[]> {
+  async settle(records: readonly ProvenRecord[]): Promise<string[]> {
     const now_ms = Date.now()
-    const late: CallRecord[] = []
+    const late: ProvenRecord[] = []
     const foreign = new Set<string>()
     for (const record of records) {
       const settlement = this.runs.settle(record, now_ms)
@@ -225,7 +224,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   /** Adds the leases that were given to another agent to `foreign`. */
-  private async settleLate(records: readonly CallRecord[], foreign: Set<string>, now_ms: number): Promise<void> {
+  private async settleLate(records: readonly ProvenRecord[], foreign: Set<string>, now_ms: number): Promise<void> {
     const { archived, forgotten } = await sortLateRecords(this.env.DB, records)
     for (const [run, ofRun] of archived) {
       for (const lease of await settleArchived(this.env.DB, run, ofRun, now_ms)) foreign.add(lease)
@@ -236,7 +235,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   /** Takes a record of a run that was lost before its first flush (late-records.ts). */
-  private adopt(record: CallRecord, now_ms: number): Settlement | 'absent' {
+  private adopt(record: ProvenRecord, now_ms: number): Settlement | 'absent' {
     // Another record may have opened that run while this one waited for its turn and for D1.
     const settlement = this.runs.settle(record, now_ms)
     if (settlement !== 'absent') return settlement

@@ -5,8 +5,7 @@
  * storage, alarms and other objects.
  */
 import { ProgramEntry, type ProgramOpening, type Settlement } from '../core/program/program-entry.ts'
-import type { ProgramRows } from '../core/program/program-state.ts'
-import type { CallRecord } from '../protocol/index.ts'
+import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 
 /** `revision` grows with every change, so that a change during a wait is noticed after it. */
 export interface Run {
@@ -68,7 +67,7 @@ export class RunTable {
   }
 
   /** `absent`: no run of the record's name is here. */
-  settle(record: CallRecord, now_ms: number): Settlement | 'absent' {
+  settle(record: ProvenRecord, now_ms: number): Settlement | 'absent' {
     const run = this.#runs.get(record.run)
     if (run === undefined) return 'absent'
     const settlement = run.entry.settle(record, now_ms)

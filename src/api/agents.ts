@@ -4,23 +4,24 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import { AGENT_HEADER, DRAINING_HEADER, TICKET_KID_HEADER } from '../actors/link-frames.ts'
-import { poolStub, programActor } from '../actors/stubs.ts'
+import { poolStub } from '../actors/stubs.ts'
+import { boundRecord } from '../core/call/lease-terms.ts'
+import type { ProvenRecord } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
 import { apiError } from '../platform/api-error.ts'
-import { logFailure } from '../platform/log.ts'
+import { log, logFailure } from '../platform/log.ts'
 import { type CallRecord, Id, RecordAck, RecordBatch } from '../protocol/index.ts'
-import { countUnprovenRecords } from '../relay/call-counters.ts'
+import { countLoweredRecords, countUnprovenRecords } from '../relay/call-counters.ts'
 import { observeTpot } from '../relay/call-latencies.ts'
-import { isProven } from '../relay/lease-proof.ts'
+import { checkProof } from '../relay/lease-proof.ts'
+import { flagAgent } from '../store/agent-flags.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { type AgentScope, LINK_PATH, limitBody, refusal, requireAgent, router } from './boundary.ts'
-import { atOnce } from './bounded-concurrency.ts'
 import { ErrorResponse } from './error-response.ts'
+import { settleRecords } from './settle-records.ts'
 
 /** RECORDS_PER_BATCH_MAX records of at most about 2.5 kB. */
 export const RECORDS_BODY_BYTES_MAX = 512 * 1024
-/** Programs of one batch that are settled at a time. */
-export const ACTORS_AT_ONCE_MAX = 16
 
 const security = [{ agentToken: [] }]
 
@@ -98,35 +99,52 @@ agentRoutes.openapi(
       const message = `The token belongs to the agent "${c.var.agent.agent}".`
       return refusal(apiError(403, { message, param: 'agent', code: 'wrong_agent' }))
     }
-    const verdicts = await Promise.all(records.map((record) => isProven(record, c.env.TICKET_SECRET)))
-    const refused = records.filter((_, at) => !verdicts[at]).map(({ lease }) => lease)
+    const { proven, lowered, refused } = await judge(records, c.env.TICKET_SECRET, Date.now())
     if (refused.length > 0) {
       countUnprovenRecords(refused.length)
       logFailure('records_unproven', `${refused.length} records`, { agent })
     }
-    const acknowledged = await settle(
-      c.env,
-      records.filter((_, at) => verdicts[at]),
-    )
+    if (lowered.length > 0) c.executionCtx.waitUntil(flagLowered(c.env, agent, lowered))
+    const acknowledged = await settleRecords(c.env, proven, (work) => c.executionCtx.waitUntil(work))
     const confirmed = new Set(acknowledged)
-    for (const record of records) if (confirmed.has(record.lease)) observeTpot(record)
+    for (const record of proven) if (confirmed.has(record.lease)) observeTpot(record)
     return c.json({ acknowledged, refused }, 200)
   },
 )
 
-/** A program whose actor fails is left out of the acknowledgement; the others are not held up by it. */
-async function settle(env: Env, records: readonly CallRecord[]): Promise<string[]> {
-  // A call that named no program left no state: its record is taken and nothing is kept.
-  const acknowledged = records.filter(({ program, call }) => program === call).map(({ lease }) => lease)
-  const stateful = records.filter(({ program, call }) => program !== call)
-  const groups = [...Map.groupBy(stateful, ({ tenant, program }) => JSON.stringify([tenant, program])).values()]
-  await atOnce(groups, ACTORS_AT_ONCE_MAX, async (group) => {
-    const [{ tenant, program }] = group as [CallRecord]
-    try {
-      acknowledged.push(...(await programActor(env, tenant, program).settle(group)))
-    } catch (error) {
-      logFailure('settle_failed', error, { tenant, records: group.length })
+interface Judged {
+  /** As far as they can be true. */
+  proven: ProvenRecord[]
+  /** Records that stated more than their calls can have used, with the fields. */
+  lowered: { lease: string; fields: string[] }[]
+  /** Leases that were never granted. */
+  refused: string[]
+}
+
+async function judge(records: readonly CallRecord[], secret: string, now_ms: number): Promise<Judged> {
+  const judged: Judged = { proven: [], lowered: [], refused: [] }
+  const proofs = await Promise.all(records.map((record) => checkProof(record, secret)))
+  for (const [at, record] of records.entries()) {
+    const proof = proofs[at]
+    if (proof?.status !== 'proven') {
+      judged.refused.push(record.lease)
+      continue
     }
-  })
-  return acknowledged
+    const { terms } = proof
+    const bounded = boundRecord(record, terms, now_ms)
+    if (bounded.flags.length > 0) judged.lowered.push({ lease: record.lease, fields: bounded.flags })
+    judged.proven.push(terms === null ? bounded.record : { ...bounded.record, speed_factor: terms.speed_factor })
+  }
+  return judged
+}
+
+async function flagLowered(env: Env, agent: string, lowered: Judged['lowered']): Promise<void> {
+  countLoweredRecords(lowered.length)
+  const [first] = lowered
+  if (first === undefined) return
+  log('warn', 'records_lowered', { agent, records: lowered.length, lease: first.lease, fields: first.fields.join(' ') })
+  const seen = { records: lowered.length, ...first }
+  await flagAgent(env.DB, { agent, action: 'agent.record_lowered', seen }, Date.now()).catch((error: unknown) =>
+    logFailure('agent_not_flagged', error, { agent }),
+  )
 }

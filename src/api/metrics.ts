@@ -10,7 +10,7 @@ import type { EngineSnapshot } from '../core/pool/pool-types.ts'
 import type { Env } from '../env.ts'
 import { apiError } from '../platform/api-error.ts'
 import { logFailure } from '../platform/log.ts'
-import { countedCalls, countedUnprovenRecords } from '../relay/call-counters.ts'
+import { countedCalls, countedLoweredRecords, countedUnprovenRecords } from '../relay/call-counters.ts'
 import { type HistogramFigures, observedTpot, observedTtft } from '../relay/call-latencies.ts'
 import { tracingOf } from '../relay/call-trace.ts'
 import { DIALECTS } from '../relay/dialects/index.ts'
@@ -183,6 +183,12 @@ function isolateFamilies(env: Env): MetricFamily[] {
       help: `Records of leases that were never granted, refused, ${isolate}. The log names their agents.`,
       type: 'counter',
       samples: [{ value: countedUnprovenRecords() }],
+    },
+    {
+      name: 'switchyard_isolate_records_lowered_total',
+      help: `Records that stated more than their calls can have used, lowered to that, ${isolate}. The audit names their agents.`,
+      type: 'counter',
+      samples: [{ value: countedLoweredRecords() }],
     },
     {
       name: 'switchyard_isolate_spans_dropped_total',

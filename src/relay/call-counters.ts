@@ -9,6 +9,7 @@ const OUTCOMES: readonly Outcome[] = ['completed', 'cancelled', 'failed']
 
 const counts = new Map<string, number>()
 let records_unproven = 0
+let records_lowered = 0
 
 export function countCall(dialect: string, outcome: Outcome): void {
   const key = `${dialect} ${outcome}`
@@ -25,6 +26,15 @@ export function countedCalls(dialects: readonly string[]): { dialect: string; ou
 /** Records that named a lease which was never granted (lease-proof.ts): an agent's mistake or an attack. */
 export function countUnprovenRecords(records: number): void {
   records_unproven += records
+}
+
+/** Records that stated more than their calls can have used (core/call/lease-terms.ts). */
+export function countLoweredRecords(records: number): void {
+  records_lowered += records
+}
+
+export function countedLoweredRecords(): number {
+  return records_lowered
 }
 
 export function countedUnprovenRecords(): number {

@@ -169,9 +169,10 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     ...{ tenant, program: call.program ?? call.id, run, call: call.id },
     ...{ lease, agent, engine, region: region.id, model },
   }
+  const terms = { granted_at_ms: deps.now(), speed_factor: leased.speed_factor, ...call.bounds }
   const claims = {
     ...granted,
-    lease_proof: await leaseProof(granted, deps.ticket_secret),
+    lease_proof: await leaseProof(granted, terms, deps.ticket_secret),
     ...{ tenant_weight, thread, epoch, class: admission.class, source: call.source },
     sequence: admission.sequence,
     ...{ settled_service_us, open_elsewhere_us, critical_path_us, program_wait_us, program_output_tokens },

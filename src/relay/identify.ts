@@ -5,6 +5,7 @@
 
 import { KEY_CHARS_MAX } from '../core/call/idempotency-table.ts'
 import { identify as identifyProgram } from '../core/call/identity.ts'
+import { type TokenBounds, tokenBounds } from '../core/call/lease-terms.ts'
 import { estimatePromptTokens, utf8Bytes } from '../core/call/prompt-estimate.ts'
 import { withoutVolatileHead } from '../core/call/prompt-head.ts'
 import type { ServiceReading } from '../core/call/service.ts'
@@ -50,6 +51,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   class: string
   reading: ServiceReading
   prompt_tokens_estimate: number
+  /** The most that its engine can use. */
+  bounds: TokenBounds
   /** Retries under it are one call; null: the client sent none. */
   idempotency_key: string | null
   /** Headers of the answer that say how the client's body was changed. */
@@ -134,6 +137,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,
       prompt_tokens_estimate,
+      bounds: tokenBounds(body, forwarded.length, model.context_tokens_max),
       answer_headers,
       idempotency_key,
       forwarded,

@@ -21,6 +21,7 @@ import { type Inferred, inferProgram, reportAnswer } from './infer-program.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
 import { noEngine, regionsNotGranted } from './restrictions.ts'
 import { releaseLease, SettleNotes } from './settle.ts'
+import { withSoundUsage } from './sound-usage.ts'
 import { answerStreaming } from './stream.ts'
 import { StageTimes } from './timing.ts'
 
@@ -97,8 +98,11 @@ async function placeAndServe(
     notes.callEnded('failed', 'no_engine')
     return refuse(call, admission, times, 503, noEngine(call.model, call.regions, call.held), leasedNow.retry_after_s)
   }
-  const followed = observer === null ? call : { ...call, answer: observed(call.answer, observer) }
-  return serve(signal, followed, admission, leasedNow.leased, notes, observer, deps, times)
+  const sound = withSoundUsage(call.answer, call.bounds, () => {
+    deps.report('usage_nonsense', `of the agent ${leasedNow.leased.agent}`)
+  })
+  const answer = observer === null ? sound : observed(sound, observer)
+  return serve(signal, { ...call, answer }, admission, leasedNow.leased, notes, observer, deps, times)
 }
 
 /** Narrows the call's regions to those that its program may use. */

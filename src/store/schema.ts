@@ -214,7 +214,28 @@ export const programRegions = sqliteTable(
   (table) => [primaryKey({ columns: [table.tenant, table.program] })],
 )
 
-/** What operators changed. A row is written in the same transaction as its change and never altered after it. */
+/** What could not be applied (store/dead-letters.ts). */
+export const deadLetters = sqliteTable(
+  'dead_letters',
+  {
+    /** `record:LEASE` or `run:RUN`. */
+    id: text('id').primaryKey(),
+    at_ms: integer('at_ms').notNull(),
+    /** `record`: of a run that cannot be read. `run`: the rows of such a run. */
+    kind: text('kind', { enum: ['record', 'run'] }).notNull(),
+    tenant: text('tenant').notNull(),
+    program: text('program').notNull(),
+    run: text('run').notNull(),
+    /** Null: not of one agent. */
+    agent: text('agent'),
+    reason: text('reason').notNull(),
+    /** JSON as it was, cut at DEAD_LETTER_CHARS_MAX. */
+    content: text('content').notNull(),
+  },
+  (table) => [index('dead_letters_by_time').on(table.at_ms, table.id)],
+)
+
+/** What operators changed, and what the control plane noticed about an agent. A row is written in the same transaction as its change and never altered after it. */
 export const audit = sqliteTable(
   'audit',
   {

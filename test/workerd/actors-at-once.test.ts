@@ -3,8 +3,8 @@ import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import { POOLS_AT_ONCE_MAX } from '../../src/api/admin/pools.ts'
-import { ACTORS_AT_ONCE_MAX } from '../../src/api/agents.ts'
 import { app } from '../../src/api/app.ts'
+import { ACTORS_AT_ONCE_MAX } from '../../src/api/settle-records.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { ORIGIN, proven, provision, recordOf, TOKEN_EAST } from './fixtures.ts'
 
@@ -36,7 +36,7 @@ it('a batch of records is settled with as many programs at once as the bound', a
   const settle = (records: CallRecord[]) => counted.answer(records.map(({ lease }) => lease))
   const PROGRAM = { getByName: () => ({ settle }) }
   const calls = Array.from({ length: ACTORS_AT_ONCE_MAX + 1 }, (_, i) => recordOf(`p${i}`, 'run', `call-${i}`))
-  const records = await Promise.all(calls.map(proven))
+  const records = await Promise.all(calls.map((record) => proven(record)))
   const response = await ask('POST', '/agents/v1/records', TOKEN_EAST, { PROGRAM }, { agent: 'agent-east', records })
   expect(((await response.json()) as { acknowledged: string[] }).acknowledged).toHaveLength(records.length)
   expect(counted.most).toBe(ACTORS_AT_ONCE_MAX)

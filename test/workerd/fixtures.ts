@@ -2,6 +2,7 @@
 import { env, exports } from 'cloudflare:workers'
 import type { AdmitRequest, LeaseOpened } from '../../src/actors/contracts.ts'
 import { programActor } from '../../src/actors/stubs.ts'
+import type { LeaseTerms } from '../../src/core/call/lease-terms.ts'
 import type { CallRecord, Hello, Status } from '../../src/protocol/index.ts'
 import { leaseProof } from '../../src/relay/lease-proof.ts'
 import { type Provision, provisionStatements } from '../../src/store/provision.ts'
@@ -84,9 +85,13 @@ export function recordOf(program: string, run: string, call: string, change: Par
   }
 }
 
+const TERMS: LeaseTerms = {
+  ...{ granted_at_ms: 0, speed_factor: 1, prompt_tokens_max: 8192, output_tokens_max: 8192, sequences_max: 1 },
+}
+
 /** The record as an agent sends it that was given this lease; one that has a proof already keeps it. */
-export async function proven(record: CallRecord): Promise<CallRecord> {
-  return { lease_proof: await leaseProof(record, env.TICKET_SECRET), ...record }
+export async function proven(record: CallRecord, terms: Partial<LeaseTerms> = {}): Promise<CallRecord> {
+  return { lease_proof: await leaseProof(record, { ...TERMS, ...terms }, env.TICKET_SECRET), ...record }
 }
 
 /** Admits and leases one call; returns its run. */

@@ -96,6 +96,8 @@ export async function ticketLane(
   }
 }
 
+const TERMS = { speed_factor: 1, prompt_tokens_max: 8192, output_tokens_max: 8192, sequences_max: 1 }
+
 async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: CryptoKey, kid: string): Promise<string> {
   const call = randomUUID()
   const granted = {
@@ -104,7 +106,7 @@ async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: Crypt
   }
   const claims = {
     ...granted,
-    lease_proof: await leaseProof(granted, secrets.ticketSecret),
+    lease_proof: await leaseProof(granted, { ...TERMS, granted_at_ms: Date.now() }, secrets.ticketSecret),
     ...{ tenant_weight: 1, thread: call, class: 'bench', epoch },
     ...{ sequence: null, settled_service_us: 0, open_elsewhere_us: 0, critical_path_us: 0, program_wait_us: 0 },
     ...{ program_output_tokens: 0, cache_salt: 'bench' },

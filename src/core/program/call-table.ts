@@ -2,11 +2,10 @@
  * Calls and leases of one run, and what follows from them: sums, threads, the critical path, which are open, and which
  * rows storage does not have yet. It knows facts about calls and nothing about the program (program-entry.ts).
  */
-import type { CallRecord } from '../../protocol/index.ts'
 import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { CriticalPath } from './critical-path.ts'
-import type { CallArrival, CallRow, LeaseGrant, LeaseRow } from './program-state.ts'
+import type { CallArrival, CallRow, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
 import { addLease, callServiceUs, noTotals, type ProgramTotals } from './program-totals.ts'
 import { applyRecord, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
@@ -135,7 +134,7 @@ export class CallTable {
   }
 
   /** Applies the record of an unsettled or unknown lease, and returns the lease's call. */
-  settle(record: CallRecord, now_ms: number): CallState {
+  settle(record: ProvenRecord, now_ms: number): CallState {
     const call = this.#byId.get(record.call) ?? this.openForgotten(record.call, record.model, record.thread, now_ms)
     let lease = this.#leases.get(record.lease)
     if (lease === undefined) {

@@ -9,7 +9,6 @@
  * - A record from the agent that was given the lease is never refused. The number of calls is bounded at admission, where
  *   the client can still get an error.
  */
-import type { CallRecord } from '../../protocol/index.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { hash32 } from '../wire/hash.ts'
 import { CallTable } from './call-table.ts'
@@ -31,6 +30,7 @@ import {
   type ProgramRow,
   type ProgramRows,
   type ProgramSummary,
+  type ProvenRecord,
   type ThreadSummary,
 } from './program-state.ts'
 import { admissionRefusal } from './run-limits.ts'
@@ -193,7 +193,7 @@ export class ProgramEntry {
    * Applies a record once. `other_run`: it belongs to another run, and the archive takes it. `foreign`: the lease was given
    * to another agent, and only that agent's record counts.
    */
-  settle(record: CallRecord, now_ms: number): Settlement {
+  settle(record: ProvenRecord, now_ms: number): Settlement {
     if (record.tenant !== this.tenant || record.program !== this.program) throw new Error('record of another program')
     if (record.run !== this.run) return 'other_run'
     const known = this.#calls.lease(record.lease)

@@ -2,7 +2,7 @@
  * The vocabulary of the process table: what an entry holds, its inputs and answers, and the rows it is stored as. Types and
  * bounds only. The state machine is in program-entry.ts. Durations are integer microseconds, clocks are ms.
  */
-import type { Outcome, ProgramSource, StoredMeasurement } from '../../protocol/index.ts'
+import type { CallRecord, Outcome, ProgramSource, StoredMeasurement } from '../../protocol/index.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { LeaseReason, Pin } from '../pool/pool-types.ts'
@@ -184,6 +184,12 @@ export interface LeaseGrant {
   speed_factor: number
   pin: boolean
   now_ms: number
+}
+
+/** A record whose lease was granted as it says (relay/lease-proof.ts). */
+export interface ProvenRecord extends CallRecord {
+  /** The engine's, as it was granted. Left out: an earlier version granted the lease, and the factor counts as 1. */
+  speed_factor?: number
 }
 
 /** The program itself, as stored. Sums are not stored but recomputed from the leases. */

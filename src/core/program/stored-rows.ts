@@ -3,7 +3,7 @@
  * that leave are copies, since callers keep them across an await.
  */
 import { type CallRecord, NOTHING_MEASURED, storedMeasurement } from '../../protocol/index.ts'
-import type { CallEntry, CallRow, LeaseEntry, LeaseGrant, LeaseRow } from './program-state.ts'
+import type { CallEntry, CallRow, LeaseEntry, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
 
 /** A call in memory: its row and its leases in the order in which they were opened. */
 export interface CallState extends CallRow {
@@ -29,16 +29,16 @@ export function leaseFromGrant(grant: LeaseGrant, position: number): LeaseRow {
 }
 
 /**
- * A lease of which only the record is known. The speed factor is 1 until the message that opened the lease arrives. Its
- * opening time is computed from the agent's clock and is for people to read.
+ * A lease of which only the record is known. The speed factor is the one that its proof carried. Its opening time is
+ * computed from the agent's clock and is for people to read.
  */
-export function leaseFromRecord(record: CallRecord, position: number): LeaseRow {
-  const { call, lease, agent, engine, epoch, region, model } = record
+export function leaseFromRecord(record: ProvenRecord, position: number): LeaseRow {
+  const { call, lease, agent, engine, epoch, region, model, speed_factor = 1 } = record
   return {
     ...UNMEASURED,
     ...{ call, lease, agent, engine, epoch, region, model },
     reason: null,
-    speed_factor: 1,
+    speed_factor,
     position,
     opened_at_ms: Math.max(0, record.ended_at_ms - Math.ceil(record.duration_us / 1000)),
   }
