@@ -59,6 +59,29 @@ describe('what is observed of an answer', () => {
     }
   })
 
+  it('is the same whether its engine writes it without spaces, as most do, or with them', () => {
+    const texts = [
+      'Par',
+      'is "the" \\city\n',
+      'Grüße 😀',
+      '"',
+      '\\',
+      '"}',
+      '"choices":[{"index":0,"delta":{"content":"x"}',
+    ]
+    const chunks = texts.map((content) => ({ choices: [{ index: 0, delta: { content }, finish_reason: null }] }))
+    const expected = marksOf({ content: texts.join('') })
+    expect(observing(...chunks.map((one) => JSON.stringify(one)))).toEqual(expected)
+    expect(observing(...chunks.map((one) => JSON.stringify(one, null, 1)))).toEqual(expected)
+  })
+
+  it('has the tool call that comes in one piece with text', () => {
+    const called = { index: 0, id: 'a', function: { name: 'f', arguments: '{}' } }
+    expect(observing(chunk({ content: 'I look.', tool_calls: [called] }))).toEqual(
+      marksOf({ content: 'I look.', tool_calls: [called] }),
+    )
+  })
+
   it('ends at a bound, past which the rest is not kept', () => {
     const long = 'x'.repeat(OBSERVED_CHARS_MAX)
     expect(observing(chunk({ content: long }), chunk({ content: 'y' }))).toEqual(marksOf({ content: `${long}y` }))

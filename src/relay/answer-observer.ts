@@ -10,6 +10,8 @@ import type { AnswerFormat, ResponseBuilder } from './dialects/dialect.ts'
 
 /** UTF-16 units of an answer that are kept; what is cut off no longer tells answers apart. */
 export const OBSERVED_CHARS_MAX = 1024 * 1024
+/** As engines write a chunk of text of the first choice, up to the text. */
+const TEXT_CHUNK = '"choices":[{"index":0,"delta":{"content":"'
 /** Tool calls of one answer. */
 const TOOL_CALLS_MAX = 128
 
@@ -45,6 +47,11 @@ export class AnswerObserver {
   /** The data of one event of it. */
   chunk(data: string): void {
     if (!data.startsWith('{') || this.#chars > OBSERVED_CHARS_MAX) return
+    const text = plainText(data)
+    if (text !== null) {
+      this.#text += this.#counted(text)
+      return
+    }
     const delta = deltaOf(data)
     if (delta === null) return
     if (typeof delta.content === 'string') this.#text += this.#counted(delta.content)
@@ -107,6 +114,20 @@ export function observed(format: AnswerFormat, observer: AnswerObserver): Answer
 /** What stores the answer, if anything does. */
 function keeper(builder: Pick<ResponseBuilder, 'keep'>): Pick<ResponseBuilder, 'keep'> {
   return builder.keep === undefined ? {} : { keep: builder.keep.bind(builder) }
+}
+
+/**
+ * The text of a chunk that has nothing else, found without parsing the chunk. Null: it is another chunk, or its text has
+ * escapes.
+ */
+function plainText(data: string): string | null {
+  const at = data.indexOf(TEXT_CHUNK)
+  if (at === -1) return null
+  const from = at + TEXT_CHUNK.length
+  const to = data.indexOf('"', from)
+  if (to === -1 || data[to + 1] !== '}') return null
+  const text = data.slice(from, to)
+  return text.includes('\\') ? null : text
 }
 
 /** Of the first choice. Null: the chunk has none. */

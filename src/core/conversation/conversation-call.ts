@@ -7,33 +7,24 @@
  * does not grow with the conversation.
  */
 import { withoutVolatileHead } from '../call/prompt-head.ts'
-import type { HashKey } from '../wire/keyed-hash.ts'
-import { type AnswerMarks, type HashedMessage, MessageHash, toolsSum } from './message-hash.ts'
+import { type HashKey, KeyedHash } from '../wire/keyed-hash.ts'
+import { type Beginning, type Beginnings, packBeginnings } from './beginnings.ts'
+import { type AnswerMarks, type HashedMessage, MessageHash, ROLE_NUMBERS, toolsSum } from './message-hash.ts'
 
 /** A longer conversation is a program of its own. */
 export const MESSAGES_MAX = 100_000
-/** Beginnings that end before an answer, and answers, that are looked at: the last ones. */
+/** Beginnings that end before an answer and are looked at: the last ones. */
 const ANSWERS_MAX = 32
 /** Last messages of a conversation after each of which a beginning is looked at, whatever follows. */
 const TAIL_MESSAGES = 8
 
-export interface Beginning {
-  /** Messages of it. */
-  length: number
-  hash: number
-  /** The answer that follows it; null: another message does, or none. */
-  answer: AnswerMarks | null
-}
-
 export interface ConversationCall {
-  /** Of the first message that is no system message: picks the shard. */
+  /** Of the text of the first message that is no system message: picks the shard. */
   opening: number
   /** Messages. */
   length: number
   /** The whole conversation is the last one. */
-  beginnings: Beginning[]
-  /** Answers in it that are distinct, the last one first. */
-  answers: AnswerMarks[]
+  beginnings: Beginnings
   /** Hash of restrictions and of fields that name a user or a cache; 0: it has none. Equal ones are preferred. */
   narrow: number
 }
@@ -55,51 +46,46 @@ export function conversationCall(
   const hashed = messages.map((message: unknown) => hash.message(message))
   const first = hashed.find(({ role }) => role !== 'system') ?? hashed[0]
   if (first === undefined) return null
-  const { answered, chain } = chained(hashed, hash)
-  const from = hashed.length - TAIL_MESSAGES
+  const answers = lastAnswers(messages, hashed, hash)
+  const tail = hashed.length - TAIL_MESSAGES
   const beginnings: Beginning[] = []
-  let answers_left = ANSWERS_MAX
-  for (let length = hashed.length; length > 0; length -= 1) {
-    const answer = answered.get(length) ?? null
-    if (answer !== null && answers_left > 0) answers_left -= 1
-    else if (length <= from) continue
-    beginnings.push({ length, hash: chain[length - 1] ?? 0, answer })
+  const chain = new KeyedHash(key)
+  for (const [at, { role, text, tools }] of hashed.entries()) {
+    const length = at + 1
+    chain.number(ROLE_NUMBERS[role]).number(text).number(tools)
+    const answer = answers.get(length) ?? null
+    if (answer !== null || length > tail) beginnings.push({ length, hash: chain.soFar(), answer })
   }
-  const answers = [...answered.values()].filter(({ distinct }) => distinct).slice(-ANSWERS_MAX)
   const narrow = hash.texts([body.prompt_cache_key, body.user, body.safety_identifier, restrictions])
-  return {
-    opening: first.hash,
-    length: hashed.length,
-    beginnings: beginnings.reverse(),
-    answers: answers.reverse(),
-    narrow,
-  }
+  return { opening: first.text, length: hashed.length, beginnings: packBeginnings(beginnings), narrow }
 }
 
-/** `chain[n - 1]`: hash of the first n messages. `answered`: by the number of messages before it, each answer. */
-function chained(hashed: readonly HashedMessage[], hash: MessageHash) {
-  const chain: number[] = []
-  const answered = new Map<number, AnswerMarks>()
-  let before = 0
+/** The last answers, each by the number of messages before it. */
+function lastAnswers(messages: readonly unknown[], hashed: readonly HashedMessage[], hash: MessageHash) {
+  const answers = new Map<number, AnswerMarks>()
   let answer: AnswerMarks | null = null
-  for (const [at, message] of hashed.entries()) {
-    before = hash.link(before, message.hash)
-    chain.push(before)
-    if (message.marks === null) answer = null
-    else if (answer === null) {
-      answer = { ...message.marks }
-      if (at > 0) answered.set(at, answer)
-    } else join(answer, message.marks)
+  for (let at = hashed.length - 1; at >= 0 && answers.size < ANSWERS_MAX; at -= 1) {
+    const message = hashed[at]
+    if (message?.role === 'assistant') {
+      const marks = hash.answer(messages[at], message)
+      answer = answer === null ? marks : joined(marks, answer)
+    } else if (answer !== null) {
+      answers.set(at + 1, answer)
+      answer = null
+    }
   }
-  return { answered, chain }
+  return answers
 }
 
 /** Some clients send the text and each tool call of one answer in messages of their own. */
-function join(into: AnswerMarks, more: AnswerMarks): void {
-  into.id ||= more.id
-  into.text ||= more.text
-  into.head ||= more.head
-  into.first_tool ||= more.first_tool
-  if (more.tools !== 0) into.tools = toolsSum(into.tools, more.tools)
-  into.distinct ||= more.distinct
+function joined(first: AnswerMarks, next: AnswerMarks): AnswerMarks {
+  const tools = first.tools === 0 || next.tools === 0 ? first.tools || next.tools : toolsSum(first.tools, next.tools)
+  return {
+    id: first.id || next.id,
+    text: first.text || next.text,
+    head: first.head || next.head,
+    first_tool: first.first_tool || next.first_tool,
+    tools,
+    distinct: first.distinct || next.distinct,
+  }
 }

@@ -16,7 +16,8 @@
  */
 import type { ProgramSource } from '../../protocol/index.ts'
 import { AGREES, agreement } from './answer-match.ts'
-import type { Beginning, ConversationCall } from './conversation-call.ts'
+import { type Beginning, beginningAt, countOf } from './beginnings.ts'
+import type { ConversationCall } from './conversation-call.ts'
 import type { AnswerMarks } from './message-hash.ts'
 
 /** Conversations of one tenant are spread over this many tables. Changing it forgets which program they belong to. */
@@ -193,8 +194,10 @@ export class ConversationTable {
   }
 
   /** A conversation whose beginning was rewritten, found by the answers that it repeats. */
-  #byEcho({ answers, narrow }: ConversationArrival): Match | null {
-    for (const answer of answers) {
+  #byEcho(arrival: ConversationArrival): Match | null {
+    const { narrow } = arrival
+    for (const { answer } of longestFirst(arrival)) {
+      if (answer === null || !answer.distinct) continue
       const entries = agreeingBest(this.#byAnswer.get(answerKey(answer)) ?? [], answer, AGREES)
       if (entries === null) continue
       const fresh = entries.filter(({ extended }) => !extended)
@@ -205,10 +208,9 @@ export class ConversationTable {
   }
 
   /** The same messages as those of a call that failed: its client tries again. */
-  #retried({ beginnings, narrow }: ConversationArrival): Match | null {
-    const whole = beginnings.at(-1)
-    if (whole === undefined) return null
-    const failed = this.#exact(whole).filter((entry) => entry.state === 'failed' && !entry.extended)
+  #retried(arrival: ConversationArrival): Match | null {
+    const { narrow } = arrival
+    const failed = this.#exact(whole(arrival)).filter((entry) => entry.state === 'failed' && !entry.extended)
     const [entry] = failed.filter((one) => one.narrow === narrow)
     return entry === undefined ? null : { entry, source: 'conversation' }
   }
@@ -217,10 +219,14 @@ export class ConversationTable {
     return this.#byHash.get(hash) ?? []
   }
 
-  #remember({ call, length, beginnings, narrow }: ConversationArrival, place: ConversationPlace, now_ms: number): void {
-    const hash = beginnings.at(-1)?.hash ?? 0
-    const kept = beginnings.filter((beginning) => beginning.length < length && beginning.length >= length - TRIMMED_MAX)
-    const trimmed = kept.map((beginning) => beginning.hash)
+  #remember(arrival: ConversationArrival, place: ConversationPlace, now_ms: number): void {
+    const { call, length, narrow } = arrival
+    const { hash } = whole(arrival)
+    const trimmed: number[] = []
+    for (const beginning of longestFirst(arrival)) {
+      if (beginning.length < length - TRIMMED_MAX) break
+      trimmed.push(beginning.hash)
+    }
     const state = { state: 'open' as const, answer: null, answer_key: 0, extended: false, active_ms: now_ms }
     const entry: Entry = { call, program: place.program, place, narrow, hash, trimmed, ...state, at_ms: now_ms }
     this.#entries.set(call, entry)
@@ -264,11 +270,14 @@ export class ConversationTable {
   }
 }
 
-function* longestFirst({ beginnings, length }: ConversationArrival): Iterable<Beginning> {
-  for (let at = beginnings.length - 1; at >= 0; at -= 1) {
-    const beginning = beginnings[at]
-    if (beginning !== undefined && beginning.length < length) yield beginning
-  }
+/** All of the conversation. */
+function whole({ beginnings }: ConversationArrival): Beginning {
+  return beginningAt(beginnings, countOf(beginnings) - 1)
+}
+
+/** All beginnings but the whole conversation. */
+function* longestFirst({ beginnings }: ConversationArrival): Iterable<Beginning> {
+  for (let at = countOf(beginnings) - 2; at >= 0; at -= 1) yield beginningAt(beginnings, at)
 }
 
 /** A retry has no parent: the call before it failed. */

@@ -1,10 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { HashKey } from '../wire/keyed-hash.ts'
 import { AGREES, agreement } from './answer-match.ts'
+import { beginningAt } from './beginnings.ts'
+import { conversationCall } from './conversation-call.ts'
 import { MessageHash } from './message-hash.ts'
 
 const KEY = [17, -4] as const
-const hashOf = (message: unknown) => new MessageHash(KEY).message(message).hash
+const hashOf = (message: unknown, key: HashKey = KEY) => {
+  const conversation = conversationCall({ messages: [message] }, key)
+  return conversation === null ? expect.unreachable() : beginningAt(conversation.beginnings, 0).hash
+}
 const marksOf = (message: object) => new MessageHash(KEY).answer(message as Record<string, unknown>)
 const call = (name: string, args: unknown, id = 'call_abcd1') => ({
   id,
@@ -91,7 +97,7 @@ describe('messages that clients write differently', () => {
 
   it('have other hashes under another key', () => {
     const message = { role: 'user', content: 'hi' }
-    expect(new MessageHash([17, -5]).message(message).hash).not.toBe(hashOf(message))
+    expect(hashOf(message, [17, -5])).not.toBe(hashOf(message))
   })
 
   it('hash whatever JSON they are', () => {

@@ -35,11 +35,14 @@ export interface AnswerMarks {
   distinct: boolean
 }
 
+/** What of a message counts. */
 export interface HashedMessage {
   role: Role
-  hash: number
-  /** Of an assistant's message. */
-  marks: AnswerMarks | null
+  /** 0: it has none. */
+  text: number
+  /** As of an answer; 0: it has none. */
+  tools: number
+  first_tool: number
 }
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool' | 'other'
@@ -54,7 +57,8 @@ const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
   ['tool', 'tool'],
   ['function', 'tool'],
 ])
-const ROLE_NUMBERS: Readonly<Record<Role, number>> = { other: 0, system: 1, user: 2, assistant: 3, tool: 4 }
+/** As a message's hash has it. */
+export const ROLE_NUMBERS: Readonly<Record<Role, number>> = { other: 0, system: 1, user: 2, assistant: 3, tool: 4 }
 
 export class MessageHash {
   readonly #hash: KeyedHash
@@ -66,37 +70,34 @@ export class MessageHash {
   message(value: unknown): HashedMessage {
     const message = asJson(value)
     const role = ROLES.get(message.role) ?? 'other'
-    if (role === 'assistant') {
-      const marks = this.answer(message)
-      const hash = this.#hash.number(ROLE_NUMBERS.assistant).number(marks.text).number(marks.tools).digest()
-      return { role, hash, marks }
-    }
-    const text = this.#content(message.content, false)
-    return { role, hash: this.#hash.number(ROLE_NUMBERS[role]).number(text).digest(), marks: null }
+    const hashed = { role, text: this.#content(message.content, role === 'assistant'), tools: 0, first_tool: 0 }
+    if (role === 'assistant') this.#addTools(hashed, message)
+    return hashed
   }
 
-  /** Marks of an assistant's message or of an answer that was sent. */
-  answer(message: Json): AnswerMarks {
-    const text = this.#content(message.content, true)
+  /** Marks of an answer that was sent, or of a message in a conversation. */
+  answer(value: unknown, { text, tools, first_tool }: HashedMessage = this.#answered(value)): AnswerMarks {
+    const message = asJson(value)
     const head = this.#head(message.content)
-    const marks: AnswerMarks = { id: 0, tools: 0, first_tool: 0, text, head, distinct: head !== 0 }
-    const calls = toolCalls(message)
-    if (calls.length === 0) marks.id = this.#idInText(message.content)
-    for (const call of calls) {
-      const tool = this.#toolCall(call)
-      marks.tools = toolsSum(marks.tools, tool)
-      if (marks.first_tool === 0) {
-        marks.first_tool = tool
-        if (typeof call.id === 'string') marks.id = this.#hash.text(call.id).digest()
-      }
-      marks.distinct = true
-    }
-    return marks
+    return { id: this.#id(message), tools, first_tool, text, head, distinct: head !== 0 || tools !== 0 }
   }
 
-  /** Adds a link to a chain. `before` 0: the chain begins. */
-  link(before: number, hash: number): number {
-    return this.#hash.number(before).number(hash).digest()
+  #answered(value: unknown): HashedMessage {
+    return this.message({ ...asJson(value), role: 'assistant' })
+  }
+
+  #addTools(hashed: HashedMessage, message: Json): void {
+    for (const call of toolCalls(message)) {
+      const tool = this.#toolCall(call)
+      hashed.tools = toolsSum(hashed.tools, tool)
+      hashed.first_tool ||= tool
+    }
+  }
+
+  #id(message: Json): number {
+    const [first] = toolCalls(message)
+    if (first === undefined) return this.#idInText(message.content)
+    return typeof first.id === 'string' ? this.#hash.text(first.id).digest() : 0
   }
 
   /** Of several texts, such as `user` and `prompt_cache_key`; 0 if there is none. */
@@ -113,7 +114,7 @@ export class MessageHash {
       return from === to ? 0 : this.#hash.text(content, from, to).digest()
     }
     if (!Array.isArray(content)) return 0
-    const text = content.map(partText).join('')
+    const text = textOf(content)
     const others = content.filter((part) => partText(part) === '' && !isReasoning(part))
     const [from, to] = textRange(text, is_answer)
     if (others.length === 0) return from === to ? 0 : this.#hash.text(text, from, to).digest()

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
-import { KeyedHash } from './keyed-hash.ts'
+import { describe, expect, it } from 'vitest'
+import { ENCODED_UNITS_MIN, KeyedHash, PIECE_UNITS } from './keyed-hash.ts'
 
 const of = (texts: readonly string[], key: readonly [number, number] = [1, 2]) => {
   const hash = new KeyedHash(key)
@@ -37,6 +37,40 @@ it('is a positive safe integer that differs by text, by key and by where one tex
 
 it('hashes a range as the text that it holds', () => {
   expect(new KeyedHash([1, 2]).text('xabcx', 1, 4).digest()).toBe(of(['abc']))
+})
+
+it('gives the hash of what was added so far without an effect on the rest', () => {
+  const hash = new KeyedHash([1, 2])
+  const first = hash.text('a').soFar()
+  expect(first).toBe(of(['a']))
+  expect(hash.soFar()).toBe(first)
+  expect(hash.text('b').digest()).toBe(of(['a', 'b']))
+})
+
+describe('a long text', () => {
+  const lengths = [ENCODED_UNITS_MIN - 1, ENCODED_UNITS_MIN, PIECE_UNITS - 1, PIECE_UNITS, PIECE_UNITS + 1, 50_000]
+
+  it.each(lengths)('of %i units differs by each of its units, its length and its end', (length) => {
+    const text = 'x'.repeat(length)
+    const changed = [0, 1, length - 2, length - 1, PIECE_UNITS - 1, PIECE_UNITS].filter((at) => at < length)
+    const others = changed.map((at) => `${text.slice(0, at)}y${text.slice(at + 1)}`)
+    const ends = [`${text}x`, `${text}\0`, text.slice(1), `${text.slice(1)}\0`, `\0${text.slice(1)}`]
+    const hashes = new Set([text, ...others, ...ends].map((one) => of([one])))
+    expect(hashes.size).toBe(1 + new Set(others).size + ends.length)
+  })
+
+  it('is the text that a range holds, and no text beside another', () => {
+    const text = 'x'.repeat(PIECE_UNITS) + 'y'.repeat(100)
+    expect(new KeyedHash([1, 2]).text(`ab${text}c`, 2, text.length + 2).digest()).toBe(of([text]))
+    expect(of([text.slice(0, PIECE_UNITS), text.slice(PIECE_UNITS)])).not.toBe(of([text]))
+    expect(of([text, text])).not.toBe(of([text]))
+  })
+
+  it('keeps characters whole where it is cut into pieces', () => {
+    const before = 'x'.repeat(PIECE_UNITS - 1)
+    expect(of([`${before}\u{1f600}${before}`])).not.toBe(of([`${before}\u{1f601}${before}`]))
+    expect(of([`${before}\u{1f600}${before}`])).not.toBe(of([`${before}\u{2f600}${before}`]))
+  })
 })
 
 it('has no collisions among many short texts, and spreads them over shards', () => {

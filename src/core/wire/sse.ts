@@ -11,6 +11,7 @@ export const FRAME_BYTES_MAX = 1024 * 1024
 
 const LF = 10
 const CR = 13
+const DATA = 'data: '
 
 export type Frame =
   /** Comment lines only: keep-alive. */
@@ -75,9 +76,19 @@ function endOfFrame(bytes: Uint8Array, from: number): number {
 const decoder = new TextDecoder()
 
 export function parseFrame(bytes: Uint8Array): Frame {
+  const text = decoder.decode(bytes)
+  return isOneDataLine(text) ? { kind: 'event', event: null, data: text.slice(DATA.length, -2) } : parseLines(text)
+}
+
+/** Almost every frame of an engine: one line of data behind `data: `. */
+function isOneDataLine(text: string): boolean {
+  return text.startsWith(DATA) && text.indexOf('\n') === text.length - 2 && !text.includes('\r')
+}
+
+function parseLines(text: string): Frame {
   let event: string | null = null
   const data: string[] = []
-  for (const line of decoder.decode(bytes).split(/\r?\n/)) {
+  for (const line of text.split(/\r?\n/)) {
     const colon = line.indexOf(':')
     if (colon === 0) continue
     const field = colon === -1 ? line : line.slice(0, colon)
