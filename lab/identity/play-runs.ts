@@ -7,9 +7,9 @@ import { identify, type StoredIdentity } from '../../src/core/call/identity.ts'
 import { conversationCall } from '../../src/core/conversation/conversation-call.ts'
 import {
   CONVERSATION_BYTES_MAX,
-  CONVERSATION_SHARDS,
   CONVERSATIONS_MAX,
   ConversationTable,
+  conversationShard,
 } from '../../src/core/conversation/conversation-table.ts'
 import { MessageHash } from '../../src/core/conversation/message-hash.ts'
 import { STALE_AFTER_MS } from '../../src/core/program/staleness.ts'
@@ -68,9 +68,10 @@ class Tenant {
     const conversation = conversationCall(canonical, KEY)
     if (conversation === null)
       return this.#known(id, { program: trace ?? id, source: trace === null ? 'none' : 'trace' })
-    const table = this.#table(conversation.opening % CONVERSATION_SHARDS)
+    const arrival = { ...conversation, call: id, trace }
+    const table = this.#table(conversationShard(arrival))
     this.#tableOf.set(id, table)
-    return this.#known(id, table.place({ ...conversation, call: id, trace }, now_ms))
+    return this.#known(id, table.place(arrival, now_ms))
   }
 
   answered(id: string, { answer }: RecordedCall, now_ms: number): void {

@@ -2,7 +2,6 @@
  * The actors as the relay and the API see them. workerd's own stub types wrap results in disposables and lose discriminated
  * unions. Every method here takes and returns plain structured-cloneable values, so the contracts hold.
  */
-import { CONVERSATION_SHARDS } from '../core/conversation/conversation-table.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
 import {
@@ -33,10 +32,8 @@ export function idempotencyActor(env: Env, tenant: string, key: string): Idempot
   return env.IDEMPOTENCY.getByName(name) as unknown as IdempotencyRpc
 }
 
-/** `opening`: hash of the conversation's opening. */
-export function conversationActor(env: Env, tenant: string, opening: number): ConversationRpc {
-  const name = conversationActorName(tenant, opening % CONVERSATION_SHARDS)
-  return env.CONVERSATION.getByName(name) as unknown as ConversationRpc
+export function conversationActor(env: Env, tenant: string, shard: number): ConversationRpc {
+  return env.CONVERSATION.getByName(conversationActorName(tenant, shard)) as unknown as ConversationRpc
 }
 
 /** The pool's stub, for RPC and for an agent's link. The hint counts only when the object is created: objects never move. */

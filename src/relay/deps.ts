@@ -81,8 +81,7 @@ export interface RelayDeps {
   idempotency(tenant: string, key: string): IdempotencyRpc
   /** A tenant's stored responses. */
   store(tenant: string): ResponseStore
-  /** `opening`: hash of the conversation's opening. */
-  conversation(tenant: string, opening: number): ConversationRpc
+  conversation(tenant: string, shard: number): ConversationRpc
   /** Keys the hashes of a tenant's conversations. */
   conversationKey(tenant: string): Promise<HashKey>
   pools: PoolMemory
@@ -124,7 +123,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
       timeout_ms: RELAY_TIMES.store_timeout_ms,
       report: logFailure,
     }),
-    conversation: (tenant, opening) => conversationActor(env, tenant, opening),
+    conversation: (tenant, shard) => conversationActor(env, tenant, shard),
     conversationKey: (tenant) => conversationKeyOf(tenant, env.TICKET_SECRET),
     pools,
     permits,

@@ -4,6 +4,7 @@
  * reported after its end, so that the next call of its conversation can be told apart from others that began alike.
  */
 import type { ConversationCall } from '../core/conversation/conversation-call.ts'
+import { conversationShard } from '../core/conversation/conversation-table.ts'
 import type { Ending } from './answer.ts'
 import { AnswerObserver } from './answer-observer.ts'
 import type { RelayDeps } from './deps.ts'
@@ -25,9 +26,12 @@ export async function inferProgram(call: IdentifiedCall, deps: RelayDeps, times:
 
 async function ask(call: IdentifiedCall, conversation: ConversationCall, deps: RelayDeps): Promise<Inferred> {
   const { tenant, id, trace } = call
-  const shard = () => deps.conversation(tenant, conversation.opening)
   const arrival = { ...conversation, call: id, trace }
-  const asked = await askActor(() => shard().place(arrival), deps.times.conversation_timeout_ms)
+  const shard = conversationShard(arrival)
+  const asked = await askActor(
+    () => deps.conversation(tenant, shard).place(arrival),
+    deps.times.conversation_timeout_ms,
+  )
   if (asked.status === 'failed') deps.report('conversation_failed', asked.error)
   if (asked.status !== 'answered') return { call: alone(call), observer: null }
   const { program, source, parents } = asked.value
@@ -47,12 +51,13 @@ export function reportAnswer(
   ended: Promise<Pick<Ending, 'outcome'>>,
   deps: RelayDeps,
 ): void {
-  const { tenant, id, conversation } = call
+  const { tenant, id, conversation, trace } = call
   if (conversation === null || observer === null) return
+  const shard = conversationShard({ ...conversation, trace })
   const told = ended.then(async ({ outcome }) => {
     const key = await deps.conversationKey(tenant)
     const answer = outcome === 'completed' ? observer.marks(key) : null
-    const reply = await askTwice(() => deps.conversation(tenant, conversation.opening).answered({ call: id, answer }))
+    const reply = await askTwice(() => deps.conversation(tenant, shard).answered({ call: id, answer }))
     if (reply.status === 'failed') deps.report('answer_not_told', reply.error)
   })
   deps.waitUntil(told)

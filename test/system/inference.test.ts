@@ -157,6 +157,33 @@ describe('an agent that names nothing', () => {
   })
 })
 
+describe('a trace', () => {
+  const traceparent = (trace: string) => ({ traceparent: `00-${trace}-b7ad6b7169203331-01` })
+  /** Openings differ, and so do most of their hashes. */
+  const OTHERS = ['Write a title.', 'Summarise.', 'Translate.', 'Rank these.', 'Check it.']
+
+  async function send(messages: Message[], trace: string) {
+    const client = system.client({ headers: traceparent(trace) })
+    const { data, response } = await client.chat.completions
+      .create({ model: system.dev.model, messages })
+      .withResponse()
+    return { text: data.choices[0]?.message.content ?? '', program: response.headers.get('x-program-id') }
+  }
+
+  it('that continued a conversation names its program for any other conversation', async () => {
+    const [first, second] = ['1af7651916cd43dd8448eb211c80319c', '2af7651916cd43dd8448eb211c80319c']
+    const opening: Message[] = [{ role: 'user', content: 'Make a plan.' }]
+    const plan = await send(opening, first)
+    expect(plan.program).toBe(first)
+    const history: Message[] = [...opening, { role: 'assistant', content: plan.text }]
+    const next = await send([...history, { role: 'user', content: 'You are the only expert.' }], second)
+    expect(next.program).toBe(first)
+    for (const content of OTHERS) expect((await send([{ role: 'user', content }], second)).program).toBe(first)
+    const calls = await callsOf(first, 2 + OTHERS.length)
+    expect(calls.map(({ source }) => source)).toEqual(['trace', 'conversation', ...OTHERS.map(() => 'trace')])
+  })
+})
+
 describe('two names that disagree', () => {
   it('leave the more explicit one, and the call says so', async () => {
     const messages: Message[] = [{ role: 'user', content: 'Hello?' }]

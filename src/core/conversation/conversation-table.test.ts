@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { conversationCall, MESSAGES_MAX } from './conversation-call.ts'
-import { BUCKET_MAX, ConversationTable } from './conversation-table.ts'
+import { BUCKET_MAX, ConversationTable, conversationShard } from './conversation-table.ts'
 import { MessageHash } from './message-hash.ts'
 
 const KEY = [3, 5] as const
@@ -208,6 +208,18 @@ describe('a trace', () => {
     it.call([system, user('Something else.')], says('Else.'), { trace: 'T' })
     const call = it.call([...opening, says('One.'), user('x')], undefined, { trace: 'T' })
     expect(call).toMatchObject({ program: 'T', source: 'trace', parents: null })
+  })
+})
+
+describe('the tables of a tenant', () => {
+  it('have a call with a trace where every call of its trace and of its conversation is looked for', () => {
+    const shards = [1, 2, 3].flatMap((opening) => ['T1', 'T2'].map((trace) => conversationShard({ opening, trace })))
+    expect(new Set(shards).size).toBe(1)
+  })
+
+  it('have the other calls of a conversation in one of several', () => {
+    const shards = Array.from({ length: 100 }, (_, opening) => conversationShard({ opening, trace: null }))
+    expect(new Set(shards).size).toBeGreaterThan(4)
   })
 })
 

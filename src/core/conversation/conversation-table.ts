@@ -20,8 +20,16 @@ import { type Beginning, beginningAt, countOf } from './beginnings.ts'
 import type { ConversationCall } from './conversation-call.ts'
 import type { AnswerMarks } from './message-hash.ts'
 
-/** Conversations of one tenant are spread over this many tables. Changing it forgets which program they belong to. */
+/**
+ * Conversations of one tenant are spread over this many tables by their opening. Changing it forgets which program they belong
+ * to.
+ */
 export const CONVERSATION_SHARDS = 8
+/**
+ * The table of all calls with a traceparent. Calls of one trace may have any opening, and calls of one conversation may each
+ * have a trace of their own, so only one table can know both.
+ */
+const TRACED_SHARD = CONVERSATION_SHARDS
 export const CONVERSATIONS_MAX = 20_000
 export const CONVERSATION_BYTES_MAX = 16 * 1024 * 1024
 /** Entries under one hash that are looked at: the latest. */
@@ -37,6 +45,11 @@ export interface ConversationArrival extends ConversationCall {
   call: string
   /** Trace id of its traceparent. */
   trace: string | null
+}
+
+/** The tenant's table that a call is asked of and its answer is told. */
+export function conversationShard({ opening, trace }: Pick<ConversationArrival, 'opening' | 'trace'>): number {
+  return trace === null ? opening % CONVERSATION_SHARDS : TRACED_SHARD
 }
 
 export interface ConversationPlace {
