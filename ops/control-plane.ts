@@ -18,6 +18,7 @@ import { HOST, waitForPort } from './system/port.ts'
 import { parseProcessRecord } from './system/processes.ts'
 import { productionSecrets } from './system/production-secrets.ts'
 import { loadSecrets, type Secrets } from './system/secrets.ts'
+import { knownFormat, prepareState } from './system/state-format.ts'
 import { bundleWorker } from './workerd/bundle-worker.ts'
 import { applyMigrations, readMigrations } from './workerd/d1-migrations.ts'
 import { withLocalD1 } from './workerd/local-d1.ts'
@@ -65,6 +66,8 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   await ownTemporaryFolder(place)
   const free = await waitForPort(port, PORT_TIMEOUT_MS, flags.host)
   if (!free.ok) throw new Error(free.reason)
+  const prepared = await prepareState(place, await knownFormat(ROOT))
+  if (prepared.status === 'upgraded') report({ event: 'upgraded', backup: prepared.backup, bytes: prepared.bytes })
   // esbuild has a process of its own, so it costs little beside the rest.
   const bundling = bundleWorker(ROOT, flags.entry ?? config.main)
   // Before the port is open, so that no request meets a database without tables.

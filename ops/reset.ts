@@ -11,7 +11,18 @@ import { endLeftVllms } from './system/left-vllms.ts'
 import { lockHolder } from './system/lock.ts'
 
 /** All that a system writes into its data directory; other files there are not ours to remove. */
-const OURS = ['state', 'agents', 'logs', 'run', 'tmp', 'secrets.json', 'dev.json', 'production.json', 'up.lock']
+const OURS = [
+  'state',
+  'backups',
+  'agents',
+  'logs',
+  'run',
+  'tmp',
+  'secrets.json',
+  'dev.json',
+  'production.json',
+  'up.lock',
+]
 
 const { place, on } = readDataDirFlags('reset', 'Wipes programs, keys, records and logs.', { yes: 'does not ask' })
 exitExplained(place)

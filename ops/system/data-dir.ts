@@ -14,6 +14,8 @@ export interface DataDir {
   secrets: string
   /** D1 and Durable Objects. */
   state: string
+  /** Copies of `state`, each made before an upgrade. */
+  backups: string
   /** pid files of all that the supervisor started. */
   run: string
   logs: string
@@ -31,6 +33,7 @@ export function dataDir(directory: string, cwd: string = process.cwd()): DataDir
     lock: path.join(root, 'up.lock'),
     secrets: path.join(root, 'secrets.json'),
     state: path.join(root, 'state'),
+    backups: path.join(root, 'backups'),
     run: path.join(root, 'run'),
     logs: path.join(root, 'logs'),
     tmp: path.join(root, 'tmp'),

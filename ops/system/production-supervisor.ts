@@ -11,6 +11,7 @@ import { EXIT_CONFIG, UpRefused } from './explain-error.ts'
 import type { Guard } from './guard.ts'
 import { productionSecrets } from './production-secrets.ts'
 import type { Reporter } from './reporter.ts'
+import { upgradeNote } from './state-format.ts'
 import { deathNote, SupervisedChild } from './supervised-child.ts'
 import { CONTROL_PLANE, takeDataDir } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
@@ -78,6 +79,7 @@ export class ProductionSupervisor {
       ready_timeout_ms: READY_TIMEOUT_MS,
       onEvent: (event, pid) => {
         if (event.event === 'failed') failure = String(event.message)
+        if (event.event === 'upgraded') this.#reporter.note(upgradeNote(event))
         if (event.event !== 'ready' || this.stopping) return
         this.#describe(pid).catch((error: Error) => this.#reporter.note(`production.json: ${error.message}`))
       },

@@ -21,6 +21,7 @@ import { waitForRealCall } from './real-call.ts'
 import type { Reporter } from './reporter.ts'
 import { loadSecrets, type Secrets } from './secrets.ts'
 import { type ServedModel, servedModel } from './served-model.ts'
+import { upgradeNote } from './state-format.ts'
 import { type ChildSpec, deathNote, SupervisedChild } from './supervised-child.ts'
 import { alreadyRunning, CONTROL_PLANE, GUARD_GRACE_S, takeDataDir } from './take.ts'
 import type { UpOptions } from './up-flags.ts'
@@ -190,6 +191,7 @@ export class Supervisor {
 
   #heard(name: string, event: ChildEvent, pid: number): void {
     if (event.event === 'failed') this.#failures.set(name, String(event.message))
+    if (event.event === 'upgraded') this.#reporter.note(upgradeNote(event))
     if (event.event === 'vllm_loading') this.#reporter.detail(String(event.phase))
     if (event.event === 'vllm_down') this.#reporter.note(`${name}: ${event.reason}`)
     if (event.event === 'linked') this.#linked.get(name)?.resolve()
