@@ -77,6 +77,8 @@ export class KvCache<H extends KvClaimant> {
   #operations: SlotOperation[] = []
   /** By the first tokens of what slots hold. */
   readonly #index: PrefixIndex<Slot<H>>
+  /** The idle slot that gave blocks last. While nothing that decides who gives has changed, it gives the next ones. */
+  #giver: Slot<H> | null = null
 
   constructor(slots: number, block_tokens: number, capacity_blocks: number, options: KvCacheOptions<H> = {}) {
     this.#options = { copies_prefixes: false, retention: LEAST_RECENTLY_USED, onPrefixLost: () => {}, ...options }
@@ -129,6 +131,11 @@ export class KvCache<H extends KvClaimant> {
     return spare_blocks
   }
 
+  /** To be called when calls may have changed their order, before room is asked for again. */
+  reordered(): void {
+    this.#giver = null
+  }
+
   /** Operations since the last take, in order. */
   takeOperations(): readonly SlotOperation[] {
     if (this.#operations.length === 0) return NO_OPERATIONS
@@ -164,6 +171,7 @@ export class KvCache<H extends KvClaimant> {
   /** Begins to give `call` a slot and blocks for `tokens` tokens. Changes nothing that is resident. */
   prepare(call: H, tokens: number, options: ClaimOptions = {}): Claim<H> {
     const { image = null, force = false } = options
+    this.#giver = null
     const match =
       image === null ? this.match(call, tokens, options) : { source: null, tokens: image.tokens, takes: false }
     const shared_blocks = image === null ? Math.floor(match.tokens / this.block_tokens) : 0
@@ -193,11 +201,13 @@ export class KvCache<H extends KvClaimant> {
   abandon({ path, shielded }: Claim<H>): void {
     for (const slot of shielded) this.#pool.letGo(slot.path)
     this.#pool.cut(path, 0)
+    this.#giver = null
   }
 
   /** Gives the call a slot, whose first `kept_tokens` tokens are its own. `canComplete` must hold. */
   complete(claim: Claim<H>): { slot: Slot<H>; kept_tokens: number } {
     const { call, source, tokens, takes, path, missing_blocks, image, shielded } = claim
+    this.#giver = null
     const slot = takes ? (source as Slot<H>) : this.#emptySlot(claim)
     if (takes) this.#take(slot, tokens, call)
     else if (image !== null) this.#operations.push({ op: 'restore', slot: slot.id, image: image.id, tokens })
@@ -210,6 +220,7 @@ export class KvCache<H extends KvClaimant> {
     this.#free(missing_blocks)
     this.#pool.append(path, missing_blocks)
     for (const other of shielded) this.#pool.letGo(other.path)
+    this.#giver = null
     return { slot, kept_tokens: tokens }
   }
 
@@ -263,6 +274,7 @@ export class KvCache<H extends KvClaimant> {
     invariant(holder !== null, 'only a held slot is let go')
     slot.holder = null
     this.#held_slots -= 1
+    this.#giver = null
     return holder
   }
 
@@ -310,10 +322,11 @@ export class KvCache<H extends KvClaimant> {
   /** Takes blocks off the ends of idle prefixes until this many are free. */
   #free(blocks: number): void {
     while (this.free_blocks < blocks) {
-      const victim = this.#firstToGo(({ path }) => !this.#pool.isEndHeld(path))
+      const victim = this.#giver ?? this.#firstToGo(({ path }) => !this.#pool.isEndHeld(path))
       invariant(victim !== null, 'idle blocks are the end of an idle prefix')
       this.#pool.cutIdle(victim.path, blocks - this.free_blocks)
       this.#shorten(victim, victim.prefix as H, victim.path.blocks * this.block_tokens)
+      this.#giver = victim.prefix !== null && !this.#pool.isEndHeld(victim.path) ? victim : null
     }
   }
 
@@ -329,15 +342,16 @@ export class KvCache<H extends KvClaimant> {
     this.#options.onPrefixLost(prefix)
   }
 
-  /** Among the idle slots that may go, the first in the order of retention. */
-  #firstToGo(mayGo: (slot: Slot<H>, kept: H | null) => boolean): Slot<H> | null {
+  /** Among the idle slots that may go, the first in the order of retention. `mayGo` is asked for whom a slot that `canGive` is kept. */
+  #firstToGo(canGive: (slot: Slot<H>) => boolean, mayGo: (kept: H | null) => boolean = () => true): Slot<H> | null {
     const { retention } = this.#options
     let first: Slot<H> | null = null
     let first_kept: H | null = null
     for (const slot of this.#idle) {
+      if (!canGive(slot)) continue
       const kept = retention.keptFor(slot.prefix as H)
       if (kept !== null && first_kept !== null && retention.outlasts(kept, first_kept) !== false) continue
-      if (!mayGo(slot, kept)) continue
+      if (!mayGo(kept)) continue
       if (kept === null) return slot
       first = slot
       first_kept = kept
@@ -352,13 +366,12 @@ export class KvCache<H extends KvClaimant> {
   #slotVictim(call: H, except: Slot<H> | null, force: boolean): Slot<H> | null {
     const { retention } = this.#options
     const shields = !force && retention.shieldsFrom(call)
-    const mayGo = (slot: Slot<H>, kept: H | null) =>
-      slot !== except && !(shields && kept !== null && retention.isShielded(kept, call))
+    const mayGo = (kept: H | null) => !(shields && kept !== null && retention.isShielded(kept, call))
     for (const slot of this.#idle) {
-      const is_shared = 2 * this.#pool.ownBlocks(slot.path) < slot.path.blocks
-      if (is_shared && mayGo(slot, retention.keptFor(slot.prefix as H))) return slot
+      if (slot === except || 2 * this.#pool.ownBlocks(slot.path) >= slot.path.blocks) continue
+      if (mayGo(retention.keptFor(slot.prefix as H))) return slot
     }
-    return this.#firstToGo(mayGo)
+    return this.#firstToGo((slot) => slot !== except, mayGo)
   }
 
   #shieldedFrom(call: H, taken: Slot<H> | null): Slot<H>[] {

@@ -43,6 +43,7 @@ export class Placement {
   /** Calls without a slot whose programs lost KV. Bounded by the open calls. */
   readonly #lost = new Set<ScheduledCall>()
   #queued_tokens = 0
+  #step = -1
 
   constructor(config: PlacementConfig, images: ImageStore) {
     this.#images = images
@@ -91,6 +92,7 @@ export class Placement {
   /** A stretch of `steps` decodes was taken, whose last tokens `known_tokens` counts already: blocks as for its last step. */
   decoded(call: ScheduledCall, steps: number): void {
     const slot = call.slot as Slot<ScheduledCall>
+    this.#kv.reordered()
     invariant(this.#kv.grow(slot, this.#kv.blocksFor(call.known_tokens - 1)), 'a stretch grows into free blocks')
     this.computed(call, call.computed_tokens + steps)
   }
@@ -108,6 +110,8 @@ export class Placement {
 
   /** Gives a seated call what it needs to advance in `step`. False: there is no room that it may take. */
   place(call: ScheduledCall, step: number): boolean {
+    if (step !== this.#step) this.#kv.reordered()
+    this.#step = step
     const placed = call.slot === null ? this.#claim(call, step) : this.#grow(call, call.slot, step)
     if (placed) call.placed_step = step
     return placed
