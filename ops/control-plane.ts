@@ -127,6 +127,7 @@ function secretsOfEnvironment() {
 /** The operator's own settings, passed on as they are where they are set. */
 function operatorSettings(env: NodeJS.ProcessEnv): Record<string, string> {
   const names = [
+    'ARCHIVE_RETENTION_DAYS',
     'CORS_ORIGINS',
     'METRICS_TOKEN',
     'LOG_LEVEL',

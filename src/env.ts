@@ -2,14 +2,19 @@
 
 export interface Env {
   DB: D1Database
+  /** Calls of ended programs: src/store/segments.ts. */
+  BUCKET: R2Bucket
   PROGRAM: DurableObjectNamespace
   POOL: DurableObjectNamespace
   TENANT: DurableObjectNamespace
   IDEMPOTENCY: DurableObjectNamespace
   RESPONSES: DurableObjectNamespace
   CONVERSATION: DurableObjectNamespace
+  ARCHIVE: DurableObjectNamespace
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
+  /** For how long ended programs are kept. */
+  ARCHIVE_RETENTION_DAYS: string
   /** Milliseconds of delay that the relay adds towards any region but the nearest. */
   SIMULATED_REGION_RTT_MS: string
   /** Which balancer leases: src/core/pool/balancers. Left out: `cost-aware`. */

@@ -1,6 +1,7 @@
 /** The Worker: its routes and its Durable Objects. */
 import { app } from './api/app.ts'
 
+export { ArchiveActor } from './actors/archive.ts'
 export { ConversationActor } from './actors/conversation.ts'
 export { IdempotencyActor } from './actors/idempotency-actor.ts'
 export { PoolActor } from './actors/pool.ts'

@@ -11,7 +11,7 @@ export interface ControlPlaneOptions {
   script: string
   host: string
   port: number
-  /** D1 and Durable Objects live here. */
+  /** D1, R2 and Durable Objects live here. */
   stateFolder: string
   /** Secrets and what replaces the vars of wrangler.toml. */
   vars: Readonly<Record<string, string>>
@@ -46,6 +46,7 @@ function miniflareOptions({ config, script, host, port, stateFolder, vars }: Con
           manifest: { mainModule: MODULE, modules: { [MODULE]: { type: 'esm', contents: script } } },
           env: {
             [config.database.binding]: { type: 'd1', id: config.database.id },
+            [config.bucket.binding]: { type: 'r2', name: config.bucket.name },
             ...Object.fromEntries(
               config.durableObjects.map(({ binding, className }) => [
                 binding,

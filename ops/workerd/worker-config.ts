@@ -18,6 +18,7 @@ const WranglerToml = z.object({
       }),
     )
     .length(1),
+  r2_buckets: z.array(z.object({ binding: z.string(), bucket_name: z.string() })).length(1),
   durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
   migrations: z.array(z.object({ tag: z.string(), new_sqlite_classes: z.array(z.string()).default([]) })),
   vars: z.record(z.string(), z.string()).default({}),
@@ -29,6 +30,7 @@ export interface WorkerConfig {
   compatibilityDate: string
   compatibilityFlags: string[]
   database: { binding: string; name: string; id: string; migrationsDir: string }
+  bucket: { binding: string; name: string }
   /** Binding name → class; every class keeps its state in SQLite. */
   durableObjects: { binding: string; className: string }[]
   vars: Record<string, string>
@@ -48,6 +50,8 @@ export function parseWorkerConfig(text: string, file: string): WorkerConfig {
   }
   const [database] = toml.d1_databases
   if (database === undefined) throw new Error(`${file}: no D1 database`)
+  const [bucket] = toml.r2_buckets
+  if (bucket === undefined) throw new Error(`${file}: no R2 bucket`)
   return {
     name: toml.name,
     main: toml.main,
@@ -59,6 +63,7 @@ export function parseWorkerConfig(text: string, file: string): WorkerConfig {
       id: database.database_id,
       migrationsDir: database.migrations_dir,
     },
+    bucket: { binding: bucket.binding, name: bucket.bucket_name },
     durableObjects: toml.durable_objects.bindings.map(({ name, class_name }) => ({
       binding: name,
       className: class_name,

@@ -162,6 +162,12 @@ export interface TenantRpc {
   medianService(): Promise<{ settled_service_us: number }>
 }
 
+/** RPC methods of ArchiveActor; one object per tenant. */
+export interface ArchiveRpc {
+  /** Takes the part of an ended run into a segment. Returns once R2 has it, and rejects if R2 refuses it. */
+  append(part: { tenant: string; body: Uint8Array }): Promise<{ segment: string; offset: number }>
+}
+
 /** RPC methods of ConversationActor; one object per tenant and shard of its conversations, named by `conversationActorName`. */
 export interface ConversationRpc {
   /** Finds the program of a call that names none, and remembers the call. A repeated call gets the same answer. */

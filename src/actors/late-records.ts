@@ -1,62 +1,82 @@
 /**
- * Records that belong to no run in the actor's memory. D1 decides between two cases:
- * - The archive has the lease or the run. The run is restored from its rows, the record applied, and the rows upserted.
+ * Records that belong to no run in the actor's memory, or whose run was lost. D1 decides between three cases:
+ * - The lease counts under a run that is here.
+ * - The archive has the lease or the run. The run is restored from its rows, the record is applied, and what changed is
+ *   laid over them: one record writes three rows, of a run of any length.
  * - No run is stored: its actor died before its first flush, and no client ended it. The record is added to the run that
  *   followed it, or opens it again.
  *
- * An applied record is found again by its lease, so repeats change nothing in either case.
+ * An applied record is found again by its lease, so repeats change nothing in any case.
  */
 import { ProgramEntry, type ProgramOpening } from '../core/program/program-entry.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
+import { logFailure } from '../platform/log.ts'
 import { runStartMs } from '../platform/run-id.ts'
-import { archivedLeases, archivedRun, archivedRuns, archiveRun } from '../store/archive.ts'
+import { type ArchiveStore, archivedRun, archivedRuns, knownLeases } from '../store/archive.ts'
+import { changeArchived } from '../store/archive-changes.ts'
 
 export interface SortedRecords {
+  /** `run` of each record is the run that has its lease. */
+  here: ProvenRecord[]
   /** By the archived run that has them or takes them. `run` of each record is that run. */
   archived: Map<string, ProvenRecord[]>
   forgotten: ProvenRecord[]
 }
 
 /** `records` are of one program. Throws if D1 does not answer; then nothing is acknowledged. */
-export async function sortLateRecords(d1: D1Database, records: readonly ProvenRecord[]): Promise<SortedRecords> {
-  const sorted: SortedRecords = { archived: new Map(), forgotten: [] }
+export async function sortLateRecords(
+  d1: D1Database,
+  records: readonly ProvenRecord[],
+  isHere: (run: string) => boolean,
+): Promise<SortedRecords> {
+  const sorted: SortedRecords = { here: [], archived: new Map(), forgotten: [] }
   const [first] = records
   if (first === undefined) return sorted
   const { tenant, program } = first
-  const [leases, runs] = await Promise.all([
-    archivedLeases(
-      d1,
-      tenant,
-      program,
-      records.map((record) => record.lease),
-    ),
-    archivedRuns(d1, tenant, program, [...new Set(records.map((record) => record.run))]),
-  ])
-  for (const record of records) {
-    const run = leases.get(record.lease) ?? (runs.has(record.run) ? record.run : null)
-    if (run === null) sorted.forgotten.push(record)
-    else sorted.archived.set(run, [...(sorted.archived.get(run) ?? []), { ...record, run }])
+  const leases = await knownLeases(
+    d1,
+    tenant,
+    program,
+    records.map((record) => record.lease),
+  )
+  const placed = records.map((record) => ({ ...record, run: leases.get(record.lease) ?? record.run }))
+  const runs = await archivedRuns(d1, tenant, program, [...new Set(placed.map(({ run }) => run))])
+  for (const [at, record] of placed.entries()) {
+    const { run } = record
+    if (isHere(run)) sorted.here.push(record)
+    else if (runs.has(run)) sorted.archived.set(run, [...(sorted.archived.get(run) ?? []), record])
+    else sorted.forgotten.push(records[at] ?? record)
   }
   return sorted
 }
 
 /**
  * Applies records to one archived run. Core recomputes the sums from all of its leases. Returns the leases that were given
- * to another agent; their records were not applied.
+ * to another agent; their records were not applied. A record of a run that is past its retention is taken and dropped.
  */
 export async function settleArchived(
-  d1: D1Database,
+  store: ArchiveStore,
   run: string,
   records: readonly ProvenRecord[],
   now_ms: number,
 ): Promise<string[]> {
   const [first] = records
   if (first === undefined) return []
-  const rows = await archivedRun(d1, { tenant: first.tenant, program: first.program, run })
-  if (rows === null) throw new Error(`archived leases of run ${run} without its program`)
-  const entry = ProgramEntry.restore(rows)
+  const key = { tenant: first.tenant, program: first.program, run }
+  const read = await archivedRun(store, key)
+  if (read.status === 'absent') throw new Error(`run ${run} left the archive while its records were applied`)
+  if (read.status === 'expired') {
+    logFailure('records_past_retention', `${records.length} records`, { tenant: first.tenant, run })
+    return []
+  }
+  const entry = ProgramEntry.restore(read.rows)
   const settlements = records.map((record) => entry.settle(record, now_ms))
-  if (settlements.includes('applied')) await archiveRun(d1, entry.rows(), entry.summary())
+  if (settlements.includes('applied')) {
+    const changed = entry.takeDirty()
+    const now = { rows: entry.rows(), summary: entry.summary() }
+    const written = await changeArchived(store.DB, { key, version: read.version }, changed, now)
+    if (!written) throw new Error(`run ${run} was changed while its records were applied`)
+  }
   return records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)
 }
 

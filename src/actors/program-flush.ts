@@ -7,11 +7,12 @@
  * - Rows that storage refused are dirty again.
  * - The alarm is set no later than the first thing that is due.
  */
+import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { staleAtMs } from '../core/program/staleness.ts'
 import { logFailure } from '../platform/log.ts'
+import type { ArchiveRetry } from './archive-retry.ts'
 import { Mutex } from './mutex.ts'
-import { ARCHIVE_RETRY_MS } from './program-opening.ts'
 import type { ProgramResidency } from './program-residency.ts'
 import type { ProgramStorage } from './program-storage.ts'
 import type { RunTable } from './run-table.ts'
@@ -21,13 +22,14 @@ import type { RunTable } from './run-table.ts'
  * once, with its record, and short enough to lose little in a crash.
  */
 export const FLUSH_DELAY_MS = 250
-/** After a flush that failed. */
-const FLUSH_RETRY_MS = 1_000
+/** After flushes that failed. */
+const FLUSH_RETRY: BackoffBounds = { min_ms: 1_000, max_ms: 60_000 }
 
 interface Surroundings {
   readonly runs: RunTable
   readonly storage: ProgramStorage
   readonly residency: ProgramResidency
+  readonly retry: ArchiveRetry
   readonly stale_after_ms: number
   setAlarm(at_ms: number): Promise<void>
   /** The run's rows are stored. */
@@ -38,6 +40,7 @@ export class ProgramFlush {
   readonly #around: Surroundings
   readonly #turns = new Mutex()
   #timer: ReturnType<typeof setTimeout> | null = null
+  #failures = 0
   /** Null: not known to be set. */
   #alarm_at_ms: number | null = null
 
@@ -87,10 +90,10 @@ export class ProgramFlush {
 
   /** An alarm that is set too early fires for nothing and sets itself again. That is cheaper than a write per call. */
   async setAlarm(): Promise<void> {
-    const { runs, residency, stale_after_ms, setAlarm } = this.#around
+    const { runs, residency, retry, stale_after_ms, setAlarm } = this.#around
     let { due_ms } = residency
     for (const { entry } of runs.all) {
-      const at_ms = entry.state === 'ended' ? Date.now() + ARCHIVE_RETRY_MS : staleAtMs(entry, stale_after_ms)
+      const at_ms = entry.state === 'ended' ? retry.dueMs(Date.now()) : staleAtMs(entry, stale_after_ms)
       due_ms = Math.min(due_ms, at_ms)
     }
     if (due_ms === Number.POSITIVE_INFINITY || (this.#alarm_at_ms !== null && this.#alarm_at_ms <= due_ms)) return
@@ -101,10 +104,16 @@ export class ProgramFlush {
   #after(delay_ms: number): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = null
-      this.now().catch((error: unknown) => {
-        logFailure('flush_failed', error)
-        this.#after(FLUSH_RETRY_MS)
-      })
+      this.now().then(
+        () => {
+          this.#failures = 0
+        },
+        (error: unknown) => {
+          logFailure('flush_failed', error)
+          this.#failures += 1
+          this.#after(backoffMs(this.#failures, FLUSH_RETRY, Math.random()))
+        },
+      )
     }, delay_ms)
   }
 }

@@ -7,13 +7,12 @@ import type { ProgramOpening } from '../core/program/program-entry.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
+import { ARCHIVE_RETRY } from './archive-retry.ts'
 import type { AdmitReply, AdmitRequest, ProgramRpc } from './contracts.ts'
 import { tenantActor } from './stubs.ts'
 
 /** Ended runs that may wait for D1. Past it the program opens no further run. */
 export const RUNS_UNARCHIVED_MAX = 64
-/** Between tries while D1 does not take an ended run. There is no limit on tries: an ended run is never given up. */
-export const ARCHIVE_RETRY_MS = 15_000
 /** Wait for the TenantActor's answer to whether the tenant may have another program. */
 const ROOM_TIMEOUT_MS = 150
 
@@ -60,6 +59,6 @@ export function runsPending(): AdmitReply {
     status: 'refused',
     code: 'program_calls_exceeded',
     message: `${RUNS_UNARCHIVED_MAX} ended runs of this program wait for the archive. Send the call again later.`,
-    retry_after_s: ARCHIVE_RETRY_MS / 1000,
+    retry_after_s: ARCHIVE_RETRY.min_ms / 1000,
   }
 }

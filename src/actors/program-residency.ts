@@ -9,6 +9,7 @@
  * came too late, or a run that is over, cannot leave its own regions there.
  */
 import { z } from 'zod'
+import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import type { EndReason } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
@@ -17,9 +18,8 @@ import { Mutex } from './mutex.ts'
 
 /** From the end of a run that went stale. After it the id is free, as after an explicit end. */
 export const HELD_AFTER_STALE_MS = 30 * 24 * 60 * 60_000
-/** Between tries while D1 does not take a program's regions. Doubles from the first to the last. */
-const RETRY_FIRST_MS = 500
-const RETRY_MAX_MS = 60_000
+/** Between tries while D1 does not take a program's regions. */
+const RETRY: BackoffBounds = { min_ms: 500, max_ms: 60_000 }
 
 export const Hold = z.object({
   ...{ tenant: z.string(), program: z.string(), run: z.string() },
@@ -119,7 +119,7 @@ export class ProgramResidency {
   async expire(now_ms: number): Promise<void> {
     if (this.#hold === null || now_ms < this.due_ms) return
     if (await this.#sync(this.#hold)) this.#keep(null)
-    else this.#retry_at_ms = now_ms + RETRY_MAX_MS
+    else this.#retry_at_ms = now_ms + RETRY.max_ms
   }
 
   #keep(hold: Hold | null): void {
@@ -129,15 +129,15 @@ export class ProgramResidency {
   }
 
   async #tellUntilKnown(program: ProgramName): Promise<void> {
-    let wait_ms = RETRY_FIRST_MS
+    let failures = 0
     while (this.#changed) {
       this.#changed = false
       if (await this.#sync(program)) continue
       this.#changed = true
       const { promise, resolve } = Promise.withResolvers<void>()
-      setTimeout(resolve, wait_ms)
+      failures += 1
+      setTimeout(resolve, backoffMs(failures, RETRY, Math.random()))
       await promise
-      wait_ms = Math.min(RETRY_MAX_MS, 2 * wait_ms)
     }
     this.#isTelling = false
   }

@@ -6,18 +6,26 @@
  * Cloudflare.
  */
 import { eq, ne, sql } from 'drizzle-orm'
-import type { DirtyRows, ProgramRows } from '../core/program/program-state.ts'
+import { z } from 'zod'
+import type { DirtyRows } from '../core/program/program-state.ts'
 import { CallRowJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
+import { RetryState } from './archive-retry.ts'
 import { Hold } from './program-residency.ts'
+import type { StoredRun } from './run-table.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { programMigrations } from './storage/migrations.gen.ts'
 import { calls, leases, runs } from './storage/program-schema.ts'
 
 const HOLD_KEY = 'hold'
+const RETRY_KEY = 'retry'
+const ARCHIVED_KEY = 'archived'
+const ArchivedRuns = z.array(z.string())
 
 export class ProgramStorage {
   private readonly values: DurableObjectStorage
   private readonly storage: ActorDatabase
+  /** Stored runs of which the archive has everything. */
+  private archived = new Set<string>()
 
   constructor(storage: DurableObjectStorage) {
     this.values = storage
@@ -25,38 +33,67 @@ export class ProgramStorage {
   }
 
   /** Every stored run. Throws if a row is not as it was written: the program must not go on from partial state. */
-  async load(): Promise<ProgramRows[]> {
+  async load(): Promise<StoredRun[]> {
     const db = await this.storage.stored()
     if (db === null) return []
+    this.archived = new Set(ArchivedRuns.parse((await this.values.get(ARCHIVED_KEY)) ?? []))
     return db
       .select()
       .from(runs)
       .all()
       .map(({ run, row }) => ({
-        program: ProgramRowJson.parse(JSON.parse(row)),
-        calls: db
-          .select({ row: calls.row })
-          .from(calls)
-          .where(eq(calls.run, run))
-          .orderBy(calls.position)
-          .all()
-          .map((call) => CallRowJson.parse(JSON.parse(call.row))),
-        leases: db
-          .select({ row: leases.row })
-          .from(leases)
-          .where(eq(leases.run, run))
-          .all()
-          .map((lease) => LeaseRowJson.parse(JSON.parse(lease.row))),
+        archived: this.archived.has(run),
+        rows: {
+          program: ProgramRowJson.parse(JSON.parse(row)),
+          calls: db
+            .select({ row: calls.row })
+            .from(calls)
+            .where(eq(calls.run, run))
+            .orderBy(calls.position)
+            .all()
+            .map((call) => CallRowJson.parse(JSON.parse(call.row))),
+          leases: db
+            .select({ row: leases.row })
+            .from(leases)
+            .where(eq(leases.run, run))
+            .all()
+            .map((lease) => LeaseRowJson.parse(JSON.parse(lease.row))),
+        },
       }))
   }
 
   async write(run: string, dirty: DirtyRows): Promise<void> {
     const texts = upserts(await this.storage.writable())
+    // Before the rows, so that a crash in between costs no more than another archiving.
+    if (this.archived.delete(run)) this.storeArchived()
     this.storage.transaction((upsert) => {
       if (dirty.program !== null) upsert(texts.run, run, JSON.stringify(dirty.program))
       for (const call of dirty.calls) upsert(texts.call, run, call.position, JSON.stringify(call))
       for (const lease of dirty.leases) upsert(texts.lease, run, lease.lease, JSON.stringify(lease))
     })
+  }
+
+  /** The archive has all of the run, and something else must be done before it is forgotten. */
+  async markArchived(run: string): Promise<void> {
+    await this.storage.writable()
+    this.archived.add(run)
+    this.storeArchived()
+  }
+
+  private storeArchived(): void {
+    if (this.archived.size === 0) this.values.kv.delete(ARCHIVED_KEY)
+    else this.values.kv.put(ARCHIVED_KEY, [...this.archived])
+  }
+
+  async loadRetry(): Promise<RetryState | null> {
+    const stored = (await this.storage.stored()) === null ? undefined : await this.values.get(RETRY_KEY)
+    return stored === undefined ? null : RetryState.parse(stored)
+  }
+
+  async storeRetry(retry: RetryState | null): Promise<void> {
+    await this.storage.writable()
+    if (retry === null) await this.values.delete(RETRY_KEY)
+    else await this.values.put(RETRY_KEY, retry)
   }
 
   /** What remains of a forgotten run. Reads only if there are tables, so a new object reads nothing more. */
@@ -82,6 +119,7 @@ export class ProgramStorage {
   async forget(run: string, rest: 'stays' | 'goes'): Promise<void> {
     const db = await this.storage.stored()
     if (db === null) return
+    if (this.archived.delete(run)) this.storeArchived()
     const others = db.select({ run: runs.run }).from(runs).where(ne(runs.run, run)).limit(1).all()
     if (others.length === 0 && rest === 'goes') return this.storage.clear()
     db.transaction((tx) => {

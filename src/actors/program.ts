@@ -6,18 +6,19 @@
  * - The call path (admit, leaseOpened, leaseLost, callEnded) writes nothing, since a Durable Object holds back every answer
  *   while one of its writes is unconfirmed. A flush follows in a later event. There are two exceptions: `settle` writes
  *   before it acknowledges, and the call that opens a run held to regions waits until that run is stored.
- * - An ended run stays here until D1 has it.
+ * - An ended run stays here until R2 and D1 have it. It is written to them once for each change.
  * - At most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
-import type { OpenLeaseRef, Settlement } from '../core/program/program-entry.ts'
+import type { OpenLeaseRef } from '../core/program/program-entry.ts'
 import type { EndReason, ProgramSummary, ProvenRecord } from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
 import { isStale } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
-import { archiveRun } from '../store/archive.ts'
+import { adoptLeases, archiveRun } from '../store/archive-changes.ts'
+import { ArchiveRetry } from './archive-retry.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
@@ -27,7 +28,7 @@ import { hasRoom, openingOfCall, openingOfStart, RUNS_UNARCHIVED_MAX, runsPendin
 import { ProgramResidency } from './program-residency.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { type Run, RunTable } from './run-table.ts'
-import { poolActor, tenantActor } from './stubs.ts'
+import { archiveActor, poolActor, tenantActor } from './stubs.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
 /** Rounds of archiving a run that keeps changing, before the alarm takes over. */
@@ -46,13 +47,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly starting = new Mutex()
   private readonly residency: ProgramResidency
   private readonly notifier: TenantNotifier
+  private readonly retry = new ArchiveRetry((state) => this.storage.storeRetry(state))
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.storage = new ProgramStorage(ctx.storage)
     this.staleAfterMs = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
-    this.notifier = new TenantNotifier((tenant) => tenantActor(env, tenant))
+    this.notifier = new TenantNotifier((tenant) => tenantActor(this.env, tenant))
     this.residency = new ProgramResidency({
       database: () => this.env.DB,
       running: () => this.runs.running?.entry ?? null,
@@ -61,12 +63,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     })
     this.flush = new ProgramFlush({
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
+      retry: this.retry,
       setAlarm: (at_ms) => ctx.storage.setAlarm(at_ms),
       flushed: (entry) => this.notifier.changed(entry),
     })
     ctx.blockConcurrencyWhile(async () => {
       this.runs.restore(await this.storage.load())
       this.residency.restore(await this.storage.loadHold())
+      this.retry.restore(await this.storage.loadRetry())
       // The previous object may have died before D1 had it.
       const { running } = this.runs
       if (running !== null && running.entry.regions !== null) this.residency.tell(running.entry)
@@ -197,6 +201,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.archiveEnded(this.runs.all)
     await this.residency.expire(Date.now())
     if (this.runs.size === 0 && !this.residency.isHeld) return this.storage.clear()
+    // The flush has set one for the time before the runs were tried.
+    this.flush.alarmFired()
     await this.flush.setAlarm()
   }
 
@@ -225,34 +231,55 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
 
   /** Adds the leases that were given to another agent to `foreign`. */
   private async settleLate(records: readonly ProvenRecord[], foreign: Set<string>, now_ms: number): Promise<void> {
-    const { archived, forgotten } = await sortLateRecords(this.env.DB, records)
+    const isHere = (run: string) => this.runs.get(run) !== undefined
+    const { here, archived, forgotten } = await sortLateRecords(this.env.DB, records, isHere)
     for (const [run, ofRun] of archived) {
-      for (const lease of await settleArchived(this.env.DB, run, ofRun, now_ms)) foreign.add(lease)
+      for (const lease of await settleArchived(this.env, run, ofRun, now_ms)) foreign.add(lease)
     }
+    for (const record of [...here, ...(await this.adopted(forgotten, now_ms))]) {
+      const settlement = this.runs.settle(record, now_ms)
+      if (settlement === 'foreign') foreign.add(record.lease)
+      if (settlement === 'absent') throw new Error(`run ${record.run} left while its records were applied`)
+    }
+  }
+
+  /**
+   * Records of runs that were lost before their first flush, under the run that takes them (late-records.ts). D1 knows of
+   * those that change their run before they are applied, so that a repeat finds that run, also once it is archived.
+   */
+  private async adopted(forgotten: readonly ProvenRecord[], now_ms: number): Promise<ProvenRecord[]> {
+    const own: ProvenRecord[] = []
+    const changed: ProvenRecord[] = []
     for (const record of forgotten) {
-      if (this.adopt(record, now_ms) === 'foreign') foreign.add(record.lease)
+      if (this.runs.hasSettled(record.lease)) continue
+      const run =
+        this.runs.get(record.run) ??
+        this.running(now_ms) ??
+        this.runs.open(openingOfLostRun(record, this.residency.inherited(now_ms), now_ms))
+      if (run.entry.run === record.run) own.push(record)
+      else changed.push({ ...record, run: run.entry.run })
     }
+    const [first] = changed
+    if (first === undefined) return own
+    const leases = changed.map(({ lease }) => lease)
+    await adoptLeases(this.env.DB, first, leases, now_ms)
+    return [...own, ...changed]
   }
 
-  /** Takes a record of a run that was lost before its first flush (late-records.ts). */
-  private adopt(record: ProvenRecord, now_ms: number): Settlement | 'absent' {
-    // Another record may have opened that run while this one waited for its turn and for D1.
-    const settlement = this.runs.settle(record, now_ms)
-    if (settlement !== 'absent') return settlement
-    if (this.runs.hasSettled(record.lease)) return 'duplicate'
-    const run =
-      this.running(now_ms) ?? this.runs.open(openingOfLostRun(record, this.residency.inherited(now_ms), now_ms))
-    return this.runs.settle({ ...record, run: run.entry.run }, now_ms)
-  }
-
-  /** Writes ended runs to D1. The alarm retries those that fail. */
+  /** Writes ended runs to R2 and D1. The alarm retries those that fail. */
   private archiveEnded(ended: readonly Run[]): Promise<void> {
     return this.archiving.run(async () => {
       for (const run of ended) {
-        if (run.entry.state !== 'ended' || this.runs.get(run.entry.run) === undefined) continue
-        await this.archive(run).catch((error: unknown) =>
-          logFailure('archive_failed', error, { tenant: run.entry.tenant, run: run.entry.run }),
-        )
+        const { entry } = run
+        if (entry.state !== 'ended' || this.runs.get(entry.run) === undefined) continue
+        try {
+          await this.archive(run)
+          await this.retry.succeeded()
+        } catch (error) {
+          logFailure('archive_failed', error, { tenant: entry.tenant, run: entry.run })
+          // The others would meet the same refusal.
+          return this.retry.failed(Date.now())
+        }
       }
     })
   }
@@ -261,14 +288,27 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const { entry } = run
     for (let round = 0; round < ARCHIVE_ROUNDS_MAX; round++) {
       const { revision } = run
-      await archiveRun(this.env.DB, entry.rows(), entry.summary())
-      if (entry.regions !== null) await this.residency.tellOnce(entry)
-      await this.notifier.ended(entry)
-      // A record that came during the wait must reach D1 before the run is forgotten here.
+      if (run.archived_revision !== revision) await this.write(run)
+      try {
+        if (entry.regions !== null) await this.residency.tellOnce(entry)
+        await this.notifier.ended(entry)
+      } catch (error) {
+        if (run.revision === revision) await this.storage.markArchived(entry.run)
+        throw error
+      }
+      // A record that came during the wait must reach the archive before the run is forgotten here.
       if (run.revision !== revision) continue
       this.runs.forget(entry.run)
       return this.flush.forget(entry)
     }
+  }
+
+  private async write(run: Run): Promise<void> {
+    const { entry, revision } = run
+    const { tenant } = entry
+    const append = (body: Uint8Array) => archiveActor(this.env, tenant).append({ tenant, body })
+    await archiveRun(this.env.DB, append, entry.rows(), entry.summary())
+    run.archived_revision = revision
   }
 
   /** The pools exist, so no hint of where to create them is needed. */

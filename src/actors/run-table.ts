@@ -7,10 +7,18 @@
 import { ProgramEntry, type ProgramOpening, type Settlement } from '../core/program/program-entry.ts'
 import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 
-/** `revision` grows with every change, so that a change during a wait is noticed after it. */
 export interface Run {
   entry: ProgramEntry
+  /** Grows with every change, so that a change during a wait is noticed after it. */
   revision: number
+  /** The revision that the archive has. Null: none. */
+  archived_revision: number | null
+}
+
+export interface StoredRun {
+  rows: ProgramRows
+  /** Whether the archive has all of it. */
+  archived: boolean
 }
 
 export class RunTable {
@@ -23,9 +31,10 @@ export class RunTable {
   }
 
   /** Restores stored runs. None of it counts as changed. */
-  restore(stored: readonly ProgramRows[]): void {
-    for (const rows of stored.toSorted((a, b) => a.program.started_at_ms - b.program.started_at_ms)) {
-      this.#runs.set(rows.program.run, { entry: ProgramEntry.restore(rows), revision: 0 })
+  restore(stored: readonly StoredRun[]): void {
+    for (const { rows, archived } of stored.toSorted((a, b) => startOf(a) - startOf(b))) {
+      const entry = ProgramEntry.restore(rows)
+      this.#runs.set(entry.run, { entry, revision: 0, archived_revision: archived ? 0 : null })
     }
   }
 
@@ -51,7 +60,7 @@ export class RunTable {
   }
 
   open(opening: ProgramOpening): Run {
-    const run: Run = { entry: ProgramEntry.open(opening), revision: 0 }
+    const run: Run = { entry: ProgramEntry.open(opening), revision: 0, archived_revision: null }
     this.#runs.set(opening.run, run)
     this.changed(run)
     return run
@@ -79,4 +88,8 @@ export class RunTable {
   hasSettled(lease: string): boolean {
     return this.all.some(({ entry }) => entry.hasSettled(lease))
   }
+}
+
+function startOf({ rows }: StoredRun): number {
+  return rows.program.started_at_ms
 }

@@ -5,6 +5,7 @@
 import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
 import {
+  type ArchiveRpc,
   type ConversationRpc,
   conversationActorName,
   type IdempotencyRpc,
@@ -49,6 +50,10 @@ export function poolActor(env: Env, region: { id: string; location_hint: string 
 
 export function responsesActor(env: Env, tenant: string, shard: number): ResponsesRpc {
   return env.RESPONSES.getByName(responsesActorName(tenant, shard)) as unknown as ResponsesRpc
+}
+
+export function archiveActor(env: Env, tenant: string): ArchiveRpc {
+  return env.ARCHIVE.getByName(tenant) as unknown as ArchiveRpc
 }
 
 export function tenantActor(env: Env, tenant: string): TenantRpc {

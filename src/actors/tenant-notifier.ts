@@ -3,12 +3,15 @@
  * at most once per TENANT_TOLD_INTERVAL_MS, so that not every flush of every program writes to the tenant's object. The
  * first message goes at once. So what a running program has called and used is known there with that delay at most.
  */
+import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { logFailure } from '../platform/log.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { Mutex } from './mutex.ts'
 
 export const TENANT_TOLD_INTERVAL_MS = 2_000
+/** After messages that failed. */
+const RETRY: BackoffBounds = { min_ms: 2 * TENANT_TOLD_INTERVAL_MS, max_ms: 60_000 }
 
 export class TenantNotifier {
   private readonly tenantOf: (tenant: string) => TenantRpc
@@ -17,17 +20,19 @@ export class TenantNotifier {
   private pending: ProgramEntry | null = null
   private timer: ReturnType<typeof setTimeout> | null = null
   private told_at_ms = 0
+  private failures = 0
 
   constructor(tenantOf: (tenant: string) => TenantRpc) {
     this.tenantOf = tenantOf
   }
 
-  /** Reports soon. A failure is logged and retried after the interval. Meanwhile only the index is behind. */
+  /** Reports soon. A failure is logged and retried. Meanwhile only the index is behind. */
   changed(entry: ProgramEntry): void {
     // `ended` reports a run that has ended. A timer would only keep the object in memory.
     if (entry.state === 'ended') return
     this.pending = entry
-    const wait_ms = Math.max(0, this.told_at_ms + TENANT_TOLD_INTERVAL_MS - Date.now())
+    const interval_ms = this.failures === 0 ? TENANT_TOLD_INTERVAL_MS : backoffMs(this.failures, RETRY, Math.random())
+    const wait_ms = Math.max(0, this.told_at_ms + interval_ms - Date.now())
     this.timer ??= setTimeout(() => {
       this.timer = null
       const told = this.pending ?? entry
@@ -43,7 +48,9 @@ export class TenantNotifier {
     return this.order.run(async () => {
       if (entry.state === 'ended') return
       this.told_at_ms = Date.now()
+      this.failures += 1
       await this.tenantOf(entry.tenant).programFlushed(listed(entry))
+      this.failures = 0
     })
   }
 

@@ -8,7 +8,7 @@ import { programActor, tenantActor } from '../actors/stubs.ts'
 import type { CallEntry, ProgramSummary } from '../core/program/process-table.ts'
 import type { Env } from '../env.ts'
 import { Id } from '../protocol/index.ts'
-import { archivedCalls, archivedProgram, archivedPrograms } from '../store/archive.ts'
+import { archivedCalls, archivedProgram, archivedPrograms, type CallPosition } from '../store/archive.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { callJson, listedItem, summaryItem } from './program-json.ts'
@@ -17,8 +17,11 @@ import { listJson, pageOf, pageStart } from './route-parts.ts'
 
 /** End, id and run of the last program of a page. */
 const EndedPosition = z.tuple([z.number().int(), Id, Id])
-/** Run and id of the last call of a page: a run that is archived between two pages goes on from D1. */
-const CallPosition = z.tuple([Id, Id])
+/**
+ * Run, id and position of the last call of a page. A page of the running program knows no position, and a run that is
+ * archived between two pages goes on from the archive.
+ */
+const Position = z.tuple([Id, Id]).or(z.tuple([Id, Id, z.number().int().min(0)]))
 
 type List<T> = ReturnType<typeof listJson<T>>
 
@@ -53,31 +56,39 @@ export async function callsPage(
   program: string,
   { limit, cursor }: z.infer<typeof PageQuery>,
 ): Promise<CallsPage> {
-  const start = pageStart(cursor, CallPosition)
+  const start = pageStart(cursor, Position)
   if (start.status === 'unreadable') return start
   const page = await findCalls(env, tenant, program, start.position, limit)
   if (page === null) return { status: 'absent' }
   const { models } = await catalogue(env)
   const data = page.calls.map((call) => callJson(call, models.get(call.model)?.ordering_service ?? 'modelled'))
-  return { status: 'page', list: listJson(data, page.next === null ? null : encodeCursor([page.run, page.next])) }
+  return { status: 'page', list: listJson(data, page.next === null ? null : cursorOf(page.run, page.next)) }
+}
+
+function cursorOf(run: string, { call, position }: CallPosition): string {
+  return encodeCursor(position === null ? [run, call] : [run, call, position])
 }
 
 async function findCalls(
   env: Env,
   tenant: string,
   program: string,
-  position: readonly [run: string, after: string] | null,
+  start: z.infer<typeof Position> | null,
   limit: number,
-): Promise<{ run: string; calls: CallEntry[]; next: string | null } | null> {
+): Promise<{ run: string; calls: CallEntry[]; next: CallPosition | null } | null> {
   const actor = programActor(env, tenant, program)
   const present = await actor.describe(Date.now())
-  const [run, after] = position ?? [present?.run ?? null, null]
+  const [run, after, position = null] = start ?? [present?.run ?? null, null]
   if (present !== null && present.run === run) {
     const page = await actor.calls({ after, limit })
-    if (page !== null) return { run, ...page }
+    if (page !== null) {
+      const next = page.next === null ? null : { call: page.next, position: null }
+      return { run, calls: page.calls, next }
+    }
   }
   const archived = run ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))?.run
   if (archived === undefined) return null
   const key = { tenant, program, run: archived }
-  return { run: archived, ...(await fromStore(() => archivedCalls(env.DB, key, after, limit))) }
+  const last = after === null ? null : { call: after, position }
+  return { run: archived, ...(await fromStore(() => archivedCalls(env, key, last, limit))) }
 }

@@ -12,6 +12,7 @@ import {
   RegionsJson,
 } from './program-row-schemas.ts'
 import type { endedCalls, endedLeases, endedPrograms } from './schema.ts'
+import { RunPart } from './segments.ts'
 
 type StoredProgram = typeof endedPrograms.$inferSelect
 type StoredCall = typeof endedCalls.$inferSelect
@@ -25,7 +26,12 @@ export interface RunKey {
 }
 
 /** Throws if the program has not ended: a defect of the caller. */
-export function storeProgram(row: ProgramRow, summary: ProgramSummary): StoredProgram {
+export function storeProgram(
+  row: ProgramRow,
+  summary: ProgramSummary,
+  part: RunPart | null,
+  version: number,
+): StoredProgram {
   const { ended_at_ms, end_reason } = row
   if (ended_at_ms === null || end_reason === null) throw new Error(`run ${row.run} is archived before its end`)
   return {
@@ -46,11 +52,18 @@ export function storeProgram(row: ProgramRow, summary: ProgramSummary): StoredPr
     cached_tokens: summary.cached_tokens,
     output_tokens: summary.output_tokens,
     preemptions: summary.preemptions,
+    part: part === null ? null : JSON.stringify(part),
+    version,
   }
 }
 
+/** Where R2 has the run's calls. Null: it has none of them. */
+export function partOf({ part }: Pick<StoredProgram, 'part'>): RunPart | null {
+  return part === null ? null : RunPart.parse(JSON.parse(part))
+}
+
 export function summaryOf(stored: StoredProgram): ProgramSummary {
-  const { reading: _, ...rest } = stored
+  const { reading: _, part: __, version: ___, ...rest } = stored
   return {
     ...rest,
     state: 'ended',

@@ -1,50 +1,25 @@
 /**
- * Ended programs in D1. Every write is an upsert, so that an archiving that was cut off, or runs twice, ends the same;
- * a lease that is settled is never unsettled. Reads are scoped by tenant: another tenant's program is absent.
+ * Ended programs. D1 has one row per run with its sums, and R2 has the calls and leases (segments.ts). Rows of calls and
+ * leases in D1 lie over those of R2: records that came after archiving, and runs that were archived before there was R2.
+ *
+ * Keeps true:
+ * - A row of a run is never replaced by an older copy of it: `version` only grows.
+ * - Sums and the rows that they are of change in one transaction.
+ * - Reads are scoped by tenant: another tenant's program is absent.
  */
 import { and, asc, desc, eq, gt, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import type { CallEntry, CallRow, LeaseRow, ProgramRows, ProgramSummary } from '../core/program/program-state.ts'
-import {
-  callOf,
-  leaseOf,
-  programOf,
-  type RunKey,
-  storeCall,
-  storeLease,
-  storeProgram,
-  summaryOf,
-} from './archive-rows.ts'
-import { bulkUpsert } from './bulk-upsert.ts'
+import type { Env } from '../env.ts'
+import { callOf, leaseOf, partOf, programOf, type RunKey, summaryOf } from './archive-rows.ts'
 import { database } from './database.ts'
-import { endedCalls, endedLeases, endedPrograms } from './schema.ts'
+import { adoptedLeases, endedCalls, endedLeases, endedPrograms } from './schema.ts'
+import { type Chunk, type RunPart, readChunks } from './segments.ts'
 
-/** Statements per D1 batch, which is one transaction. */
-export const ARCHIVE_BATCH_STATEMENTS_MAX = 10
-/** Rows that one read of an archived run takes at a time. */
+export type ArchiveStore = Pick<Env, 'DB' | 'BUCKET'>
+
+/** Rows that one read of a run's rows in D1 takes at a time. */
 const READ_PAGE_ROWS = 2_000
-
-/** Calls and leases first, the program's row last: a run is in the archive once its row is. `summary` is of these rows. */
-export async function archiveRun(d1: D1Database, rows: ProgramRows, summary: ProgramSummary): Promise<void> {
-  const { tenant, program, run } = rows.program
-  const key: RunKey = { tenant, program, run }
-  const callRows = rows.calls.map((call) => storeCall(key, call))
-  const leaseRows = rows.leases.map((lease) => storeLease(key, lease))
-  const statements = [
-    ...bulkUpsert(endedCalls, callRows, ['tenant', 'program', 'run', 'call']),
-    ...bulkUpsert(
-      endedLeases,
-      leaseRows,
-      ['lease'],
-      "ended_leases.tenant <> excluded.tenant OR (ended_leases.state = 'settled' AND excluded.state <> 'settled')",
-    ),
-    ...bulkUpsert(endedPrograms, [storeProgram(rows.program, summary)], ['tenant', 'program', 'run']),
-  ]
-  for (let from = 0; from < statements.length; from += ARCHIVE_BATCH_STATEMENTS_MAX) {
-    const batch = statements.slice(from, from + ARCHIVE_BATCH_STATEMENTS_MAX)
-    await d1.batch(batch.map(({ sql: text, params }) => d1.prepare(text).bind(...params)))
-  }
-}
 
 /** The run of this program that ended last. */
 export async function archivedProgram(d1: D1Database, tenant: string, program: string): Promise<ProgramSummary | null> {
@@ -85,92 +60,139 @@ function endedBefore({ ended_at_ms, program, run }: EndedPosition): SQL | undefi
   return or(lt(end, ended_at_ms), and(eq(end, ended_at_ms), or(gt(id, program), and(eq(id, program), gt(runId, run)))))
 }
 
-interface ArchivedRows {
-  calls: CallRow[]
-  leases: LeaseRow[]
-  next: string | null
+/** `position` null: not known, since the page before came from the running program. */
+export interface CallPosition {
+  call: string
+  position: number | null
 }
 
-/** Calls of an archived run in order of arrival, after the call `after`; `next` is the call to go on after. */
-async function archivedRows(d1: D1Database, key: RunKey, after: string | null, limit: number): Promise<ArchivedRows> {
-  const db = database(d1)
-  const position = db
-    .select({ position: endedCalls.position })
-    .from(endedCalls)
-    .where(and(ofRun(endedCalls, key), eq(endedCalls.call, after ?? '')))
-  const rows = await db
-    .select()
-    .from(endedCalls)
-    .where(and(ofRun(endedCalls, key), after === null ? undefined : gt(endedCalls.position, sql`(${position})`)))
-    .orderBy(asc(endedCalls.position))
-    .limit(limit + 1)
-  const page = rows.slice(0, limit)
-  const leases = await db
-    .select()
-    .from(endedLeases)
-    .where(
-      and(
-        ofRun(endedLeases, key),
-        inJson(
-          endedLeases.call,
-          page.map((row) => row.call),
-        ),
-      ),
-    )
-    .orderBy(asc(endedLeases.position))
+export interface CallsPage {
+  calls: CallEntry[]
+  /** The call to go on after. */
+  next: CallPosition | null
+}
+
+/** Calls of an archived run in order of arrival, after the call `after`. Empty where R2 has them no longer. */
+export async function archivedCalls(
+  { DB, BUCKET }: ArchiveStore,
+  key: RunKey,
+  after: CallPosition | null,
+  limit: number,
+): Promise<CallsPage> {
+  const none: CallsPage = { calls: [], next: null }
+  const row = await database(DB).select().from(endedPrograms).where(ofRun(endedPrograms, key)).get()
+  if (row === undefined) return none
+  const part = partOf(row)
+  const last = after === null ? -1 : (after.position ?? (await positionOf({ DB, BUCKET }, key, part, after.call)))
+  if (last === null) return none
+  const [from, to] = [last + 1, last + 1 + limit]
+  const chunks = part === null ? [] : await chunksBetween(BUCKET, part, from, to)
+  const over = await rowsBetween(DB, key, from, to)
+  if (chunks === null) return none
+  const { calls, leases } = overlaid([...chunks, over])
+  const page = calls.filter(({ position }) => position >= from && position < to)
+  const byCall = Map.groupBy(leases, (lease) => lease.call)
+  const end = page.at(-1)
   return {
-    calls: page.map(callOf),
-    leases: leases.map(leaseOf),
-    next: rows.length > limit ? (page.at(-1)?.call ?? null) : null,
+    calls: page.map((call) => callEntry(call, byCall.get(call.call) ?? [])),
+    next: end === undefined || to >= row.calls ? null : { call: end.call, position: end.position },
   }
 }
 
-/** A page as the API shows it. */
-export async function archivedCalls(
-  d1: D1Database,
+function chunksBetween(bucket: R2Bucket, part: RunPart, from: number, to: number): Promise<Chunk[] | null> {
+  const { calls_per_chunk } = part
+  return readChunks(bucket, part, Math.floor(from / calls_per_chunk), Math.ceil(to / calls_per_chunk))
+}
+
+/** Null: the run has no such call. */
+async function positionOf(
+  store: ArchiveStore,
   key: RunKey,
-  after: string | null,
-  limit: number,
-): Promise<{ calls: CallEntry[]; next: string | null }> {
-  const { calls, leases, next } = await archivedRows(d1, key, after, limit)
-  const byCall = Map.groupBy(leases, (lease) => lease.call)
-  return { calls: calls.map((call) => callEntry(call, byCall.get(call.call) ?? [])), next }
+  part: RunPart | null,
+  call: string,
+): Promise<number | null> {
+  const row = await database(store.DB)
+    .select({ position: endedCalls.position })
+    .from(endedCalls)
+    .where(and(ofRun(endedCalls, key), eq(endedCalls.call, call)))
+    .get()
+  if (row !== undefined || part === null) return row?.position ?? null
+  for (let chunk = 0; chunk < part.chunk_bytes.length; chunk += 1) {
+    const [read] = (await readChunks(store.BUCKET, part, chunk, chunk + 1)) ?? []
+    const found = read?.calls.find((one) => one.call === call)
+    if (found !== undefined) return found.position
+  }
+  return null
 }
 
 function callEntry(row: CallRow, leases: readonly LeaseRow[]): CallEntry {
   const { position: _, inherited_us: __, parents_known: ___, answered, ...call } = row
-  const shown = leases.map(({ call: ____, position: _____, finish_reason: ______, ...lease }) => lease)
+  const shown = leases
+    .toSorted((a, b) => a.position - b.position)
+    .map(({ call: ____, position: _____, finish_reason: ______, ...lease }) => lease)
   return { ...call, warnings: answered?.warnings ?? null, leases: shown }
 }
 
-/** A whole archived run, for a record that comes after archiving. */
-export async function archivedRun(d1: D1Database, key: RunKey): Promise<ProgramRows | null> {
-  const row = await database(d1).select().from(endedPrograms).where(ofRun(endedPrograms, key)).get()
-  if (row === undefined) return null
-  const calls: CallRow[] = []
-  const leases: LeaseRow[] = []
-  let after: string | null = null
-  do {
-    const page: ArchivedRows = await archivedRows(d1, key, after, READ_PAGE_ROWS)
-    calls.push(...page.calls)
-    leases.push(...page.leases)
-    after = page.next
-  } while (after !== null)
-  return { program: programOf(row), calls, leases }
+/** One row per call and lease, the last one that lies there, calls in order of arrival. */
+function overlaid(layers: readonly Chunk[]): Chunk {
+  const calls = new Map<string, CallRow>()
+  const leases = new Map<string, LeaseRow>()
+  for (const layer of layers) {
+    for (const call of layer.calls) calls.set(call.call, call)
+    for (const lease of layer.leases) leases.set(lease.lease, lease)
+  }
+  return { calls: [...calls.values()].sort((a, b) => a.position - b.position), leases: [...leases.values()] }
 }
 
-/** Which of these leases the archive holds for this program, and under which run. */
-export async function archivedLeases(
+/** D1's rows of calls at these positions, and of leases of the calls at these positions. */
+async function rowsBetween(d1: D1Database, key: RunKey, from: number, to: number): Promise<Chunk> {
+  const db = database(d1)
+  const at = and(ofRun(endedCalls, key), sql`${endedCalls.position} >= ${from}`, lt(endedCalls.position, to))
+  const ids = db.select({ call: endedCalls.call }).from(endedCalls).where(at)
+  const [calls, leases] = await db.batch([
+    db.select().from(endedCalls).where(at),
+    db
+      .select()
+      .from(endedLeases)
+      .where(and(ofRun(endedLeases, key), sql`${endedLeases.call} IN ${ids}`)),
+  ])
+  return { calls: calls.map(callOf), leases: leases.map(leaseOf) }
+}
+
+export type ArchivedRun =
+  | { status: 'found'; rows: ProgramRows; version: number }
+  /** R2 has its calls no longer. */
+  | { status: 'expired' }
+  | { status: 'absent' }
+
+/** A whole archived run, for a record that comes after archiving. */
+export async function archivedRun({ DB, BUCKET }: ArchiveStore, key: RunKey): Promise<ArchivedRun> {
+  const row = await database(DB).select().from(endedPrograms).where(ofRun(endedPrograms, key)).get()
+  if (row === undefined) return { status: 'absent' }
+  const part = partOf(row)
+  const layers = part === null ? [] : await readChunks(BUCKET, part, 0, part.chunk_bytes.length)
+  if (layers === null) return { status: 'expired' }
+  for (let from = 0; from < row.calls; from += READ_PAGE_ROWS) {
+    layers.push(await rowsBetween(DB, key, from, from + READ_PAGE_ROWS))
+  }
+  return { status: 'found', rows: { program: programOf(row), ...overlaid(layers) }, version: row.version }
+}
+
+/** Under which run the archive, or the actor that adopted them, holds these leases of this program. */
+export async function knownLeases(
   d1: D1Database,
   tenant: string,
   program: string,
   leases: readonly string[],
 ): Promise<Map<string, string>> {
-  const rows = await database(d1)
-    .select({ lease: endedLeases.lease, run: endedLeases.run })
-    .from(endedLeases)
-    .where(and(inJson(endedLeases.lease, leases), eq(endedLeases.tenant, tenant), eq(endedLeases.program, program)))
-  return new Map(rows.map(({ lease, run }) => [lease, run]))
+  const db = database(d1)
+  const of = (table: typeof endedLeases | typeof adoptedLeases) =>
+    db
+      .select({ lease: table.lease, run: table.run })
+      .from(table)
+      .where(and(inJson(table.lease, leases), eq(table.tenant, tenant), eq(table.program, program)))
+  const [archived, adopted] = await db.batch([of(endedLeases), of(adoptedLeases)])
+  return new Map([...adopted, ...archived].map(({ lease, run }) => [lease, run]))
 }
 
 /** Which of these runs of a program are in the archive. */
@@ -190,7 +212,7 @@ export async function archivedRuns(
 
 type RunTable = typeof endedPrograms | typeof endedCalls | typeof endedLeases
 
-function ofRun(table: RunTable, { tenant, program, run }: RunKey): SQL | undefined {
+export function ofRun(table: RunTable, { tenant, program, run }: RunKey): SQL | undefined {
   return and(eq(table.tenant, tenant), eq(table.program, program), eq(table.run, run))
 }
 

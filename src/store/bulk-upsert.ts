@@ -9,12 +9,15 @@ import type { Statement } from './statements.ts'
 /** Rows per statement: a lease row is under 1.5 kB, a D1 parameter at most 2 MB. */
 export const ROWS_PER_STATEMENT_MAX = 1_000
 
-/** One statement per ROWS_PER_STATEMENT_MAX rows; on conflict every column is replaced, where `unless` does not hold. */
+/**
+ * One statement per ROWS_PER_STATEMENT_MAX rows; on conflict every column is replaced, where `unless` does not hold. Nothing
+ * is written unless `where` holds.
+ */
 export function bulkUpsert<T extends SQLiteTable>(
   table: T,
   rows: readonly T['$inferInsert'][],
   key: readonly (keyof T['$inferSelect'] & string)[],
-  unless: string | null = null,
+  { unless = null, where = null }: { unless?: string | null; where?: Statement | null } = {},
 ): Statement[] {
   const columns = Object.values(getTableColumns(table)).map((column) => column.name)
   const extracted = columns.map((column) => `json_extract(value, '$.${column}')`)
@@ -23,12 +26,13 @@ export function bulkUpsert<T extends SQLiteTable>(
   const text = [
     `INSERT INTO ${getTableName(table)} (${columns.join(', ')})`,
     // `WHERE true`: without it SQLite's parser reads ON CONFLICT as a join's ON.
-    `SELECT ${extracted.join(', ')} FROM json_each(?) WHERE true`,
+    `SELECT ${extracted.join(', ')} FROM json_each(?) WHERE ${where?.sql ?? 'true'}`,
     `ON CONFLICT (${key.join(', ')}) DO UPDATE SET ${replaced.join(', ')}${guard}`,
   ].join(' ')
   const statements: Statement[] = []
   for (let from = 0; from < rows.length; from += ROWS_PER_STATEMENT_MAX) {
-    statements.push({ sql: text, params: [JSON.stringify(rows.slice(from, from + ROWS_PER_STATEMENT_MAX))] })
+    const values = JSON.stringify(rows.slice(from, from + ROWS_PER_STATEMENT_MAX))
+    statements.push({ sql: text, params: [values, ...(where?.params ?? [])] })
   }
   return statements
 }

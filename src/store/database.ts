@@ -25,6 +25,17 @@ export async function fromStore<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
+/** `work`'s answer, or StoreUnavailable after `limit_ms`: a store that does not answer counts as one that fails. */
+export async function inTime<T>(work: Promise<T>, limit_ms: number): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new StoreUnavailable(`no answer in ${limit_ms} ms`)), limit_ms)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 export function database(d1: D1Database): Database {
   return drizzle(d1)
 }

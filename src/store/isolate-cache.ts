@@ -9,7 +9,7 @@
  * D1 is down. A key that was revoked just before may work for as long in an isolate that cannot learn of it.
  */
 import { SharedWork } from '../platform/shared-work.ts'
-import { StoreUnavailable } from './database.ts'
+import { inTime, StoreUnavailable } from './database.ts'
 
 export const CACHE_TTL_MS = 10_000
 /** Age from which an entry is renewed while it is used. */
@@ -101,7 +101,7 @@ export class IsolateCache<V> {
   /** The new value, or the old one if D1 does not answer. */
   private async renew(key: string, now_ms: number, hit: Present<V>, load: () => Promise<V | null>): Promise<V | null> {
     try {
-      return await this.ask(key, now_ms, () => inTime(load()))
+      return await this.ask(key, now_ms, () => inTime(load(), ANSWER_MS))
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error
       hit.retry_ms = Math.min(now_ms + CACHE_RETRY_MS, hit.until_ms + CACHE_OUTAGE_MS)
@@ -125,15 +125,4 @@ function put<E>(map: Map<string, E>, key: string, entry: E, entriesMax: number):
     if (!oldest.done) map.delete(oldest.value)
   }
   map.set(key, entry)
-}
-
-/** A D1 that does not answer counts as one that fails. */
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new StoreUnavailable(`no answer in ${ANSWER_MS} ms`)), ANSWER_MS)
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -1,6 +1,7 @@
 /**
- * D1: what outlives every actor. Secrets are stored only as peppered hashes (store/secrets.ts). Ended programs are kept
- * as their leases; every sum of an ended program is recomputed from them, so a late or repeated record changes nothing twice.
+ * D1: what outlives every actor. Secrets are stored only as peppered hashes (store/secrets.ts). An ended program
+ * is one row here, and its calls and leases lie in R2 (segments.ts). Every sum of an ended program is recomputed from its
+ * leases, so a late or repeated record changes nothing twice.
  */
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
@@ -125,6 +126,10 @@ export const endedPrograms = sqliteTable(
     regions: text('regions'),
     /** Why its first call belongs to it; null: not known. */
     source: text('source').$type<ProgramSource>(),
+    /** JSON RunPart: where R2 has its calls and leases; null: D1 has all of them. */
+    part: text('part'),
+    /** Grows with the run's rows (archive-changes.ts); 0: archived before there was R2. */
+    version: integer('version').notNull().default(0),
   },
   (table) => [
     primaryKey({ columns: [table.tenant, table.program, table.run] }),
@@ -132,6 +137,7 @@ export const endedPrograms = sqliteTable(
   ],
 )
 
+/** Calls that lie over those in R2 (archive.ts). */
 export const endedCalls = sqliteTable(
   'ended_calls',
   {
@@ -166,6 +172,7 @@ export const endedCalls = sqliteTable(
   ],
 )
 
+/** Leases that lie over those in R2 (archive.ts). */
 export const endedLeases = sqliteTable(
   'ended_leases',
   {
@@ -199,6 +206,19 @@ export const endedLeases = sqliteTable(
     finish_reason: text('finish_reason'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
+)
+
+/** Leases that count under another run than their records name: theirs was lost before it was stored. */
+export const adoptedLeases = sqliteTable(
+  'adopted_leases',
+  {
+    lease: text('lease').primaryKey(),
+    tenant: text('tenant').notNull(),
+    program: text('program').notNull(),
+    run: text('run').notNull(),
+    at_ms: integer('at_ms').notNull(),
+  },
+  (table) => [index('adopted_leases_by_time').on(table.tenant, table.at_ms)],
 )
 
 /** Residency of programs, for a relay that cannot ask the ProgramActor in time. */

@@ -25,8 +25,13 @@ export async function breakD1(program: string): Promise<void> {
 }
 
 export async function replaceD1(program: string, DB: { prepare: unknown; batch: unknown }): Promise<void> {
-  await runInDurableObject(programStub(program), (instance) => {
-    Object.defineProperty(instance, 'env', { value: { ...env, DB } })
+  await replaceBindings(programStub(program), { DB })
+}
+
+/** Until the object is evicted. */
+export async function replaceBindings(stub: DurableObjectStub, bindings: object): Promise<void> {
+  await runInDurableObject(stub, (instance) => {
+    Object.defineProperty(instance, 'env', { value: { ...env, ...bindings }, configurable: true })
   })
 }
 

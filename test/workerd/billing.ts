@@ -5,6 +5,7 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { vi } from 'vitest'
+import { ArchiveActor } from '../../src/actors/archive.ts'
 import { PoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor } from '../../src/actors/program.ts'
 import { TenantActor } from '../../src/actors/tenant.ts'
@@ -21,6 +22,7 @@ export interface Billed {
 const METHODS = {
   program: ['admit', 'leaseOpened', 'leaseLost', 'callEnded', 'settle', 'end', 'alarm'],
   pool: ['lease', 'release', 'cancel'],
+  archive: ['append', 'alarm'],
   tenant: ['programFlushed', 'programEnded', 'medianService'],
 } as const
 
@@ -33,6 +35,7 @@ export class Meter {
   constructor() {
     this.#countCalls('program', ProgramActor.prototype, METHODS.program)
     this.#countCalls('pool', PoolActor.prototype, METHODS.pool)
+    this.#countCalls('archive', ArchiveActor.prototype, METHODS.archive)
     this.#countCalls('tenant', TenantActor.prototype, METHODS.tenant)
   }
 

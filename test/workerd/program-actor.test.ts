@@ -151,7 +151,7 @@ describe('the end', () => {
       wait_us: 600,
       output_tokens: 10,
     })
-    const { calls } = await archivedCalls(env.DB, { tenant: TENANT, program: 'late', run }, null, 10)
+    const { calls } = await archivedCalls(env, { tenant: TENANT, program: 'late', run }, null, 10)
     expect(calls.map(({ call, outcome, leases }) => [call, outcome, leases[0]?.state])).toEqual([
       ['call-0', 'completed', 'settled'],
       ['call-1', 'cancelled', 'settled'],

@@ -3,8 +3,9 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { LeaseRow } from '../../src/core/program/process-table.ts'
 import { ProgramEntry } from '../../src/core/program/process-table.ts'
-import { archivedCalls, archivedProgram, archivedRun, archiveRun } from '../../src/store/archive.ts'
-import { ROWS_PER_STATEMENT_MAX } from '../../src/store/bulk-upsert.ts'
+import type { ProgramRows, ProgramSummary } from '../../src/core/program/program-state.ts'
+import { archivedCalls, archivedProgram, archivedRun } from '../../src/store/archive.ts'
+import { archiveRun } from '../../src/store/archive-changes.ts'
 import { StoreUnavailable } from '../../src/store/database.ts'
 import {
   CACHE_ABSENT_ENTRIES_MAX,
@@ -17,6 +18,7 @@ import {
   IsolateCache,
 } from '../../src/store/isolate-cache.ts'
 import { bearer, CREDENTIAL_CHARS_MAX, secretsEqual } from '../../src/store/secrets.ts'
+import { CALLS_PER_CHUNK, segmentKey } from '../../src/store/segments.ts'
 import { MODEL, provision, recordOf } from './fixtures.ts'
 
 beforeAll(provision)
@@ -195,49 +197,69 @@ describe('provisioning', () => {
 describe('the archive', () => {
   const tenant = 'tenant-a'
 
-  it('holds a run of more rows than one statement takes, and gives it back as it was', async () => {
-    const entry = endedRun('large', 2 * ROWS_PER_STATEMENT_MAX + 1)
+  it('holds a run of several chunks, and gives it back as it was', async () => {
+    const entry = endedRun('large', 2 * CALLS_PER_CHUNK + 1)
     const rows = entry.rows()
-    await archiveRun(env.DB, rows, entry.summary())
-    await archiveRun(env.DB, rows, entry.summary())
-    const stored = await archivedRun(env.DB, { tenant, program: 'large', run: 'run-1' })
-    expect(stored?.program).toEqual(rows.program)
-    expect(stored?.calls).toEqual(rows.calls)
-    expect(byLease(stored?.leases ?? [])).toEqual(byLease(rows.leases))
+    await archive(rows, entry.summary())
+    await archive(rows, entry.summary())
+    const stored = await found('large')
+    expect(stored.program).toEqual(rows.program)
+    expect(stored.calls).toEqual(rows.calls)
+    expect(byLease(stored.leases)).toEqual(byLease(rows.leases))
     expect(await archivedProgram(env.DB, tenant, 'large')).toEqual({ ...entry.summary(), threads: [] })
   })
 
-  it('never unsettles a lease: an older copy of a run changes no sum', async () => {
+  it('is read page by page, across chunks, with and without the position of the last call', async () => {
+    const shown: string[] = []
+    const key = { tenant, program: 'large', run: 'run-1' }
+    let after: Parameters<typeof archivedCalls>[2] = null
+    do {
+      const { calls, next } = await archivedCalls(env, key, after, 300)
+      shown.push(...calls.map(({ call, leases }) => `${call} ${leases.map(({ lease }) => lease).join(' ')}`))
+      after = next === null || shown.length > 600 ? next : { ...next, position: null }
+    } while (after !== null)
+    const calls = Array.from({ length: 2 * CALLS_PER_CHUNK + 1 }, (_, i) => `call-${i} large-lease-call-${i}`)
+    expect(shown).toEqual(calls)
+    expect(await archivedCalls(env, key, { call: 'none', position: null }, 1)).toEqual({ calls: [], next: null })
+  })
+
+  it('never unsettles a lease: an older copy of a run changes nothing', async () => {
     const older = endedRun('older', 1, false)
     const newer = ProgramEntry.restore(older.rows())
     newer.settle(recordOf('older', 'run-1', 'call-0'), 9_000)
-    await archiveRun(env.DB, newer.rows(), newer.summary())
-    await archiveRun(env.DB, older.rows(), older.summary())
-    const stored = await archivedRun(env.DB, { tenant, program: 'older', run: 'run-1' })
-    expect(stored?.leases).toMatchObject([{ state: 'settled', service_modelled_us: 1_000 }])
+    await archive(newer.rows(), newer.summary())
+    await archive(older.rows(), older.summary())
+    expect((await found('older')).leases).toMatchObject([{ state: 'settled', service_modelled_us: 1_000 }])
+    expect(await archivedProgram(env.DB, tenant, 'older')).toMatchObject({ service_us: newer.summary().service_us })
   })
 
   it('shows no other tenant’s run', async () => {
     const key = { tenant: 'tenant-b', program: 'large', run: 'run-1' }
-    expect(await archivedRun(env.DB, key)).toBeNull()
-    expect(await archivedCalls(env.DB, key, null, 10)).toEqual({ calls: [], next: null })
-  })
-
-  it('takes no lease from another tenant', async () => {
-    const entry = endedRun('theirs', 1)
-    const rows = entry.rows()
-    await archiveRun(env.DB, rows, entry.summary())
-    const forged = { ...rows, program: { ...rows.program, tenant: 'tenant-b' } }
-    await archiveRun(env.DB, forged, { ...entry.summary(), tenant: 'tenant-b' })
-    const { results } = await env.DB.prepare("SELECT tenant FROM ended_leases WHERE program = 'theirs'").all()
-    expect(results).toEqual([{ tenant }])
+    expect(await archivedRun(env, key)).toEqual({ status: 'absent' })
+    expect(await archivedCalls(env, key, null, 10)).toEqual({ calls: [], next: null })
   })
 
   it('refuses a run that has not ended', async () => {
     const entry = openRun('running')
-    await expect(archiveRun(env.DB, entry.rows(), entry.summary())).rejects.toThrow('before its end')
+    await expect(archive(entry.rows(), entry.summary())).rejects.toThrow('before its end')
   })
 })
+
+/** Into a segment of its own. */
+async function archive(rows: ProgramRows, summary: ProgramSummary): Promise<void> {
+  const append = async (body: Uint8Array) => {
+    const segment = segmentKey(rows.program.tenant, Date.now(), crypto.randomUUID())
+    await env.BUCKET.put(segment, body)
+    return { segment, offset: 0 }
+  }
+  await archiveRun(env.DB, append, rows, summary)
+}
+
+async function found(program: string): Promise<ProgramRows> {
+  const run = await archivedRun(env, { tenant: 'tenant-a', program, run: 'run-1' })
+  if (run.status !== 'found') throw new Error(run.status)
+  return run.rows
+}
 
 function openRun(program: string): ProgramEntry {
   return ProgramEntry.open({

@@ -1,0 +1,332 @@
+/**
+ * Ended programs in R2 and D1: what they take there, that each is written once, what a late record writes, what happens
+ * while a store refuses, and what is past its retention.
+ */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { SEGMENT_BYTES_MAX, WAITING_BYTES_MAX } from '../../src/actors/archive.ts'
+import { ARCHIVE_RETRY } from '../../src/actors/archive-retry.ts'
+import type { ArchiveRpc } from '../../src/actors/contracts.ts'
+import { programActor } from '../../src/actors/stubs.ts'
+import { ProgramEntry } from '../../src/core/program/process-table.ts'
+import { archivedCalls, archivedProgram, archivedRun } from '../../src/store/archive.ts'
+import { archiveRun, EXPIRED_RUNS_AT_ONCE } from '../../src/store/archive-changes.ts'
+import { storeCall, storeLease } from '../../src/store/archive-rows.ts'
+import { bulkUpsert } from '../../src/store/bulk-upsert.ts'
+import { endedCalls, endedLeases } from '../../src/store/schema.ts'
+import { dropSegments, segmentKey } from '../../src/store/segments.ts'
+import { replaceBindings } from './actor-tools.ts'
+import { admission, KEY_A, leaseOf, MODEL, openCall, programStub, provision, recordOf, request } from './fixtures.ts'
+
+const TENANT = 'tenant-a'
+const DAY_MS = 24 * 60 * 60_000
+
+beforeAll(provision)
+beforeEach(() => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => undefined)
+  return () => log.mockRestore()
+})
+
+const actor = (program: string) => programActor(env, TENANT, program)
+const archiveStub = (tenant = TENANT) => env.ARCHIVE.getByName(tenant)
+const refuse = async () => {
+  throw new Error('refused')
+}
+
+async function rowsOf(program: string) {
+  const count = (table: string) =>
+    env.DB.prepare(`SELECT count(*) AS rows FROM ${table} WHERE program = ?`).bind(program).first<number>('rows')
+  return {
+    programs: await count('ended_programs'),
+    calls: await count('ended_calls'),
+    leases: await count('ended_leases'),
+  }
+}
+
+/** A program with so many settled calls, its run ended. */
+async function endedProgram(program: string, calls: number): Promise<string> {
+  let run = ''
+  for (let i = 0; i < calls; i++) run = await openCall(program, `${program}-${i}`)
+  await actor(program).settle(Array.from({ length: calls }, (_, i) => recordOf(program, run, `${program}-${i}`)))
+  await actor(program).end(Date.now())
+  return run
+}
+
+/** Counts rows that this program's actor writes to D1, and statements. */
+async function countD1(program: string) {
+  const counted = { batches: 0, rows: 0 }
+  const batch = async (statements: D1PreparedStatement[]) => {
+    const results = await env.DB.batch(statements)
+    const rows = results.reduce((sum, { meta }) => sum + meta.changes, 0)
+    if (rows > 0) counted.batches += 1
+    counted.rows += rows
+    return results
+  }
+  await replaceBindings(programStub(program), { DB: { prepare: (text: string) => env.DB.prepare(text), batch } })
+  return counted
+}
+
+describe('an ended program', () => {
+  it('is one row in D1, of any number of calls, and the API reads its calls from R2', async () => {
+    await endedProgram('lean', 5)
+    expect(await rowsOf('lean')).toEqual({ programs: 1, calls: 0, leases: 0 })
+    const seen: string[] = []
+    let cursor = ''
+    do {
+      const response = await request('GET', `/v1/programs/lean/calls?limit=2${cursor}`, KEY_A)
+      const page = await response.json<{ data: { id: string; leases: unknown[] }[]; next_cursor: string | null }>()
+      seen.push(...page.data.map(({ id, leases }) => `${id} ${leases.length}`))
+      cursor = page.next_cursor === null ? '' : `&cursor=${page.next_cursor}`
+    } while (cursor !== '')
+    expect(seen).toEqual(Array.from({ length: 5 }, (_, i) => `lean-${i} 1`))
+  })
+
+  it('without a call needs no segment', async () => {
+    const put = vi.fn(refuse)
+    await replaceBindings(archiveStub(), { BUCKET: { put } })
+    await actor('empty').start({ tenant: TENANT, program: 'empty', app: null, metadata: null, now_ms: Date.now() })
+    await actor('empty').end(Date.now())
+    await evictDurableObject(archiveStub())
+    expect(await archivedProgram(env.DB, TENANT, 'empty')).toMatchObject({ calls: 0 })
+    expect(put).not.toHaveBeenCalled()
+  })
+})
+
+describe('segments', () => {
+  /** Appends parts of these sizes at once; the object's own view, so that all come before R2 answers. */
+  function append(sizes: readonly number[], tenant: string) {
+    return runInDurableObject(archiveStub(tenant), async (instance) => {
+      const archive = instance as unknown as ArchiveRpc
+      return Promise.allSettled(sizes.map((size) => archive.append({ tenant, body: new Uint8Array(size) })))
+    })
+  }
+  const placesOf = (results: PromiseSettledResult<{ segment: string; offset: number }>[]) =>
+    results.map((result) => (result.status === 'fulfilled' ? result.value : null))
+
+  it('hold the parts that come at the same time, one behind the other', async () => {
+    const places = placesOf(await append([3, 4, 5], 'tenant-s'))
+    expect(new Set(places.map((place) => place?.segment)).size).toBe(1)
+    expect(places.map((place) => place?.offset)).toEqual([0, 3, 7])
+    expect((await env.BUCKET.head(places[0]?.segment ?? ''))?.size).toBe(12)
+  })
+
+  it('are filled to their bound, and one past it begins the next', async () => {
+    const sizes = [SEGMENT_BYTES_MAX - 1, 1, 1]
+    const places = placesOf(await append(sizes, 'tenant-s'))
+    expect(places.map((place) => place?.offset)).toEqual([0, SEGMENT_BYTES_MAX - 1, 0])
+    expect(places[1]?.segment).not.toBe(places[2]?.segment)
+  })
+
+  it('wait for R2 up to a bound, and a part past it is refused', async () => {
+    const results = await append([WAITING_BYTES_MAX - 1, 1, 1], 'tenant-s')
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
+  })
+})
+
+describe('while the tenant’s object refuses', () => {
+  it('a run is written once, however often its alarm fires and whatever is evicted', async () => {
+    const run = await openCall('stormy', 'stormy-0')
+    await actor('stormy').settle([recordOf('stormy', run, 'stormy-0')])
+    const tenant = { TENANT: { getByName: () => ({ programEnded: refuse, programFlushed: refuse }) } }
+    const put = vi.fn((...value: Parameters<R2Bucket['put']>) => env.BUCKET.put(...value))
+    await replaceBindings(archiveStub(), { BUCKET: { put } })
+    await replaceBindings(programStub('stormy'), tenant)
+    await actor('stormy').end(Date.now())
+    for (let i = 0; i < 3; i++) {
+      await replaceBindings(programStub('stormy'), tenant)
+      await runDurableObjectAlarm(programStub('stormy'))
+      await evictDurableObject(programStub('stormy'))
+    }
+    expect(await actor('stormy').describe(Date.now())).toMatchObject({ state: 'ended', run })
+    expect(put).toHaveBeenCalledTimes(1)
+    // A record that comes meanwhile is a change, and so is written.
+    await openLate('stormy', run)
+    expect(put).toHaveBeenCalledTimes(1)
+    await runDurableObjectAlarm(programStub('stormy'))
+    expect(put).toHaveBeenCalledTimes(2)
+    expect(await actor('stormy').describe(Date.now())).toBeNull()
+    expect(await archivedProgram(env.DB, TENANT, 'stormy')).toMatchObject({ run, service_us: 2_000 })
+    await evictDurableObject(archiveStub())
+  })
+
+  async function openLate(program: string, run: string): Promise<void> {
+    await actor(program).settle([recordOf(program, run, `${program}-late`)])
+  }
+})
+
+describe('a record that comes after archiving', () => {
+  it('writes its own rows and the program’s, of a run of any length, and a repeat writes nothing', async () => {
+    const program = 'belated'
+    let run = ''
+    for (let i = 0; i < 40; i++) run = await openCall(program, `${program}-${i}`)
+    const records = Array.from({ length: 40 }, (_, i) => recordOf(program, run, `${program}-${i}`))
+    const late = records.pop()
+    if (late === undefined) throw new Error('no record')
+    await actor(program).settle(records)
+    await actor(program).end(Date.now())
+    const put = vi.fn(refuse)
+    await replaceBindings(archiveStub(), { BUCKET: { put } })
+    const counted = await countD1(program)
+    for (let i = 0; i < 3; i++) expect(await actor(program).settle([late])).toEqual([late.lease])
+    expect([counted, put.mock.calls.length]).toEqual([{ batches: 1, rows: 3 }, 0])
+    expect(await rowsOf(program)).toEqual({ programs: 1, calls: 1, leases: 1 })
+    expect(await archivedProgram(env.DB, TENANT, program)).toMatchObject({ calls: 40, service_us: 40_000 })
+    const { calls } = await archivedCalls(env, { tenant: TENANT, program, run }, null, 100)
+    expect(calls.map(({ leases }) => leases.map(({ state }) => state).join())).toEqual(Array(40).fill('settled'))
+    await evictDurableObject(archiveStub())
+  })
+
+  it('of a call that the archive does not know is found on the last page', async () => {
+    const run = await endedProgram('unknown', 2)
+    await actor('unknown').settle([recordOf('unknown', run, 'unknown-forgotten')])
+    const key = { tenant: TENANT, program: 'unknown', run }
+    const first = await archivedCalls(env, key, null, 2)
+    expect(first.next).not.toBeNull()
+    const { calls, next } = await archivedCalls(env, key, first.next, 2)
+    expect([calls.map(({ call }) => call), next]).toEqual([['unknown-forgotten'], null])
+    expect(await archivedProgram(env.DB, TENANT, 'unknown')).toMatchObject({ calls: 3, service_us: 3_000 })
+  })
+
+  it('and names a run that no actor ever stored counts once, before and after its own run is archived', async () => {
+    const run = await openCall('renamed', 'renamed-0')
+    const record = recordOf('renamed', 'a-run-that-the-relay-made-up', 'renamed-0')
+    for (let i = 0; i < 2; i++) expect(await actor('renamed').settle([record])).toEqual([record.lease])
+    await actor('renamed').end(Date.now())
+    expect(await actor('renamed').settle([record])).toEqual([record.lease])
+    expect(await archivedProgram(env.DB, TENANT, 'renamed')).toMatchObject({ run, calls: 1, service_us: 1_000 })
+    expect(await actor('renamed').describe(Date.now())).toBeNull()
+  })
+
+  it('of a run whose segment is past its retention is taken and changes nothing', async () => {
+    const run = await endedProgram('expired', 1)
+    await dropSegments(env.BUCKET, TENANT, Date.now() + 3 * DAY_MS)
+    expect(await archivedRun(env, { tenant: TENANT, program: 'expired', run })).toEqual({ status: 'expired' })
+    const record = recordOf('expired', run, 'expired-late')
+    expect(await actor('expired').settle([record])).toEqual([record.lease])
+    expect(await archivedProgram(env.DB, TENANT, 'expired')).toMatchObject({ calls: 1, service_us: 1_000 })
+    expect(await archivedCalls(env, { tenant: TENANT, program: 'expired', run }, null, 10)).toEqual({
+      ...{ calls: [], next: null },
+    })
+  })
+})
+
+describe('a run that was archived before there was R2', () => {
+  it('is read from D1, page by page, and takes a late record', async () => {
+    const entry = endedEntry('old', 5, Date.now())
+    const key = { tenant: TENANT, program: 'old', run: 'run-old' }
+    await archiveRun(env.DB, refuse, { ...entry.rows(), calls: [], leases: [] }, entry.summary())
+    const { calls, leases } = entry.rows()
+    const statements = [
+      ...bulkUpsert(
+        endedCalls,
+        calls.map((call) => storeCall(key, call)),
+        ['tenant', 'program', 'run', 'call'],
+      ),
+      ...bulkUpsert(
+        endedLeases,
+        leases.map((lease) => storeLease(key, lease)),
+        ['lease'],
+      ),
+    ]
+    await env.DB.batch(statements.map(({ sql, params }) => env.DB.prepare(sql).bind(...params)))
+    const first = await archivedCalls(env, key, null, 3)
+    const second = await archivedCalls(env, key, first.next, 3)
+    expect([...first.calls, ...second.calls].map(({ call, leases: of }) => [call, of.length])).toEqual(
+      Array.from({ length: 5 }, (_, i) => [`old-${i}`, 1]),
+    )
+    expect(second.next).toBeNull()
+    const late = recordOf('old', 'run-old', 'old-4')
+    for (let i = 0; i < 2; i++) expect(await actor('old').settle([late])).toEqual([late.lease])
+    expect(await archivedProgram(env.DB, TENANT, 'old')).toMatchObject({ calls: 5, service_us: 5_000 })
+  })
+})
+
+describe('while R2 refuses', () => {
+  it('an ended run stays, is tried ever more seldom, also across evictions, and is archived at last', async () => {
+    await replaceBindings(archiveStub(), { BUCKET: { put: refuse } })
+    const run = await endedProgram('patient', 1)
+    expect(await archivedProgram(env.DB, TENANT, 'patient')).toBeNull()
+    for (let failures = 2; failures < 5; failures++) {
+      await runDurableObjectAlarm(programStub('patient'))
+      const ceiling_ms = ARCHIVE_RETRY.min_ms * 2 ** (failures - 1)
+      const pause_ms = await pauseOf('patient')
+      expect(pause_ms).toBeGreaterThan(ceiling_ms / 2 - 10_000)
+      expect(pause_ms).toBeLessThanOrEqual(ceiling_ms)
+      await evictDurableObject(programStub('patient'))
+    }
+    expect(await actor('patient').describe(Date.now())).toMatchObject({ run, state: 'ended', service_us: 1_000 })
+    await evictDurableObject(archiveStub())
+    await runDurableObjectAlarm(programStub('patient'))
+    expect(await archivedProgram(env.DB, TENANT, 'patient')).toMatchObject({ run, service_us: 1_000 })
+    expect(await actor('patient').describe(Date.now())).toBeNull()
+  })
+
+  async function pauseOf(program: string): Promise<number> {
+    const at_ms = await runInDurableObject(programStub(program), (_, { storage }) => storage.getAlarm())
+    return (at_ms ?? 0) - Date.now()
+  }
+})
+
+describe('what is past its retention', () => {
+  it('leaves D1 and R2, of this tenant alone, and what is younger stays', async () => {
+    const tenant = 'tenant-r'
+    const retention_ms = Number(env.ARCHIVE_RETENTION_DAYS) * DAY_MS
+    const old_ms = Date.now() - retention_ms - 1
+    const segmentAt = async (of: string, at_ms: number) => {
+      const key = segmentKey(of, at_ms, 'segment')
+      await env.BUCKET.put(key, 'x')
+      return key
+    }
+    const young = await segmentAt(tenant, old_ms)
+    const other = await segmentAt('tenant-b', old_ms - 3 * DAY_MS)
+    const old = await segmentAt(tenant, old_ms - 3 * DAY_MS)
+    const archive = async (program: string, of: string, ended_ms: number) => {
+      const entry = endedEntry(program, 0, ended_ms, of)
+      await archiveRun(env.DB, refuse, entry.rows(), entry.summary())
+    }
+    for (let i = 0; i <= EXPIRED_RUNS_AT_ONCE; i++) await archive(`old-${i}`, tenant, old_ms - i)
+    await archive('young', tenant, Date.now())
+    await archive('of-another', 'tenant-b', old_ms)
+    await runInDurableObject(archiveStub(tenant), (instance) =>
+      (instance as unknown as ArchiveRpc).append({ tenant, body: new Uint8Array(1) }),
+    )
+    // One round drops segments, the next finds nothing more.
+    for (let i = 0; i < 2; i++) expect(await runDurableObjectAlarm(archiveStub(tenant))).toBe(true)
+    const { results } = await env.DB.prepare(
+      "SELECT program FROM ended_programs WHERE program LIKE 'old-%' OR program IN ('young', 'of-another') ORDER BY program",
+    ).all()
+    expect(results.map(({ program }) => program)).toEqual(['of-another', 'young'])
+    const there = await Promise.all([young, other, old].map(async (key) => (await env.BUCKET.head(key)) !== null))
+    expect(there).toEqual([true, true, false])
+  })
+
+  it('is tried again with a growing pause while D1 refuses', async () => {
+    const tenant = 'tenant-f'
+    await runInDurableObject(archiveStub(tenant), (instance) =>
+      (instance as unknown as ArchiveRpc).append({ tenant, body: new Uint8Array(1) }),
+    )
+    const DB = { prepare: (text: string) => env.DB.prepare(text), batch: refuse }
+    await replaceBindings(archiveStub(tenant), { DB })
+    for (let failures = 1; failures < 4; failures++) {
+      expect(await runDurableObjectAlarm(archiveStub(tenant))).toBe(true)
+      const at_ms = await runInDurableObject(archiveStub(tenant), (_, { storage }) => storage.getAlarm())
+      expect((at_ms ?? 0) - Date.now()).toBeGreaterThan(60_000 * 2 ** (failures - 2) - 10_000)
+    }
+  })
+})
+
+function endedEntry(program: string, calls: number, ended_ms: number, tenant = TENANT): ProgramEntry {
+  const entry = ProgramEntry.open({
+    ...{ tenant, program, run: 'run-old', app: null, class: 'tenant', metadata: null },
+    ...{ reading: 'modelled', now_ms: ended_ms - 1_000 },
+  })
+  for (let i = 0; i < calls; i++) {
+    const { call, now_ms } = { call: `${program}-${i}`, now_ms: ended_ms - 900 + i }
+    entry.admit({ ...admission(program, call), now_ms, model: MODEL })
+    entry.leaseOpened({ ...leaseOf('run-old', call), now_ms })
+    if (i < calls - 1) entry.settle(recordOf(program, 'run-old', call), now_ms)
+  }
+  entry.end(ended_ms, 'explicit')
+  return entry
+}
