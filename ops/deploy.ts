@@ -1,7 +1,8 @@
-/** `npm run deploy`: checks what is missing, migrates D1 and deploys the Worker. `-- --dry-run` bundles it, offline. */
+/** `npm run deploy`: checks what is missing, prepares R2, migrates D1 and deploys the Worker. `-- --dry-run` bundles it, offline. */
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail, readFlags } from '../cli/flags.ts'
+import { prepareBucket } from './deploy/bucket.ts'
 import { preflight } from './deploy/preflight.ts'
 import { wranglerIn } from './deploy/wrangler.ts'
 import { readWorkerConfig } from './workerd/worker-config.ts'
@@ -27,13 +28,18 @@ else process.exitCode = await deploy()
 
 async function deploy(): Promise<number> {
   const file = path.join(ROOT, 'wrangler.toml')
-  const { database, compatibilityDate } = await readWorkerConfig(file)
+  const { database, bucket, compatibilityDate, vars } = await readWorkerConfig(file)
   const today = new Date().toISOString().slice(0, 10)
   const checked = await preflight(wrangler, { file, databaseName: database.name, compatibilityDate }, today)
   if (!checked.ok) {
     process.stderr.write(
       `Before it can be deployed, this is missing:\n${checked.missing.map((line) => `  - ${line}\n`).join('')}`,
     )
+    return 1
+  }
+  const fault = await prepareBucket(wrangler, bucket.name, Number(vars.ARCHIVE_RETENTION_DAYS))
+  if (fault !== null) {
+    process.stderr.write(`${fault}\n`)
     return 1
   }
   const pending = await wrangler(['d1', 'migrations', 'list', database.name, '--remote'], true)

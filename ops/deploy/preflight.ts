@@ -1,6 +1,6 @@
 /**
  * What a deployment needs before its first byte is uploaded. Everything that is missing is named at once, each with the
- * command that fixes it. The D1 database is the one thing that is made here: wrangler.toml needs its id.
+ * command that fixes it. The D1 database is made here: wrangler.toml needs its id. The bucket is made in bucket.ts.
  */
 import { readFile } from 'node:fs/promises'
 import { writeFileAtomic } from '../system/atomic-file.ts'

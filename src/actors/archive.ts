@@ -15,7 +15,7 @@ import { dropSegments, joined, segmentKey } from '../store/segments.ts'
 import type { ArchiveRpc } from './contracts.ts'
 
 /** From a part to its segment: parts that come within this time, or while a segment is written, share one. */
-const GATHER_MS = 50
+const GATHER_MS = 20
 /** A segment holds parts up to this size, and at least one. */
 export const SEGMENT_BYTES_MAX = 8 * 1024 * 1024
 /** Parts that wait for R2. Past it a part is refused, and its program tries again later. */

@@ -46,8 +46,10 @@ it('a program without calls goes stale, is archived with its sums, and its id op
   })
   expect(stale).toMatchObject({ end_reason: 'stale', calls: 1 })
   expect(stale.service_s).toBeGreaterThan(0)
-  const list = (await (await system.fetch('/v1/programs?state=ended')).json()) as { data: ProgramAnswer[] }
-  expect(list.data.map(({ id }) => id)).toContain('forgotten')
+  await eventually('it is archived', async () => {
+    const list = (await (await system.fetch('/v1/programs?state=ended')).json()) as { data: ProgramAnswer[] }
+    return list.data.find(({ id }) => id === 'forgotten')
+  })
   await (await chat('forgotten')).text()
   const again = await program('forgotten')
   expect(again).toMatchObject({ state: 'running', calls: 1 })
