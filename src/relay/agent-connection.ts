@@ -9,7 +9,7 @@
 import type { z } from 'zod'
 import { concat, FrameTooLarge, parseFrame, SseSplitter } from '../core/wire/sse.ts'
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
-import { type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
+import { COMMENT_ACCEPTED, type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
 
 /** From the request to the agent's headers: it holds them for at most 250 ms, so this is network and start-up. */
 const HEADERS_TIMEOUT_MS = 10_000
@@ -62,6 +62,8 @@ export interface AgentRequest {
   limits: AgentConnectionLimits
   /** The agent has answered 200: the call has arrived. */
   onHeaders?: (headers: Headers) => void
+  /** The engine has read the call and not refused it. */
+  onAccepted?: () => void
 }
 
 export async function openAgentConnection(request: AgentRequest): Promise<AgentConnection> {
@@ -83,7 +85,7 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
     heard()
     if (response.status !== 200 || response.body === null) return await refusalOf(response)
     request.onHeaders?.(response.headers)
-    return await readToFirstData(response.body, limits.silence_ms_max, (reason) => cut.abort(new Error(reason)))
+    return await readToFirstData(response.body, request, (reason) => cut.abort(new Error(reason)))
   } catch (error) {
     if (gone.aborted) return { status: 'cancelled' }
     // fetch and read reject the same way when nothing listens, the connection breaks or it was cut above. The failure is
@@ -96,7 +98,7 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
 
 async function readToFirstData(
   body: ReadableStream<Uint8Array>,
-  silence_ms_max: number,
+  { limits: { silence_ms_max }, onAccepted }: AgentRequest,
   cut: (reason: string) => void,
 ): Promise<AgentConnection> {
   const splitter = new SseSplitter()
@@ -106,7 +108,7 @@ async function readToFirstData(
     const { done, value } = await reader.read().finally(heard)
     if (done) return failed(brokenConnection('engine_ended_early', 'The engine ended its answer before it began.'))
     splitter.push(value)
-    const found = firstEvent(splitter)
+    const found = firstEvent(splitter, onAccepted)
     if (found === null) continue
     if (found.status === 'failed') {
       cut('the engine failed')
@@ -119,11 +121,15 @@ async function readToFirstData(
 
 function firstEvent(
   splitter: SseSplitter,
+  onAccepted: () => void = () => {},
 ): { status: 'head'; head: Uint8Array } | (AgentConnection & { status: 'failed' }) | null {
   try {
     for (let bytes = splitter.next(); bytes !== null; bytes = splitter.next()) {
       const frame = parseFrame(bytes)
-      if (frame.kind === 'comment') continue
+      if (frame.kind === 'comment') {
+        if (frame.text === COMMENT_ACCEPTED) onAccepted()
+        continue
+      }
       if (frame.event === EVENT_ERROR) return failed(errorEvent(frame.data))
       return { status: 'head', head: concat(bytes, splitter.rest()) }
     }

@@ -2,11 +2,13 @@
 import { type ApiErrorFields, apiError, type ErrorFormat } from '../platform/api-error.ts'
 import type { ErrorBody, Outcome } from '../protocol/index.ts'
 import { AGENT_CONNECTION_LIMITS, type AgentConnection, type AgentFailure } from './agent-connection.ts'
-import { within } from './deadline.ts'
+import { type Within, within } from './deadline.ts'
 import { LEASE_WATCH_TIMES, type LeaseCheck, type LeaseWatchTimes } from './lease-watch.ts'
 import type { ResponseStore } from './response-store.ts'
 
 const HEADERS_HOLD_MS = 1000
+/** Headers wait so much longer for an engine that has not taken the call yet, since it may still refuse it. */
+const ACCEPTANCE_HOLD_MS = 10_000
 /** Between two comments, or two spaces of a response in one piece. */
 const WAITING_INTERVAL_MS = 1000
 /** nginx's status for a request whose client has left. No client reads it. */
@@ -41,6 +43,7 @@ export interface SettledAnswer extends Answer {
 
 export interface AnswerTimes extends LeaseWatchTimes {
   headers_hold_ms: number
+  acceptance_hold_ms: number
   waiting_interval_ms: number
   /** The longest wait between two reads of an engine. */
   silence_ms_max: number
@@ -49,6 +52,7 @@ export interface AnswerTimes extends LeaseWatchTimes {
 export const ANSWER_TIMES: AnswerTimes = {
   ...LEASE_WATCH_TIMES,
   headers_hold_ms: HEADERS_HOLD_MS,
+  acceptance_hold_ms: ACCEPTANCE_HOLD_MS,
   waiting_interval_ms: WAITING_INTERVAL_MS,
   silence_ms_max: AGENT_CONNECTION_LIMITS.silence_ms_max,
 }
@@ -60,6 +64,8 @@ export interface AnswerContext {
   store: ResponseStore
   /** Fires when the client has left. */
   gone: AbortSignal
+  /** Resolves when an engine has read the call and not refused it. It may never resolve. */
+  accepted: Promise<void>
   /** Declares that the client has left: a write to it failed. Aborts the connection to the agent. */
   clientLeft(): void
   /** Is given the engine's bytes where they flow to the client unread. */
@@ -69,6 +75,17 @@ export interface AnswerContext {
 }
 
 export const CANCELLED: Ending = { outcome: 'cancelled', error_code: 'client_left' }
+
+/**
+ * `work`'s value if it comes before the headers must go out. They wait for HEADERS_HOLD_MS, and on until an engine has taken
+ * the call: a refusal then still has its status, and SDKs do not send the call again in vain.
+ */
+export async function beforeHeaders<T>(work: Promise<T>, { times, accepted }: AnswerContext): Promise<Within<T>> {
+  const early = await within(work, times.headers_hold_ms)
+  if (early.status === 'in_time') return early
+  await within(Promise.race([work, accepted]), times.acceptance_hold_ms)
+  return within(work, 0)
+}
 
 /** The answer to a call that failed, or whose client left, before anything was sent. */
 export function plainAnswer(served: Exclude<Served, { status: 'data' }>, context: AnswerContext): Answer {

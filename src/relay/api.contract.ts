@@ -159,7 +159,7 @@ export function testApi(api: ApiCase): void {
         await answered.promise
         return new Script().write(STATED).end().response
       }
-      const times = { headers_hold_ms: 1, waiting_interval_ms: 5 }
+      const times = { headers_hold_ms: 1, acceptance_hold_ms: 1, waiting_interval_ms: 5 }
       const { answering } = call({ engines: { e0: failed }, times }, true)
       const response = await answering
       answered.resolve()

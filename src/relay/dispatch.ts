@@ -31,6 +31,8 @@ export interface Dispatch {
   deps: RelayDeps
   times: StageTimes
   gone: AbortSignal
+  /** An engine has read the call and not refused it. */
+  accepted(): void
   /** Called for every lease as it is granted, so that headers name the current engine. */
   leasedTo(leased: Leased): void
 }
@@ -44,6 +46,7 @@ export async function dispatch(first: Leased, journey: Dispatch): Promise<Served
     journey.notes.leaseOpened(leased)
     const opened = await attempt(leased, journey)
     if (opened.status === 'data') {
+      journey.accepted()
       journey.times.ttft_ms = journey.times.elapsed_ms
       journey.times.stream = journey.times.trace?.start('stream') ?? null
       return { ...opened, check: leaseCheck(leased, journey) }
@@ -111,8 +114,10 @@ async function attempt(leased: Leased, journey: Dispatch): Promise<AgentConnecti
   }
   await travel(call, leased.region, deps)
   const url = `${baseOf(leased)}${call.dialect.engine_path}`
-  const request = { url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders }
-  const opened = await openAgentConnection(request)
+  const { accepted: onAccepted } = journey
+  const opened = await openAgentConnection({
+    ...{ url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders, onAccepted },
+  })
   arrived()
   first_data()
   span?.end(attributesOf(leased), opened.status === 'failed' ? (opened.failure.error.code ?? 'engine_failed') : null)

@@ -1,8 +1,8 @@
 /**
  * The response to a client that did not ask for a stream. The engine streams all the same, and its chunks are joined.
  *
- * Nothing is sent until HEADERS_HOLD_MS, so a call that ends or fails by then has its proper status and length. A longer
- * call gets 200, and a space at every interval until the JSON. JSON allows leading white space, and only a write shows that
+ * Nothing is sent until HEADERS_HOLD_MS, nor until an engine has taken the call, so a call that ends, fails or is refused by
+ * then has its proper status and length. A longer call gets 200, and a space at every interval until the JSON. JSON allows leading white space, and only a write shows that
  * the client has left. A failure after that breaks the connection: the 200 cannot be taken back, and a partial answer must
  * not look complete.
  */
@@ -10,6 +10,7 @@
 import {
   type Answer,
   type AnswerContext,
+  beforeHeaders,
   breakOff,
   CANCELLED,
   delivered,
@@ -19,7 +20,6 @@ import {
   type Served,
 } from './answer.ts'
 import { readAnswer } from './answer-events.ts'
-import { within } from './deadline.ts'
 import type { ResponseBuilder } from './dialects/dialect.ts'
 
 type Collected = { status: 'complete'; json: string } | Exclude<Served, { status: 'data' }>
@@ -33,7 +33,7 @@ export async function fullResponse(
   context: AnswerContext,
 ): Promise<Answer> {
   const collecting = collect(serving, builder, context)
-  const early = await within(collecting, context.times.headers_hold_ms)
+  const early = await beforeHeaders(collecting, context)
   if (early.status === 'in_time' && early.value.status !== 'complete') return plainAnswer(early.value, context)
   const headers = context.headers()
   headers.set('content-type', 'application/json')
@@ -58,7 +58,8 @@ async function fillResponse(
     return CANCELLED
   }
   if (collected.status === 'failed') {
-    await breakOff(writer, new Error(collected.failure.error.message))
+    // workerd logs the reason, and an engine's message may quote the prompt: its code alone is told.
+    await breakOff(writer, new Error(`the engine failed: ${collected.failure.error.code}`))
     return { outcome: 'failed', error_code: collected.failure.error.code }
   }
   if (!(await delivered(writer.write(encoder.encode(collected.json)), context))) return CANCELLED

@@ -238,3 +238,22 @@ describe('calls a minute', () => {
     for (let i = 0; i < 4; i += 1) expect((await runCall(chat(), 'chat', w.deps)).status).toBe(200)
   })
 })
+
+describe('a call whose regions and those of its program have none in common', () => {
+  const { engines, ...regions } = { engines: { e0: answering('hi') }, regions: REGIONS }
+  const program = { admit: async () => ({ ...ADMITTED, regions: ['far'] }) }
+
+  it('is told of the header where the key may use both', async () => {
+    const w = world({ engines, ...regions, program })
+    const response = await runCall(chat({}, { ...PROGRAM, 'X-Program-Regions': 'near' }), 'chat', w.deps)
+    expect(response.status).toBe(403)
+    expect(await response.text()).toContain('The call names near, but its program may only use far.')
+  })
+
+  it('is told of the key where the key allows none of the program’s', async () => {
+    const w = world({ engines, ...regions, program, deps: granted({ regions: ['near'] }) })
+    const response = await runCall(chat({}, PROGRAM), 'chat', w.deps)
+    expect(response.status).toBe(403)
+    expect(await response.text()).toContain('This API key may not use far')
+  })
+})

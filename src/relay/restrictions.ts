@@ -70,6 +70,13 @@ export function regionsNotGranted(program: readonly string[]): ApiErrorFields {
   return { message, param: HEADER, code: 'region_not_allowed' }
 }
 
+/** 403: of the regions that the program may use, the call names none, or its key may use none. */
+export function programNotReached(named: readonly string[] | null, program: readonly string[]): ApiErrorFields {
+  if (named === null || named.some((id) => program.includes(id))) return regionsNotGranted(program)
+  const message = `The call names ${named.join(', ')}, but its program may only use ${program.join(', ')}. Leave ${HEADER} out, or name one of these.`
+  return { message, param: HEADER, code: 'region_not_allowed' }
+}
+
 /** 503: no other engine may serve the call. */
 export function noEngine(model: string, regions: readonly Region[], held: boolean): ApiErrorFields {
   if (!held) return { message: `No engine is ready to serve ${model}.`, code: 'no_engine' }

@@ -216,6 +216,40 @@ describe('a call that waits', () => {
     expect(JSON.parse(rest)).toMatchObject({ choices: [{ message: { content: 'hello' } }] })
   })
 
+  it.each([true, false])(
+    'a refusal that comes late, but before the call is taken, has its status (stream: %s)',
+    async (stream) => {
+      const script = new Script().write(': queued\n\n')
+      const it = world({ engines: { e0: () => script.response }, times })
+      const answering = runCall(chat({ stream }, PROGRAM), 'chat', it.deps)
+      const early = await Promise.race([answering, new Promise((resolve) => setTimeout(() => resolve('held'), 100))])
+      expect(early).toBe('held')
+      script.write(errorEvent('context_length_exceeded', false)).end()
+      expect(await failureOf(await answering)).toMatchObject({ status: 400, code: 'context_length_exceeded' })
+    },
+  )
+
+  it.each([true, false])(
+    'an engine that neither takes nor refuses it holds the headers for a while only (stream: %s)',
+    async (stream) => {
+      const script = new Script().write(': queued\n\n')
+      const it = world({ engines: { e0: () => script.response }, times: { ...times, acceptance_hold_ms: 10 } })
+      const response = await runCall(chat({ stream }, PROGRAM), 'chat', it.deps)
+      expect(response.status).toBe(200)
+      script.chunk(delta('late')).write('data: [DONE]\n\n').end()
+      expect(await response.text()).toContain('late')
+    },
+  )
+
+  it('the reason of a broken answer, which the runtime logs, has nothing that an engine quotes from a prompt', async () => {
+    const script = new Script().write(': accepted\n\n')
+    const it = world({ engines: { e0: () => script.response }, times })
+    const response = await runCall(chat({}, PROGRAM), 'chat', it.deps)
+    const error = { message: 'my secret prompt', type: 'invalid_request_error', param: null, code: 'invalid_value' }
+    script.write(`event: error\ndata: ${JSON.stringify({ error, status: 400, retryable: false })}\n\n`).end()
+    await expect(response.text()).rejects.toThrow('the engine failed: invalid_value')
+  })
+
   it('an answer in one piece that fails after it began breaks, and is never half an answer', async () => {
     const script = new Script().chunk(delta('he'))
     const it = world({ engines: { e0: () => script.response }, times })

@@ -19,7 +19,7 @@ import { claimIdempotencyKey } from './idempotent-call.ts'
 import { type IdentifiedCall, identify } from './identify.ts'
 import { type Inferred, inferProgram, reportAnswer } from './infer-program.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
-import { noEngine, regionsNotGranted } from './restrictions.ts'
+import { noEngine, programNotReached } from './restrictions.ts'
 import { releaseLease, SettleNotes } from './settle.ts'
 import { withSoundUsage } from './sound-usage.ts'
 import { answerStreaming } from './stream.ts'
@@ -90,7 +90,7 @@ async function placeAndServe(
   if (call.regions.length === 0 && asked.regions.length > 0) {
     if (leasing?.status === 'leased') releaseLease(leasing.leased, call.model, deps)
     notes.callEnded('failed', 'region_not_allowed')
-    return refuse(call, admission, times, 403, regionsNotGranted(admission.regions ?? []), null)
+    return refuse(call, admission, times, 403, programNotReached(call.wanted_regions, admission.regions ?? []), null)
   }
   const kept = leasing === null ? null : withinRegions(leasing, call, deps)
   const leasedNow = kept ?? (await times.measure('lease', () => lease(call, admission.pin, [], deps)))
@@ -148,17 +148,20 @@ async function serve(
   const leasedTo = (next: Leased): void => {
     leased = next
   }
+  const accepted = Promise.withResolvers<void>()
   const context: AnswerContext = {
     times: deps.times,
     now: deps.now,
     errors: call.errors ?? call.dialect.errors,
     store: deps.store(call.tenant),
     gone: left.signal,
+    accepted: accepted.promise,
     clientLeft: () => left.abort(new Error('the client has left')),
     headers: () => headersOf(call, admission, leased, times, notes.warnings),
     ...(observer === null ? {} : { observe: (bytes) => observer.bytes(bytes) }),
   }
-  const serving = dispatch(first, { call, admission, notes, deps, times, gone: left.signal, leasedTo })
+  const taken = { gone: left.signal, accepted: accepted.resolve, leasedTo }
+  const serving = dispatch(first, { call, admission, notes, deps, times, ...taken })
   const { id, model, prompt_tokens_estimate } = call
   const facts: AnswerFacts = {
     ...{ call: id, model, program: call.program, thread: admission.thread },

@@ -1,8 +1,8 @@
 /**
  * The client's side of a call that an engine serves: one well-formed response, never buffered.
  *
- * The headers wait for the first data event, at most HEADERS_HOLD_MS. Until then a failure is a plain HTTP status. After
- * that a stream carries comments until data comes. workerd learns that a client has left only when a write fails, never
+ * The headers wait for the first data event, at most HEADERS_HOLD_MS, and longer where no engine has taken the call yet. Until
+ * then a failure is a plain HTTP status. After that a stream carries comments until data comes. workerd learns that a client has left only when a write fails, never
  * while a response is silent. It fires `request.signal` with the first such write.
  *
  * From the first data event on the bytes flow by `pipeTo` into an IdentityTransformStream, which workerd runs outside of
@@ -23,6 +23,7 @@ import { errorEvent } from './agent-connection.ts'
 import {
   type Answer,
   type AnswerContext,
+  beforeHeaders,
   breakOff,
   brokenAnswer,
   CANCELLED,
@@ -34,7 +35,6 @@ import {
   type Served,
 } from './answer.ts'
 import { type AnswerEvent, readAnswer } from './answer-events.ts'
-import { within } from './deadline.ts'
 import type { StreamFormat, StreamTranslator } from './dialects/dialect.ts'
 import { watchLease } from './lease-watch.ts'
 import { StreamTail } from './stream-tail.ts'
@@ -49,7 +49,7 @@ export async function answerStreaming(
   format: StreamFormat,
   context: AnswerContext,
 ): Promise<Answer> {
-  const early = await within(serving, context.times.headers_hold_ms)
+  const early = await beforeHeaders(serving, context)
   if (early.status === 'in_time' && early.value.status !== 'data') return plainAnswer(early.value, context)
   const { readable, writable } = new IdentityTransformStream()
   const headers = context.headers()

@@ -37,7 +37,7 @@ describe('SseSplitter', () => {
   it('parses what comes to an end with the bytes given', () => {
     const splitter = new SseSplitter()
     expect([...splitter.frames(encode(': hi\n\ndata: a\n\nda'))]).toEqual([
-      { kind: 'comment' },
+      { kind: 'comment', text: 'hi' },
       { kind: 'event', event: null, data: 'a' },
     ])
     expect([...splitter.frames(encode('ta: b\n\n'))]).toEqual([{ kind: 'event', event: null, data: 'b' }])
@@ -89,8 +89,8 @@ describe('parseFrame', () => {
   })
 
   it('takes comments and empty frames for keep-alive', () => {
-    expect(parseFrame(encode(': accepted\n\n'))).toEqual({ kind: 'comment' })
-    expect(parseFrame(encode('\n\n'))).toEqual({ kind: 'comment' })
-    expect(parseFrame(encode('event: ping\n\n'))).toEqual({ kind: 'comment' })
+    expect(parseFrame(encode(': accepted\n\n'))).toEqual({ kind: 'comment', text: 'accepted' })
+    expect(parseFrame(encode('\n\n'))).toEqual({ kind: 'comment', text: '' })
+    expect(parseFrame(encode('event: ping\n\n'))).toEqual({ kind: 'comment', text: '' })
   })
 })

@@ -14,8 +14,8 @@ const CR = 13
 const DATA = 'data: '
 
 export type Frame =
-  /** Comment lines only: keep-alive. */
-  | { kind: 'comment' }
+  /** Comment lines only: keep-alive. `text` is the last one's. */
+  | { kind: 'comment'; text: string }
   /** `event` is null for an unnamed event. Several data lines are joined by a line feed. */
   | { kind: 'event'; event: string | null; data: string }
 
@@ -87,16 +87,17 @@ function isOneDataLine(text: string): boolean {
 
 function parseLines(text: string): Frame {
   let event: string | null = null
+  let text = ''
   const data: string[] = []
   for (const line of text.split(/\r?\n/)) {
     const colon = line.indexOf(':')
-    if (colon === 0) continue
     const field = colon === -1 ? line : line.slice(0, colon)
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
-    if (field === 'event') event = value
+    if (colon === 0) text = value
+    else if (field === 'event') event = value
     else if (field === 'data') data.push(value)
   }
-  return data.length === 0 ? { kind: 'comment' } : { kind: 'event', event, data: data.join('\n') }
+  return data.length === 0 ? { kind: 'comment', text } : { kind: 'event', event, data: data.join('\n') }
 }
 
 export function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
