@@ -17,6 +17,7 @@ import { healthRoutes } from './health.ts'
 import { methodNotAllowed } from './method-not-allowed.ts'
 import { metricsRoutes } from './metrics.ts'
 import { openaiRoutes } from './openai.ts'
+import { withEdgeAnswers } from './openapi-document.ts'
 import { programRoutes } from './programs.ts'
 import { requestId } from './request-id.ts'
 import { requestPath } from './request-path.ts'
@@ -42,7 +43,7 @@ app.openAPIRegistry.registerComponent('securitySchemes', 'apiKey', bearer('A ten
 app.openAPIRegistry.registerComponent('securitySchemes', 'agentToken', bearer('An agent’s token, sya-…'))
 app.openAPIRegistry.registerComponent('securitySchemes', 'adminKey', bearer('The operator’s key, sy-admin-…'))
 
-app.doc31('/openapi.json', {
+const DOCUMENT = {
   openapi: '3.1.0',
   info: {
     title: 'Switchyard',
@@ -50,7 +51,8 @@ app.doc31('/openapi.json', {
     description:
       'Serves agent programs: the OpenAI and Anthropic APIs, programs and their process-table entries, agents, administration.',
   },
-})
+}
+app.get('/openapi.json', (c) => c.json(withEdgeAnswers(app.getOpenAPI31Document(DOCUMENT))))
 
 app.notFound((c) => {
   const { method, path } = c.req

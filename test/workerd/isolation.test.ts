@@ -1,0 +1,217 @@
+/**
+ * Invariant 3 on every route that /openapi.json lists: a tenant that knows another's ids sees, changes and learns nothing by
+ * them. A route that this test does not know fails it: say there what a stranger may be answered.
+ */
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { responsesActor } from '../../src/actors/stubs.ts'
+import { type Operation, operations } from './api-document.ts'
+import {
+  json,
+  KEY_A,
+  KEY_B,
+  MODEL,
+  ORIGIN,
+  openCall,
+  proven,
+  provision,
+  recordOf,
+  request,
+  TOKEN_WEST,
+} from './fixtures.ts'
+
+/** In everything that tenant A has stored. */
+const SECRET = 'known-to-tenant-a-alone'
+const PROGRAM = 'program-of-a'
+/** No call of a stranger names it. */
+const PROGRAM_UNTOUCHED = 'program-of-a-2'
+const RESPONSE = 'resp_00a1'
+const UNKNOWN = {
+  program: 'no-such-program',
+  response: 'resp_00ff',
+  conversation: `conv_00${'f'.repeat(32)}`,
+  item: 'msg_ff',
+}
+
+/** Ids that a stranger writes into paths, bodies and headers: tenant A's own, or ones of nothing. */
+type Ids = typeof UNKNOWN
+let ids: Ids
+
+interface Strangers {
+  status: number
+  body?: (ids: Ids) => object
+  headers?: (ids: Ids) => Record<string, string>
+}
+
+const MESSAGES = [{ role: 'user', content: 'hello' }]
+const named = ({ program }: Ids) => ({ 'X-Program-Id': program, 'X-Parent-Calls': 'call-of-a' })
+/** No engine is linked: a call that passes everything else ends there. */
+const CALL_STATUS = 503
+const ITEMS = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hello' }] }]
+
+/** Ids in the paths of these are tenant A's. 503, 200 and 201: the stranger's own call, list or object, of its own. */
+const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
+  'POST /v1/chat/completions': {
+    status: CALL_STATUS,
+    headers: named,
+    body: () => ({ model: MODEL, messages: MESSAGES }),
+  },
+  'POST /v1/completions': { status: CALL_STATUS, headers: named, body: () => ({ model: MODEL, prompt: 'hello' }) },
+  'POST /v1/embeddings': { status: CALL_STATUS, headers: named, body: () => ({ model: MODEL, input: 'hello' }) },
+  'POST /v1/messages': {
+    status: CALL_STATUS,
+    headers: named,
+    body: () => ({ model: MODEL, max_tokens: 1, messages: MESSAGES }),
+  },
+  'POST /v1/messages/count_tokens': { status: 200, headers: named, body: () => ({ model: MODEL, messages: MESSAGES }) },
+  'POST /v1/responses': {
+    status: 404,
+    body: ({ response }) => ({ model: MODEL, input: 'hello', previous_response_id: response }),
+  },
+  'GET /v1/models': { status: 200 },
+  'GET /v1/models/{id}': { status: 404 },
+  'GET /v1/responses/{id}': { status: 404 },
+  'DELETE /v1/responses/{id}': { status: 404 },
+  'GET /v1/responses/{id}/input_items': { status: 404 },
+  'POST /v1/responses/{id}/cancel': { status: 404 },
+  'POST /v1/conversations': { status: 200, body: () => ({}) },
+  'GET /v1/conversations/{id}': { status: 404 },
+  'POST /v1/conversations/{id}': { status: 404, body: () => ({ metadata: { note: 'changed' } }) },
+  'DELETE /v1/conversations/{id}': { status: 404 },
+  'GET /v1/conversations/{id}/items': { status: 404 },
+  'POST /v1/conversations/{id}/items': { status: 404, body: () => ({ items: ITEMS }) },
+  'GET /v1/conversations/{id}/items/{item}': { status: 404 },
+  'DELETE /v1/conversations/{id}/items/{item}': { status: 404 },
+  'POST /v1/programs': { status: 201, body: () => ({ id: 'program-of-b' }) },
+  'GET /v1/programs': { status: 200 },
+  'GET /v1/programs/{id}': { status: 404 },
+  'DELETE /v1/programs/{id}': { status: 404 },
+  'GET /v1/programs/{id}/calls': { status: 404 },
+}
+const AGENT_ROUTES = ['GET /agents/v1/link', 'POST /agents/v1/records']
+const OPEN_ROUTES = ['GET /healthz', 'GET /health', 'GET /']
+
+let all: Operation[] = []
+const of = (scheme: Operation['scheme']) => all.filter((operation) => operation.scheme === scheme)
+
+beforeAll(async () => {
+  await provision()
+  all = await operations()
+  const metadata = { note: SECRET }
+  for (const id of [PROGRAM, PROGRAM_UNTOUCHED])
+    expect((await request('POST', '/v1/programs', KEY_A, { id, metadata })).status).toBe(201)
+  await openCall(PROGRAM, 'call-of-a')
+  const message = {
+    id: 'msg_00a10000',
+    type: 'message',
+    role: 'assistant',
+    content: [{ type: 'output_text', text: SECRET }],
+  }
+  await responsesActor(env, 'tenant-a', 0).put({
+    ...{ key: '00a1', previous: null, conversation: null, program: PROGRAM, thread: 't', call: 'c', created_at_ms: 1 },
+    input: JSON.stringify([{ ...message, id: 'msg_00a18000', role: 'user' }]),
+    response: JSON.stringify({ id: RESPONSE, object: 'response', status: 'completed', output: [message] }),
+  })
+  const items = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: SECRET }] }]
+  const { id: conversation } = await json<{ id: string }>(
+    request('POST', '/v1/conversations', KEY_A, { items, metadata }),
+  )
+  const { data } = await json<{ data: { id: string }[] }>(
+    request('GET', `/v1/conversations/${conversation}/items`, KEY_A),
+  )
+  ids = { program: PROGRAM, response: RESPONSE, conversation, item: data[0]?.id ?? '' }
+})
+
+function pathOf({ path }: Operation, { program, response, conversation, item }: Ids): string {
+  const id = path.startsWith('/v1/responses') ? response : path.startsWith('/v1/conversations') ? conversation : program
+  return path.replace('{id}', id).replace('{item}', item)
+}
+
+async function ask(
+  operation: Operation,
+  of: Ids,
+  key: string,
+): Promise<{ status: number; text: string; seen: string }> {
+  const { body, headers } = TENANT_ROUTES[operation.name] ?? { status: 0 }
+  const response = await exports.default.fetch(
+    new Request(ORIGIN + pathOf(operation, of), {
+      method: operation.method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers?.(of) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body(of)) }),
+    }),
+  )
+  const text = await response.text()
+  return { status: response.status, text, seen: `${JSON.stringify([...response.headers])}${text}` }
+}
+
+/** All that tenant A can read of its own. */
+async function ownView(): Promise<unknown[]> {
+  const { program, response, conversation, item } = ids
+  const paths = [
+    ...['/v1/programs', `/v1/programs/${program}`, `/v1/programs/${program}/calls`, `/v1/responses/${response}`],
+    ...[`/v1/responses/${response}/input_items`, `/v1/conversations/${conversation}`],
+    ...[`/v1/conversations/${conversation}/items`, `/v1/conversations/${conversation}/items/${item}`],
+  ]
+  const answers = await Promise.all(paths.map((path) => request('GET', path, KEY_A)))
+  expect(answers.map(({ status }) => status)).toEqual(paths.map(() => 200))
+  return Promise.all(answers.map((answer) => answer.json()))
+}
+
+describe('every route', () => {
+  it('is known to this test', () => {
+    expect(
+      of('apiKey')
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(Object.keys(TENANT_ROUTES).sort())
+    expect(
+      of('agentToken')
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(AGENT_ROUTES)
+    expect(
+      of('none')
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual([...OPEN_ROUTES].sort())
+    for (const { path } of of('adminKey')) expect(path).toMatch(/^\/admin\/v1\//)
+  })
+
+  it('gives a stranger nothing by another tenant’s ids, and changes nothing', async () => {
+    const before = await ownView()
+    expect(JSON.stringify(before)).toContain(SECRET)
+    for (const operation of naming) {
+      // After the calls above tenant B has a program of its own by that name.
+      const theirs = operation.path.startsWith('/v1/programs') ? { ...ids, program: PROGRAM_UNTOUCHED } : ids
+      const [known, unknown] = [await ask(operation, theirs, KEY_B), await ask(operation, UNKNOWN, KEY_B)]
+      const blank = (text: string, used: Ids): string =>
+        Object.values(used).reduce((left, id) => left.replaceAll(id, '…'), text)
+      expect([operation.name, known.status, blank(known.text, theirs)]).toEqual([
+        operation.name,
+        unknown.status,
+        blank(unknown.text, UNKNOWN),
+      ])
+    }
+  })
+
+  it('of the operator and of agents is closed to a tenant', async () => {
+    for (const operation of [...of('adminKey'), ...of('agentToken')]) {
+      const path = operation.path.replace('{id}', 'tenant-a').replace('{program}', PROGRAM)
+      const response = await request(operation.method, path, KEY_B, operation.has_body ? {} : undefined)
+      const text = await response.text()
+      expect([operation.name, response.status]).toEqual([operation.name, 401])
+      expect(text).not.toContain(SECRET)
+    }
+  })
+
+  it('of an agent is closed to another agent', async () => {
+    const record = await proven(recordOf(PROGRAM, 'run', 'call-of-a'))
+    const batch = { agent: 'agent-east', records: [record] }
+    expect((await request('POST', '/agents/v1/records', TOKEN_WEST, batch)).status).toBe(403)
+    const own = { agent: 'agent-west', records: [record] }
+    expect((await request('POST', '/agents/v1/records', TOKEN_WEST, own)).status).toBe(403)
+    const headers = { authorization: `Bearer ${TOKEN_WEST}`, upgrade: 'websocket' }
+    const link = `${ORIGIN}/agents/v1/link?region=us-east&model=${MODEL}`
+    expect((await exports.default.fetch(new Request(link, { headers }))).status).toBe(403)
+  })
+})
