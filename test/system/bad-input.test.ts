@@ -130,23 +130,44 @@ describe('an id', () => {
   })
 })
 
+/** What no HTTP client sends: the answer's first line. */
+function firstLineOf(text: string): Promise<string> {
+  const url = new URL(system.dev.url)
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(url.port), url.hostname, () => socket.write(text))
+    let answer = ''
+    socket.on('data', (chunk) => {
+      answer += chunk.toString()
+      socket.end()
+    })
+    socket.on('close', () => resolve(answer.split('\r\n')[0] ?? ''))
+    socket.on('error', reject)
+  })
+}
+
 describe('headers', () => {
   it('of 100 kB are refused and the server goes on', async () => {
-    const url = new URL(system.dev.url)
-    const status = await new Promise<string>((resolve, reject) => {
-      const socket = connect(Number(url.port), url.hostname, () => {
-        socket.write(`GET /v1/models HTTP/1.1\r\nHost: ${url.host}\r\nX-Big: ${'x'.repeat(100_000)}\r\n\r\n`)
-      })
-      let answer = ''
-      socket.on('data', (chunk) => {
-        answer += chunk.toString()
-        socket.end()
-      })
-      socket.on('close', () => resolve(answer.split('\r\n')[0] ?? ''))
-      socket.on('error', reject)
-    })
-    expect(status).toMatch(/ 4\d\d /)
+    const line = await firstLineOf(`GET /v1/models HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(100_000)}\r\n\r\n`)
+    expect(line).toMatch(/ 4\d\d /)
     expect((await system.fetch('/v1/models')).status).toBe(200)
+  })
+})
+
+describe('a body where none is expected', () => {
+  it.each([
+    ['GET', '/v1/programs', 200],
+    ['HEAD', '/v1/programs', 200],
+    ['GET', '/v1/programs/nothing', 404],
+    ['GET', '/v1/conversations/nothing', 404],
+    ['GET', '/v1/models', 200],
+    ['GET', '/admin/v1/pools', 200],
+    ['HEAD', '/admin/v1/pools', 200],
+  ])('is ignored: %s %s', async (method, path, status) => {
+    const { adminKey, apiKey } = system.dev
+    const key = path.startsWith('/admin') ? adminKey : apiKey
+    const head = [`${method} ${path} HTTP/1.1`, 'Host: x', `Authorization: Bearer ${key}`, 'Content-Length: 2']
+    const line = await firstLineOf(`${head.join('\r\n')}\r\n\r\n{}`)
+    expect(line).toContain(` ${status} `)
   })
 })
 

@@ -87,17 +87,17 @@ function isOneDataLine(text: string): boolean {
 
 function parseLines(text: string): Frame {
   let event: string | null = null
-  let text = ''
+  let comment = ''
   const data: string[] = []
   for (const line of text.split(/\r?\n/)) {
     const colon = line.indexOf(':')
     const field = colon === -1 ? line : line.slice(0, colon)
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
-    if (colon === 0) text = value
+    if (colon === 0) comment = value
     else if (field === 'event') event = value
     else if (field === 'data') data.push(value)
   }
-  return data.length === 0 ? { kind: 'comment', text } : { kind: 'event', event, data: data.join('\n') }
+  return data.length === 0 ? { kind: 'comment', text: comment } : { kind: 'event', event, data: data.join('\n') }
 }
 
 export function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
