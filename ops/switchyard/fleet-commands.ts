@@ -215,6 +215,15 @@ const catalogue: Command[] = [
       return { kind: 'list', rows, columns, empty: 'Nothing was changed.' }
     },
   },
+  {
+    words: ['dead-letters', 'list'],
+    ...{ args: [], flags: {}, purpose: 'rows and records that could not be applied, the latest first' },
+    run: async ({ client, limit }) => {
+      const rows = await client.list('/dead-letters', {}, limit)
+      const columns = [field('at'), field('kind'), field('tenant'), field('program'), field('run'), field('reason')]
+      return { kind: 'list', rows, columns, empty: 'There is none.' }
+    },
+  },
 ]
 
 export const FLEET_COMMANDS: readonly Command[] = [...agents, ...pools, ...catalogue]

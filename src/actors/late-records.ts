@@ -14,6 +14,12 @@ import { logFailure } from '../platform/log.ts'
 import { runStartMs } from '../platform/run-id.ts'
 import { type ArchiveStore, archivedRun, archivedRuns, knownLeases } from '../store/archive.ts'
 import { changeArchived } from '../store/archive-changes.ts'
+import { inTime } from '../store/database.ts'
+import { deadRuns } from '../store/dead-letters.ts'
+import { isUnreadable } from './broken-runs.ts'
+
+/** Wait for a whole run from D1 and R2. */
+const READ_MS = 10_000
 
 export interface SortedRecords {
   /** `run` of each record is the run that has its lease. */
@@ -21,6 +27,8 @@ export interface SortedRecords {
   /** By the archived run that has them or takes them. `run` of each record is that run. */
   archived: Map<string, ProvenRecord[]>
   forgotten: ProvenRecord[]
+  /** Of runs that were set aside because they do not load. */
+  dead: ProvenRecord[]
 }
 
 /** `records` are of one program. Throws if D1 does not answer; then nothing is acknowledged. */
@@ -29,7 +37,7 @@ export async function sortLateRecords(
   records: readonly ProvenRecord[],
   isHere: (run: string) => boolean,
 ): Promise<SortedRecords> {
-  const sorted: SortedRecords = { here: [], archived: new Map(), forgotten: [] }
+  const sorted: SortedRecords = { here: [], archived: new Map(), forgotten: [], dead: [] }
   const [first] = records
   if (first === undefined) return sorted
   const { tenant, program } = first
@@ -40,34 +48,44 @@ export async function sortLateRecords(
     records.map((record) => record.lease),
   )
   const placed = records.map((record) => ({ ...record, run: leases.get(record.lease) ?? record.run }))
-  const runs = await archivedRuns(d1, tenant, program, [...new Set(placed.map(({ run }) => run))])
+  const named = [...new Set(placed.map(({ run }) => run))]
+  const [runs, dead] = await Promise.all([
+    archivedRuns(d1, tenant, program, named),
+    deadRuns(d1, tenant, program, named),
+  ])
   for (const [at, record] of placed.entries()) {
     const { run } = record
     if (isHere(run)) sorted.here.push(record)
     else if (runs.has(run)) sorted.archived.set(run, [...(sorted.archived.get(run) ?? []), record])
+    else if (dead.has(run)) sorted.dead.push(record)
     else sorted.forgotten.push(records[at] ?? record)
   }
   return sorted
 }
 
 /**
- * Applies records to one archived run. Core recomputes the sums from all of its leases. Returns the leases that were given
- * to another agent; their records were not applied. A record of a run that is past its retention is taken and dropped.
+ * Applies records to one archived run. Core recomputes the sums from all of its leases. `foreign`: leases that were given to
+ * another agent; their records were not applied. `unreadable`: the archived rows are not as they were written. A record of
+ * a run that is past its retention is taken and dropped.
  */
 export async function settleArchived(
   store: ArchiveStore,
   run: string,
   records: readonly ProvenRecord[],
   now_ms: number,
-): Promise<string[]> {
+): Promise<{ status: 'settled'; foreign: string[] } | { status: 'unreadable' }> {
   const [first] = records
-  if (first === undefined) return []
+  if (first === undefined) return { status: 'settled', foreign: [] }
   const key = { tenant: first.tenant, program: first.program, run }
-  const read = await archivedRun(store, key)
+  const read = await inTime(archivedRun(store, key), READ_MS).catch((error: unknown) => {
+    if (isUnreadable(error)) return { status: 'unreadable' as const }
+    throw error
+  })
+  if (read.status === 'unreadable') return read
   if (read.status === 'absent') throw new Error(`run ${run} left the archive while its records were applied`)
   if (read.status === 'expired') {
     logFailure('records_past_retention', `${records.length} records`, { tenant: first.tenant, run })
-    return []
+    return { status: 'settled', foreign: [] }
   }
   const entry = ProgramEntry.restore(read.rows)
   const settlements = records.map((record) => entry.settle(record, now_ms))
@@ -77,7 +95,8 @@ export async function settleArchived(
     const written = await changeArchived(store.DB, { key, version: read.version }, changed, now)
     if (!written) throw new Error(`run ${run} was changed while its records were applied`)
   }
-  return records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)
+  const foreign = records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)
+  return { status: 'settled', foreign }
 }
 
 /** The run that a forgotten record opens again. Everything known of it beyond its calls is lost. */

@@ -10,8 +10,8 @@ import { z } from 'zod'
 import type { DirtyRows } from '../core/program/program-state.ts'
 import { CallRowJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
 import { RetryState } from './archive-retry.ts'
+import { isUnreadable, type LoadedRun } from './broken-runs.ts'
 import { Hold } from './program-residency.ts'
-import type { StoredRun } from './run-table.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { programMigrations } from './storage/migrations.gen.ts'
 import { calls, leases, runs } from './storage/program-schema.ts'
@@ -32,8 +32,8 @@ export class ProgramStorage {
     this.storage = new ActorDatabase(storage, programMigrations)
   }
 
-  /** Every stored run. Throws if a row is not as it was written: the program must not go on from partial state. */
-  async load(): Promise<StoredRun[]> {
+  /** Every stored run. A row that is not as it was written is told apart: its run must not go on without it. */
+  async load(): Promise<LoadedRun[]> {
     const db = await this.storage.stored()
     if (db === null) return []
     this.archived = new Set(ArchivedRuns.parse((await this.values.get(ARCHIVED_KEY)) ?? []))
@@ -41,25 +41,17 @@ export class ProgramStorage {
       .select()
       .from(runs)
       .all()
-      .map(({ run, row }) => ({
-        archived: this.archived.has(run),
-        rows: {
-          program: ProgramRowJson.parse(JSON.parse(row)),
-          calls: db
-            .select({ row: calls.row })
-            .from(calls)
-            .where(eq(calls.run, run))
-            .orderBy(calls.position)
-            .all()
-            .map((call) => CallRowJson.parse(JSON.parse(call.row))),
-          leases: db
-            .select({ row: leases.row })
-            .from(leases)
-            .where(eq(leases.run, run))
-            .all()
-            .map((lease) => LeaseRowJson.parse(JSON.parse(lease.row))),
-        },
-      }))
+      .map(({ run, row }) => {
+        const ofCalls = db
+          .select({ row: calls.row })
+          .from(calls)
+          .where(eq(calls.run, run))
+          .orderBy(calls.position)
+          .all()
+        const ofLeases = db.select({ row: leases.row }).from(leases).where(eq(leases.run, run)).all()
+        const texts = { calls: ofCalls.map((call) => call.row), leases: ofLeases.map((lease) => lease.row) }
+        return { run, ...readRun(row, texts), archived: this.archived.has(run) }
+      })
   }
 
   async write(run: string, dirty: DirtyRows): Promise<void> {
@@ -127,6 +119,35 @@ export class ProgramStorage {
       tx.delete(calls).where(eq(calls.run, run)).run()
       tx.delete(runs).where(eq(runs.run, run)).run()
     })
+  }
+}
+
+function readRun(
+  row: string,
+  texts: { calls: readonly string[]; leases: readonly string[] },
+): Pick<LoadedRun, 'rows' | 'unreadable'> {
+  const unreadable: string[] = []
+  const program = readRow(ProgramRowJson, row, unreadable)
+  const read = texts.calls.flatMap((text) => readRow(CallRowJson, text, unreadable) ?? [])
+  const known = new Set(read.map(({ call }) => call))
+  const granted = texts.leases.flatMap((text) => {
+    const lease = readRow(LeaseRowJson, text, unreadable)
+    if (lease === null || known.has(lease.call)) return lease ?? []
+    unreadable.push(text)
+    return []
+  })
+  if (program === null) return { rows: null, unreadable: [row, ...texts.calls, ...texts.leases] }
+  return { rows: { program, calls: read, leases: granted }, unreadable }
+}
+
+/** Null: the text is not such a row, and is added to `unreadable`. */
+function readRow<Row>(schema: z.ZodType<Row>, text: string, unreadable: string[]): Row | null {
+  try {
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    unreadable.push(text)
+    return null
   }
 }
 

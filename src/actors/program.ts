@@ -10,6 +10,7 @@
  * - At most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
+import { z } from 'zod'
 import type { OpenLeaseRef } from '../core/program/program-entry.ts'
 import type { EndReason, ProgramSummary, ProvenRecord } from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
@@ -17,8 +18,11 @@ import { isStale } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
+import { Id } from '../protocol/index.ts'
 import { adoptLeases, archiveRun } from '../store/archive-changes.ts'
+import { withDeadline } from '../store/d1-deadline.ts'
 import { ArchiveRetry } from './archive-retry.ts'
+import { BrokenRuns } from './broken-runs.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
@@ -34,6 +38,8 @@ import { TenantNotifier } from './tenant-notifier.ts'
 /** Rounds of archiving a run that keeps changing, before the alarm takes over. */
 const ARCHIVE_ROUNDS_MAX = 3
 
+const ProgramName = z.tuple([Id, Id])
+
 type StartRequest = Parameters<ProgramRpc['start']>[0]
 
 export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
@@ -48,6 +54,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly residency: ProgramResidency
   private readonly notifier: TenantNotifier
   private readonly retry = new ArchiveRetry((state) => this.storage.storeRetry(state))
+  private readonly name: { tenant: string; program: string }
+  private readonly broken: BrokenRuns
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -56,10 +64,16 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
     this.notifier = new TenantNotifier((tenant) => tenantActor(this.env, tenant))
     this.residency = new ProgramResidency({
-      database: () => this.env.DB,
+      database: () => this.d1,
       running: () => this.runs.running?.entry ?? null,
       store: (hold) => this.storage.storeHold(hold),
       waitUntil: (work) => ctx.waitUntil(work),
+    })
+    const [tenant, program] = ProgramName.parse(JSON.parse(ctx.id.name ?? 'null'))
+    this.name = { tenant, program }
+    this.broken = new BrokenRuns(this.name, {
+      database: () => this.d1,
+      forget: (run) => this.storage.forget(run, this.residency.isHeld ? 'stays' : 'goes'),
     })
     this.flush = new ProgramFlush({
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
@@ -68,13 +82,20 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       flushed: (entry) => this.notifier.changed(entry),
     })
     ctx.blockConcurrencyWhile(async () => {
-      this.runs.restore(await this.storage.load())
+      const { runs, ended } = this.broken.restore(await this.storage.load())
+      this.runs.restore(runs)
       this.residency.restore(await this.storage.loadHold())
       this.retry.restore(await this.storage.loadRetry())
       // The previous object may have died before D1 had it.
       const { running } = this.runs
       if (running !== null && running.entry.regions !== null) this.residency.tell(running.entry)
+      if (!this.broken.isEmpty) ctx.waitUntil(this.settleBroken(ended))
     })
+  }
+
+  /** Whose questions all have a deadline: archiving and late records wait for it under a lock. */
+  private get d1(): D1Database {
+    return withDeadline(this.env.DB)
   }
 
   async admit(request: AdmitRequest): Promise<AdmitReply> {
@@ -199,11 +220,26 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.running(Date.now())
     await this.flush.now()
     await this.archiveEnded(this.runs.all)
+    await this.setBrokenAside()
     await this.residency.expire(Date.now())
     if (this.runs.size === 0 && !this.residency.isHeld) return this.storage.clear()
     // The flush has set one for the time before the runs were tried.
     this.flush.alarmFired()
     await this.flush.setAlarm()
+  }
+
+  /** Ends the broken runs that load, and sets the others aside. What fails is done again by the alarm. */
+  private async settleBroken(ended: ReadonlySet<string>): Promise<void> {
+    const closed = this.runs.all.filter(({ entry }) => ended.has(entry.run))
+    for (const run of closed) this.close(run, Date.now(), 'stale')
+    await this.archiveEnded(closed)
+    await this.setBrokenAside()
+  }
+
+  private setBrokenAside(): Promise<void> {
+    return this.archiving.run(async () => {
+      for (const run of await this.broken.setAside()) await this.notifier.forgotten(this.name, run)
+    })
   }
 
   /** The running run. Ends one that has gone stale, whether or not its alarm came. */
@@ -232,9 +268,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** Adds the leases that were given to another agent to `foreign`. */
   private async settleLate(records: readonly ProvenRecord[], foreign: Set<string>, now_ms: number): Promise<void> {
     const isHere = (run: string) => this.runs.get(run) !== undefined
-    const { here, archived, forgotten } = await sortLateRecords(this.env.DB, records, isHere)
+    const lost = records.filter(({ run }) => this.broken.isLost(run))
+    const others = records.filter(({ run }) => !this.broken.isLost(run))
+    const { here, archived, forgotten, dead } = await sortLateRecords(this.d1, others, isHere)
+    await this.broken.bury([...lost, ...dead])
     for (const [run, ofRun] of archived) {
-      for (const lease of await settleArchived(this.env, run, ofRun, now_ms)) foreign.add(lease)
+      const settled = await settleArchived({ DB: this.d1, BUCKET: this.env.BUCKET }, run, ofRun, now_ms)
+      if (settled.status === 'unreadable') await this.broken.bury(ofRun)
+      else for (const lease of settled.foreign) foreign.add(lease)
     }
     for (const record of [...here, ...(await this.adopted(forgotten, now_ms))]) {
       const settlement = this.runs.settle(record, now_ms)
@@ -262,7 +303,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const [first] = changed
     if (first === undefined) return own
     const leases = changed.map(({ lease }) => lease)
-    await adoptLeases(this.env.DB, first, leases, now_ms)
+    await adoptLeases(this.d1, first, leases, now_ms)
     return [...own, ...changed]
   }
 
@@ -299,6 +340,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       // A record that came during the wait must reach the archive before the run is forgotten here.
       if (run.revision !== revision) continue
       this.runs.forget(entry.run)
+      this.broken.archived(entry.run)
       return this.flush.forget(entry)
     }
   }
@@ -307,7 +349,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const { entry, revision } = run
     const { tenant } = entry
     const append = (body: Uint8Array) => archiveActor(this.env, tenant).append({ tenant, body })
-    await archiveRun(this.env.DB, append, entry.rows(), entry.summary())
+    await this.broken.keep(entry.run)
+    await archiveRun(this.d1, append, entry.rows(), entry.summary())
     run.archived_revision = revision
   }
 

@@ -54,6 +54,13 @@ export class TenantNotifier {
     })
   }
 
+  /** A run of which nothing loads is gone. If the tenant cannot be reached, its row expires there. */
+  async forgotten({ tenant, program }: { tenant: string; program: string }, run: string): Promise<void> {
+    await this.order
+      .run(() => this.tenantOf(tenant).programEnded(program, run))
+      .catch((error: unknown) => logFailure('tenant_not_told', error))
+  }
+
   /** Rejects if the tenant cannot be reached; the caller keeps the run until it can. */
   ended(entry: ProgramEntry): Promise<void> {
     if (this.pending?.state === 'ended' && this.timer !== null) {

@@ -283,3 +283,22 @@ it('ignores leases of runs that it does not have', async () => {
   await actor('strange').callEnded({ run: 'x', call: 'y', outcome: 'failed', error_code: null, now_ms: Date.now() })
   expect(await describeProgram('strange')).toBeNull()
 })
+
+it('a D1 that never answers holds a late record up for a while, and no other record', async () => {
+  const run = await openCall('unanswered', 'call-0')
+  await openCall('unanswered', 'call-1')
+  await actor('unanswered').settle([recordOf('unanswered', run, 'call-0')])
+  await actor('unanswered').end(Date.now())
+  const next = await openCall('unanswered', 'call-2')
+  const never = () => new Promise<never>(() => undefined)
+  const statement = { bind: () => statement, all: never, run: never, first: never, raw: never }
+  await replaceD1('unanswered', { prepare: () => statement, batch: never })
+  const late = recordOf('unanswered', run, 'call-1')
+  const settling = actor('unanswered')
+    .settle([late])
+    .catch(() => 'given up')
+  expect(await actor('unanswered').settle([recordOf('unanswered', next, 'call-2')])).toEqual(['lease-call-2'])
+  expect(await settling).toBe('given up')
+  await evictDurableObject(programStub('unanswered'))
+  expect(await actor('unanswered').settle([late])).toEqual(['lease-call-1'])
+}, 60_000)

@@ -2,6 +2,7 @@
 import { type AdminScope, limitBody, requireAdmin, router } from '../boundary.ts'
 import { agentAdminRoutes } from './agents.ts'
 import { auditRoutes } from './audit.ts'
+import { deadLetterRoutes } from './dead-letters.ts'
 import { keyRoutes } from './keys.ts'
 import { modelRoutes } from './models.ts'
 import { poolRoutes } from './pools.ts'
@@ -22,6 +23,7 @@ for (const routes of [
   agentAdminRoutes,
   poolRoutes,
   auditRoutes,
+  deadLetterRoutes,
 ]) {
   adminRoutes.route('/', routes)
 }

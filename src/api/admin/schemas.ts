@@ -201,3 +201,19 @@ export const AuditJson = z
     after: Change,
   })
   .openapi('AuditEntry')
+
+export const DeadLetterJson = z
+  .object({
+    id: z.string(),
+    at: Timestamp,
+    kind: z.enum(['record', 'run']).openapi({
+      description: '`run`: rows of a run that do not load. `record`: an agent’s record of such a run, acknowledged',
+    }),
+    tenant: z.string(),
+    program: z.string(),
+    run: z.string(),
+    agent: z.string().nullable(),
+    reason: z.string(),
+    content: z.string().openapi({ description: 'JSON as it was, cut at 256 Ki characters' }),
+  })
+  .openapi('DeadLetter')

@@ -6,7 +6,7 @@ import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { CriticalPath } from './critical-path.ts'
 import type { CallArrival, CallRow, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
-import { addLease, callServiceUs, noTotals, type ProgramTotals } from './program-totals.ts'
+import { addLease, bounded, callServiceUs, noTotals, type ProgramTotals } from './program-totals.ts'
 import { applyRecord, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
 
@@ -79,7 +79,7 @@ export class CallTable {
    * service that a later call has already inherited.
    */
   criticalPathUs(): number {
-    return Math.min(this.#paths.scalarUs(), this.#totals.service_us)
+    return bounded(Math.min(this.#paths.scalarUs(), this.#totals.service_us))
   }
 
   /** Opens a call that inherits the present scalar. */
@@ -98,7 +98,8 @@ export class CallTable {
   openForgotten(call: string, model: string, thread: string | null, now_ms: number): CallState {
     if (thread === null) return this.open({ call, thread, parents: null, model, now_ms })
     const previous = this.#byId.get(this.#threads.lastCall(thread) ?? '')
-    const inherited_us = previous === undefined ? 0 : this.#paths.startUs(previous.call) + this.settledUs(previous)
+    const inherited_us =
+      previous === undefined ? 0 : bounded(this.#paths.startUs(previous.call) + this.settledUs(previous))
     const place = { thread, parents: [], parents_known: false, source: null, overruled: [] }
     const opened = this.#newCall(call, model, now_ms, inherited_us, place)
     this.#dirtyCalls.add(opened)

@@ -27,6 +27,23 @@ function run(on: ProgramEntry, call: string, service_us: number, now_ms = 0): vo
 }
 
 describe('PLAS', () => {
+  it('stays a number that every schema takes, and a restored entry agrees, when sums exceed 2^53', () => {
+    const program = entry()
+    const most = Number.MAX_SAFE_INTEGER
+    for (const call of ['c0', 'c1', 'c2']) {
+      admit(program, call)
+      const measured = { service_wall_us: most, service_modelled_us: most, wait_us: most, prompt_tokens: most }
+      program.settle(record({ lease: `lease-${call}`, call, ...measured }), 0)
+    }
+    admit(program, 'c3')
+    const rows = program.rows()
+    for (const call of rows.calls) expect(Number.isSafeInteger(call.inherited_us)).toBe(true)
+    for (const summary of [program.summary(), ProgramEntry.restore(rows).summary()]) {
+      expect(summary).toMatchObject({ service_us: most, service_wall_us: most, wait_us: most, prompt_tokens: most })
+      expect(summary.critical_path_us).toBe(most)
+    }
+  })
+
   it('is 0 for the first call and the sum of what completed for the next', () => {
     const program = entry()
     expect(admit(program, 'a').settled_service_us).toBe(0)

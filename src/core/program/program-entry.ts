@@ -33,6 +33,7 @@ import {
   type ProvenRecord,
   type ThreadSummary,
 } from './program-state.ts'
+import { bounded, boundedTotals } from './program-totals.ts'
 import { admissionRefusal } from './run-limits.ts'
 import { type CallState, callEntry, callRow, copied } from './stored-rows.ts'
 
@@ -271,7 +272,7 @@ export class ProgramEntry {
       metadata: { ...program.metadata },
       regions: copied(program.regions),
       state: this.state,
-      ...this.#calls.totals,
+      ...boundedTotals(this.#calls.totals),
       critical_path_us: this.#calls.criticalPathUs(),
       engines: this.#placement.engines(),
       pins: this.#placement.pins(),
@@ -341,14 +342,10 @@ export class ProgramEntry {
   }
 
   #thread(call: CallState): ThreadSummary {
-    const wait_us = call.leases.reduce((sum, lease) => sum + lease.wait_us, 0)
+    const wait_us = bounded(call.leases.reduce((sum, lease) => sum + lease.wait_us, 0))
     const service_us = this.#calls.settledUs(call)
     const { thread, opened_at_ms } = call
     const engine = call.leases.at(-1)?.engine ?? null
     return { thread, call: call.call, arrived_at_ms: opened_at_ms, wait_us, service_us, engine }
   }
-}
-
-function bounded(sum: number): number {
-  return Math.min(sum, Number.MAX_SAFE_INTEGER)
 }

@@ -15,6 +15,16 @@ export function noTotals(): ProgramTotals {
   return { service_us: 0, ...measuredSums(NOTHING_MEASURED) }
 }
 
+/** As they are shown and stored. Beyond 2^53 a number is no longer exact, and no schema takes it. */
+export function boundedTotals(totals: Readonly<ProgramTotals>): ProgramTotals {
+  const entries = Object.entries(totals) as [keyof ProgramTotals, number][]
+  return Object.fromEntries(entries.map(([name, sum]) => [name, bounded(sum)])) as unknown as ProgramTotals
+}
+
+export function bounded(sum: number): number {
+  return Math.min(sum, Number.MAX_SAFE_INTEGER)
+}
+
 /** Adds a settled lease's contribution, or takes it away with `sign` −1 before the lease changes. */
 export function addLease(totals: ProgramTotals, lease: LeaseRow, reading: ServiceReading, sign: 1 | -1 = 1): void {
   if (lease.state !== 'settled') return
@@ -34,5 +44,5 @@ export function callServiceUs(leases: readonly LeaseRow[], reading: ServiceReadi
   for (const lease of leases) {
     if (lease.state === 'settled') service_us += orderingServiceUs(lease, reading, lease.speed_factor)
   }
-  return service_us
+  return bounded(service_us)
 }
