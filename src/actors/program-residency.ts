@@ -11,7 +11,7 @@
 import { z } from 'zod'
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
-import type { EndReason } from '../core/program/program-state.ts'
+import { type EndReason, HOLD_REMEMBERED_MS } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
 import { dropResidency, type HeldRun, putResidency } from '../store/residency.ts'
 import { Mutex } from './mutex.ts'
@@ -49,6 +49,8 @@ export class ProgramResidency {
   #isTelling = false
   #changed = false
   #retry_at_ms = 0
+  /** What isolates may remember (relay/hold-memory.ts). */
+  #told: { regions: string; until_ms: number } | null = null
 
   constructor(around: Surroundings) {
     this.#around = around
@@ -57,6 +59,20 @@ export class ProgramResidency {
   /** `hold` as stored. */
   restore(hold: Hold | null): void {
     this.#hold = hold
+  }
+
+  /** A call was told to which regions the program is held. */
+  told(regions: readonly string[] | null, now_ms: number): void {
+    this.#told = { regions: JSON.stringify(regions), until_ms: now_ms + HOLD_REMEMBERED_MS }
+  }
+
+  /** Waits until no isolate remembers other regions than these, if the program is to be held to them. */
+  async forgottenElsewhere(regions: readonly string[] | null, now_ms: number): Promise<void> {
+    const told = this.#told
+    if (regions === null || told === null || told.regions === JSON.stringify(regions)) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    setTimeout(resolve, Math.max(0, told.until_ms - now_ms))
+    await promise
   }
 
   /** Regions that a run inherits if it opens without an explicit start. Null: any. */

@@ -105,6 +105,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (run === null) {
       if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
       if (!(await hasRoom(this.env, request))) return liveProgramsExceeded(request.live_programs_max ?? 0)
+      await this.residency.forgottenElsewhere(this.residency.inherited(now_ms) ?? request.regions ?? null, Date.now())
       // Another call may have opened the run while this one waited.
       run = this.running(now_ms)
     }
@@ -115,6 +116,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     }
     const reply = run.entry.admit(request)
     this.runs.changed(run)
+    if (reply.status === 'admitted') this.residency.told(reply.regions, Date.now())
     // A client that was told that a program is held must not find it free after a crash.
     if (held) await this.flush.now()
     return reply
@@ -176,6 +178,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (!(await hasRoom(this.env, request))) return { status: 'full' }
     const id = newRunId(now_ms)
     const { residency } = this
+    await residency.forgottenElsewhere(regions, Date.now())
     const known_to_d1 = regions === null || (await residency.announce({ tenant, program, run: id, regions }))
     // A call may have opened a run of its own meanwhile.
     const opened = this.running(now_ms)

@@ -12,7 +12,7 @@ import { newRunId } from '../platform/run-id.ts'
 import { within } from './deadline.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
-import { askActor, askTwice } from './rpc.ts'
+import { askActor, askTwice, type Reply } from './rpc.ts'
 
 export interface Admission {
   run: string
@@ -41,7 +41,14 @@ export type Admitted =
 export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admitted> {
   const { program } = call
   if (program === null) return { status: 'admitted', admission: alone(call, deps.now()) }
+  const asked_at_ms = deps.now()
   const asking = askTwice(() => deps.program(call.tenant, program).admit(admitRequest(call, program, deps.now())))
+  deps.waitUntil(
+    asking.then((reply) => {
+      if (reply.status !== 'answered' || reply.value.status !== 'admitted') return
+      deps.holds.remember(call.tenant, program, reply.value.regions, asked_at_ms)
+    }),
+  )
   const waited = await within(asking, deps.times.admit_timeout_ms)
   if (waited.status === 'in_time' && waited.value.status === 'answered') return admitted(waited.value.value)
   if (waited.status === 'in_time' && waited.value.status === 'failed') deps.report('admit_failed', waited.value.error)
@@ -103,7 +110,7 @@ function alone(call: IdentifiedCall, now_ms: number): Admission {
 
 /**
  * Ordering may be guessed, residency may not. So the call waits until it is known to which regions the program is held. A
- * call that names regions itself also waits if D1 holds the program to none. It may be the call that opens the program; if
+ * call that names regions itself also waits if nothing is known that holds the program. It may be the call that opens the program; if
  * it were lost, later calls would leave its regions.
  */
 async function unplaced(
@@ -114,7 +121,7 @@ async function unplaced(
 ): Promise<Admitted> {
   const [asked, held, placed] = await Promise.all([
     askActor(() => deps.tenant(call.tenant).medianService(), deps.times.median_timeout_ms),
-    askActor(() => deps.residency(call.tenant, program), deps.times.residency_timeout_ms),
+    heldTo(call.tenant, program, deps),
     call.wanted_regions === null ? null : within(asking, deps.times.residency_timeout_ms),
   ])
   if (asked.status === 'failed') deps.report('median_failed', asked.error)
@@ -131,6 +138,13 @@ async function unplaced(
     known_run: asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null)),
   }
   return { status: 'admitted', admission }
+}
+
+/** D1 is asked only if no actor has told this isolate lately. */
+async function heldTo(tenant: string, program: string, deps: RelayDeps): Promise<Reply<readonly string[] | null>> {
+  const remembered = deps.holds.recall(tenant, program, deps.now())
+  if (remembered !== null) return { status: 'answered', value: remembered.regions }
+  return askActor(() => deps.residency(tenant, program), deps.times.residency_timeout_ms)
 }
 
 function residencyUnknown(): Admitted {

@@ -24,6 +24,7 @@ import { AGENT_CONNECTION_LIMITS, type AgentConnectionLimits } from './agent-con
 import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
+import { HoldMemory } from './hold-memory.ts'
 import { PoolMemory } from './pool-memory.ts'
 import { RatePermits } from './rate-permits.ts'
 import type { ResponseStore } from './response-store.ts'
@@ -86,6 +87,7 @@ export interface RelayDeps {
   conversationKey(tenant: string): Promise<HashKey>
   pools: PoolMemory
   permits: RatePermits
+  holds: HoldMemory
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
   residency(tenant: string, program: string): Promise<readonly string[] | null>
   fetch: typeof fetch
@@ -107,6 +109,7 @@ export interface RelayDeps {
 /** The isolate's own, so what one request learns of a pool serves the next. */
 const pools = new PoolMemory()
 const permits = new RatePermits()
+const holds = new HoldMemory()
 
 export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
   setLogLevel(env.LOG_LEVEL)
@@ -127,6 +130,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     conversationKey: (tenant) => conversationKeyOf(tenant, env.TICKET_SECRET),
     pools,
     permits,
+    holds,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.
     fetch: (input, init) => fetch(input, init),

@@ -1,5 +1,5 @@
 /** Residency and keys: which regions a call may use, and that no failure makes it leave them. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { LeaseRequest } from '../actors/contracts.ts'
 import { PROGRAM_REGIONS_MAX, wantedRegions } from './restrictions.ts'
 import { runCall } from './run-call.ts'
@@ -94,6 +94,46 @@ describe('a program that is held to regions', () => {
     const unknown = regional({ ...slow, deps: { residency: down } })
     const { status, code } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', unknown.it.deps))
     expect([status, code]).toEqual([503, 'residency_unknown'])
+  })
+})
+
+describe('an actor that is slow for the second time', () => {
+  it.each([
+    ['held', ['off']],
+    ['not held', null],
+  ])('costs D1 nothing: the isolate remembers that the program is %s', async (_, regions) => {
+    const never = new Promise<never>(() => {})
+    let isSlow = false
+    const residency = vi.fn(async () => null)
+    const { it: w } = regional({
+      program: { admit: async () => (isSlow ? never : { ...ADMITTED, regions }) },
+      deps: { residency },
+    })
+    expect((await runCall(chat({}, PROGRAM), 'chat', w.deps)).status).toBe(200)
+    isSlow = true
+    w.deps.times.admit_timeout_ms = 5
+    for (let i = 0; i < 3; i += 1) {
+      const response = await runCall(chat({}, PROGRAM), 'chat', w.deps)
+      expect([response.status, response.headers.get('x-region')]).toEqual([200, regions?.[0] ?? 'near'])
+    }
+    expect(residency).not.toHaveBeenCalled()
+  })
+
+  it('is remembered by an answer that came too late for its own call', async () => {
+    const { promise, resolve } = Promise.withResolvers<typeof ADMITTED>()
+    const residency = vi.fn(async () => ['off'])
+    const { it: w } = regional({
+      program: { admit: () => promise },
+      times: { admit_timeout_ms: 5 },
+      deps: { residency },
+    })
+    await runCall(chat({}, PROGRAM), 'chat', w.deps)
+    expect(residency).toHaveBeenCalledTimes(1)
+    resolve({ ...ADMITTED, regions: ['off'] } as typeof ADMITTED)
+    await promise
+    w.deps.program = () => ({ admit: () => new Promise<never>(() => {}) }) as never
+    await runCall(chat({}, PROGRAM), 'chat', w.deps)
+    expect(residency).toHaveBeenCalledTimes(1)
   })
 })
 

@@ -4,6 +4,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { HELD_AFTER_STALE_MS } from '../../src/actors/program-residency.ts'
 import { programActor } from '../../src/actors/stubs.ts'
+import { HOLD_REMEMBERED_MS } from '../../src/core/program/program-state.ts'
 import { archivedProgram } from '../../src/store/archive.ts'
 import { residencyOf } from '../../src/store/residency.ts'
 import { breakD1, replaceD1, storedTables } from './actor-tools.ts'
@@ -173,3 +174,16 @@ describe('starts and calls that meet', () => {
 function wrapped(bound: D1PreparedStatement) {
   return { first: () => bound.first(), all: () => bound.all(), raw: () => bound.raw() }
 }
+
+it('a run that is held to other regions than calls were told just before waits until no isolate remembers those', async () => {
+  const program = 'changed-regions'
+  const told_at_ms = Date.now()
+  expect(await actor(program).admit(admission(program, 'call-0'))).toMatchObject({ regions: null })
+  await actor(program).end(Date.now())
+  // The same again, and none at all, need no wait.
+  await actor(program).start({ tenant: TENANT, program, app: null, metadata: null, now_ms: Date.now() })
+  await actor(program).end(Date.now())
+  const request = { tenant: TENANT, program, app: null, metadata: null, regions: EAST, now_ms: Date.now() }
+  expect(await actor(program).start(request)).toMatchObject({ status: 'started', summary: { regions: EAST } })
+  expect(Date.now() - told_at_ms).toBeGreaterThanOrEqual(HOLD_REMEMBERED_MS)
+})

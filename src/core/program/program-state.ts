@@ -33,6 +33,11 @@ export const ORPHANED_CALL_MS = 120_000
  * as lost, so that its program can end. A record that comes later still counts.
  */
 export const ORPHANED_LEASE_MS = 60 * 60_000
+/**
+ * For how long an isolate remembers to which regions an actor said that its program is held. Before that is over, the actor
+ * opens no run that is held to others.
+ */
+export const HOLD_REMEMBERED_MS = 10_000
 /** `error_code` of such a call and such a lease. */
 export const ORPHANED = 'orphaned'
 

@@ -15,6 +15,7 @@ import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
+import { HoldMemory } from '../hold-memory.ts'
 import { PoolMemory } from '../pool-memory.ts'
 import { RatePermits } from '../rate-permits.ts'
 
@@ -157,6 +158,7 @@ export function world(options: WorldOptions = {}): World {
     conversationKey: async () => [1, 2],
     pools: options.pools ?? new PoolMemory(),
     permits: new RatePermits(),
+    holds: new HoldMemory(),
     residency: async () => null,
     fetch: async (input, init) => {
       const request = new Request(input as string, init as RequestInit)
