@@ -21,7 +21,7 @@ import type {
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import type { ProgramSource } from '../protocol/index.ts'
+import type { MeasuredSums, ProgramSource } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -140,6 +140,17 @@ export interface ProgramListed {
   service_us: number
 }
 
+export interface UsageListed extends MeasuredSums {
+  /** UTC, `YYYY-MM-DD`. */
+  day: string
+  /** Null: not known. */
+  key: string | null
+  model: string
+  calls: number
+  /** Assignments of calls to engines: a call whose engine was replaced has several. */
+  leases: number
+}
+
 /** RPC methods of TenantActor; one object per tenant. ProgramActors notify it when they flush, never on the call path. */
 export interface TenantRpc {
   programFlushed(program: ProgramListed): Promise<void>
@@ -158,6 +169,10 @@ export interface TenantRpc {
   roomForProgram(request: { program: string; live_programs_max: number }): Promise<boolean>
   /** Programs in the index of running ones. */
   runningCount(): Promise<number>
+  /** Counts the usage of calls that belong to no program, each lease once. Resolves when storage has it. */
+  meter(records: readonly ProvenRecord[]): Promise<void>
+  /** That usage by day, key and model, the newest day first. `cursor` is opaque. Null: the cursor is invalid. */
+  usage(page: { cursor: string | null; limit: number }): Promise<{ usage: UsageListed[]; next: string | null } | null>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */
   medianService(): Promise<{ settled_service_us: number }>
 }

@@ -14,6 +14,7 @@ import { decodeCursor, encodeCursor } from './cursor.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { programs } from './storage/tenant-schema.ts'
+import { UsageMeter } from './usage-meter.ts'
 
 /** Programs in the index. Past it the longest-running one is left out of lists; it is served as before. */
 export const PROGRAMS_INDEXED_MAX = 100_000
@@ -35,6 +36,7 @@ const Position = z.tuple([z.number().int(), Id])
 
 export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private readonly storage: ActorDatabase
+  private readonly meteredUsage: UsageMeter
   /** Rows of the index; null until counted. */
   private indexed: number | null = null
   /** Programs that were given room and are not in the index yet, with the time at which they got it. */
@@ -50,6 +52,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
+    this.meteredUsage = new UsageMeter(this.storage)
     ctx.blockConcurrencyWhile(async () => {
       const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))
       this.bucket = stored.success ? stored.data : null
@@ -156,6 +159,14 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     const db = await this.storage.stored()
     this.indexed ??= db?.select({ rows: count() }).from(programs).get()?.rows ?? 0
     return this.indexed
+  }
+
+  meter(records: Parameters<TenantRpc['meter']>[0]): Promise<void> {
+    return this.meteredUsage.record(records)
+  }
+
+  usage(page: Parameters<TenantRpc['usage']>[0]): ReturnType<TenantRpc['usage']> {
+    return this.meteredUsage.page(page)
   }
 
   async medianService(): Promise<{ settled_service_us: number }> {

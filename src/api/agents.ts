@@ -133,7 +133,11 @@ async function judge(records: readonly CallRecord[], secret: string, now_ms: num
     const { terms } = proof
     const bounded = boundRecord(record, terms, now_ms)
     if (bounded.flags.length > 0) judged.lowered.push({ lease: record.lease, fields: bounded.flags })
-    judged.proven.push(terms === null ? bounded.record : { ...bounded.record, speed_factor: terms.speed_factor })
+    if (terms === null) judged.proven.push(bounded.record)
+    else {
+      const { speed_factor, key, granted_at_ms } = terms
+      judged.proven.push({ ...bounded.record, speed_factor, key, granted_at_ms })
+    }
   }
   return judged
 }

@@ -22,6 +22,7 @@ import { programRoutes } from './programs.ts'
 import { requestId } from './request-id.ts'
 import { requestPath } from './request-path.ts'
 import { responseRoutes } from './responses.ts'
+import { usageRoutes } from './usage.ts'
 
 export const app = new OpenAPIHono<{ Bindings: Env }>({ getPath: requestPath })
 
@@ -35,6 +36,7 @@ app.route('/', anthropicRoutes)
 app.route('/', responseRoutes)
 app.route('/', conversationRoutes)
 app.route('/', programRoutes)
+app.route('/', usageRoutes)
 app.route('/', agentRoutes)
 app.route('/', adminRoutes)
 

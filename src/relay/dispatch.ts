@@ -174,7 +174,7 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     ...{ tenant, program: call.program ?? call.id, run, call: call.id },
     ...{ lease, agent, engine, region: region.id, model },
   }
-  const terms = { granted_at_ms: deps.now(), speed_factor: leased.speed_factor, ...call.bounds }
+  const terms = { granted_at_ms: deps.now(), speed_factor: leased.speed_factor, ...call.bounds, key: call.key }
   const claims = {
     ...granted,
     lease_proof: await leaseProof(granted, terms, deps.ticket_secret),

@@ -30,6 +30,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   /** Ours, never the client's: a client's X-Call-Id is not read. */
   id: string
   tenant: string
+  /** Id of the API key. */
+  key: string
   tenant_weight: number
   /** Null: no limit. */
   calls_per_minute_max: number | null
@@ -125,6 +127,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       ...call,
       id: deps.newId(),
       tenant: who.tenant,
+      key: who.key,
       tenant_weight: who.weight,
       calls_per_minute_max: who.calls_per_minute_max,
       live_programs_max: who.live_programs_max,

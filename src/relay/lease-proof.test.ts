@@ -10,6 +10,7 @@ const LEASE = {
 const TERMS: LeaseTerms = {
   ...{ granted_at_ms: 1_800_000_000_123, speed_factor: 0.833_333_333_333_333_4 },
   ...{ prompt_tokens_max: COUNT_MAX, output_tokens_max: 1, sequences_max: SEQUENCES_MAX },
+  key: 'key-0123456789abcdef',
 }
 
 test('the terms come back as they were granted', async () => {

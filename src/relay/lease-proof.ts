@@ -8,10 +8,13 @@
  */
 import { COUNT_MAX, type LeaseTerms, SEQUENCES_MAX } from '../core/call/lease-terms.ts'
 import type { TicketClaims } from '../protocol/index.ts'
+import { KEY_ID_HASH_CHARS, KEY_ID_PREFIX } from '../store/secrets.ts'
 
 const PROOF_BYTES = 16
-/** Time in seconds and ms, speed factor, tokens of prompt and output, sequences. */
-const TERMS_BYTES = 4 + 2 + 8 + 4 + 4 + 2
+const KEY_BYTES = KEY_ID_HASH_CHARS / 2
+const KEY_AT = 4 + 2 + 8 + 4 + 4 + 2
+/** Time in seconds and ms, speed factor, tokens of prompt and output, sequences, key. */
+const TERMS_BYTES = KEY_AT + KEY_BYTES
 /** Of a proof without terms, as earlier versions made it: hex. */
 const PLAIN_PROOF_CHARS = 2 * PROOF_BYTES
 
@@ -76,6 +79,8 @@ function packTerms(terms: LeaseTerms): Uint8Array {
   bytes.setUint32(14, Math.min(COUNT_MAX, terms.prompt_tokens_max))
   bytes.setUint32(18, Math.min(COUNT_MAX, terms.output_tokens_max))
   bytes.setUint16(22, Math.min(SEQUENCES_MAX, terms.sequences_max))
+  // Zeros where there is no key: no hash consists of them.
+  if (terms.key !== null) bytes.setBigUint64(KEY_AT, BigInt(`0x${terms.key.slice(KEY_ID_PREFIX.length)}`))
   return new Uint8Array(bytes.buffer)
 }
 
@@ -87,7 +92,12 @@ function unpackTerms(packed: Uint8Array): LeaseTerms {
     prompt_tokens_max: bytes.getUint32(14),
     output_tokens_max: bytes.getUint32(18),
     sequences_max: bytes.getUint16(22),
+    key: keyOfBits(bytes.getBigUint64(KEY_AT)),
   }
+}
+
+function keyOfBits(bits: bigint): string | null {
+  return bits === 0n ? null : KEY_ID_PREFIX + bits.toString(16).padStart(KEY_ID_HASH_CHARS, '0')
 }
 
 function base64url(bytes: Uint8Array): string {

@@ -12,15 +12,13 @@ import { database, fromStore } from './database.ts'
 import { type Background, IsolateCache } from './isolate-cache.ts'
 import { apiKeys, tenants } from './schema.ts'
 import { UNCHECKED_HASH_CHARS, UNCHECKED_LISTED_MAX, UncheckedSecrets, verifySecret } from './secret-check.ts'
-import { API_KEY_PREFIX, hashSecret, presentedKey } from './secrets.ts'
+import { API_KEY_PREFIX, hashSecret, KEY_ID_HASH_CHARS, KEY_ID_PREFIX, presentedKey } from './secrets.ts'
 import { builder } from './statements.ts'
-
-/** A key's id is so many characters of its hash: enough to be unique, and it opens nothing. */
-export const KEY_ID_HASH_CHARS = 16
-export const KEY_ID_PREFIX = 'key-'
 
 export interface TenantIdentity {
   tenant: string
+  /** Id of the key. */
+  key: string
   /** Share of seats relative to other tenants. */
   weight: number
   /** Models that the key may call; null: all. */
@@ -45,7 +43,7 @@ export type Authentication =
   | { status: 'tenant'; identity: TenantIdentity }
   | { status: 'refused'; reason: AuthenticationRefusal }
 
-type Known = TenantIdentity & { disabled: boolean }
+type Known = Omit<TenantIdentity, 'key'> & { disabled: boolean }
 
 const cache = new IsolateCache<Known>()
 const unchecked = new UncheckedSecrets()
@@ -71,7 +69,9 @@ export async function authenticate(
   const known = await cache.get(hash, now_ms, () => lookUp(env, key, hash, now_ms), background)
   if (known === null) return { status: 'refused', reason: 'unknown' }
   const { disabled, ...identity } = known
-  return disabled ? { status: 'refused', reason: 'disabled' } : { status: 'tenant', identity }
+  return disabled
+    ? { status: 'refused', reason: 'disabled' }
+    : { status: 'tenant', identity: { ...identity, key: keyIdOf(hash) } }
 }
 
 /** D1 is asked only for keys that may exist. */

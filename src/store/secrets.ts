@@ -5,6 +5,9 @@
  */
 
 export const API_KEY_PREFIX = 'sk-sy-'
+/** A key's id is so many characters of its hash: enough to be unique, and it opens nothing. */
+export const KEY_ID_HASH_CHARS = 16
+export const KEY_ID_PREFIX = 'key-'
 export const AGENT_TOKEN_PREFIX = 'sya-'
 export const SECRET_CHARS = 40
 const TICKET_KID_CHARS = 12

@@ -86,7 +86,14 @@ export function recordOf(program: string, run: string, call: string, change: Par
 }
 
 const TERMS: LeaseTerms = {
-  ...{ granted_at_ms: 0, speed_factor: 1, prompt_tokens_max: 8192, output_tokens_max: 8192, sequences_max: 1 },
+  ...{
+    granted_at_ms: 0,
+    speed_factor: 1,
+    prompt_tokens_max: 8192,
+    output_tokens_max: 8192,
+    sequences_max: 1,
+    key: null,
+  },
 }
 
 /** The record as an agent sends it that was given this lease; one that has a proof already keeps it. */

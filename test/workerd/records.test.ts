@@ -70,7 +70,7 @@ describe('acknowledgement', () => {
     expect(await programActor(env, 'tenant-b', 'same').describe(Date.now())).toMatchObject({ service_us: 22 })
   })
 
-  it('takes the record of a call without a program and keeps nothing', async () => {
+  it('takes the record of a call without a program and keeps no program', async () => {
     const { body } = await send([recordOf('call-alone', 'call-alone', 'call-alone')])
     expect(body.acknowledged).toEqual(['lease-call-alone'])
     const tables = await runInDurableObject(programStub('call-alone'), (_, state) =>

@@ -1,5 +1,5 @@
-/** SQLite of a TenantActor: an index of the tenant's running programs, kept by their flushes. */
-import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+/** SQLite of a TenantActor: an index of the tenant's running programs, kept by their flushes, and usage outside of programs. */
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { ProgramSource } from '../../protocol/index.ts'
 
 export const programs = sqliteTable(
@@ -19,4 +19,37 @@ export const programs = sqliteTable(
     index('programs_by_start').on(table.started_at_ms, table.program),
     index('programs_by_arrival').on(table.last_arrival_ms),
   ],
+)
+
+/** Usage of calls that belong to no program. */
+export const usage = sqliteTable(
+  'usage',
+  {
+    /** UTC, `YYYY-MM-DD`, of the lease's grant. */
+    day: text('day').notNull(),
+    /** Id of the API key; empty where it is not known. */
+    key: text('key').notNull(),
+    model: text('model').notNull(),
+    calls: integer('calls').notNull(),
+    leases: integer('leases').notNull(),
+    prompt_tokens: integer('prompt_tokens').notNull(),
+    cached_tokens: integer('cached_tokens').notNull(),
+    output_tokens: integer('output_tokens').notNull(),
+    service_wall_us: integer('service_wall_us').notNull(),
+    service_modelled_us: integer('service_modelled_us').notNull(),
+    wait_us: integer('wait_us').notNull(),
+    preemptions: integer('preemptions').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.day, table.key, table.model] })],
+)
+
+/** Leases that are in the sums of `usage`, for a while. */
+export const meteredLeases = sqliteTable(
+  'metered_leases',
+  {
+    lease: text('lease').primaryKey(),
+    call: text('call').notNull(),
+    at_ms: integer('at_ms').notNull(),
+  },
+  (table) => [index('metered_leases_by_call').on(table.call), index('metered_leases_by_time').on(table.at_ms)],
 )

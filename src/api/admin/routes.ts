@@ -9,6 +9,7 @@ import { poolRoutes } from './pools.ts'
 import { tenantProgramRoutes } from './programs.ts'
 import { regionRoutes } from './regions.ts'
 import { tenantRoutes } from './tenants.ts'
+import { tenantUsageRoutes } from './usage.ts'
 
 export const ADMIN_BODY_BYTES_MAX = 16 * 1024
 
@@ -18,6 +19,7 @@ for (const routes of [
   tenantRoutes,
   keyRoutes,
   tenantProgramRoutes,
+  tenantUsageRoutes,
   modelRoutes,
   regionRoutes,
   agentAdminRoutes,

@@ -1,6 +1,6 @@
 /**
- * What a lease was granted for: when, at which speed factor, and how many tokens its call can have at most. The lease's
- * proof carries the terms through the agent and back (relay/lease-proof.ts), so the agent cannot change them.
+ * What a lease was granted for: when, at which speed factor, how many tokens its call can have at most, and for which API
+ * key. The lease's proof carries the terms through the agent and back (relay/lease-proof.ts), so the agent cannot change them.
  *
  * Only the agent measures. But no call can use more tokens than its body and the model's context allow, and none can take
  * more time than has passed since its lease. A record that says otherwise is lowered to what is possible, and the operator
@@ -19,6 +19,8 @@ export interface LeaseTerms {
   output_tokens_max: number
   /** Prompts × choices: they run side by side, and each is measured. */
   sequences_max: number
+  /** Id of the API key that the call came with: `key-` and 16 hexadecimal digits. Null: not known. */
+  key: string | null
 }
 
 export type TokenBounds = Pick<LeaseTerms, 'prompt_tokens_max' | 'output_tokens_max' | 'sequences_max'>

@@ -195,6 +195,10 @@ export interface LeaseGrant {
 export interface ProvenRecord extends CallRecord {
   /** The engine's, as it was granted. Left out: an earlier version granted the lease, and the factor counts as 1. */
   speed_factor?: number
+  /** Id of the API key that the call came with. Null or left out: not known. */
+  key?: string | null
+  /** Wall clock of the control plane. Left out: not known. */
+  granted_at_ms?: number
 }
 
 /** The program itself, as stored. Sums are not stored but recomputed from the leases. */

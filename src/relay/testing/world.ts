@@ -70,7 +70,7 @@ export const ADMITTED: AdmitReply = {
 }
 
 export const UNRESTRICTED = {
-  ...{ tenant: 't', weight: 1, models: null, regions: null },
+  ...{ tenant: 't', key: 'key-0123456789abcdef', weight: 1, models: null, regions: null },
   ...{ calls_per_minute_max: null, live_programs_max: null, inference: false, strict: false },
 }
 
