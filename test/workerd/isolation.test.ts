@@ -82,6 +82,7 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'POST /v1/conversations/{id}/items': { status: 404, body: () => ({ items: ITEMS }) },
   'GET /v1/conversations/{id}/items/{item}': { status: 404 },
   'DELETE /v1/conversations/{id}/items/{item}': { status: 404 },
+  'GET /v1/usage': { status: 200 },
   'POST /v1/programs': { status: 201, body: () => ({ id: 'program-of-b' }) },
   'GET /v1/programs': { status: 200 },
   'GET /v1/programs/{id}': { status: 404 },
