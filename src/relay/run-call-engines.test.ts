@@ -17,6 +17,8 @@ import {
   world,
 } from './testing/world.ts'
 
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
 describe('an engine that fails before its first data event', () => {
   const beforeData: [string, () => Response | Promise<Response>][] = [
     ['cannot be reached', () => Promise.reject(new Error('Network connection lost.'))],
@@ -298,6 +300,30 @@ describe('a client that leaves', () => {
     await it.settled()
     expect(script.cancelled).toBe(true)
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'cancelled', error_code: 'client_left' }])
+  })
+})
+
+describe('a client that leaves a stream which has flowed for some time', () => {
+  // A rejection that no code handles fails the run. The pipe has begun, and its tail is between two reads.
+  it.each([1, 20, 60])('%d ms: upstream is cancelled, and no rejection is left', async (flowed_ms) => {
+    const leaving = new AbortController()
+    const script = new Script().chunk(delta('a'))
+    const it = world({ engines: { e0: (request) => cutWithSignal(script.response, request.signal) } })
+    const rejections: unknown[] = []
+    const listen = (event: PromiseRejectionEvent): void => void rejections.push(event.reason)
+    addEventListener('unhandledrejection', listen)
+    const response = await runCall(chat({ stream: true }, PROGRAM, leaving.signal), 'chat', it.deps)
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    await reader.read()
+    await pause(flowed_ms)
+    leaving.abort()
+    await it.settled()
+    expect(script.cancelled).toBe(true)
+    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'cancelled', error_code: 'client_left' }])
+    // Reported in a turn of its own.
+    await pause(50)
+    removeEventListener('unhandledrejection', listen)
+    expect(rejections).toEqual([])
   })
 })
 

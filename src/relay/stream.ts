@@ -117,7 +117,9 @@ async function pipe(
   const [flowing, branch] = body.tee()
   const tail = new StreamTail(head, branch, context.observe)
   try {
-    await flowing.pipeTo(writable, { preventClose: true, preventAbort: true, signal: context.gone })
+    // No signal: workerd looks at one between chunks only, and leaves a rejection that no code can handle when it has fired
+    // and the source breaks. A client that has left breaks the source by itself (agent-connection.ts).
+    await flowing.pipeTo(writable, { preventClose: true, preventAbort: true })
   } catch (error) {
     await tail.stop(error)
     const writer = writable.getWriter()
