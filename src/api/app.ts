@@ -16,6 +16,7 @@ import { errorFormatOf } from './error-format.ts'
 import { healthRoutes } from './health.ts'
 import { methodNotAllowed } from './method-not-allowed.ts'
 import { metricsRoutes } from './metrics.ts'
+import { modelRoutes } from './models.ts'
 import { openaiRoutes } from './openai.ts'
 import { withEdgeAnswers } from './openapi-document.ts'
 import { programRoutes } from './programs.ts'
@@ -32,6 +33,7 @@ app.use(limitHeaders)
 app.route('/', healthRoutes)
 app.route('/', metricsRoutes)
 app.route('/', openaiRoutes)
+app.route('/', modelRoutes)
 app.route('/', anthropicRoutes)
 app.route('/', responseRoutes)
 app.route('/', conversationRoutes)
@@ -58,14 +60,14 @@ app.get('/openapi.json', (c) => c.json(withEdgeAnswers(app.getOpenAPI31Document(
 
 app.notFound((c) => {
   const { method, path } = c.req
-  const format = errorFormatOf(path)
+  const format = errorFormatOf(path, c.req.raw.headers)
   const wrongMethod = methodNotAllowed(app.router as Hono['router'], method, path, format)
   const message = `There is nothing at ${method} ${path}.`
   return wrongMethod ?? apiError(404, { message, code: 'not_found' }, {}, format)
 })
 
 app.onError((error, c) => {
-  const format = errorFormatOf(c.req.path)
+  const format = errorFormatOf(c.req.path, c.req.raw.headers)
   // Hono's validators throw these for a body that is no JSON; the message is theirs and safe to show.
   if (error instanceof HTTPException) {
     const code = error.status === 400 ? 'invalid_json' : null

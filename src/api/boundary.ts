@@ -101,7 +101,7 @@ export const limitHeaders: MiddlewareHandler = async (c, next) => {
   for (const [name, value] of c.req.raw.headers) bytes += name.length + value.length
   if (bytes > HEADERS_BYTES_MAX) {
     const message = `Headers are over ${HEADERS_BYTES_MAX} bytes.`
-    return apiError(431, { message, code: 'headers_too_large' }, {}, errorFormatOf(c.req.path))
+    return apiError(431, { message, code: 'headers_too_large' }, {}, errorFormatOf(c.req.path, c.req.raw.headers))
   }
   await next()
 }

@@ -1,19 +1,15 @@
 /**
- * OpenAI's routes: chat completions, completions, models. The two call routes are documented in /openapi.json and served
+ * OpenAI's routes of calls. They are documented in /openapi.json and served
  * by plain handlers: the relay reads the body once, under its bound, and checks it with the schema that documents it.
  */
 import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Env } from '../env.ts'
-import { apiError, unauthorised } from '../platform/api-error.ts'
 import { UsageExtension } from '../protocol/index.ts'
 import { Choice as OpenAiChoice, Usage as OpenAiUsage } from '../protocol/openai.ts'
 import { relayDeps } from '../relay/deps.ts'
 import type { Dialect } from '../relay/dialects/dialect.ts'
 import { DIALECTS, type DialectName } from '../relay/dialects/index.ts'
-import { mayUse, modelNotFound } from '../relay/restrictions.ts'
 import { runCall } from '../relay/run-call.ts'
-import { catalogue, type Model } from '../store/catalogue.ts'
-import { authenticate } from '../store/keys.ts'
 import { CallHeaders } from './call-headers.ts'
 import { ErrorResponse } from './error-response.ts'
 import { StoredResponse } from './responses.ts'
@@ -69,19 +65,6 @@ const EmbeddingList = z
   })
   .openapi('EmbeddingList')
 
-const ModelEntry = z
-  .object({
-    id: z.string(),
-    object: z.literal('model'),
-    created: z.number().int().openapi({ description: 'Seconds since 1970' }),
-    owned_by: z.string(),
-    context_tokens_max: z.number().int(),
-    max_model_len: z.number().int().openapi({ description: 'The same, as vLLM names it' }),
-  })
-  .openapi('Model')
-
-const ModelList = z.object({ object: z.literal('list'), data: z.array(ModelEntry) }).openapi('ModelList')
-
 function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: string, answer: A) {
   return createRoute({
     method: 'post',
@@ -111,39 +94,6 @@ function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: str
   })
 }
 
-const listModels = createRoute({
-  method: 'get',
-  path: '/v1/models',
-  tags: [TAG],
-  summary: 'List models',
-  security: SECURITY,
-  responses: {
-    200: { description: 'Every model that the key may call', content: json(ModelList) },
-    401: failure('The API key is missing or not valid'),
-  },
-})
-
-const getModel = createRoute({
-  method: 'get',
-  path: '/v1/models/{id}',
-  tags: [TAG],
-  summary: 'One model',
-  security: SECURITY,
-  request: { params: z.object({ id: z.string() }) },
-  responses: {
-    200: { description: 'The model', content: json(ModelEntry) },
-    401: failure('The API key is missing or not valid'),
-    404: failure('No such model'),
-  },
-})
-
-function modelEntry(model: Model): z.infer<typeof ModelEntry> {
-  const { id, created_at_ms, context_tokens_max } = model
-  const created = Math.floor(created_at_ms / 1000)
-  const context = { context_tokens_max, max_model_len: context_tokens_max }
-  return { id, object: 'model', created, owned_by: 'switchyard', ...context }
-}
-
 export const openaiRoutes = makeRoutes()
 
 function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
@@ -157,26 +107,5 @@ function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
   serveCalls('completions', 'Completion', Completion)
   serveCalls('embeddings', 'Embeddings', EmbeddingList)
   serveCalls('responses', 'Response', StoredResponse)
-
-  app.openAPIRegistry.registerPath(listModels)
-  app.get('/v1/models', async (c) => {
-    const authentication = await authenticate(c.req.raw, c.env)
-    if (authentication.status === 'refused') return unauthorised(authentication.reason)
-    const { models } = await catalogue(c.env)
-    const { identity } = authentication
-    const data = [...models.values()].filter(({ id }) => mayUse(identity.models, id)).map(modelEntry)
-    return c.json({ object: 'list' as const, data })
-  })
-
-  app.openAPIRegistry.registerPath(getModel)
-  // A model id may hold slashes (`org/model`), so the rest of the path is the id.
-  app.get('/v1/models/:id{.+}', async (c) => {
-    const authentication = await authenticate(c.req.raw, c.env)
-    if (authentication.status === 'refused') return unauthorised(authentication.reason)
-    const id = c.req.param('id')
-    const model = (await catalogue(c.env)).models.get(id)
-    if (model !== undefined && mayUse(authentication.identity.models, id)) return c.json(modelEntry(model))
-    return apiError(404, modelNotFound(id))
-  })
   return app
 }

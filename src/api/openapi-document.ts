@@ -13,6 +13,8 @@ interface Operation {
   responses?: object | undefined
 }
 
+/** An operation is documented in the form that a plain request gets. */
+const NO_HEADERS = new Headers()
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const
 const OF_ANY = { 431: 'The headers are too large' }
 const OF_INPUT = { 400: 'A parameter, a header or the body is not valid; `param` names it' }
@@ -52,7 +54,7 @@ function edgeAnswers(path: string, { security = [], parameters = [], requestBody
     ...(requestBody === undefined ? {} : OF_BODY),
   }
   for (const scheme of schemes) Object.assign(described, { ...OF_SECURITY[scheme], ...described })
-  const $ref = `#/components/schemas/${errorFormatOf(path) === OPENAI_ERRORS ? 'Error' : 'AnthropicError'}`
+  const $ref = `#/components/schemas/${errorFormatOf(path, NO_HEADERS) === OPENAI_ERRORS ? 'Error' : 'AnthropicError'}`
   const content = { 'application/json': { schema: { $ref } } }
   return Object.fromEntries(
     Object.entries(described).map(([status, description]) => [status, { description, content }]),

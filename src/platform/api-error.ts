@@ -81,7 +81,10 @@ export function authenticationFailure(reason: 'missing' | 'several' | 'unknown' 
   return { http_status: 401, error: { message, code: 'missing_api_key' }, headers }
 }
 
-export function unauthorised(reason: 'missing' | 'several' | 'unknown' | 'disabled'): Response {
+export function unauthorised(
+  reason: 'missing' | 'several' | 'unknown' | 'disabled',
+  format: ErrorFormat = OPENAI_ERRORS,
+): Response {
   const { http_status, error, headers } = authenticationFailure(reason)
-  return apiError(http_status, error, headers)
+  return apiError(http_status, error, headers, format)
 }

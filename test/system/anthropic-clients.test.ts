@@ -182,6 +182,14 @@ describe('tools', () => {
     expect(long.input_tokens).toBeGreaterThan(short.input_tokens + 50)
   })
 
+  it('and models are found by the package’s own means', async () => {
+    const found: Anthropic.ModelInfo[] = []
+    for await (const info of client.models.list({ limit: 1 })) found.push(info)
+    expect(found).toEqual([await client.models.retrieve(model)])
+    expect(found).toMatchObject([{ type: 'model', id: model, lifecycle: 'active' }])
+    expect(await thrownBy(client.models.retrieve('no-such'))).toBeInstanceOf(Anthropic.NotFoundError)
+  })
+
   it('are understood by the Python package in its strict mode', async () => {
     const python = CLIENTS.find(({ id }) => id === 'anthropic-py')
     if (python === undefined) expect.unreachable('the Python package is not among the clients')
@@ -200,6 +208,7 @@ describe('tools', () => {
       whole: loop,
       stream: loop,
       count: expect.any(Number),
+      ...{ models: [model], model },
       errors: {
         model: { class: 'NotFoundError', status: 404, type: 'not_found_error' },
         image: { class: 'BadRequestError', status: 400, type: 'invalid_request_error' },

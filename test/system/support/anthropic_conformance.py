@@ -66,6 +66,8 @@ def error_of(call) -> dict:
 seen["whole"] = loop(lambda turns: client.messages.create(model=model, max_tokens=200, tools=TOOLS, messages=turns))
 seen["stream"] = loop(streamed)
 seen["count"] = client.messages.count_tokens(model=model, messages=[QUESTION], tools=TOOLS).input_tokens
+seen["models"] = [info.id for info in client.models.list(limit=1)]
+seen["model"] = client.models.retrieve(model).id
 image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 seen["errors"] = {
     "model": error_of(lambda: client.messages.create(model="no-such", max_tokens=9, messages=[QUESTION])),

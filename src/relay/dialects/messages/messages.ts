@@ -14,9 +14,7 @@ import { ANTHROPIC_ERRORS } from './errors.ts'
 import { MessageEvents } from './events.ts'
 import { MESSAGES_FIELDS } from './fields.ts'
 import { CountTokensRequest, MessagesRequest, type Prompt } from './schemas.ts'
-
-const VERSION_HEADER = 'anthropic-version'
-const VERSIONS: readonly string[] = ['2023-06-01', '2026-10-21']
+import { versionFault } from './version.ts'
 
 export const messages: Dialect = {
   name: 'messages',
@@ -65,13 +63,6 @@ export function parsePrompt(input: Readonly<Json>, headers: Headers): ParsedProm
   const translated = promptBody(checked.data)
   if (!translated.ok) return { status: 'refused', error: translated.error }
   return { status: 'parsed', model: checked.data.model, body: translated.value }
-}
-
-function versionFault(headers: Headers): ApiErrorFields | null {
-  const version = headers.get(VERSION_HEADER)?.trim() ?? ''
-  if (version === '' || VERSIONS.includes(version)) return null
-  const message = `${VERSION_HEADER}: "${version.slice(0, 32)}" is not served. Send one of ${VERSIONS.join(', ')}.`
-  return { message, param: VERSION_HEADER, code: 'unsupported_version' }
 }
 
 function showsThinking({ thinking }: Prompt): boolean {
