@@ -102,7 +102,8 @@ export const CLIENTS: readonly Client[] = [
   codingAgent('python', 'aider', { api: 'chat', shape: 'loose', program: null }),
   codingAgent('js', 'codex', { shape: 'chain', api: 'responses', program: { calls: { min: 2 }, threads: 1 } }),
   codingAgent('js', 'claude-code', { shape: 'chain', api: 'messages', program: { calls: { min: 2 }, threads: 1 } }),
-  codingAgent('js', 'opencode', { shape: 'chain', api: 'chat', program: { calls: { min: 2 }, threads: 1 } }),
+  // It asks for a title under the same session.
+  codingAgent('js', 'opencode', { shape: 'chain', api: 'chat', program: { calls: { min: 3 }, threads: 2 } }),
   codingAgent('js', 'claude-code', {
     task: 'sub-agent',
     shape: 'chain',
@@ -113,6 +114,6 @@ export const CLIENTS: readonly Client[] = [
     task: 'sub-agent',
     shape: 'chain',
     api: 'chat',
-    program: { calls: { min: 3 }, threads: 2 },
+    program: { calls: { min: 4 }, threads: 3 },
   }),
 ]

@@ -18,7 +18,7 @@ import { DIALECTS } from '../../src/relay/dialects/index.ts'
 import { answerMessage } from './answers.ts'
 import type { RecordedCall, RecordedRun } from './recording.ts'
 
-const KEY = [0x5eed, 0x1dea] as const
+export const KEY = [0x5eed, 0x1dea] as const
 
 export interface PlayedCall {
   run: string
@@ -59,7 +59,7 @@ class Tenant {
   readonly #stored = new Map<string, StoredIdentity>()
 
   call(id: string, { headers, body, route }: RecordedCall, now_ms: number): Omit<PlayedCall, 'run'> {
-    const { canonical, metadata } = parsed(route, body, headers)
+    const { canonical, metadata } = parsed({ route, body, headers })
     const stored = this.#stored.get(String(body.previous_response_id ?? body.conversation)) ?? null
     const identity = identify({ header: (name) => headers[name] ?? null, metadata, body, stored })
     if (!identity.ok) throw new Error(identity.message)
@@ -105,7 +105,7 @@ function withoutIds(input: unknown): unknown {
 }
 
 /** A recording has the names of tools alone, which no parser takes and inference does not read. */
-function parsed(route: string, body: RecordedCall['body'], headers: RecordedCall['headers']) {
+export function parsed({ route, body, headers }: Pick<RecordedCall, 'route' | 'body' | 'headers'>) {
   const dialect = Object.values(DIALECTS).find(({ path }) => path === route)
   if (dialect === undefined) throw new Error(`${route} is not served`)
   const { tools: _t, tool_choice: _c, previous_response_id: _p, conversation: _v, ...rest } = body

@@ -10,6 +10,7 @@ import { estimatePromptTokens, utf8Bytes } from '../core/call/prompt-estimate.ts
 import { withoutVolatileHead } from '../core/call/prompt-head.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import { type ConversationCall, conversationCall } from '../core/conversation/conversation-call.ts'
+import { type ConversationTurn, conversationTurn } from '../core/conversation/conversation-turn.ts'
 import { nearestFirst, type Place } from '../core/pool/regions.ts'
 import { classSource, programClass } from '../core/program/program-class.ts'
 import { type ApiErrorFields, authenticationFailure } from '../platform/api-error.ts'
@@ -49,6 +50,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   thread: string | null
   main_thread: boolean
   parents: string[] | null
+  /** Where it stands in its conversation, of a call whose session names the program. Null: it is not followed. */
+  turn: ConversationTurn | null
   app: string | null
   class: string
   reading: ServiceReading
@@ -136,6 +139,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       thread: identity.thread,
       main_thread: identity.main_thread,
       parents: identity.parents,
+      turn: identity.by_session ? await turnOf(who, dialect, body, deps) : null,
       app: identity.app,
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,
@@ -161,12 +165,24 @@ async function namedOrInferred(
   wanted: readonly string[] | null,
   deps: RelayDeps,
 ): Promise<Pick<IdentifiedCall, 'program' | 'source' | 'trace' | 'conversation'>> {
-  const follows = program === null && who.inference && engine_path === '/v1/chat/completions'
+  const follows = program === null && who.inference && engine_path === CHAT_PATH
   const restrictions = wanted === null && who.regions === null ? null : JSON.stringify([wanted, who.regions])
   const conversation = follows ? conversationCall(body, await deps.conversationKey(who.tenant), restrictions) : null
   if (program !== null || trace === null || conversation !== null) return { program, source, trace, conversation }
   return { program: trace, source: 'trace', trace, conversation }
 }
+
+async function turnOf(
+  { tenant, inference }: TenantIdentity,
+  { engine_path }: Dialect,
+  body: ParsedCall['body'],
+  deps: RelayDeps,
+): Promise<ConversationTurn | null> {
+  if (!inference || engine_path !== CHAT_PATH) return null
+  return conversationTurn(body, await deps.conversationKey(tenant))
+}
+
+const CHAT_PATH = '/v1/chat/completions'
 
 /** What happens to a volatile head (core/prompt-head.ts). A client that means it as part of its prompt can keep it. */
 const HEAD_HEADER = 'X-Prompt-Head'

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ConversationRpc } from '../actors/contracts.ts'
+import { conversationTurn } from '../core/conversation/conversation-turn.ts'
 import { MessageHash } from '../core/conversation/message-hash.ts'
 import { runCall } from './run-call.ts'
 import { ADMITTED, answering, chat, failing, PROGRAM, UNRESTRICTED, type WorldOptions, world } from './testing/world.ts'
@@ -62,6 +63,28 @@ describe('a call that names no program', () => {
     expect(response.headers.get('x-program-id')).toBe(TRACE)
     expect(broken.saidTo('admit')).toMatchObject([{ source: 'trace' }])
     expect(broken.reports).toContain('conversation_failed')
+  })
+})
+
+describe('a call of a session', () => {
+  const turnOf = async (request: Request, inference = true) => {
+    const it = inference ? inferring() : world({ engines: { e0: answering('Hello.') } })
+    await (await runCall(request, 'chat', it.deps)).text()
+    await it.settled()
+    return it.saidTo('admit')[0]
+  }
+
+  it('tells its program where it stands in its conversation', async () => {
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const turn = conversationTurn({ messages }, KEY)
+    expect(await turnOf(chat({ messages }, { 'x-session-id': 's' }))).toMatchObject({ program: 's', turn })
+    expect(await turnOf(chat({ messages, session_id: 's' }))).toMatchObject({ program: 's', turn })
+  })
+
+  it('does not if something more explicit names program or thread, or the tenant switched inference off', async () => {
+    expect(await turnOf(chat({}, PROGRAM))).toMatchObject({ turn: null })
+    expect(await turnOf(chat({}, { 'x-session-id': 's', 'X-Thread-Id': 't' }))).toMatchObject({ turn: null })
+    expect(await turnOf(chat({}, { 'x-session-id': 's' }), false)).toMatchObject({ turn: null })
   })
 })
 

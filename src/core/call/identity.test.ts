@@ -31,7 +31,7 @@ describe('the program', () => {
   it('is none when nothing names one', () => {
     expect(ofCall({})).toEqual({
       ...{ ok: true, program: null, source: 'none', overruled: [] },
-      ...{ thread: null, main_thread: false, parents: null, app: null, trace: null },
+      ...{ thread: null, main_thread: false, by_session: false, parents: null, app: null, trace: null },
     })
   })
 
@@ -74,6 +74,20 @@ describe('the program', () => {
   it('is not named by fields that name a user, a cache or a class', () => {
     const body = { prompt_cache_key: 'k', user: 'u', safety_identifier: 's' }
     expect(known({ body, metadata: { user_id: 'u' } }).program).toBeNull()
+  })
+
+  it('is said to be a session’s, as long as the call names no thread and no parents in it', () => {
+    const session = { 'x-litellm-session-id': 's' }
+    expect(known({ headers: session }).by_session).toBe(true)
+    expect(known({ headers: { 'x-session-id': 's', 'x-parent-session-id': 'p' } }).by_session).toBe(true)
+    expect(known({ body: { session_id: 's' } }).by_session).toBe(true)
+    expect(known({ headers: { ...session, 'X-Thread-Id': 't' } }).by_session).toBe(false)
+    expect(known({ headers: { ...session, 'X-Parent-Calls': 'c' } }).by_session).toBe(false)
+    expect(known({ headers: { 'x-claude-code-session-id': 's', 'x-claude-code-agent-id': 'a' } }).by_session).toBe(
+      false,
+    )
+    expect(known({ headers: { 'X-Program-Id': 'p' } }).by_session).toBe(false)
+    expect(known({ metadata: { thread_id: 'p' } }).by_session).toBe(false)
   })
 
   it('counts names that agree as one', () => {

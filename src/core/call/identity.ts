@@ -36,6 +36,8 @@ export type IdentityVerdict =
       thread: string | null
       /** The thread is the session's main one. A call that arrives while it has an open call starts a thread. */
       main_thread: boolean
+      /** A session names the program, and nothing names this call's own thread in it. */
+      by_session: boolean
       parents: string[] | null
       app: string | null
       /** Trace id of a valid traceparent. */
@@ -74,6 +76,7 @@ interface Session {
   program: Named
   thread: string | null
   main_thread: boolean
+  by_session: boolean
   parents: string[] | null
 }
 
@@ -102,6 +105,7 @@ export function identify({ header, metadata, body, stored }: IdentityInput): Ide
         : overruled(session.program, { header, metadata, body: body ?? {}, stored: stored ?? null }),
     thread: thread?.value ?? session?.thread ?? null,
     main_thread: thread === null && session?.main_thread === true,
+    by_session: thread === null && parents === null && session?.by_session === true,
     parents,
     app: app?.value ?? null,
     trace,
@@ -113,7 +117,7 @@ function explicitSession(reader: IdReader): Session | null {
 }
 
 function sessionNamed(program: Named | null): Session | null {
-  return program === null ? null : { program, thread: null, main_thread: false, parents: null }
+  return program === null ? null : { program, thread: null, main_thread: false, by_session: false, parents: null }
 }
 
 function headerSession(reader: IdReader): Session | null {
@@ -125,13 +129,14 @@ function headerSession(reader: IdReader): Session | null {
 }
 
 function sessionOf(own: Named, names: SessionHeaders, reader: IdReader): Session {
-  const parents = null
+  const session = { by_session: true, parents: null }
   if (names.parent !== undefined) {
-    return { program: reader.header(names.parent) ?? own, thread: own.value, main_thread: true, parents }
+    return { ...session, program: reader.header(names.parent) ?? own, thread: own.value, main_thread: true }
   }
-  if (names.thread === undefined) return { program: own, thread: null, main_thread: false, parents }
+  if (names.thread === undefined) return { ...session, program: own, thread: null, main_thread: false }
   const thread = reader.header(names.thread)
-  return { program: own, thread: thread?.value ?? own.value, main_thread: thread === null, parents }
+  const main_thread = thread === null
+  return { ...session, program: own, thread: thread?.value ?? own.value, main_thread, by_session: main_thread }
 }
 
 function fieldSession(
@@ -140,7 +145,8 @@ function fieldSession(
 ): Session | null {
   const [field] = sessionFields(body, metadata)
   if (field === undefined) return null
-  return sessionNamed({ value: idOf(field.value), source: field.source, name: field.name })
+  const program = { value: idOf(field.value), source: field.source, name: field.name }
+  return { program, thread: null, main_thread: false, by_session: true, parents: null }
 }
 
 function storedSession(stored: StoredIdentity | null): Session | null {
@@ -149,7 +155,7 @@ function storedSession(stored: StoredIdentity | null): Session | null {
   // The thread follows from the parent: a second call that continues one answer starts a thread.
   const parents = parent === null ? null : [parent]
   const named = { value: program, source: 'body' as const, name: field }
-  return { program: named, thread: parent === null ? thread : null, main_thread: false, parents }
+  return { program: named, thread: parent === null ? thread : null, main_thread: false, by_session: false, parents }
 }
 
 /** What names another program than `chosen`. Texts are compared as sent, so a malformed one counts as different. */

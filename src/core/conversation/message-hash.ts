@@ -14,6 +14,8 @@ const ARGUMENTS_DEPTH_MAX = 64
 /** Characters at the beginning of an answer that tell it apart when its end was cut off or added to. */
 const HEAD_CHARS = 32
 
+/** Characters at either end of a text that make its sample. */
+const SAMPLE_CHARS = 512
 /** Where the id of a tool call is looked for in an answer without tool calls. */
 const ID_SEARCH_CHARS = 512
 /** As engines write them. */
@@ -73,6 +75,18 @@ export class MessageHash {
     const hashed = { role, text: this.#content(message.content, role === 'assistant'), tools: 0, first_tool: 0 }
     if (role === 'assistant') this.#addTools(hashed, message)
     return hashed
+  }
+
+  /** Of a message's role and the two ends of its text, in time that does not grow with it. */
+  sample(value: unknown): number {
+    const { role, content } = asJson(value)
+    const text = textOf(content)
+    const [from, to] = textRange(text, false)
+    return this.#hash
+      .number(ROLE_NUMBERS[ROLES.get(role) ?? 'other'])
+      .text(text, from, Math.min(to, from + SAMPLE_CHARS))
+      .text(text, Math.max(from, to - SAMPLE_CHARS), to)
+      .digest()
   }
 
   /** Marks of an answer that was sent, or of a message in a conversation. */

@@ -85,6 +85,7 @@ export class CallTable {
   /** Opens a call that inherits the present scalar. */
   open(arrival: CallArrival): CallState {
     const placement = this.#threads.place(arrival, this.openCalls.size, (call) => this.#byId.get(call))
+    this.#threads.remember(arrival.call, placement.thread, arrival)
     const place = { ...placement, source: arrival.source ?? null, overruled: [...(arrival.overruled ?? [])] }
     const call = this.#newCall(arrival.call, arrival.model, arrival.now_ms, this.criticalPathUs(), place)
     this.#dirtyCalls.add(call)

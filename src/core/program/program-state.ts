@@ -5,6 +5,7 @@
 import type { CallRecord, Outcome, ProgramSource, StoredMeasurement } from '../../protocol/index.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
+import type { ConversationTurn } from '../conversation/conversation-turn.ts'
 import type { LeaseReason, Pin } from '../pool/pool-types.ts'
 
 /** Calls that one run admits. Records of agents beyond it still count: a record is never refused. */
@@ -135,6 +136,8 @@ export interface CallArrival {
   thread: string | null
   /** `thread` is the session's main one: while it has an open call, this call starts a thread. */
   main_thread?: boolean
+  /** Where the call stands in its conversation, of a call whose session names the program. Null or left out: not known. */
+  turn?: ConversationTurn | null
   source?: ProgramSource
   overruled?: readonly string[]
   /** Ids of calls of the same program that this one depends on; unknown ones are ignored. Null: inferred from the thread. */

@@ -102,3 +102,69 @@ describe('the main thread of a session', () => {
     expect(place({ thread: 'session' }, 1).thread).toBe('session')
   })
 })
+
+describe('calls of a session whose conversations are known', () => {
+  const turn = (opening: number, ...ends: number[]) => {
+    return { opening, end: ends.at(-1) ?? 0, answered: ends.slice(0, -1).reverse() }
+  }
+  const session = { thread: 'session', main_thread: true, parents: null }
+
+  /** Call `a` on the main thread, and what else was placed. */
+  function placed(calls: Record<string, string>, open: readonly string[] = []) {
+    const it = threads(calls, open)
+    it.table.remember('a', 'session', { ...session, turn: turn(1, 10) })
+    return it
+  }
+
+  it('start a thread with a conversation of their own, whose parent is not guessed', () => {
+    const { place } = placed({ a: 'session' })
+    expect(place({ ...session, turn: turn(2, 20) })).toEqual({ thread: 't0', parents: [], parents_known: false })
+  })
+
+  it('go on with the thread of their conversation, whatever ended last', () => {
+    const { table, place } = placed({ a: 'session', b: 't0' })
+    table.remember('b', 't0', { ...session, turn: turn(2, 20) })
+    table.ended('t0', 'b')
+    expect(place({ ...session, turn: turn(1, 10, 11) })).toEqual({
+      ...{ thread: 'session', parents: ['a'], parents_known: true },
+    })
+    expect(place({ ...session, turn: turn(2, 20, 21) })).toMatchObject({ thread: 't0', parents: ['b'] })
+  })
+
+  it('go on behind an answer whose end was not reported yet', () => {
+    const { place } = placed({ a: 'session' }, ['a'])
+    expect(place({ ...session, turn: turn(1, 10, 11) }, 1)).toMatchObject({ thread: 'session', parents: ['a'] })
+  })
+
+  it('are threads with one parent if several go on behind one answer', () => {
+    const { table, place } = placed({ a: 'session', b: 'session' }, ['b'])
+    table.remember('b', 'session', { ...session, turn: turn(1, 10, 11) })
+    expect(place({ ...session, turn: turn(1, 10, 12) }, 1)).toEqual({
+      thread: 't0',
+      parents: ['a'],
+      parents_known: true,
+    })
+  })
+
+  it('that are the same call again wait for it on its thread, or run beside it', () => {
+    expect(placed({ a: 'session' }).place({ ...session, turn: turn(1, 10) })).toMatchObject({
+      thread: 'session',
+      parents: ['a'],
+    })
+    expect(placed({ a: 'session' }, ['a']).place({ ...session, turn: turn(1, 10) }, 1)).toEqual({
+      ...{ thread: 't0', parents: [], parents_known: false },
+    })
+  })
+
+  it('keep the parents that they declare', () => {
+    const { place } = placed({ a: 'session', b: 't0' })
+    expect(place({ ...session, parents: ['b'], turn: turn(2, 20) })).toMatchObject({
+      thread: 'session',
+      parents: ['b'],
+    })
+  })
+
+  it('are placed as any other while no turn of their session is known', () => {
+    expect(threads({ a: 'session' }).place({ ...session, turn: turn(1, 10, 11) })).toMatchObject({ parents: ['a'] })
+  })
+})

@@ -4,9 +4,12 @@
  * thread's last call is its parent. The parent of a fork is unknown and not guessed.
  *
  * A call never depends on one that is still open. Titles, summaries and sub-agents carry their agent's session, and so name
- * its main thread. While that thread has an open call they start threads of their own.
+ * its main thread. While that thread has an open call they start threads of their own. So does a call whose conversation does
+ * not continue the thread's (turn-table.ts).
  */
+import type { ConversationTurn } from '../conversation/conversation-turn.ts'
 import { PARENTS_MAX } from './program-state.ts'
+import { TurnTable } from './turn-table.ts'
 
 interface Thread {
   last_call: string
@@ -25,6 +28,8 @@ export interface ThreadArrival {
   /** `thread` is where the session's calls go unless they say otherwise. */
   main_thread?: boolean
   parents: readonly string[] | null
+  /** Where it stands in its conversation, of a call whose session names the program. Null or left out: not known. */
+  turn?: ConversationTurn | null
 }
 
 export interface Placement {
@@ -36,11 +41,14 @@ export interface Placement {
 
 export class ThreadTable {
   #threads = new Map<string, Thread>()
+  #turns = new TurnTable()
   #lastEnded: string | null = null
   #number = 0
 
   /** Finds thread and parents of an arriving call. `known` returns a call of this program, or undefined. Unknown parents are ignored. */
   place(arrival: ThreadArrival, open_calls: number, known: (call: string) => KnownCall | undefined): Placement {
+    const continued = this.#continued(arrival, known)
+    if (continued !== null) return continued
     const declared = arrival.parents === null ? null : knownParents(arrival.parents, known)
     // If all declared parents are unknown, the call counts as having declared none.
     const told = declared !== null && (declared.length > 0 || arrival.parents?.length === 0)
@@ -51,6 +59,11 @@ export class ThreadTable {
     return previous === null
       ? { thread, parents: [], parents_known: false }
       : { thread, parents: [previous], parents_known: true }
+  }
+
+  /** The call was placed on `thread`. */
+  remember(call: string, thread: string, { thread: session, turn }: ThreadArrival): void {
+    if (turn != null) this.#turns.remember(call, thread, session, turn)
   }
 
   opened(thread: string, call: string): void {
@@ -67,9 +80,30 @@ export class ThreadTable {
     return this.#threads.get(thread)?.last_call ?? null
   }
 
+  /** Its place by its conversation. Null: that says nothing. */
+  #continued(arrival: ThreadArrival, known: (call: string) => KnownCall | undefined): Placement | null {
+    const { thread: session, turn, parents } = arrival
+    if (turn == null || parents !== null) return null
+    const found = this.#turns.find(session, turn)
+    if (found.kind === 'unknown') return null
+    if (found.kind === 'other') return { thread: this.#fresh(), parents: [], parents_known: false }
+    const { thread } = found
+    if (found.kind === 'answered') {
+      // Its client has had the answer, also where that was not reported yet.
+      const goes_on = this.lastCall(thread) === found.call
+      return { thread: goes_on ? thread : this.#fresh(), parents: [found.call], parents_known: true }
+    }
+    const previous = this.#previous(thread, known)
+    if (this.#isOpen(thread, known)) return { thread: this.#fresh(), parents: [], parents_known: false }
+    return { thread, parents: previous === null ? [] : [previous], parents_known: previous !== null }
+  }
+
   /** Whether the call names its session's main thread while that has an open call. */
   #isBusy({ thread, main_thread }: ThreadArrival, known: (call: string) => KnownCall | undefined): boolean {
-    if (thread === null || main_thread !== true) return false
+    return thread !== null && main_thread === true && this.#isOpen(thread, known)
+  }
+
+  #isOpen(thread: string, known: (call: string) => KnownCall | undefined): boolean {
     const last = this.lastCall(thread)
     return last !== null && known(last)?.state === 'open'
   }
