@@ -6,6 +6,7 @@
  */
 import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Miniflare } from 'miniflare'
@@ -14,6 +15,7 @@ import { readFileIfAny } from './system/atomic-file.ts'
 import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './system/data-dir.ts'
 import { errorText, explained } from './system/explain-error.ts'
 import { endOrphans, type Guard, pidFile, removePidFile, startGuard } from './system/guard.ts'
+import { diskFullText, freeBytes } from './system/host-limits.ts'
 import { HOST, waitForPort } from './system/port.ts'
 import { parseProcessRecord } from './system/processes.ts'
 import { productionSecrets } from './system/production-secrets.ts'
@@ -31,6 +33,7 @@ const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** workerd is ended without grace (SQLite's WAL survives that), so its port is free almost at once. */
 const ORPHAN_GRACE_MS = 0
 const PORT_TIMEOUT_MS = 5000
+const DISK_LOOK_MS = 5000
 
 const { values: flags } = parseArgs({
   options: {
@@ -153,8 +156,22 @@ async function stop(): Promise<void> {
   await removePidFile(folder, WORKERD_NAME)
   process.exit(0)
 }
+
+/** Tells the supervisor when the disk has no more room, and when it has some again. */
+async function watchDisk(root: string): Promise<void> {
+  let told: string | null = null
+  for (;;) {
+    const full = diskFullText(root, await freeBytes(root))
+    if ((full === null) !== (told === null))
+      report(full === null ? { event: 'disk_has_room' } : { event: 'disk_full', message: full })
+    told = full
+    await sleep(DISK_LOOK_MS, undefined, { ref: false })
+  }
+}
+
 started.then(
   () => {
+    watchDisk(dataDir(flags['data-dir']).root).catch((error: Error) => process.stderr.write(`disk: ${error.message}\n`))
     // Miniflare's own handlers exit with 128 + n before our pid file and guard are gone.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(signal).on(signal, stop)
   },

@@ -3,6 +3,7 @@ import { textTable } from '../cli/table.ts'
 import { readDataDirFlags } from './system/data-dir-flags.ts'
 import { type DevJson, type ProductionJson, readDevJson, readProductionJson } from './system/dev-json.ts'
 import { exitExplained } from './system/explain-error.ts'
+import { diskFullText, freeBytes } from './system/host-limits.ts'
 import { lockHolder } from './system/lock.ts'
 import { type EngineRow, type PoolsOutcome, readEngines } from './system/pools.ts'
 import { isAlive } from './system/processes.ts'
@@ -32,8 +33,9 @@ async function describeProduction({ url, pid, controlPlanePid }: ProductionJson)
   const engines = pools?.ok ? pools.engines : []
   const well = processes.every(({ alive }) => alive) && (pools === null || pools.ok)
   const known = pools === null ? 'Engines are shown where ADMIN_KEY is set.' : engineText(pools)
-  const text = [`Switchyard in production on ${url}`, '', processTable(processes), '', known].join('\n')
-  report({ running: true, state: well ? 'ready' : 'degraded', url, processes, engines }, text, well ? 0 : 1)
+  const said = [`Switchyard in production on ${url}`, '', processTable(processes), '', known].join('\n')
+  const state = await withDisk(well, said)
+  reportState(state, { url, processes, engines })
 }
 
 async function describe(running: DevJson): Promise<void> {
@@ -46,18 +48,14 @@ async function describe(running: DevJson): Promise<void> {
   const engines = pools.ok ? pools.engines : []
   const well = pools.ok && processes.every(({ alive }) => alive) && engines.every(({ state }) => state === 'ready')
   const { url, model, engine, policy } = running
-  const text = [
+  const said = [
     `Switchyard on ${url}: ${model} (${engine}), policy ${policy}`,
     '',
     processTable(processes),
     '',
     engineText(pools),
   ].join('\n')
-  report(
-    { running: true, state: well ? 'ready' : 'degraded', url, model, engine, policy, processes, engines },
-    text,
-    well ? 0 : 1,
-  )
+  reportState(await withDisk(well, said), { url, model, engine, policy, processes, engines })
 }
 
 function processTable(processes: readonly { name: string; pid: number; alive: boolean }[]): string {
@@ -100,6 +98,23 @@ function engineTable(engines: readonly EngineRow[]): string {
     ],
     engines,
   )
+}
+
+function reportState(
+  { well, text, disk_free_bytes }: Awaited<ReturnType<typeof withDisk>>,
+  system: Record<string, unknown>,
+): void {
+  report({ running: true, state: well ? 'ready' : 'degraded', ...system, disk_free_bytes }, text, well ? 0 : 1)
+}
+
+/** Also of a system whose processes all run. */
+async function withDisk(
+  well: boolean,
+  text: string,
+): Promise<{ well: boolean; text: string; disk_free_bytes: number | null }> {
+  const disk_free_bytes = await freeBytes(place.root)
+  const full = diskFullText(place.root, disk_free_bytes)
+  return { well: well && full === null, text: full === null ? text : `${text}\n\n${full}`, disk_free_bytes }
 }
 
 function report(value: Record<string, unknown>, text: string, code = value.running === true ? 0 : 1): void {

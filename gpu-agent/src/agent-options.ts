@@ -54,6 +54,7 @@ export interface AgentOptions {
     outbox?: Pick<OutboxOptions, 'retention_ms' | 'acknowledged_records_max' | 'unacknowledged_records_max' | 'commit'>
     data_plane?: Pick<DataPlaneOptions, 'body_bytes_max' | 'open_calls_max' | 'connections_max' | 'times'>
     link?: LinkOptions['times']
+    disk_wait_ms?: number
     sender?: Pick<RecordSenderOptions, 'coalesce_ms' | 'backoff' | 'refused_backoff'>
   }
 }

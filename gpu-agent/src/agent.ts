@@ -18,6 +18,7 @@ import {
   PRUNE_INTERVAL_MS,
 } from './agent-options.ts'
 import { DataPlane } from './data-plane/data-plane.ts'
+import { DISK_WAIT_MS } from './data-plane/disk-wait.ts'
 import { AgentMetrics } from './data-plane/metrics.ts'
 import { SpanSender } from './data-plane/span-sender.ts'
 import { ERRORS } from './data-plane/stream-errors.ts'
@@ -58,6 +59,7 @@ export class Agent {
   #data_plane: DataPlane | null = null
   #sender: RecordSender | null = null
   #prune: NodeJS.Timeout | null = null
+  #disk_wait: NodeJS.Timeout | null = null
   #draining: Promise<void> | null = null
   #stopping: Promise<void> | null = null
   #url = ''
@@ -136,13 +138,33 @@ export class Agent {
     const { data_dir, report, fatal, tuning, engines } = this.#options
     const outlive = new Set(engines.filter(({ outlives_agent }) => outlives_agent === true).map(({ id }) => id))
     const stays_open = ({ engine }: TicketClaims): boolean => outlive.has(engine)
-    const opening = openOutbox({ data_dir, report, fatal, wall_ms: this.#wall_ms, stays_open, ...tuning?.outbox })
+    const onFailing = (failing: boolean): void => this.#diskTurned(failing)
+    const opening = openOutbox({
+      data_dir,
+      report,
+      fatal,
+      onFailing,
+      wall_ms: this.#wall_ms,
+      stays_open,
+      ...tuning?.outbox,
+    })
     if (opening.status !== 'open') throw new AgentStartError('outbox', opening.message)
     this.#outbox = opening.outbox
     this.#lost = opening.left_open
     for (const record of opening.recovered) this.#metrics.settled(record, 1)
     if (opening.recovered.length > 0) report({ event: 'recovered', leases: opening.recovered.length })
     if (opening.left_open.length > 0) report({ event: 'recovering', leases: opening.left_open.length })
+  }
+
+  /** Engines go on writing their ledgers while calls run, so a disk that stays full ends those under way. */
+  #diskTurned(failing: boolean): void {
+    if (this.#disk_wait !== null) clearTimeout(this.#disk_wait)
+    this.#disk_wait = null
+    if (!failing) this.#options.report({ event: 'outbox_writes_again' })
+    else {
+      const end = (): void => void this.#data_plane?.cancelAll(ERRORS.disk_full)
+      this.#disk_wait = setTimeout(end, this.#options.tuning?.disk_wait_ms ?? DISK_WAIT_MS)
+    }
   }
 
   async #startEngines(): Promise<void> {
@@ -195,6 +217,7 @@ export class Agent {
       report,
       wall_ms: this.#wall_ms,
       clock: monotonicUs,
+      disk_wait_ms: tuning?.disk_wait_ms ?? DISK_WAIT_MS,
       recorded: () => this.#sender?.notify(),
     }
     this.#data_plane = new DataPlane({
@@ -295,6 +318,7 @@ export class Agent {
 
   async #stop(): Promise<void> {
     if (this.#prune !== null) clearInterval(this.#prune)
+    if (this.#disk_wait !== null) clearTimeout(this.#disk_wait)
     this.#data_plane?.cancelAll(ERRORS.agent_draining)
     await Promise.all([...this.#engines.values()].map((engine) => engine.front.stop()))
     await Promise.all(this.#links.map((link) => link.stop()))

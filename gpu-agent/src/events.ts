@@ -37,6 +37,7 @@ export type AgentEvent =
   | { event: 'record_unproven'; lease: string }
   | { event: 'record_rejected'; lease: string; status: number }
   | { event: 'outbox_write_failed'; message: string; operations: number }
+  | { event: 'outbox_writes_again' }
   | { event: 'ledger_mismatch'; lease: string; what: string }
   | { event: 'front_misbehaved'; lease: string; what: string }
   | { event: 'call_crashed'; lease: string; message: string }

@@ -141,6 +141,8 @@ export class ManagedChild<Ready extends string = never> {
     this.#process = child
     this.#output = ''
     const log = logFile === undefined ? null : createWriteStream(logFile, { flags: 'a', mode: 0o600 })
+    // A full disk takes the log, and nothing else, from the test that filled it.
+    log?.on('error', () => undefined)
     const keep = (text: string): void => {
       this.#output = (this.#output + text).slice(-OUTPUT_CHARS_MAX)
       log?.write(text)

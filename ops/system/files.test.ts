@@ -1,4 +1,4 @@
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { writeFileAtomic } from './atomic-file.ts'
@@ -111,4 +111,33 @@ test('lines come out whole however the chunks fall, and one beyond the bound in 
 test('only an object with an event is an event', () => {
   expect(parseEvent('{"event":"ready","url":"u"}')).toEqual({ event: 'ready', url: 'u' })
   for (const line of ['ready', '{"event":1}', '{"other":"x"}', '{broken', '[]', '']) expect(parseEvent(line)).toBeNull()
+})
+
+test('a log on a full disk never throws', () => {
+  const file = path.join(testFolder(), 'child.log')
+  symlinkSync('/dev/full', file)
+  const log = new LogFile(file)
+  log.write('lost')
+  log.write('lost too')
+  log.close()
+})
+
+test('a log says how much a full disk did not take, once there is room', () => {
+  const file = path.join(testFolder(), 'child.log')
+  let is_full = false
+  const log = new LogFile(file, 1000, (fd, bytes, from) => {
+    if (is_full) throw new Error('ENOSPC: no space left on device, write')
+    // A disk that is nearly full takes a part.
+    return writeSync(fd, bytes, from, Math.min(3, bytes.length - from))
+  })
+  log.write('first\n')
+  is_full = true
+  log.write('12345')
+  log.write('67')
+  is_full = false
+  log.write('last\n')
+  log.close()
+  expect(readFileSync(file, 'utf8')).toBe(
+    'first\n\n--- 7 bytes of this log were lost: ENOSPC: no space left on device, write\nlast\n',
+  )
 })

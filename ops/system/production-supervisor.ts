@@ -78,6 +78,9 @@ export class ProductionSupervisor {
       runFolder: this.#place.run,
       ready_timeout_ms: READY_TIMEOUT_MS,
       onEvent: (event, pid) => {
+        if (event.event === 'disk_full') this.#reporter.note(String(event.message))
+        if (event.event === 'disk_has_room')
+          this.#reporter.note(`The disk that holds ${this.#place.root} has room again.`)
         if (event.event === 'failed') failure = String(event.message)
         if (event.event === 'upgraded') this.#reporter.note(upgradeNote(event))
         if (event.event !== 'ready' || this.stopping) return

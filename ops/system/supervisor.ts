@@ -194,6 +194,13 @@ export class Supervisor {
     if (event.event === 'upgraded') this.#reporter.note(upgradeNote(event))
     if (event.event === 'vllm_loading') this.#reporter.detail(String(event.phase))
     if (event.event === 'vllm_down') this.#reporter.note(`${name}: ${event.reason}`)
+    if (event.event === 'disk_full') this.#reporter.note(String(event.message))
+    if (event.event === 'disk_has_room') this.#reporter.note(`The disk that holds ${this.#place.root} has room again.`)
+    if (event.event === 'outbox_write_failed')
+      this.#reporter.note(
+        `${name}: its disk takes no records (${event.message}), so it refuses calls until there is room`,
+      )
+    if (event.event === 'outbox_writes_again') this.#reporter.note(`${name}: its disk takes records again`)
     if (event.event === 'linked') this.#linked.get(name)?.resolve()
     if (event.event === 'link_lost') this.#linkLost(name, String(event.reason))
     if (event.event !== 'ready' || this.#system === null) return

@@ -6,8 +6,9 @@ import { existsSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { DataDir } from './data-dir.ts'
-import { UpRefused } from './explain-error.ts'
+import { EXIT_CONFIG, UpRefused } from './explain-error.ts'
 import { endOrphans, type Guard, startGuard } from './guard.ts'
+import { judgeOpenFiles, openFilesLimit } from './host-limits.ts'
 import { acquireLock } from './lock.ts'
 import { checkPort, waitForPort } from './port.ts'
 
@@ -36,6 +37,9 @@ export async function takeDataDir(
   onLock: (release: () => Promise<void>) => void,
 ): Promise<Guard> {
   await mkdir(place.root, { recursive: true, mode: 0o700 })
+  const files = judgeOpenFiles(await openFilesLimit())
+  if (files.status === 'too_few') throw new UpRefused(files.message, { exit_code: EXIT_CONFIG })
+  if (files.status === 'few') note(files.message)
   const lock = await acquireLock(place.lock)
   if (!lock.ok) throw new UpRefused(alreadyRunning(place, lock.holder.pid))
   onLock(lock.release)

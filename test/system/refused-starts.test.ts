@@ -17,14 +17,20 @@ const random = (): string => randomBytes(32).toString('base64url')
 const SECRETS = { KEY_PEPPER: random(), TICKET_SECRET: random(), ADMIN_KEY: random() }
 
 interface Settings {
+  code?: number
+  /** Files that the process may open. */
+  open_files?: number
   script?: string
   /** Without the rights of the user who runs the tests. */
   unprivileged?: boolean
 }
 
-async function refused(args: string[], { script = 'ops/up.ts', unprivileged = false }: Settings = {}): Promise<string> {
+async function refused(args: string[], settings: Settings = {}): Promise<string> {
+  const { script = 'ops/up.ts', unprivileged = false, code: expected = 1, open_files } = settings
   const id = unprivileged && process.getuid?.() === 0 ? { uid: UNPRIVILEGED_ID, gid: UNPRIVILEGED_ID } : {}
-  const child = spawn(process.execPath, [path.join(ROOT, script), ...args], {
+  const limit = open_files === undefined ? '' : `ulimit -n ${open_files}; `
+  const command = [process.execPath, path.join(ROOT, script), ...args]
+  const child = spawn('/bin/sh', ['-c', `${limit}exec "$@"`, 'sh', ...command], {
     cwd: ROOT,
     env: { ...process.env, ...SECRETS },
     ...id,
@@ -32,7 +38,7 @@ async function refused(args: string[], { script = 'ops/up.ts', unprivileged = fa
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
   const code = await new Promise((resolve) => child.on('close', resolve))
-  expect(code, output).toBe(1)
+  expect(code, output).toBe(expected)
   expect(output).not.toMatch(STACK)
   return output
 }
@@ -83,4 +89,10 @@ it.each([[[]], [['--production']]])('with a damaged database it names backup and
   expect(output).toContain(`The database in ${place.state} is damaged`)
   expect(output).toContain(`npm run reset -- --data-dir ${place.root}`)
   expect(existsSync(place.lock)).toBe(false)
+})
+
+it('with too few files that it may open it names the limit, and a service manager does not try again', async () => {
+  const output = await refused(await up(testFolder()), { code: 78, open_files: 512 })
+  expect(output).toContain('This process may open 512 files')
+  expect(output).toContain('LimitNOFILE=65536')
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { CallRecord } from '../../../src/protocol/index.ts'
+import type { CallRecord, StreamError } from '../../../src/protocol/index.ts'
 import type { AgentEvent } from '../events.ts'
 import { ServedEngine } from '../served-engine.ts'
 import { claimsOf } from '../testing/control-plane-stand-in.ts'
@@ -40,12 +40,14 @@ function openCall() {
     report: (event) => events.push(event),
     wall_ms: () => 77,
     clock: () => 0,
+    disk_wait_ms: 50,
     recorded: () => log.push('recorded'),
   })
   const stream = {
     accepted: () => void log.push('accepted'),
     chunk: () => log.push('chunk') > 0,
     finish: () => void log.push('finish'),
+    refuse: (error: StreamError) => void log.push(`refuse ${error.error.code}`),
   }
   const start = (): ScriptedCall => {
     call.start('chat', {}, stream)
@@ -68,6 +70,16 @@ test('the client sees the end only when the record is on disk', async () => {
   await commit()
   expect(log.slice(4)).toEqual(['recorded', 'finish'])
   expect(records[0]).toMatchObject({ outcome: 'completed', error_code: null, ended_at_ms: 77, service_wall_us: 1000 })
+})
+
+test('a client does not wait for a disk that takes nothing: its call fails, and the record is written later', async () => {
+  const { start, commit, log, call, records } = openCall()
+  start().accept().step().chunk({}).end()
+  await call.settled
+  expect(log.slice(4)).toEqual(['refuse agent_disk_full'])
+  await commit()
+  expect(log.slice(5)).toEqual(['recorded'])
+  expect(records).toHaveLength(1)
 })
 
 test('a call whose client left before it was queued never reaches its engine', async () => {

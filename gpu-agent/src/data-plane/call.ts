@@ -10,6 +10,7 @@ import type { Outbox } from '../outbox/outbox.ts'
 import { endWithoutService, recordOf } from '../outbox/record.ts'
 import type { ServedEngine } from '../served-engine.ts'
 import type { CallStream } from './call-stream.ts'
+import { isOnDisk } from './disk-wait.ts'
 import type { AgentMetrics } from './metrics.ts'
 import type { SpanSender } from './span-sender.ts'
 import { ERRORS } from './stream-errors.ts'
@@ -24,16 +25,18 @@ export interface CallContext {
   wall_ms: () => number
   /** Monotonic, microseconds. */
   clock: () => number
+  /** The longest that a client waits for the disk; then its call fails. */
+  disk_wait_ms: number
   /** The record is on disk: it can be sent. */
   recorded: () => void
 }
 
 /** Where the call's chunks go. */
-type CallOutput = Pick<CallStream, 'accepted' | 'chunk' | 'finish'>
+type CallOutput = Pick<CallStream, 'accepted' | 'chunk' | 'finish' | 'refuse'>
 
 export class Call implements CallSink {
   readonly claims: TicketClaims
-  /** Resolves when the record is on disk and the stream has its end. */
+  /** Resolves when the stream has its end: the record is on disk, or the disk has failed for `disk_wait_ms`. */
   readonly settled: Promise<void>
   readonly #engine: ServedEngine
   readonly #context: CallContext
@@ -113,12 +116,17 @@ export class Call implements CallSink {
     this.#state = 'settling'
     const error = end.outcome === 'completed' ? null : (end.error ?? this.#cancelled)
     const record = recordOf(this.claims, { ...end, error }, this.#context.wall_ms())
-    void this.#context.outbox.record(record).then(() => {
+    const recorded = this.#context.outbox.record(record).then(() => {
       this.#context.recorded()
       this.#engine.front.recorded?.(this.claims.lease)
       this.#context.metrics.settled(record, this.#gaps.choices)
       this.#context.spans?.settled(record, this.#dialect, this.#traceparent)
-      this.#stream?.finish({ ...end, error }, end.outcome === 'failed' ? ERRORS.engine_failed : ERRORS.cancelled)
+    })
+    void isOnDisk(recorded, this.#context.disk_wait_ms).then((kept) => {
+      const fallback = end.outcome === 'failed' ? ERRORS.engine_failed : ERRORS.cancelled
+      // The record waits for the disk by itself. The client must not see a whole answer that nothing accounts for yet.
+      if (kept) this.#stream?.finish({ ...end, error }, fallback)
+      else this.#stream?.refuse(ERRORS.disk_full)
       this.#resolve()
     })
   }

@@ -12,6 +12,7 @@ import { acceptFields } from '../openai/accepted-fields.ts'
 import type { ServedEngine } from '../served-engine.ts'
 import { Call, type CallContext } from './call.ts'
 import { answerRefusal, CallStream, STREAM_TIMES, type StreamTimes } from './call-stream.ts'
+import { isOnDisk } from './disk-wait.ts'
 import { type JsonBody, readJsonBody } from './json-body.ts'
 import { ERRORS, REFUSALS, type Refusal } from './stream-errors.ts'
 import type { TicketGate } from './ticket-gate.ts'
@@ -145,6 +146,7 @@ export class DataPlane {
     }
     const lease = context.outbox.openLease(verdict.claims)
     if (lease.status === 'used') return this.#refuse(response, REFUSALS.lease_used)
+    if (lease.status === 'disk_full') return this.#refuse(response, REFUSALS.disk_full)
     if (lease.status === 'full') return this.#refuse(response, REFUSALS.outbox_full)
     await this.#run(
       response,
@@ -172,7 +174,7 @@ export class DataPlane {
     const times =
       dialect === 'embeddings' ? { ...this.#times, unread_bytes_max: UNREAD_EMBEDDING_BYTES_MAX } : this.#times
     const stream = new CallStream(response, times, () => call.cancel(ERRORS.client_gone), accepted.not_applied)
-    await committed
+    if (!(await isOnDisk(committed, this.#options.context.disk_wait_ms))) call.cancel(ERRORS.disk_full)
     if (response.destroyed) call.cancel(ERRORS.client_gone)
     else if (engine.epoch !== call.claims.epoch) call.cancel(REFUSALS.epoch_gone.error)
     call.start(dialect, accepted.body, stream)

@@ -53,6 +53,7 @@ export const REFUSALS = {
       retry_after_s: 1,
     },
   },
+  disk_full: refusal(503, 503, 'agent_disk_full', "the agent's disk takes no records, so it serves no calls", true),
   outbox_full: refusal(503, 503, 'outbox_full', 'the agent cannot keep further records', true),
   not_linked: refusal(503, 503, 'not_linked', 'the agent has not reached its control plane yet', true),
   metrics_unauthorised: refusal(401, 401, 'invalid_metrics_token', 'metrics are read with their token', false),
@@ -68,5 +69,6 @@ export const ERRORS = {
   cancelled: streamError(409, 'cancelled', 'the call was cancelled', false),
   program_ended: streamError(409, 'program_ended', 'the program of this call was ended', false),
   agent_draining: streamError(503, 'agent_draining', 'the agent was stopped before the call ended', true),
+  disk_full: streamError(503, 'agent_disk_full', "the agent's disk takes no records, so it serves no calls", true),
   engine_failed: streamError(502, 'engine_failed', 'the engine failed', true),
 } as const

@@ -8,6 +8,7 @@ interface Disk {
   broken: { value: boolean }
   events: AgentEvent[]
   overflows: string[]
+  turns: boolean[]
 }
 
 function disk(operations_max?: number): Disk {
@@ -15,6 +16,7 @@ function disk(operations_max?: number): Disk {
   const broken = { value: false }
   const events: AgentEvent[] = []
   const overflows: string[] = []
+  const turns: boolean[] = []
   const commit = new GroupCommit({
     transaction(body) {
       transactions.push([])
@@ -28,10 +30,11 @@ function disk(operations_max?: number): Disk {
     },
     report: (event) => events.push(event),
     overflow: (message) => overflows.push(message),
+    onFailing: (failing) => turns.push(failing),
     retry_ms: 1,
     ...(operations_max !== undefined && { operations_max }),
   })
-  return { commit, transactions, broken, events, overflows }
+  return { commit, transactions, broken, events, overflows, turns }
 }
 
 function push({ commit, transactions }: Disk, n: number, when: 'soon' | 'delayed'): Promise<void> {
@@ -66,6 +69,7 @@ test('a failed transaction is tried again with everything, in order, and reporte
   expect(d.transactions).toEqual([[1, 2]])
   expect(d.commit.failing).toBe(false)
   expect(d.events).toEqual([{ event: 'outbox_write_failed', message: 'disk full', operations: 1 }])
+  expect(d.turns).toEqual([true, false])
 })
 
 test('a full batch is flushed in the turn that fills it', () => {

@@ -26,6 +26,8 @@ export interface GroupCommitOptions {
   transaction: (body: () => void) => void
   report: Report
   overflow: (message: string) => void
+  /** A transaction failed after one that did not; or the other way round. */
+  onFailing?: (failing: boolean) => void
   operations_max?: number
   retry_ms?: number
 }
@@ -83,11 +85,11 @@ export class GroupCommit {
       if (!this.#failing) {
         this.#options.report({ event: 'outbox_write_failed', message: messageOf(error), operations: operations.length })
       }
-      this.#failing = true
+      this.#turned(true)
       this.#delayed = setTimeout(() => this.flush(), this.#options.retry_ms ?? FLUSH_RETRY_MS)
       return false
     }
-    this.#failing = false
+    this.#turned(false)
     this.#queue = []
     for (const operation of operations) operation.committed?.()
     return true
@@ -99,6 +101,12 @@ export class GroupCommit {
     const flushed = this.flush()
     this.#disarm()
     return flushed
+  }
+
+  #turned(failing: boolean): void {
+    if (failing === this.#failing) return
+    this.#failing = failing
+    this.#options.onFailing?.(failing)
   }
 
   #disarm(): void {

@@ -37,6 +37,8 @@ export interface OutboxOptions {
   report: Report
   /** The disk does not take what must be kept: end the process. */
   fatal: (message: string) => void
+  /** The disk takes nothing, or takes writes again. */
+  onFailing?: (failing: boolean) => void
   /** Whether a lease that is open on disk stays open: its engine may tell what became of it. None does without it. */
   stays_open?: (claims: TicketClaims) => boolean
   retention_ms?: number
@@ -52,8 +54,10 @@ export type OutboxOpening =
 export type LeaseOpening =
   | { status: 'opened'; committed: Promise<void> }
   | { status: 'used' }
-  /** The disk fails or too much is unacknowledged. */
+  /** Too much is unacknowledged. */
   | { status: 'full' }
+  /** The disk takes nothing. */
+  | { status: 'disk_full' }
 
 export interface StoredRecord {
   seq: number
@@ -107,7 +111,14 @@ export class Outbox {
     this.#options = options
     this.#statements = statements
     this.#close = close
-    this.#commit = new GroupCommit({ transaction, report: options.report, overflow: options.fatal, ...options.commit })
+    const onFailing = options.onFailing === undefined ? {} : { onFailing: options.onFailing }
+    this.#commit = new GroupCommit({
+      transaction,
+      report: options.report,
+      overflow: options.fatal,
+      ...onFailing,
+      ...options.commit,
+    })
     this.#unacknowledged = statements.countUnacknowledged.get()?.n ?? 0
     this.#acknowledged = statements.countAcknowledged.get()?.n ?? 0
   }
@@ -122,7 +133,8 @@ export class Outbox {
     const lease = claims.lease
     if (this.#open.has(lease) || this.#statements.knowsLease.get({ lease }) !== undefined) return { status: 'used' }
     const unacknowledged_max = this.#options.unacknowledged_records_max ?? UNACKNOWLEDGED_RECORDS_MAX
-    if (this.#commit.failing || this.#unacknowledged + this.#open.size >= unacknowledged_max) return { status: 'full' }
+    if (this.#commit.failing) return { status: 'disk_full' }
+    if (this.#unacknowledged + this.#open.size >= unacknowledged_max) return { status: 'full' }
     this.#open.set(lease, { engine: claims.engine, wall_us: 0, modelled_us: 0, computed_tokens: 0, sampled_tokens: 0 })
     const row = { lease, claims, arrived_at_ms: this.#options.wall_ms() }
     return { status: 'opened', committed: this.#committed(() => this.#statements.openLease.run(row)) }

@@ -8,6 +8,7 @@ import Database from 'better-sqlite3'
 import { onTestFinished } from 'vitest'
 import type { CallRecord, TicketClaims } from '../../../../../src/protocol/index.ts'
 import { Call } from '../../../data-plane/call.ts'
+import { DISK_WAIT_MS } from '../../../data-plane/disk-wait.ts'
 import { ERRORS } from '../../../data-plane/stream-errors.ts'
 import type { AgentEvent } from '../../../events.ts'
 import { lostCallsOf } from '../../../outbox/lost-calls.ts'
@@ -107,10 +108,10 @@ export class VllmWorld {
     const nothing = (): void => undefined
     const call = new Call(claims, engine, {
       ...{ outbox, metrics: { settled: nothing, tokenGap: nothing } as never, spans: null },
-      ...{ recorded: nothing, wall_ms: Date.now, clock: () => 0 },
+      ...{ recorded: nothing, wall_ms: Date.now, clock: () => 0, disk_wait_ms: DISK_WAIT_MS },
       report: (event) => this.events.push(event),
     })
-    call.start('chat', body, { accepted: nothing, chunk: () => true, finish: nothing })
+    call.start('chat', body, { accepted: nothing, chunk: () => true, finish: nothing, refuse: nothing })
     return claims.lease
   }
 
