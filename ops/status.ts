@@ -1,4 +1,4 @@
-/** `npm run status`: what runs: processes, engines and how much waits at them. Exit code 0 if all is well, 1 if not. */
+/** `npm run status`: what runs: processes, engines, how much waits at them, and what the stores hold. Exit code 0 if all is well, 1 if not. */
 import { textTable } from '../cli/table.ts'
 import { readDataDirFlags } from './system/data-dir-flags.ts'
 import { type DevJson, type ProductionJson, readDevJson, readProductionJson } from './system/dev-json.ts'
@@ -7,6 +7,7 @@ import { diskFullText, freeBytes } from './system/host-limits.ts'
 import { lockHolder } from './system/lock.ts'
 import { type EngineRow, type PoolsOutcome, readEngines } from './system/pools.ts'
 import { isAlive } from './system/processes.ts'
+import { storageSizes, storageTable } from './system/storage-sizes.ts'
 
 const { place, on } = readDataDirFlags('status', 'Says what runs.', { json: 'the same, as JSON, without keys' })
 exitExplained(place)
@@ -32,10 +33,12 @@ async function describeProduction({ url, pid, controlPlanePid }: ProductionJson)
   const pools = adminKey === '' ? null : await readEngines({ url, adminKey })
   const engines = pools?.ok ? pools.engines : []
   const well = processes.every(({ alive }) => alive) && (pools === null || pools.ok)
+  const storage = await storageSizes(place)
   const known = pools === null ? 'Engines are shown where ADMIN_KEY is set.' : engineText(pools)
-  const said = [`Switchyard in production on ${url}`, '', processTable(processes), '', known].join('\n')
+  const table = storageTable(storage)
+  const said = [`Switchyard in production on ${url}`, '', processTable(processes), '', known, '', table].join('\n')
   const state = await withDisk(well, said)
-  reportState(state, { url, processes, engines })
+  reportState(state, { url, processes, engines, storage })
 }
 
 async function describe(running: DevJson): Promise<void> {
@@ -48,14 +51,17 @@ async function describe(running: DevJson): Promise<void> {
   const engines = pools.ok ? pools.engines : []
   const well = pools.ok && processes.every(({ alive }) => alive) && engines.every(({ state }) => state === 'ready')
   const { url, model, engine, policy } = running
+  const storage = await storageSizes(place)
   const said = [
     `Switchyard on ${url}: ${model} (${engine}), policy ${policy}`,
     '',
     processTable(processes),
     '',
     engineText(pools),
+    '',
+    storageTable(storage),
   ].join('\n')
-  reportState(await withDisk(well, said), { url, model, engine, policy, processes, engines })
+  reportState(await withDisk(well, said), { url, model, engine, policy, processes, engines, storage })
 }
 
 function processTable(processes: readonly { name: string; pid: number; alive: boolean }[]): string {

@@ -12,7 +12,7 @@ export interface DataDir {
   /** Held by the one supervisor. */
   lock: string
   secrets: string
-  /** D1 and Durable Objects. */
+  /** D1, R2 and Durable Objects. */
   state: string
   /** Copies of `state`, each made before an upgrade. */
   backups: string

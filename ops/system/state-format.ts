@@ -4,12 +4,13 @@
  * state is migrated it is copied to `backups/`, because no migration can be undone.
  */
 import { constants, existsSync } from 'node:fs'
-import { cp, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { cp, mkdir, readdir, rename, rm, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { readFileIfAny, writeFileAtomic } from './atomic-file.ts'
 import type { DataDir } from './data-dir.ts'
 import { UpRefused } from './explain-error.ts'
+import { folderBytes } from './folder-size.ts'
 import { withPartialFolder } from './partial-folder.ts'
 
 const FORMAT_FILE = 'format.json'
@@ -88,7 +89,7 @@ async function backUp(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<{ backup: string | null; bytes: number }> {
   if (env[BACKUP_VARIABLE] === 'off') return { backup: null, bytes: 0 }
-  const bytes = await sizeOf(place.state)
+  const bytes = await folderBytes(place.state)
   const { bavail, bsize } = await statfs(place.root)
   const free_bytes = bavail * bsize
   if (free_bytes < bytes + FREE_BYTES_MIN) throw new UpRefused(noRoom(place, bytes, free_bytes))
@@ -108,13 +109,6 @@ async function backUp(
 export function upgradeNote({ backup, bytes }: Readonly<Record<string, unknown>>): string {
   const copied = typeof backup === 'string' ? `copied to ${backup} first (${megabytes(Number(bytes))})` : 'not copied'
   return `The state of an earlier version is upgraded. It was ${copied}.`
-}
-
-async function sizeOf(folder: string): Promise<number> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
-  const files = entries.filter((entry) => entry.isFile())
-  const sizes = await Promise.all(files.map(({ parentPath, name }) => stat(path.join(parentPath, name))))
-  return sizes.reduce((sum, { size }) => sum + size, 0)
 }
 
 /** The newest first. */
