@@ -35,7 +35,7 @@ async function describeProduction({ url, pid, controlPlanePid }: ProductionJson)
   const well = processes.every(({ alive }) => alive) && (pools === null || pools.ok)
   const storage = await storageSizes(place)
   const known = pools === null ? 'Engines are shown where ADMIN_KEY is set.' : engineText(pools)
-  const table = storageTable(storage)
+  const table = storageTable(storage, await freeBytes(place.root))
   const said = [`Switchyard in production on ${url}`, '', processTable(processes), '', known, '', table].join('\n')
   const state = await withDisk(well, said)
   reportState(state, { url, processes, engines, storage })
@@ -59,7 +59,7 @@ async function describe(running: DevJson): Promise<void> {
     '',
     engineText(pools),
     '',
-    storageTable(storage),
+    storageTable(storage, await freeBytes(place.root)),
   ].join('\n')
   reportState(await withDisk(well, said), { url, model, engine, policy, processes, engines, storage })
 }

@@ -1,5 +1,4 @@
 /** What fills the disk of a system on one machine, by store: docs/deploy.md#what-fills-up. */
-import { statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { textTable } from '../../cli/table.ts'
 import type { DataDir } from './data-dir.ts'
@@ -12,7 +11,6 @@ export interface StorageSizes {
   agents_bytes: number
   backups_bytes: number
   logs_bytes: number
-  disk_free_bytes: number
 }
 
 export async function storageSizes(place: DataDir): Promise<StorageSizes> {
@@ -21,12 +19,11 @@ export async function storageSizes(place: DataDir): Promise<StorageSizes> {
   const sizes = await Promise.all([...folders, place.agent(''), place.backups, place.logs].map(folderBytes))
   const [d1_bytes = 0, r2_bytes = 0, durable_objects_bytes = 0, agents_bytes = 0, backups_bytes = 0, logs_bytes = 0] =
     sizes
-  const { bavail, bsize } = await statfs(place.root)
-  const disk_free_bytes = bavail * bsize
-  return { d1_bytes, r2_bytes, durable_objects_bytes, agents_bytes, backups_bytes, logs_bytes, disk_free_bytes }
+  return { d1_bytes, r2_bytes, durable_objects_bytes, agents_bytes, backups_bytes, logs_bytes }
 }
 
-export function storageTable(sizes: StorageSizes): string {
+/** `disk_free_bytes` null: not known. */
+export function storageTable(sizes: StorageSizes, disk_free_bytes: number | null): string {
   const rows = [
     { name: 'D1', bytes: sizes.d1_bytes, what: 'tenants, keys, one row per ended program' },
     { name: 'R2', bytes: sizes.r2_bytes, what: 'calls of ended programs' },
@@ -34,7 +31,7 @@ export function storageTable(sizes: StorageSizes): string {
     { name: 'agents', bytes: sizes.agents_bytes, what: 'ledgers, records not yet delivered' },
     { name: 'backups', bytes: sizes.backups_bytes, what: 'copies made before upgrades' },
     { name: 'logs', bytes: sizes.logs_bytes, what: '' },
-    { name: 'free on disk', bytes: sizes.disk_free_bytes, what: '' },
+    { name: 'free on disk', bytes: disk_free_bytes, what: '' },
   ]
   return textTable(
     [
@@ -46,6 +43,6 @@ export function storageTable(sizes: StorageSizes): string {
   )
 }
 
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`
+function megabytes(bytes: number | null): string {
+  return bytes === null ? '?' : `${(bytes / 1e6).toFixed(1)} MB`
 }
