@@ -70,7 +70,7 @@ export interface Sampling {
   min_tokens?: number
   /** Tokens that end generation are never sampled, unless they are `stop_tokens`. */
   ignore_eos?: boolean
-  /** After one of these the call needs no more. Its listener finishes it: the token may be text. */
+  /** At one of these the call needs no more: its listener finishes it. */
   stop_tokens?: ReadonlySet<number>
   /** Token sequences of which none may stand in the output. */
   bad_words?: readonly (readonly number[])[]

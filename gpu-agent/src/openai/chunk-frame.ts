@@ -34,8 +34,8 @@ export interface Delta {
 
 export interface ChoiceFinish {
   reason: FinishReason
-  /** The stop string or stop token that was met: `stop_reason` of the choice, as vLLM calls it. */
-  stop: string | number | null
+  /** The stop string that was met: `stop_reason` of the choice, as vLLM calls it. */
+  stop: string | null
 }
 
 export class ChunkFrame {
@@ -64,7 +64,7 @@ export class ChunkFrame {
     delta: Delta,
     finish_reason: FinishReason | null,
     logprobs: object | null,
-    stop: string | number | null = null,
+    stop: string | null = null,
   ): object {
     const body = this.dialect === 'chat' ? { delta } : { text: delta.content ?? '' }
     const stopped = stop === null ? {} : { stop_reason: stop }

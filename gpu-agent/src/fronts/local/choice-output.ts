@@ -25,8 +25,8 @@ export interface ChoiceEnd {
   failure: FailureCode | null
   /** Null unless the choice completed. */
   finish_reason: FinishReason | null
-  /** The stop string, or the stop token, that was met. */
-  stop: string | number | null
+  /** The stop string that was met. */
+  stop: string | null
   measurement: Measurement
   /** What was generated, when all of it became the answer. */
   answer: Answer | null
@@ -72,8 +72,8 @@ export class ChoiceOutput implements CallListener {
   #begun = false
   #echoed = false
   #stopped = false
-  /** The text that it belongs to is part of the answer, unlike a stop string. */
-  #stop_token: number | null = null
+  /** A stop token was met. It is no part of the text, and what came before it is: none of that is held back. */
+  #stop_token = false
   /** The sink may cancel the call while it is given a chunk, and the end comes within that. */
   #over = false
 
@@ -95,18 +95,22 @@ export class ChoiceOutput implements CallListener {
   token(token: number, logprobs?: TokenLogprobs): void {
     this.#sendEcho()
     if (this.#isOver() || this.#options.echo?.alone === true) return
+    if (this.#options.stop_tokens.has(token)) {
+      this.#stop_token = true
+      if (!this.#over) this.#options.finish()
+      return
+    }
     this.#tokens.push(token)
     const { kind } = this.#options.format
     if (kind === 'text' || kind === 'json' || kind === 'enforced') this.#begin('')
     const piece = this.#options.decoder.push(token)
     if (logprobs !== undefined) this.#logprobs?.add(token, logprobs, piece)
     this.#write(piece)
-    if (!this.#stopped && this.#options.stop_tokens.has(token)) this.#stop_token = token
     if (this.#isOver() && !this.#over) this.#options.finish()
   }
 
   #isOver(): boolean {
-    return this.#stopped || this.#stop_token !== null || this.#parser.done
+    return this.#stopped || this.#stop_token || this.#parser.done
   }
 
   ended(reason: EndReason, measurement: Measurement, failure: FailureCode | null = null): void {
@@ -127,7 +131,7 @@ export class ChoiceOutput implements CallListener {
     this.#begin('')
     if (!this.#stopped) this.#restOfLogprobs()
     const answer =
-      this.#stopped || this.#stop_token !== null || this.#options.echo !== null
+      this.#stopped || this.#stop_token || this.#options.echo !== null
         ? null
         : { text: assistantText(this.#text, this.#calls), tokens: this.#tokens }
     const finish_reason = this.#finishReason(reason)
@@ -135,7 +139,7 @@ export class ChoiceOutput implements CallListener {
       reason,
       failure: null,
       finish_reason,
-      stop: this.#stops.met ?? this.#stop_token,
+      stop: this.#stops.met,
       measurement,
       answer,
     })
@@ -157,7 +161,7 @@ export class ChoiceOutput implements CallListener {
 
   /** Whether JSON that was asked for is JSON: an engine that enforces no grammar, or ends at a stop token, may break it off. */
   #isWhole(): boolean {
-    if (this.#stopped || this.#stop_token !== null) return true
+    if (this.#stopped || this.#stop_token) return true
     const { kind } = this.#options.format
     if (kind === 'json') return isJson(this.#text)
     return kind !== 'tool_call' || isJson(this.#calls[0]?.arguments ?? '')

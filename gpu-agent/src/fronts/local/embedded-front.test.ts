@@ -238,8 +238,8 @@ describeWithModel('the embedded front on the real model', () => {
     // The token of a comma, of this model.
     const comma = 28
     const stopped = await ask({ ...body, stop_token_ids: [comma] }, 'completions')
-    expect(stopped.text).toBe(whole.text.slice(0, whole.text.indexOf(',') + 1))
-    expect(stopped.end).toMatchObject({ finish_reason: 'stop', last_chunks: [{ choices: [{ stop_reason: comma }] }] })
+    expect(stopped.text).toBe(whole.text.slice(0, whole.text.indexOf(',')))
+    expect(stopped.end).toMatchObject({ finish_reason: 'stop' })
     const ignoring = await ask({ ...body, stop_token_ids: [comma], ignore_eos: true }, 'completions')
     expect(ignoring.text).toBe(stopped.text)
     const later = await ask({ ...body, stop_token_ids: [comma], min_tokens: 3 }, 'completions')
