@@ -130,6 +130,7 @@ function secretsOfEnvironment() {
 /** The operator's own settings, passed on as they are where they are set. */
 function operatorSettings(env: NodeJS.ProcessEnv): Record<string, string> {
   const names = [
+    'AGENT_URL_HOSTS',
     'ARCHIVE_RETENTION_DAYS',
     'CORS_ORIGINS',
     'METRICS_TOKEN',

@@ -26,6 +26,8 @@ export interface Env {
   ADMIN_KEY: string
   /** Origins whose pages may call /v1, with commas between them, or `*`: src/api/cors.ts. Left out: none. */
   CORS_ORIGINS?: string
+  /** Hosts that agents' data planes may have: src/core/pool/agent-url.ts. Left out: any but those that never are one. */
+  AGENT_URL_HOSTS?: string
   /** Opens /metrics beside the admin key. */
   METRICS_TOKEN?: string
   /** What is logged: src/platform/log.ts. */

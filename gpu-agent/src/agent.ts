@@ -247,6 +247,7 @@ export class Agent {
       holdEngines: (ids, held) => this.#holdEngines(ids, held),
       cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
       openSums: () => this.#outbox?.openSums() ?? [],
+      isOpen: (lease) => this.#outbox?.isOpen(lease) ?? false,
       ignored: () => this.#metrics.messageIgnored(),
       refused: (reason) => {
         if (this.#links.every(({ refused }) => refused)) this.#options.refused?.(reason)

@@ -108,6 +108,8 @@ export interface PoolRpc {
   release(lease: string): Promise<void>
   /** Asks the agents that hold these leases to cancel them. */
   cancel(leases: readonly { lease: string; agent: string }[]): Promise<void>
+  /** Which of these leases their agents do not have open. A lease whose agent did not answer is not among them. */
+  askForLost(leases: readonly { lease: string; agent: string }[]): Promise<string[]>
   describe(now_ms: number): Promise<PoolSnapshot>
   /** The latest first. */
   recentLeases(limit: number): Promise<LeaseGranted[]>

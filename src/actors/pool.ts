@@ -13,7 +13,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { eq } from 'drizzle-orm'
 import { z } from 'zod'
-
+import { agentUrlFault } from '../core/pool/agent-url.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type Balancer, createBalancer } from '../core/pool/balancers/index.ts'
 import { HELLO_UNITS, OPENING_UNITS } from '../core/pool/link-budget.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/pool/pool-table.ts'
@@ -25,6 +25,7 @@ import { logFailure } from '../platform/log.ts'
 import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
 import { flagAgent } from '../store/agent-flags.ts'
 import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } from './contracts.ts'
+import { LeaseQuestions } from './lease-questions.ts'
 import {
   type Attachment,
   base64url,
@@ -64,6 +65,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private reports = new ReportWatch(Date.now())
   private readonly refusedAgents = new RefusedAgents()
   private readonly guard: LinkGuard
+  private readonly questions = new LeaseQuestions()
   /** By agent: the row that is stored. A hello that changes nothing writes nothing. */
   private readonly rows = new Map<string, string>()
   /** When members without a link are dropped; null: none is waited for. */
@@ -142,6 +144,21 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     }
   }
 
+  async askForLost(leases: Parameters<PoolRpc['askForLost']>[0]): Promise<string[]> {
+    const lost: string[] = []
+    const byAgent = Map.groupBy(leases.slice(0, LEASES_SEEN_MAX), ({ agent }) => agent)
+    await Promise.all(
+      [...byAgent].map(async ([agent, held]) => {
+        const socket = this.socketOf(agent)
+        if (socket === null) return
+        const asked = held.map(({ lease }) => lease)
+        const open = await this.questions.ask(agent, asked, (question) => sendFrame(socket, question))
+        if (open !== null) lost.push(...asked.filter((lease) => !open.has(lease)))
+      }),
+    )
+    return lost
+  }
+
   async describe(_now_ms: number): Promise<PoolSnapshot> {
     return this.table.snapshot(Date.now())
   }
@@ -178,6 +195,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const frame = readLinkFrame(data)
     if (frame.status === 'refused') return this.refuse(socket, link, CLOSE[frame.code], frame.reason)
     if (frame.message.type === 'status') return this.status(socket, link, frame.message)
+    if (frame.message.type === 'open') return this.questions.answered(link.agent, frame.message)
     if (!this.guard.takesUnits(link.agent, HELLO_UNITS, now_ms)) return this.flooded(link, now_ms)
     await this.hello(socket, link, frame.message)
   }
@@ -233,6 +251,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (!hello.engines.every(({ id }) => isEngineOf(link.agent, id))) {
       return this.refuse(socket, link, CLOSE.malformed, 'engine ids are the agent id, "-" and a label without "-"')
     }
+    const fault = agentUrlFault(hello.url, this.env.AGENT_URL_HOSTS)
+    if (fault !== null) return this.refuse(socket, link, CLOSE.unauthorised, fault)
     const key = await deriveTicketKey(this.env.TICKET_SECRET, link.ticket_kid, link.agent)
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)

@@ -12,7 +12,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
 import type { OpenLeaseRef } from '../core/program/program-entry.ts'
-import type { EndReason, ProgramSummary, ProvenRecord } from '../core/program/program-state.ts'
+import { type EndReason, ORPHANED, type ProgramSummary, type ProvenRecord } from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
 import { isStale } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
@@ -26,6 +26,7 @@ import { BrokenRuns } from './broken-runs.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
+import { LostLeases } from './lost-leases.ts'
 import { Mutex } from './mutex.ts'
 import { ProgramFlush } from './program-flush.ts'
 import { hasRoom, openingOfCall, openingOfStart, RUNS_UNARCHIVED_MAX, runsPending } from './program-opening.ts'
@@ -56,6 +57,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly retry = new ArchiveRetry((state) => this.storage.storeRetry(state))
   private readonly name: { tenant: string; program: string }
   private readonly broken: BrokenRuns
+  private readonly lostLeases: LostLeases
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -80,6 +82,11 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       retry: this.retry,
       setAlarm: (at_ms) => ctx.storage.setAlarm(at_ms),
       flushed: (entry) => this.notifier.changed(entry),
+    })
+    this.lostLeases = new LostLeases({
+      pool: (region, model) => poolActor(this.env, { id: region, location_hint: null }, model),
+      waitUntil: (work) => ctx.waitUntil(work),
+      lost: (name, leases) => this.giveUp(name, leases),
     })
     ctx.blockConcurrencyWhile(async () => {
       const { runs, ended } = this.broken.restore(await this.storage.load())
@@ -250,10 +257,20 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const { running: run } = this.runs
     if (run === null) return null
     if (run.entry.closeOrphans(now_ms) > 0) this.runs.changed(run)
+    this.lostLeases.look(run.entry, now_ms)
     if (!isStale(run.entry, now_ms, this.staleAfterMs)) return run
     const abandoned = this.close(run, now_ms, 'stale')
     this.ctx.waitUntil(Promise.all([this.cancel(abandoned), this.archiveEnded([run])]))
     return null
+  }
+
+  /** Their agents do not have them. A record that comes later overrides this. */
+  private giveUp(name: string, leases: readonly string[]): void {
+    const run = this.runs.get(name)
+    if (run === undefined) return
+    for (const lease of leases) run.entry.leaseLost({ run: name, lease, error_code: ORPHANED })
+    run.entry.closeOrphans(Date.now())
+    this.runs.changed(run)
   }
 
   /** The run that readers see: the running one, otherwise the one that ended last and is not in D1. */

@@ -6,6 +6,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, isNull, lt, ne, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { type CallBucket, takeCalls } from '../core/call/call-rate.ts'
+import { STALE_OPEN_FACTOR } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { Id } from '../protocol/index.ts'
@@ -24,6 +25,10 @@ export const MEDIAN_SAMPLE_MAX = 1_000
 
 /** A program that was given room and sent nothing for this long was never opened. */
 export const OPENING_EXPIRY_MS = 60_000
+/** Rows of programs that must have gone stale are looked for at most this often. */
+const DEAD_DROPPED_EVERY_MS = 60_000
+/** Beyond the time until a program goes stale: messages are up to TENANT_TOLD_INTERVAL_MS late, and alarms may be. */
+export const DEAD_SLACK_MS = 5 * 60_000
 /** From a program's message to its row: messages within this time share a commit. */
 const INDEX_GATHER_MS = 50
 /** The bucket is stored at most this often, and no call waits for it. A crash gives back what was taken since. */
@@ -46,6 +51,8 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private indexing: Promise<void> | null = null
   /** The statements that every message runs. Drizzle writes their texts once. */
   private statements: ReturnType<typeof prepare> | null = null
+  private readonly stale_after_ms: number
+  private dead_dropped_ms = Number.NEGATIVE_INFINITY
   private bucket: CallBucket | null = null
   private bucketTimer: ReturnType<typeof setTimeout> | null = null
 
@@ -53,6 +60,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     super(ctx, env)
     this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
     this.meteredUsage = new UsageMeter(this.storage)
+    this.stale_after_ms = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     ctx.blockConcurrencyWhile(async () => {
       const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))
       this.bucket = stored.success ? stored.data : null
@@ -81,6 +89,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     const db = await this.storage.stored()
     const known = db?.select({ run: programs.run }).from(programs).where(eq(programs.program, program)).get()
     if (known !== undefined) return true
+    if (db !== null) this.dropDead(db, now_ms)
     // Programs without a given name do not count against the limit.
     const isNamed = or(isNull(programs.source), ne(programs.source, 'conversation'))
     const named = db?.select({ rows: count() }).from(programs).where(isNamed).get()?.rows ?? 0
@@ -109,8 +118,26 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     this.opening.delete(program.program)
     const isKnown = known.get({ program: program.program }) !== undefined
     if (!isKnown) this.makeRoom(db)
-    upsert.run({ ...program })
+    upsert.run({ ...program, told_at_ms: Date.now() })
     if (!isKnown && this.indexed !== null) this.indexed += 1
+  }
+
+  /**
+   * A message that was in flight when its ProgramActor died may come after the program's end, and its row would stay. But a
+   * running program tells of every change, and without one it goes stale. So a row that was told of before that is dead.
+   */
+  private dropDead(db: ActorDb, now_ms: number): void {
+    if (now_ms - this.dead_dropped_ms < DEAD_DROPPED_EVERY_MS) return
+    this.dead_dropped_ms = now_ms
+    const { told_at_ms, last_arrival_ms, open_calls } = programs
+    const told_ms = sql`max(${told_at_ms}, ${last_arrival_ms})`
+    const stale_ms = sql`CASE WHEN ${open_calls} > 0 THEN ${STALE_OPEN_FACTOR * this.stale_after_ms} ELSE ${this.stale_after_ms} END`
+    const gone = db
+      .delete(programs)
+      .where(sql`${told_ms} + ${stale_ms} + ${DEAD_SLACK_MS} < ${now_ms}`)
+      .returning({ program: programs.program })
+      .all()
+    if (this.indexed !== null) this.indexed -= gone.length
   }
 
   private makeRoom(db: ActorDb): void {
@@ -195,6 +222,7 @@ function prepare(db: ActorDb) {
     calls: sql.placeholder('calls'),
     service_us: sql.placeholder('service_us'),
     source: sql.placeholder('source'),
+    told_at_ms: sql.placeholder('told_at_ms'),
   }
   const set = Object.fromEntries(Object.keys(others).map((name) => [name, sql.raw(`excluded.${name}`)]))
   const known = db.select({ run: programs.run }).from(programs).where(eq(programs.program, program))

@@ -95,7 +95,15 @@ export const Status = z.object({
 })
 export type Status = z.infer<typeof Status>
 
-export const UpMessage = z.discriminatedUnion('type', [Hello, Status])
+/** Answers `ask`: those of its leases that are open, or whose record is still being made. */
+export const OpenLeases = z.object({
+  type: z.literal('open'),
+  id: Count,
+  leases: z.array(Id).max(LEASES_SEEN_MAX),
+})
+export type OpenLeases = z.infer<typeof OpenLeases>
+
+export const UpMessage = z.discriminatedUnion('type', [Hello, Status, OpenLeases])
 export type UpMessage = z.infer<typeof UpMessage>
 
 export const Welcome = z.object({
@@ -118,5 +126,12 @@ export const Undrain = z.object({ type: z.literal('undrain'), engines: z.array(I
 /** Cancel these leases: their program was ended. */
 export const Cancel = z.object({ type: z.literal('cancel'), leases: z.array(Id).min(1).max(LEASES_SEEN_MAX) })
 
-export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel])
+/** Which of these leases are open? An agent that does not know the message ignores it. */
+export const Ask = z.object({
+  type: z.literal('ask'),
+  id: Count,
+  leases: z.array(Id).min(1).max(LEASES_SEEN_MAX),
+})
+
+export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask])
 export type DownMessage = z.infer<typeof DownMessage>

@@ -5,11 +5,13 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { LeaseRequest } from '../../src/actors/contracts.ts'
 import { AGENT_HEADER, HELLO_TIMEOUT_MS, LINKS_PER_AGENT_MAX, TICKET_KID_HEADER } from '../../src/actors/link-frames.ts'
 import { LINKS_MAX, MEMBER_RETURN_MS } from '../../src/actors/pool.ts'
-import { poolActor, poolStub } from '../../src/actors/stubs.ts'
+import { poolActor, poolStub, programActor } from '../../src/actors/stubs.ts'
 import { AGENTS_PER_POOL_MAX } from '../../src/core/pool/pool-table.ts'
+import { LEASE_ASKED_MS, OPEN_CALLS_PER_PROGRAM_MAX } from '../../src/core/program/program-state.ts'
 import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX } from '../../src/protocol/index.ts'
 import { hashSecret, ticketKidOf } from '../../src/store/secrets.ts'
 import {
+  admission,
   helloOf,
   KEY_A,
   MODEL,
@@ -72,6 +74,7 @@ describe('the handshake', () => {
       helloOf({ engines: [...helloOf().engines, ...helloOf().engines] }),
       CLOSE.malformed,
     ],
+    ['a data plane where a cloud keeps credentials', helloOf({ url: 'http://169.254.169.254/' }), CLOSE.unauthorised],
     ['a status before hello', statusOf(0), CLOSE.malformed],
     ['something else', { type: 'drain', engines: [] }, CLOSE.malformed],
   ])('closes on %s', async (_, message, code) => {
@@ -340,3 +343,39 @@ function leaseRequest(lease: string): LeaseRequest {
     ...{ excluded_engines: [], max_load: null, spilled: false, snapshot_version: null, now_ms: Date.now() },
   }
 }
+
+describe('leases whose dispatch died', () => {
+  const lateBy = (ms: number) => vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
+
+  it('are given up when their agent says that it does not have them, and the program takes calls again', async () => {
+    const { link } = await joined()
+    const calls = Array.from({ length: OPEN_CALLS_PER_PROGRAM_MAX }, (_, i) => `call-${i}`)
+    for (const call of calls) await openCall('blocked', call)
+    const admitted = async () =>
+      (await programActor(env, 'tenant-a', 'blocked').admit(admission('blocked', 'next'))).status
+    expect(await admitted()).toBe('refused')
+    lateBy(LEASE_ASKED_MS)
+    link.send(statusOf(1))
+    expect(await admitted()).toBe('refused')
+    const question = await link.message()
+    expect(question).toMatchObject({ type: 'ask' })
+    const asked = question.leases as string[]
+    expect(asked).toHaveLength(calls.length)
+    link.send({ type: 'open', id: question.id, leases: asked.slice(1) })
+    await expect.poll(admitted).toBe('admitted')
+    const summary = await programActor(env, 'tenant-a', 'blocked').describe(Date.now())
+    expect(summary?.open_calls).toBe(OPEN_CALLS_PER_PROGRAM_MAX)
+  }, 30_000)
+
+  it('stay open while nobody answers for them', async () => {
+    const { link } = await joined()
+    await openCall('unsure', 'call-0')
+    lateBy(LEASE_ASKED_MS)
+    expect(await pool().askForLost([{ lease: 'x', agent: 'agent-west' }])).toEqual([])
+    const asking = pool().askForLost([{ lease: 'lease-call-0', agent: 'agent-east' }])
+    const { id } = await link.message()
+    link.send({ type: 'open', id: (id as number) + 1, leases: [] })
+    expect(await asking).toEqual([])
+    expect((await programActor(env, 'tenant-a', 'unsure').describe(Date.now()))?.open_calls).toBe(1)
+  })
+})

@@ -4,13 +4,41 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import type { ProgramListed } from '../../src/actors/contracts.ts'
 import { tenantActor } from '../../src/actors/stubs.ts'
-import { OPENING_EXPIRY_MS, PROGRAMS_INDEXED_MAX, RUNNING_PAGE_MAX } from '../../src/actors/tenant.ts'
+import { DEAD_SLACK_MS, OPENING_EXPIRY_MS, PROGRAMS_INDEXED_MAX, RUNNING_PAGE_MAX } from '../../src/actors/tenant.ts'
+import { STALE_OPEN_FACTOR } from '../../src/core/program/staleness.ts'
 
 const listed = (program: string, change: Partial<ProgramListed> = {}): ProgramListed => ({
   ...{ program, run: 'run-1', app: null, started_at_ms: 1_000, last_arrival_ms: 1_000, open_calls: 0, calls: 1 },
   service_us: 0,
   source: null,
   ...change,
+})
+
+describe('a row whose program is gone', () => {
+  const room = (tenant: string) => tenantActor(env, tenant).roomForProgram({ program: 'next', live_programs_max: 2 })
+  const stale_ms = Number(env.PROGRAM_STALE_AFTER_S) * 1000
+
+  it.each([
+    [0, 1],
+    [1, STALE_OPEN_FACTOR],
+  ])('counts until it must have gone stale, with %i open calls', async (open_calls, factor) => {
+    const tenant = `dead-${open_calls}`
+    await tenantActor(env, tenant).programFlushed(listed('late', { open_calls }))
+    await tenantActor(env, tenant).programFlushed(listed('alive'))
+    const now_ms = Date.now()
+    try {
+      vi.useFakeTimers({ toFake: ['Date'], now: now_ms + factor * stale_ms })
+      expect(await tenantActor(env, tenant).runningCount()).toBe(2)
+      await tenantActor(env, tenant).programFlushed(listed('alive'))
+      expect(await room(tenant)).toBe(false)
+      vi.setSystemTime(now_ms + factor * stale_ms + DEAD_SLACK_MS + 60_000)
+      expect(await room(tenant)).toBe(true)
+      const { programs } = (await tenantActor(env, tenant).running({ cursor: null, limit: 10 })) ?? { programs: [] }
+      expect(programs.map(({ program }) => program)).toEqual(['alive'])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
 })
 
 describe('the list of running programs', () => {
@@ -60,7 +88,7 @@ describe('the list of running programs', () => {
     await runInDurableObject(env.TENANT.getByName('full'), (_, state) => {
       state.storage.sql.exec(
         `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, 0, NULL FROM n`,
+         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, 0, NULL, 0 FROM n`,
         PROGRAMS_INDEXED_MAX,
       )
     })
@@ -87,7 +115,7 @@ describe('the median', () => {
     await runInDurableObject(env.TENANT.getByName('sample'), (_, state) => {
       state.storage.sql.exec(
         `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, CASE WHEN i > 2000 THEN 7 ELSE 1 END, NULL FROM n`,
+         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, CASE WHEN i > 2000 THEN 7 ELSE 1 END, NULL, 0 FROM n`,
       )
     })
     expect(await tenant.medianService()).toEqual({ settled_service_us: 7 })

@@ -22,6 +22,8 @@ interface PoolLinksOptions {
   openSums: () => Iterable<OpenLeaseSums>
   /** The control plane refuses this agent in this pool, and not just for a moment. */
   refused: (reason: string) => void
+  /** Whether the lease is open, on disk or about to be. */
+  isOpen: (lease: string) => boolean
   /** A message was not understood. */
   ignored: () => void
 }
@@ -57,6 +59,7 @@ function poolLink(model: string, context: PoolLinksOptions): Link {
     onUndrain: (ids) => holdEngines(ids, false),
     onDismissed: () => gate.forget(model),
     onCancel: cancel,
+    isOpen: context.isOpen,
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
     onLost: (reason, retry_in_ms) => report({ event: 'link_lost', model, reason, retry_in_ms }),

@@ -75,6 +75,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
       dismissed.count += 1
     },
     onCancel: (leases) => cancelled.push(leases),
+    isOpen: (lease) => lease.startsWith('open'),
     onIgnored: () => {
       ignored.count += 1
     },
@@ -153,6 +154,15 @@ test('drain, undrain and cancel reach the agent; messages that it does not know 
   expect(link.linked).toBe(true)
 })
 
+test('says which of the leases that the pool asks for are open', async () => {
+  const control = await startControlPlane()
+  startLink(control)
+  await control.until(() => control.statuses.length > 0)
+  control.down({ type: 'ask', id: 7, leases: ['open-1', 'gone', 'open-2'] })
+  await control.until(() => control.opens.length > 0)
+  expect(control.opens).toEqual([{ type: 'open', id: 7, leases: ['open-1', 'open-2'] }])
+})
+
 test('frames that are no JSON, binary or over the limit end the link, and it comes back', async () => {
   const control = await startControlPlane()
   const { lost, ignored } = startLink(control)
@@ -197,13 +207,16 @@ test("the API's reason is told, and that it is lasting once it was given three t
   control.refuse_link = 403
   control.refusal_body = JSON.stringify({ error: { message: 'The agent "a" was removed.', code: 'agent_removed' } })
   const refused: string[] = []
-  const { lost, link } = startLink(control, { onRefused: (reason) => refused.push(reason) })
-  await until(() => refused.length === 1)
+  const { lost, link } = startLink(control, {
+    onRefused: (reason) => {
+      refused.push(reason)
+      control.refuse_link = null
+    },
+  })
+  await until(() => refused.length > 0)
   const reason = 'status 403 agent_removed: The agent "a" was removed.'
   expect(lost).toEqual([reason, reason, reason])
   expect(refused).toEqual([reason])
-  expect(link.refused).toBe(true)
-  control.refuse_link = null
   await until(() => link.linked)
   expect(link.refused).toBe(false)
 })

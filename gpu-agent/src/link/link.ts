@@ -15,6 +15,7 @@ import {
   STATUS_INTERVAL_MIN_MS,
   STATUS_INTERVAL_MS,
   type Status,
+  type UpMessage,
   type Welcome,
 } from '../../../src/protocol/index.ts'
 import { messageOf } from '../events.ts'
@@ -71,6 +72,8 @@ export interface LinkOptions {
   /** The operator removed this agent or replaced its token. */
   onDismissed: () => void
   onCancel: (leases: readonly string[]) => void
+  /** Whether the lease is open here. */
+  isOpen: (lease: string) => boolean
   onIgnored: () => void
   onLinked: (clock_offset_ms: number) => void
   onLost: (reason: string, retry_in_ms: number) => void
@@ -226,6 +229,10 @@ export class Link {
         return this.#options.onUndrain(parsed.data.engines)
       case 'cancel':
         return this.#options.onCancel(parsed.data.leases)
+      case 'ask': {
+        const { id, leases } = parsed.data
+        return this.#send({ type: 'open', id, leases: leases.filter((lease) => this.#options.isOpen(lease)) })
+      }
     }
   }
 
@@ -294,7 +301,7 @@ export class Link {
     this.#scheduleStatus(this.#times.status_ms)
   }
 
-  #send(message: Hello | Status): void {
+  #send(message: UpMessage): void {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message))
   }
 }

@@ -140,6 +140,11 @@ export class Outbox {
     return { status: 'opened', committed: this.#committed(() => this.#statements.openLease.run(row)) }
   }
 
+  /** Until its record is on disk. */
+  isOpen(lease: string): boolean {
+    return this.#open.has(lease)
+  }
+
   promptTokens(lease: string, prompt_tokens: number): void {
     this.#commit.push({ apply: () => this.#statements.setPromptTokens.run({ lease, prompt_tokens }) }, 'delayed')
   }

@@ -10,6 +10,7 @@ import {
   deriveTicketKey,
   type Hello,
   importTicketKey,
+  type OpenLeases,
   PROTOCOL_VERSION,
   RecordBatch,
   type Status,
@@ -28,6 +29,7 @@ export type Answer = { status: number; body: unknown }
 export class ControlPlaneStandIn {
   readonly hellos: Hello[] = []
   readonly statuses: Status[] = []
+  readonly opens: OpenLeases[] = []
   readonly batches: CallRecord[][] = []
   readonly sockets: WebSocket[] = []
   readonly link_urls: string[] = []
@@ -110,6 +112,7 @@ export class ControlPlaneStandIn {
     link.on('message', async (data) => {
       const message = UpMessage.parse(JSON.parse(data.toString()))
       if (message.type === 'status') this.statuses.push(message)
+      else if (message.type === 'open') this.opens.push(message)
       else {
         this.hellos.push(message)
         if (this.welcome !== null) link.send(JSON.stringify(await this.welcome(message)))

@@ -14,6 +14,8 @@ export const programs = sqliteTable(
     calls: integer('calls').notNull(),
     service_us: integer('service_us').notNull(),
     source: text('source').$type<ProgramSource>(),
+    /** When the program was last heard of here. 0: before there was this column. */
+    told_at_ms: integer('told_at_ms').notNull().default(0),
   },
   (table) => [
     index('programs_by_start').on(table.started_at_ms, table.program),

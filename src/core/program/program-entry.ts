@@ -21,6 +21,7 @@ import {
   type CallEntry,
   type DirtyRows,
   type EndReason,
+  LEASE_ASKED_MS,
   LEASES_PER_CALL_MAX,
   type LeaseGrant,
   OPEN_LEASES_TOLD_MAX,
@@ -248,6 +249,15 @@ export class ProgramEntry {
       closed += 1
     }
     return closed
+  }
+
+  /** Open leases that are old enough to ask their agents for. */
+  leasesToAskFor(now_ms: number): OpenLeaseRef[] {
+    const old: OpenLeaseRef[] = []
+    for (const { lease, region, model, agent, engine, opened_at_ms } of this.#calls.openLeases) {
+      if (now_ms - opened_at_ms >= LEASE_ASKED_MS) old.push({ lease, region, model, agent, engine })
+    }
+    return old
   }
 
   /**

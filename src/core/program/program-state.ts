@@ -30,7 +30,12 @@ export const CALLS_PAGE_MAX = 200
  */
 export const ORPHANED_CALL_MS = 120_000
 /**
- * An open lease without a record for this long never reached its agent, or its agent and that disk are gone. It is counted
+ * An agent is asked for an open lease without a record after this long, and again after as long. A ticket is no longer
+ * valid by then, so a lease that the agent does not have open never reached it, or its record is on its way.
+ */
+export const LEASE_ASKED_MS = 120_000
+/**
+ * An open lease without a record for this long never reached its agent, and the agent does not answer, or it and that disk are gone. It is counted
  * as lost, so that its program can end. A record that comes later still counts.
  */
 export const ORPHANED_LEASE_MS = 60 * 60_000

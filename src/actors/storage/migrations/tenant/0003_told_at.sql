@@ -1,0 +1,1 @@
+ALTER TABLE `programs` ADD `told_at_ms` integer DEFAULT 0 NOT NULL;
