@@ -6,9 +6,11 @@ import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Env } from '../env.ts'
 import { UsageExtension } from '../protocol/index.ts'
 import { Choice as OpenAiChoice, Usage as OpenAiUsage } from '../protocol/openai.ts'
+import { countTokens, TOKEN_COUNT_HEADER } from '../relay/count-tokens.ts'
 import { relayDeps } from '../relay/deps.ts'
 import type { Dialect } from '../relay/dialects/dialect.ts'
 import { DIALECTS, type DialectName } from '../relay/dialects/index.ts'
+import { inputTokens } from '../relay/dialects/responses/responses.ts'
 import { runCall } from '../relay/run-call.ts'
 import { CallHeaders } from './call-headers.ts'
 import { ErrorResponse } from './error-response.ts'
@@ -94,6 +96,33 @@ function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: str
   })
 }
 
+const INPUT_TOKENS_PATH = `${DIALECTS.responses.path}/input_tokens`
+
+const countInput = createRoute({
+  method: 'post',
+  path: INPUT_TOKENS_PATH,
+  tags: [TAG],
+  summary: 'Count the input tokens of a response',
+  security: SECURITY,
+  request: { body: { required: true, content: json(DIALECTS.responses.request) } },
+  responses: {
+    200: {
+      description: 'An estimate from the bytes of the prompt, stored turns included',
+      headers: z.object({ [TOKEN_COUNT_HEADER]: z.literal('estimated') }),
+      content: json(
+        z
+          .object({ object: z.literal('response.input_tokens'), input_tokens: z.number().int() })
+          .openapi('ResponseInputTokens'),
+      ),
+    },
+    400: failure('The body is not valid; `param` names the field'),
+    401: failure('The API key is missing or not valid'),
+    404: failure('No such model, or no such stored response, conversation or item'),
+    413: failure('The body is too large'),
+    503: failure('What is stored could not be read at the moment; see Retry-After'),
+  },
+})
+
 export const openaiRoutes = makeRoutes()
 
 function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
@@ -107,5 +136,7 @@ function makeRoutes(): OpenAPIHono<{ Bindings: Env }> {
   serveCalls('completions', 'Completion', Completion)
   serveCalls('embeddings', 'Embeddings', EmbeddingList)
   serveCalls('responses', 'Response', StoredResponse)
+  app.openAPIRegistry.registerPath(countInput)
+  app.post(INPUT_TOKENS_PATH, (c) => countTokens(c.req.raw, inputTokens, relayDeps(c.env, c.executionCtx)))
   return app
 }

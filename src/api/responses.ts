@@ -96,6 +96,21 @@ responseRoutes.openapi(
 responseRoutes.openapi(
   createRoute({
     method: 'post',
+    path: '/v1/responses/compact',
+    tags,
+    security,
+    summary: 'Refused: a conversation is not compacted here',
+    responses: { 400: failure('A conversation is not compacted here') },
+  }),
+  () => {
+    const message = 'A conversation is not compacted here. Ask the model for a summary, and start from it.'
+    return refusal(apiError(400, { message, code: 'compaction_unsupported' }))
+  },
+)
+
+responseRoutes.openapi(
+  createRoute({
+    method: 'post',
     path: '/v1/responses/{id}/cancel',
     tags,
     security,

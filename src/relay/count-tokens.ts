@@ -1,30 +1,22 @@
 /**
- * Counts a prompt without serving it (Anthropic's count_tokens). It is the Worker's estimate: the prompt's bytes by the
+ * Counts a prompt without serving it (Anthropic's count_tokens, OpenAI's input_tokens). It is the Worker's estimate: the prompt's bytes by the
  * ratio that the model's engines have shown. The engine's tokenizer would be exact. But it would need a lease, and wait
  * behind the engine's other work, for a number that clients ask for before every turn and use as a threshold. The answer
  * comes without an engine, and a header marks it as an estimate.
  */
 import { estimatePromptTokens } from '../core/call/prompt-estimate.ts'
 import { nearestFirst } from '../core/pool/regions.ts'
-import { type ApiErrorFields, apiError, authenticationFailure, type ErrorFormat } from '../platform/api-error.ts'
+import { type ApiErrorFields, apiError, authenticationFailure } from '../platform/api-error.ts'
 import { readBody } from './body.ts'
 import type { RelayDeps } from './deps.ts'
-import type { Json } from './dialects/dialect.ts'
+import type { CountedDialect } from './dialects/dialect.ts'
 import { promptBytes } from './prompt-bytes.ts'
 import { mayUse, modelNotFound } from './restrictions.ts'
 
 export const TOKEN_COUNT_HEADER = 'x-token-count'
 const ESTIMATED = 'estimated'
 
-type CountDeps = Pick<RelayDeps, 'authenticate' | 'catalogue' | 'pools'>
-
-export interface CountedDialect {
-  errors: ErrorFormat
-  parsePrompt(
-    body: Readonly<Json>,
-    headers: Headers,
-  ): { status: 'parsed'; model: string; body: Readonly<Json> } | { status: 'refused'; error: ApiErrorFields }
-}
+type CountDeps = Pick<RelayDeps, 'authenticate' | 'catalogue' | 'pools' | 'store'>
 
 export async function countTokens(request: Request, dialect: CountedDialect, deps: CountDeps): Promise<Response> {
   const refused = (status: number, error: ApiErrorFields, headers?: HeadersInit): Response =>
@@ -36,7 +28,9 @@ export async function countTokens(request: Request, dialect: CountedDialect, dep
   }
   const read = await readBody(request)
   if (read.status === 'refused') return refused(read.http_status, read.error)
-  const parsed = dialect.parsePrompt(read.body, request.headers)
+  const recalled = (await dialect.recall?.(read.body, deps.store(authentication.identity.tenant))) ?? null
+  if (recalled?.status === 'refused') return refused(recalled.http_status, recalled.error, recalled.headers)
+  const parsed = dialect.parsePrompt(read.body, request.headers, recalled)
   if (parsed.status === 'refused') return refused(400, parsed.error)
   const { models, regions } = await deps.catalogue()
   const model = models.get(parsed.model)
@@ -49,5 +43,5 @@ export async function countTokens(request: Request, dialect: CountedDialect, dep
   const headers = new Headers({ 'content-type': 'application/json', 'cache-control': 'no-store' })
   headers.set(TOKEN_COUNT_HEADER, ESTIMATED)
   dialect.errors.addHeaders(headers, null)
-  return new Response(JSON.stringify({ input_tokens }), { headers })
+  return new Response(JSON.stringify({ ...dialect.fields, input_tokens }), { headers })
 }

@@ -103,6 +103,20 @@ describe('a response', () => {
     expect(JSON.parse(parsed.output_text)).toEqual({ city: 'Paris' })
   })
 
+  it('has its input tokens counted before, with the turns that it continues', async () => {
+    const input = 'Tell me about the sea. '.repeat(40)
+    const count = async (body: object) => {
+      const { object, input_tokens } = await client.responses.inputTokens.count({ model, input, ...body })
+      expect(object).toBe('response.input_tokens')
+      return input_tokens
+    }
+    const { id } = await client.responses.create({ model, input })
+    const plain = await count({})
+    expect(plain).toBeGreaterThan(0)
+    expect(await count({ instructions: input })).toBeGreaterThan(1.5 * plain)
+    expect(await count({ previous_response_id: id })).toBeGreaterThan(1.5 * plain)
+  })
+
   it('is cut by its output limit', async () => {
     const cut = await client.responses.create({ model, input: 'Hi', max_output_tokens: 1 })
     expect(cut).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } })

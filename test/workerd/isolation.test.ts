@@ -68,6 +68,11 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
     status: 404,
     body: ({ response }) => ({ model: MODEL, input: 'hello', previous_response_id: response }),
   },
+  'POST /v1/responses/input_tokens': {
+    status: 404,
+    body: ({ response }) => ({ model: MODEL, input: 'hello', previous_response_id: response }),
+  },
+  'POST /v1/responses/compact': { status: 400 },
   'GET /v1/models': { status: 200 },
   'GET /v1/models/{id}': { status: 404 },
   'GET /v1/responses/{id}': { status: 404 },

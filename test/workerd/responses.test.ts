@@ -12,6 +12,8 @@ import { storedTables } from './actor-tools.ts'
 
 type Json = Record<string, unknown>
 
+const MODEL = 'counted'
+
 const KEYS = { 'tenant-r': `sk-sy-${'r'.repeat(40)}`, 'tenant-s': `sk-sy-${'s'.repeat(40)}` }
 
 beforeAll(async () => {
@@ -20,7 +22,7 @@ beforeAll(async () => {
     tenants: Object.keys(KEYS).map((id) => ({ id, name: id, weight: 1 })),
     keys: Object.entries(KEYS).map(([tenant, key]) => ({ key, tenant, name: 'k' })),
     regions: [],
-    models: [],
+    models: [{ id: MODEL, ordering_service: 'modelled', context_tokens_max: 8192, bytes_per_token: 4 }],
     agents: [],
   })
   await env.DB.batch(statements.map(({ sql, params }) => env.DB.prepare(sql).bind(...params)))
@@ -102,6 +104,53 @@ describe('/v1/responses/{id}', () => {
 
   it.each(['resp_', 'resp_zz11', 'resp_ff11', 'other', `resp_00${'a'.repeat(200)}`])('%s is not found', async (id) => {
     expect([400, 404]).toContain((await ask('GET', `/v1/responses/${id}`)).status)
+  })
+})
+
+describe('/v1/responses/input_tokens', () => {
+  const count = async (body: Json, tenant: keyof typeof KEYS = 'tenant-r') =>
+    ask('POST', '/v1/responses/input_tokens', { model: MODEL, ...body }, tenant)
+  const tokens = async (body: Json) => {
+    const { status, body: counted } = await count(body)
+    expect(status, JSON.stringify(counted)).toBe(200)
+    expect(counted).toEqual({ object: 'response.input_tokens', input_tokens: expect.any(Number) })
+    return Number(counted.input_tokens)
+  }
+
+  it('estimates by bytes what the model would read: input, instructions, tools', async () => {
+    const plain = await tokens({ input: 'x'.repeat(400) })
+    expect(plain).toBe(100)
+    expect(await tokens({ input: 'x'.repeat(400), instructions: 'y'.repeat(400) })).toBe(200)
+    const tools = [{ type: 'function', name: 'f', description: 'x'.repeat(400), parameters: { type: 'object' } }]
+    expect(await tokens({ input: 'x'.repeat(400), tools })).toBeGreaterThan(plain + 100)
+  })
+
+  it('counts the stored turns that a response would continue, of its own tenant only', async () => {
+    await actorOf(3).put(entry('03a1'))
+    const plain = await tokens({ input: 'x'.repeat(400) })
+    expect(await tokens({ input: 'x'.repeat(400), previous_response_id: 'resp_03a1' })).toBeGreaterThan(plain)
+    const stolen = await count({ input: 'x', previous_response_id: 'resp_03a1' }, 'tenant-s')
+    expect(stolen).toMatchObject({ status: 404, body: { error: { code: 'previous_response_not_found' } } })
+  })
+
+  it.each<[string, Json, number, string]>([
+    ['an unknown model', { input: 'x', model: 'none' }, 404, 'model_not_found'],
+    ['no model', { input: 'x', model: null }, 400, 'invalid_value'],
+    ['items that are none', { input: [{ type: 'message', role: 'user', content: 5 }] }, 400, 'invalid_value'],
+  ])('refuses %s', async (_, body, status, code) => {
+    expect(await count(body)).toMatchObject({ status, body: { error: { code } } })
+  })
+
+  it('needs a key', async () => {
+    const request = new Request('http://switchyard.test/v1/responses/input_tokens', { method: 'POST', body: '{}' })
+    expect((await exports.default.fetch(request)).status).toBe(401)
+  })
+})
+
+describe('/v1/responses/compact', () => {
+  it('is refused by name', async () => {
+    const refused = await ask('POST', '/v1/responses/compact', { model: MODEL, input: 'x' })
+    expect(refused).toMatchObject({ status: 400, body: { error: { code: 'compaction_unsupported' } } })
   })
 })
 

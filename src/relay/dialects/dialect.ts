@@ -58,6 +58,20 @@ export interface Recalled {
 
 export type Recall = Recalled | { status: 'refused'; http_status: number; error: ApiErrorFields; headers?: HeadersInit }
 
+/** An API whose prompts can be counted without being served. */
+export interface CountedDialect {
+  errors: ErrorFormat
+  /** What the prompt refers to by id. Left out: it refers to nothing. */
+  recall?: (body: Readonly<Json>, store: ResponseStore) => Promise<Recall>
+  /** Of the answer, beside `input_tokens`. */
+  fields?: Readonly<Json>
+  parsePrompt(
+    body: Readonly<Json>,
+    headers: Headers,
+    recalled: Recalled | null,
+  ): { status: 'parsed'; model: string; body: Readonly<Json> } | { status: 'refused'; error: ApiErrorFields }
+}
+
 /** What is known of a call when its answer begins. */
 export interface AnswerFacts {
   call: string

@@ -112,7 +112,8 @@ function resolved(item: Json, referenced: ReadonlyMap<string, Json>, param: stri
 }
 
 function unsupported({ background, prompt, moderation, conversation, previous_response_id }: ResponseRequest) {
-  if (background === true) return invalid('background', 'a response is made while its client waits')
+  if (background === true)
+    return invalid('background', 'a response is made while its client waits; leave it out, and read the stream')
   if (prompt != null) return invalid('prompt', 'no prompt templates are stored here')
   if (moderation != null) return invalid('moderation', 'nothing is moderated here')
   if (conversation != null && previous_response_id != null) {

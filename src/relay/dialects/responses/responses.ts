@@ -8,7 +8,7 @@ import { type ErrorFormat, OPENAI_ERRORS } from '../../../platform/api-error.ts'
 import type { ErrorBody } from '../../../protocol/index.ts'
 import type { ResponseStore } from '../../response-store.ts'
 import { askActor } from '../../rpc.ts'
-import type { AnswerFacts, AnswerFormat, Dialect, Json, Parsed, Recalled } from '../dialect.ts'
+import type { AnswerFacts, AnswerFormat, CountedDialect, Dialect, Json, Parsed, Recalled } from '../dialect.ts'
 import { checked, RequestFault } from './fault.ts'
 import { NOTHING_RECALLED, recall } from './recall.ts'
 import { clientParam, inputItems, isReference, type TranslatedRequest, translateRequest } from './request.ts'
@@ -24,6 +24,18 @@ export const responses: Dialect = {
   errors: OPENAI_ERRORS,
   recall,
   parse: (body, _headers, recalled) => parse(body, recalled ?? NOTHING_RECALLED),
+}
+
+/** `POST /v1/responses/input_tokens`: the prompt that a response with this body would have. */
+export const inputTokens: CountedDialect = {
+  errors: OPENAI_ERRORS,
+  recall,
+  fields: { object: 'response.input_tokens' },
+  parsePrompt: (body, _headers, recalled) => {
+    const parsed = parse(body, recalled ?? NOTHING_RECALLED)
+    if (parsed.status === 'refused') return parsed
+    return { status: 'parsed', model: parsed.call.model, body: parsed.call.body }
+  },
 }
 
 function parse(body: Readonly<Json>, recalled: Recalled): Parsed {
