@@ -9,7 +9,7 @@ import { defineConfig } from 'vitest/config'
 const migrations = await readD1Migrations('migrations')
 
 /** They end a test that hangs, and must let one pass that starts processes or workerd on a machine busy with others. */
-const LIMITS = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 30_000 } } }
+const LIMITS = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 50_000 } } }
 
 export default defineConfig({
   test: {

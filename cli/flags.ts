@@ -7,7 +7,17 @@ type Values<T extends Options> = ReturnType<typeof parseArgs<{ args: string[]; o
 export type Flags<T extends Options> = { ok: true; values: Values<T> } | { ok: false; reason: string }
 
 /** `command`: what `npm run` knows it by, and what follows it: `simulate -- run`. */
-export function readFlags<T extends Options>(command: string, argv: readonly string[], options: T): Flags<T> {
+export function readFlags<T extends Options>(
+  command: string,
+  argv: readonly string[],
+  options: T,
+  env: NodeJS.ProcessEnv = process.env,
+): Flags<T> {
+  const kept = keptByNpm(argv, options, env)
+  if (kept !== null) {
+    const line = `npm run ${command}${command.includes(' -- ') ? '' : ' --'} --${kept}`
+    return { ok: false, reason: `npm kept --${kept} for itself. Write \`--\` before the flags: \`${line} …\`` }
+  }
   try {
     return { ok: true, values: parseArgs({ args: [...argv], options }).values }
   } catch (error) {
@@ -19,6 +29,20 @@ export function readFlags<T extends Options>(command: string, argv: readonly str
     return { ok: false, reason: `${sentence}. \`npm run ${help}\` lists the flags` }
   }
 }
+
+/**
+ * A flag that stood before `--`, as in `npm run up --port 19002`: npm takes it for a setting of its own, tells it by the
+ * environment, and passes its value alone.
+ */
+function keptByNpm(argv: readonly string[], options: Options, env: NodeJS.ProcessEnv): string | null {
+  if (env.npm_command !== 'run-script' && env.npm_command !== 'run') return null
+  const given = (name: string) => argv.some((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`))
+  const names = Object.keys(options).filter((name) => !NPM_SETTINGS.has(name))
+  return names.find((name) => env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined && !given(name)) ?? null
+}
+
+/** Flags of ours that are also settings of npm, which a user may have in .npmrc. */
+const NPM_SETTINGS: ReadonlySet<string> = new Set(['json', 'yes', 'help', 'parseable', 'force'])
 
 /** For commands with hardly any flags: prints `help` for `--help`, says what is wrong, and exits; else the flags. */
 export function flagsOrExit<T extends Options>(command: string, help: string, options: T): Values<T> {

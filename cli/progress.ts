@@ -44,6 +44,12 @@ export async function withProgress<T>(
   }
 }
 
+/** `37.1 MB (40 %)`. What a tool unpacks may be more than what it received. */
+export function shareOf(received_bytes: number, total_bytes: number): string {
+  const percent = Math.min(99, Math.floor((100 * received_bytes) / total_bytes))
+  return `${megabytes(received_bytes)} (${percent} %)`
+}
+
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`
 }

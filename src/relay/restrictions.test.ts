@@ -139,8 +139,11 @@ describe('an actor that is slow for the second time', () => {
 
 describe('a call that names regions, of a program whose actor is slow', () => {
   const FAR = { ...PROGRAM, 'X-Program-Regions': 'far' }
-  const slow = (admit: () => Promise<typeof ADMITTED>, residency: () => Promise<string[] | null>) =>
-    regional({ program: { admit }, times: { admit_timeout_ms: 5, residency_timeout_ms: 100 }, deps: { residency } })
+  const slow = (
+    admit: () => Promise<typeof ADMITTED>,
+    residency: () => Promise<string[] | null>,
+    residency_timeout_ms = 100,
+  ) => regional({ program: { admit }, times: { admit_timeout_ms: 5, residency_timeout_ms }, deps: { residency } })
   const silent = () => new Promise<never>(() => undefined)
 
   it('goes on where D1 knows what the program is held to', async () => {
@@ -154,7 +157,7 @@ describe('a call that names regions, of a program whose actor is slow', () => {
       await new Promise((resolve) => setTimeout(resolve, 20))
       return { ...ADMITTED, regions: ['far'] }
     }
-    const { it: w } = slow(late, async () => null)
+    const { it: w } = slow(late, async () => null, 60_000)
     expect((await runCall(chat({}, FAR), 'chat', w.deps)).status).toBe(200)
     expect(w.saidTo('leaseOpened')).toMatchObject([{ run: 'run-1' }])
   })

@@ -53,6 +53,15 @@ it('makes a tenant and a key, which works, is revoked, and is refused within 10 
   expect(listed).toMatchObject({ name: 'laptop', revoked_at: null })
   expect(await done<{ id: string }[]>('programs', 'list', 'acme')).toMatchObject([{ id: 'first' }])
   expect(await done<object[]>('calls', 'list', 'acme', 'first')).toMatchObject([{ outcome: 'completed' }])
+  await regionOf(call(key, { 'x-program-id': 'over' }))
+  expect((await system.fetch('/v1/programs/over', { method: 'DELETE', apiKey: key })).status).toBe(200)
+  await eventually('the ended program is listed behind the running one', async () => {
+    const programs = await done<{ id: string; state: string }[]>('programs', 'list', 'acme')
+    return (
+      JSON.stringify(programs.map(({ id, state }) => [id, state])) === '[["first","running"],["over","ended"]]' ||
+      undefined
+    )
+  })
   for (const secret of [
     ['keys', 'revoke', 'acme', key],
     ['tenants', 'create', '--name', key],

@@ -39,7 +39,7 @@ it('when D1 is down as it opens: D1 learns of it later', async () => {
   await breakD1('down')
   await open('down')
   await replaceD1('down', env.DB)
-  await expect.poll(() => inD1('down'), { timeout: 10_000 }).toEqual(EAST)
+  await expect.poll(() => inD1('down')).toEqual(EAST)
 })
 
 it('when D1 is down and the actor dies: D1 learns of it from the next actor', async () => {
@@ -49,7 +49,7 @@ it('when D1 is down and the actor dies: D1 learns of it from the next actor', as
   await abortAllDurableObjects()
   expect(await inD1('both')).toBeNull()
   await actor('both').describe(Date.now())
-  await expect.poll(() => inD1('both'), { timeout: 10_000 }).toEqual(EAST)
+  await expect.poll(() => inD1('both')).toEqual(EAST)
 })
 
 it('and is forgotten where it ends before D1 answers again', async () => {
@@ -59,7 +59,7 @@ it('and is forgotten where it ends before D1 answers again', async () => {
   await replaceD1('ended', env.DB)
   await actor('ended').end(Date.now())
   await open('later')
-  await expect.poll(() => inD1('later'), { timeout: 10_000 }).toEqual(EAST)
+  await expect.poll(() => inD1('later')).toEqual(EAST)
   expect(await inD1('ended')).toBeNull()
 })
 
