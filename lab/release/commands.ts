@@ -1,0 +1,72 @@
+/**
+ * Every command of package.json, and how the release check runs it: as documented, made short. `{data}` is a data directory
+ * of the check's own, `{port}` a free port, `{out}` a folder that is removed afterwards.
+ */
+export type Coverage =
+  /** In this order; one that fails does not stop the next. */
+  | { run: readonly (readonly string[])[]; minutes_max: number }
+  /** What runs it instead, or why it cannot run here. */
+  | { elsewhere: string }
+
+const NPM_TEST = { elsewhere: 'npm test runs it' }
+
+export const COVERAGE: Readonly<Record<string, Coverage>> = {
+  check: NPM_TEST,
+  test: { elsewhere: 'CI runs it' },
+  'test:fast': { elsewhere: 'a part of npm test' },
+  'test:python-client': NPM_TEST,
+  'test:vllm': NPM_TEST,
+  'test:vllm-core': NPM_TEST,
+  'test:clients': { elsewhere: 'by hand: it installs 3.5 GB of clients' },
+  'bench:vllm': { elsewhere: 'by hand: 15 minutes with --quick' },
+  dev: { elsewhere: 'npm test starts the same Worker; wrangler dev runs until it is stopped' },
+  format: { elsewhere: 'npm run check does the same without writing' },
+  'db:generate': { elsewhere: 'npm run check does the same without writing' },
+
+  up: { run: [['--detach', '--data-dir', '{data}', '--port', '{port}']], minutes_max: 4 },
+  status: { run: [['--data-dir', '{data}']], minutes_max: 1 },
+  demo: { run: [['--data-dir', '{data}']], minutes_max: 4 },
+  cli: {
+    run: [
+      ['pools', '--data-dir', '{data}'],
+      ['programs', 'list', 'local', '--data-dir', '{data}'],
+    ],
+    minutes_max: 1,
+  },
+  'plain-questions': { run: [['--data-dir', '{data}', '--repeats', '1']], minutes_max: 5 },
+  down: { run: [['--data-dir', '{data}']], minutes_max: 2 },
+  reset: { run: [['--data-dir', '{data}', '--yes']], minutes_max: 1 },
+  deploy: { run: [['--dry-run']], minutes_max: 3 },
+  'bench:overhead': {
+    run: [['--rounds', '1', '--seconds', '1', '--programs', '500', '--json', '{out}/overhead.json']],
+    minutes_max: 15,
+  },
+  'bench:engine': { run: [['--repetitions', '1', '--json', '{out}/engine.json']], minutes_max: 5 },
+  'bench:policies': {
+    run: [
+      [
+        '--workload',
+        'chats',
+        '--policies',
+        'fcfs,plas',
+        '--seeds',
+        '1',
+        '--programs',
+        '8',
+        '--json',
+        '{out}/policies.json',
+      ],
+    ],
+    minutes_max: 8,
+  },
+  calibrate: { run: [['--out', '{out}/profile.json', '--rounds', '1']], minutes_max: 5 },
+  simulate: {
+    run: [['run', '--workload', 'mixed', '--policy', 'fcfs,plas', '--rate', '0.5', '--programs', '50']],
+    minutes_max: 3,
+  },
+  evaluate: { run: [['--quick', '--figure', '2', '--out', '{out}/report', '--cache', '{out}/runs']], minutes_max: 5 },
+  docs: { run: [[]], minutes_max: 2 },
+  identity: { run: [[]], minutes_max: 3 },
+  fuzz: { run: [['--seconds', '10']], minutes_max: 3 },
+  chaos: { run: [['--minutes', '1', '--seed', '1', '--log', '{out}/chaos.jsonl']], minutes_max: 6 },
+}
