@@ -7,7 +7,7 @@ import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { switchyardCacheFolder } from '../ops/model/cache-folder.ts'
 import { VLLM_ROOT, vllmPython } from '../ops/vllm/environment.ts'
-import { corePython } from './fuzz/core-environment.ts'
+import { corePython } from './fuzz/orders/core-environment.ts'
 
 /** About 10 s. */
 const FUZZ_RUNS = 4000

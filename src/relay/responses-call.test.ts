@@ -47,6 +47,14 @@ async function refused(it: World, body: Json): Promise<Json> {
 const textOf = (response: Json): unknown => (response.output as { content: { text: string }[] }[])[0]?.content[0]?.text
 
 describe('a response that is stored', () => {
+  it('is not asked for by input that is no item', async () => {
+    const { it, bodies } = echoing('no-items')
+    for (const input of [[null], [null, 5], ['x'], [[]], [{ id: 5 }]]) {
+      expect(await refused(it, { input }), JSON.stringify(input)).toMatchObject({ status: 400 })
+    }
+    expect(bodies).toEqual([])
+  })
+
   it('is continued by its id, over any number of turns', async () => {
     const { it, bodies } = echoing('chain')
     const one = await made(it, { input: 'one' })

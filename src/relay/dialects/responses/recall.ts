@@ -32,7 +32,7 @@ export const NOTHING_RECALLED: Recalled = {
 export async function recall(body: Readonly<Json>, store: ResponseStore): Promise<Recall> {
   const previous_id = stringOf(body.previous_response_id)
   const conversation_id = stringOf(body.conversation) ?? stringOf((body.conversation as Json | null | undefined)?.id)
-  const references = (Array.isArray(body.input) ? (body.input as Json[]) : []).filter(isReference)
+  const references = (Array.isArray(body.input) ? (body.input as unknown[]) : []).filter(isReference)
   if (previous_id === null && conversation_id === null && references.length === 0) return NOTHING_RECALLED
   const questions = new Map<number, Question>()
   const previous = previous_id === null ? null : keyOf(previous_id, 'resp_')

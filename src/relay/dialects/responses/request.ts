@@ -100,8 +100,10 @@ export function inputItems(input: ResponseRequest['input']): readonly Json[] {
 }
 
 /** `type` may be absent: then the item has an id and no role. */
-export function isReference(item: Json): item is Json & { id: string } {
-  return typeof item.id === 'string' && (item.type === 'item_reference' || (item.type == null && item.role == null))
+export function isReference(item: unknown): item is Json & { id: string } {
+  if (typeof item !== 'object' || item === null) return false
+  const { id, type, role } = item as Json
+  return typeof id === 'string' && (type === 'item_reference' || (type == null && role == null))
 }
 
 function resolved(item: Json, referenced: ReadonlyMap<string, Json>, param: string): Json {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { POLICY_NAMES } from '../../gpu-agent/engine/order/policies/index.ts'
+import { POLICY_NAMES } from '../../../gpu-agent/engine/order/policies/index.ts'
 import { describeMismatch, fuzz, type OtherOrder } from './fuzz.ts'
 import { play } from './play.ts'
 import { scenarios } from './scenario.ts'

@@ -3,8 +3,8 @@
  * are open, so that a scenario stays one however events are left out of it.
  */
 import fc from 'fast-check'
-import type { PolicyConfig } from '../../gpu-agent/engine/order/policies/index.ts'
-import type { ServiceRates, ServiceReading } from '../../src/core/call/service.ts'
+import type { PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
+import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
 
 export interface Limits {
   shares_interval_us: number

@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import path from 'node:path'
 import { createInterface, type Interface } from 'node:readline'
 import { z } from 'zod'
-import { VLLM_ROOT } from '../../ops/vllm/environment.ts'
+import { VLLM_ROOT } from '../../../ops/vllm/environment.ts'
 
 const Answer = z.discriminatedUnion('ok', [
   z.object({ ok: z.literal(true) }),

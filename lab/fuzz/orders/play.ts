@@ -1,10 +1,10 @@
 /** Plays a scenario on the TypeScript order and records what it decides, as a golden trace does. */
-import type { CallState } from '../../gpu-agent/engine/order/call-state.ts'
-import { createPolicy, type PolicyConfig } from '../../gpu-agent/engine/order/policies/index.ts'
-import type { OrderConfig } from '../../gpu-agent/engine/order/program-order.ts'
-import type { OrderedCall } from '../../gpu-agent/engine/types.ts'
-import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
-import { RecordingOrder } from '../golden/record-trace.ts'
+import type { CallState } from '../../../gpu-agent/engine/order/call-state.ts'
+import { createPolicy, type PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
+import type { OrderConfig } from '../../../gpu-agent/engine/order/program-order.ts'
+import type { OrderedCall } from '../../../gpu-agent/engine/types.ts'
+import { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
+import { RecordingOrder } from '../../golden/record-trace.ts'
 import type { FuzzScenario, Limits, OrderEvent, Work } from './scenario.ts'
 
 type Call = CallState<null>

@@ -1,0 +1,82 @@
+/** `npm run fuzz`: the whole API of a system of its own. Exits 1 for an answer that must not be. */
+import { randomInt } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { fail, readFlags } from '../../../cli/flags.ts'
+import { withProgress } from '../../../cli/progress.ts'
+import { type ApiFuzzReport, fuzzApi } from './fuzz-api.ts'
+
+export const API_HELP = `Sends drawn requests to every route of a system that it starts for itself, and checks the answers: no 500, no key,
+nothing of another tenant, and \`npm run status\` well afterwards. Beside them an enrolled agent sends nonsense over its links.
+
+  npm run fuzz -- [flags]
+  npm run fuzz -- orders [flags]    the two languages' orders of programs against each other; --help tells its flags
+
+  --requests N   so many drawn requests (default 10000; about 400 a second on two cores)
+  --examples N   then schemathesis on /openapi.json, as a tenant and as the operator, with N examples per operation and
+                 phase (default 20; 0 leaves it out). It is installed once under the user's cache
+  --seed N       the same seed draws the same requests, but for ids that answers gave (default: chosen and printed)
+  --at-once N    requests under way at a time (default 16)
+  --json FILE    counts per route, and faults
+  --help`
+
+/** A run of so many has succeeded on every route, or the fuzzer has lost its way there. */
+const REACHED_REQUESTS_MIN = 5_000
+const SEED_MAX = 2 ** 31 - 1
+const REQUESTS_MAX = 100_000_000
+const AT_ONCE_MAX = 256
+const EXAMPLES_MAX = 100_000
+
+export async function runApiCommand(args: string[]): Promise<void> {
+  const flags = readFlags('fuzz', args, {
+    requests: { type: 'string', default: '10000' },
+    examples: { type: 'string', default: '20' },
+    seed: { type: 'string' },
+    'at-once': { type: 'string', default: '16' },
+    json: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  })
+  if (!flags.ok) fail(flags.reason)
+  const { values } = flags
+  if (values.help) {
+    console.log(API_HELP)
+    return
+  }
+  const seed = values.seed === undefined ? randomInt(SEED_MAX) : whole('--seed', values.seed, 0, SEED_MAX)
+  const requests = whole('--requests', values.requests, 1, REQUESTS_MAX)
+  const at_once = whole('--at-once', values['at-once'], 1, AT_ONCE_MAX)
+  const examples_max = whole('--examples', values.examples, 0, EXAMPLES_MAX)
+  let shown = 'starting the system'
+  const onProgress = (text: string): void => {
+    shown = text
+  }
+  const report = await withProgress(
+    `Fuzzing the API with seed ${seed}`,
+    () => fuzzApi({ seed, requests, at_once, examples_max, onProgress }),
+    () => shown,
+  )
+  const { table, ...json } = report
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(json, null, 2)}\n`)
+  console.log(table)
+  const { links, frames, calls } = report.hostile_agent
+  console.log(`\n${report.requests} requests in ${report.seconds.toFixed(0)} s, seed ${seed}`)
+  console.log(`The hostile agent opened ${links} links, sent ${frames} frames and got ${calls} calls.`)
+  const faults = faultsOf(report)
+  if (faults !== null) fail(faults)
+  console.log('No 500, no key and nothing of another tenant in an answer; the system is well.')
+}
+
+/** Null: there are none. */
+export function faultsOf({ drawn, faults, faults_total, unreached, unhealthy }: ApiFuzzReport): string | null {
+  const lines = faults.map(({ route, what, request, answer }) => `${route}: ${what}\n  ${request}\n  ${answer}`)
+  if (faults_total > faults.length) lines.push(`${faults_total - faults.length} more faults`)
+  if (unreached.length > 0 && drawn >= REACHED_REQUESTS_MIN)
+    lines.push(`No request succeeded on ${unreached.join(', ')}`)
+  if (unhealthy !== null) lines.push(`The system is not well: ${unhealthy}`)
+  return lines.length === 0 ? null : lines.join('\n')
+}
+
+function whole(flag: string, text: string, min: number, max: number): number {
+  const value = Number(text)
+  if (text.trim() !== '' && Number.isInteger(value) && value >= min && value <= max) return value
+  return fail(`${flag} must be an integer from ${min} to ${max}, not ${text}`)
+}

@@ -1,0 +1,149 @@
+/**
+ * Fuzzes the whole API of a running system: drawn requests on every documented operation, broken ones on the wire, an agent
+ * that sends nonsense, and schemathesis. No answer may be a 500, or hold a key or another tenant's data, and the
+ * system must be well afterwards.
+ */
+import { Agent } from 'node:http'
+import { Random } from '../../chaos/random.ts'
+import { type DrawnRequest, drawRequest } from './draw-request.ts'
+import { type FuzzedSystem, startFuzzedSystem } from './fuzzed-system.ts'
+import { type HostileSeen, runHostileAgent } from './hostile-agent.ts'
+import { sendRaw } from './raw-requests.ts'
+import { runSchemathesis } from './schemathesis.ts'
+import { sendRequest } from './send-request.ts'
+import { type Fault, Tally } from './tally.ts'
+
+export interface ApiFuzzOptions {
+  seed: number
+  requests: number
+  at_once: number
+  /** Requests of schemathesis per operation and phase. 0: it does not run. */
+  examples_max: number
+  /** Without its requests at the bounds of every schema, which are thousands. */
+  is_brief?: boolean
+  onProgress: (text: string) => void
+}
+
+export interface ApiFuzzReport {
+  seed: number
+  /** Those of schemathesis included. */
+  requests: number
+  drawn: number
+  seconds: number
+  by_route: Record<string, Record<string, number>>
+  table: string
+  hostile_agent: HostileSeen
+  /** Operations of which no request succeeded. */
+  unreached: string[]
+  faults_total: number
+  /** The first ones. */
+  faults: Fault[]
+  /** Null: it is well. */
+  unhealthy: string | null
+}
+
+/** Of the drawn requests. */
+const RAW_SHARE = 0.01
+const RAW_ROUTE = '(broken on the wire)'
+/** What cannot succeed here. */
+const NEVER_SUCCEEDS = new Set([
+  // A WebSocket, which the hostile agent opens.
+  'GET /agents/v1/link',
+  // Emulated engines make none.
+  'POST /v1/embeddings',
+  // No response runs in the background.
+  'POST /v1/responses/{id}/cancel',
+])
+
+export async function fuzzApi(options: ApiFuzzOptions): Promise<ApiFuzzReport> {
+  const system = await startFuzzedSystem()
+  try {
+    return await fuzzSystem(system, options)
+  } finally {
+    await system.remove()
+  }
+}
+
+async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promise<ApiFuzzReport> {
+  const { seed, requests, at_once, examples_max, is_brief = false, onProgress } = options
+  const { url, target, document, secrets } = system
+  const started_ms = performance.now()
+  const tally = new Tally(secrets)
+  const stopped = new AbortController()
+  const { agent: id, region, model } = target
+  const hostile = runHostileAgent(
+    { url, id, token: target.keys.agentToken, region, model, random: new Random(seed + 1) },
+    stopped.signal,
+  )
+  let sent = 0
+  const connections = new Agent({ keepAlive: true, maxSockets: at_once })
+  const workers = Array.from({ length: at_once }, async () => {
+    while (sent < requests) {
+      const at = sent++
+      await oneRequest(system, tally, connections, new Random(seed * 1_000_003 + at))
+      if (at % 200 === 0) onProgress(`${at} of ${requests} requests, ${tally.faults_total} faults`)
+    }
+  })
+  await Promise.all(workers)
+  connections.destroy()
+  if (examples_max > 0) {
+    for (const paths of ['tenant', 'admin'] as const) {
+      onProgress(`schemathesis, as ${paths}`)
+      const key = paths === 'tenant' ? target.keys.apiKey : target.keys.adminKey
+      await runSchemathesis({ url, key, paths, examples_max, is_brief, seed }, document, (answer) =>
+        tally.answered(answer),
+      )
+    }
+  }
+  stopped.abort()
+  const hostile_agent = await hostile
+  await system.removeHostileAgent()
+  onProgress('waiting until all is well')
+  const unhealthy = await system.unhealthy()
+  return {
+    ...{ seed, requests: tally.requests, drawn: requests, seconds: (performance.now() - started_ms) / 1000 },
+    ...{ by_route: tally.by_route, table: tally.table(), hostile_agent },
+    unreached: tally.unreached(document.operations, NEVER_SUCCEEDS),
+    ...{ faults_total: tally.faults_total, faults: tally.faults, unhealthy },
+  }
+}
+
+async function oneRequest(
+  { url, target, document, ids }: FuzzedSystem,
+  tally: Tally,
+  connections: Agent,
+  random: Random,
+): Promise<void> {
+  if (random.chance(RAW_SHARE)) {
+    const { status, text, request } = await sendRaw(url, target.keys.apiKey, random)
+    if (status === null) tally.count(RAW_ROUTE, 'closed')
+    else tally.answered({ route: RAW_ROUTE, status, text, request })
+    return
+  }
+  const drawn = drawRequest(document, document.operations, ids, target, random)
+  const { operation } = drawn
+  const sent = await sendRequest(url, connections, drawn)
+  if (sent.end !== 'answered') {
+    tally.count(operation.name, sent.end)
+    if (sent.end === 'broken')
+      tally.fault({ route: operation.name, what: `no answer: ${sent.reason}`, request: shown(drawn), answer: '' })
+    return
+  }
+  const { status, headers, text } = sent
+  const route = drawn.method === operation.method ? operation.name : '(another method)'
+  tally.answered({ route, status, text: `${headers}\n${text}`, request: shown(drawn) })
+  if (status < 300 && drawn.method !== 'DELETE') ids.learn(operation, drawn.path.split('?')[0] ?? '', parsed(text))
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+function shown({ method, path, headers, body }: DrawnRequest): string {
+  const { authorization: _, 'x-api-key': __, ...rest } = headers
+  return `${method} ${path} ${JSON.stringify(rest)} ${body?.toString('utf8') ?? ''}`
+}

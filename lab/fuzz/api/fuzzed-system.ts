@@ -1,0 +1,119 @@
+/** The system under test: started as a user starts it, with two tenants that have something to lose, and an enrolled agent that means harm. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { z } from 'zod'
+import { freePort } from '../../testbed/free-port.ts'
+import { runCommand, runCommandOrThrow } from '../../testbed/run-command.ts'
+import { type ApiDocument, readDocument } from './document.ts'
+import type { Target } from './draw-request.ts'
+import { KnownIds } from './known-ids.ts'
+import type { Secrets } from './tally.ts'
+
+const REGION = 'us-east'
+const HOSTILE_AGENT = 'hostile-agent'
+const UP_TIMEOUT_MS = 170_000
+const HEALTHY_MS_MAX = 60_000
+
+const Dev = z.object({ url: z.string(), apiKey: z.string(), adminKey: z.string(), model: z.string() })
+const StoredSecrets = z.object({
+  keyPepper: z.string(),
+  ticketSecret: z.string(),
+  agentTokens: z.record(z.string(), z.string()),
+})
+
+export interface FuzzedSystem {
+  url: string
+  target: Target
+  document: ApiDocument
+  ids: KnownIds
+  secrets: Secrets
+  /** Null: `npm run status` says that all is well, and a call is served. Otherwise what is not. */
+  unhealthy(): Promise<string | null>
+  removeHostileAgent(): Promise<void>
+  remove(): Promise<void>
+}
+
+export async function startFuzzedSystem(): Promise<FuzzedSystem> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-fuzz-'))
+  const remove = async (): Promise<void> => {
+    await runCommand('ops/down.ts', ['--data-dir', folder], { timeout_ms: UP_TIMEOUT_MS })
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    const flags = ['--port', `${await freePort()}`, '--data-dir', folder, '--engine', 'emulated', '--regions', REGION]
+    await runCommandOrThrow('ops/up.ts', [...flags, '--detach'], { timeout_ms: UP_TIMEOUT_MS })
+    return await describe(folder, remove)
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+async function describe(folder: string, remove: () => Promise<void>): Promise<FuzzedSystem> {
+  const { url, apiKey, adminKey, model } = Dev.parse(JSON.parse(readFileSync(path.join(folder, 'dev.json'), 'utf8')))
+  const stored = StoredSecrets.parse(JSON.parse(readFileSync(path.join(folder, 'secrets.json'), 'utf8')))
+  const ask = async (route: string, key: string, body?: object, method = body === undefined ? 'GET' : 'POST') => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    const answer = await fetch(`${url}${route}`, init)
+    const text = await answer.text()
+    if (!answer.ok) throw new Error(`${method} ${route}: ${answer.status} ${text}`)
+    return JSON.parse(text) as Record<string, unknown>
+  }
+  const { id: other } = await ask('/admin/v1/tenants', adminKey, { name: 'other' })
+  const { key: otherKey, id: otherKeyId } = await ask(`/admin/v1/tenants/${other}/keys`, adminKey, { name: 'other' })
+  const { token } = await ask('/admin/v1/agents', adminKey, { id: HOSTILE_AGENT, region: REGION })
+  const secret = `known-to-the-other-tenant-${Math.random().toString(36).slice(2)}`
+  const foreign = await fill((route, body) => ask(route, `${otherKey}`, body), model, secret)
+  const own = await fill((route, body) => ask(route, apiKey, body), model, 'own')
+  const admin = { tenant: ['local', `${other}`], region: [REGION], model: [model], agent: [`${REGION}-1`] }
+  const keys = [stored.keyPepper, stored.ticketSecret, ...Object.values(stored.agentTokens), apiKey, adminKey]
+  const call = { model, max_tokens: 2, messages: [{ role: 'user', content: 'Hello' }] }
+  return {
+    url,
+    target: { model, region: REGION, agent: HOSTILE_AGENT, keys: { apiKey, adminKey, agentToken: `${token}` } },
+    document: readDocument(await ask('/openapi.json', adminKey)),
+    ids: new KnownIds({ ...own, ...admin }, { ...foreign, key: [`${other}/${otherKeyId}`] }),
+    secrets: { keys: [...keys, `${otherKey}`, `${token}`], foreign: [secret] },
+    removeHostileAgent: async () => {
+      await ask(`/admin/v1/agents/${HOSTILE_AGENT}`, adminKey, undefined, 'DELETE')
+    },
+    unhealthy: async () => {
+      const until_ms = performance.now() + HEALTHY_MS_MAX
+      for (;;) {
+        const status = await runCommand('ops/status.ts', ['--data-dir', folder], { timeout_ms: HEALTHY_MS_MAX })
+        const served = await ask('/v1/chat/completions', apiKey, call).then(
+          () => null,
+          (error: Error) => error.message,
+        )
+        if (status.code === 0 && served === null) return null
+        if (performance.now() > until_ms) return `${status.stdout}${status.stderr}\n${served ?? ''}`
+        await new Promise((resolve) => setTimeout(resolve, 1_000))
+      }
+    },
+    remove,
+  }
+}
+
+/** A program with a call, a stored response and a conversation, in each of which `secret` stands. */
+async function fill(
+  ask: (route: string, body: object) => Promise<Record<string, unknown>>,
+  model: string,
+  secret: string,
+): Promise<{ program: string[]; response: string[]; conversation: string[] }> {
+  // Names are easy to guess, also those of another tenant.
+  const program = `program-${secret === 'own' ? 1 : 2}`
+  await ask('/v1/programs', { id: program, app: secret, metadata: { note: secret } })
+  const messages = [{ role: 'user', content: secret }]
+  await ask('/v1/chat/completions', { model, max_tokens: 2, messages, metadata: { program_id: program } })
+  const { id: response } = await ask('/v1/responses', {
+    model,
+    max_output_tokens: 16,
+    input: secret,
+    metadata: { note: secret },
+  })
+  const items = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: secret }] }]
+  const { id: conversation } = await ask('/v1/conversations', { items, metadata: { note: secret } })
+  return { program: [program], response: [`${response}`], conversation: [`${conversation}`] }
+}
