@@ -1,6 +1,10 @@
 /** Does to a fleet what a plan says, and heals it again. Each gives back how it is healed. */
+
 import { poolActorName, programActorName } from '../../src/actors/contracts.ts'
+import { LINK_UNITS_MAX } from '../../src/core/pool/link-budget.ts'
 import type { Fleet, FleetAgent, WorkerFaults } from './fleet.ts'
+import { startFlood } from './hostile-agent.ts'
+import { lie } from './lying-agent.ts'
 import type { Random } from './random.ts'
 import type { PlannedFault } from './schedule.ts'
 import { forgeTickets } from './tickets.ts'
@@ -12,6 +16,9 @@ const STALE_MS = 10_000
 const SLOW_ADMIT_MS = 2000
 const SLOW_LEASE_MS = 1500
 const PROGRAMS_EVICTED = 8
+
+/** A link on which so much was sent is open no more. */
+const FLOOD_FRAMES = 20 * LINK_UNITS_MAX
 
 const nothing: Heal = async () => undefined
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -79,9 +86,38 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
       return workerFaults(fleet, { pool_unreachable: true })
     case 'd1_down':
       return workerFaults(fleet, { d1_down: true })
+    case 'flooding_agent':
+      return floodingAgent(struck)
+    case 'lying_agent':
+      for (const what of await lie(fleet, hostileName('liar'), random.pick(fleet.options.regions))) {
+        struck.violation(what)
+      }
+      return nothing
     case 'forged_tickets':
       for (const what of await forgeTickets(fleet, fleet.agentOf(target))) struck.violation(what)
       return nothing
+  }
+}
+
+let hostile = 0
+
+/** An agent is enrolled for each, so that none is barred from the start. */
+function hostileName(kind: string): string {
+  hostile += 1
+  return `${kind}-${hostile}`
+}
+
+async function floodingAgent({ fleet, random, violation }: Struck): Promise<Heal> {
+  const id = hostileName('flood')
+  const frames = random.pick(['hello', 'status'] as const)
+  const kind = { frames, links: random.between(1, 2), deaf: random.chance(0.5) }
+  const flood = await startFlood(fleet, { id, region: random.pick(fleet.options.regions), ...kind })
+  return async () => {
+    await flood.end()
+    const { links, frames: sent, refused } = flood.seen
+    if (sent > FLOOD_FRAMES && flood.closes.length + refused === 0 && links <= kind.links) {
+      violation(`${id} sent ${sent} frames, and its links stayed open`)
+    }
   }
 }
 

@@ -1,10 +1,15 @@
 /** Enrols an agent that means harm in a fleet, and runs it in a process of its own (flood-agent.ts). */
 import path from 'node:path'
+import { z } from 'zod'
 import { ManagedChild } from '../testbed/managed-child.ts'
 import { flagList, ROOT } from '../testbed/repository.ts'
 import type { Fleet } from './fleet.ts'
 
+/** Another fault may keep it from linking. */
+const READY_TIMEOUT_MS = 15_000
 const FLOOD_AGENT = path.join(ROOT, 'lab/chaos/flood-agent.ts')
+
+const Sent = z.object({ links: z.number(), frames: z.number(), refused: z.number() })
 
 export interface FloodOptions {
   id: string
@@ -18,8 +23,8 @@ export interface FloodOptions {
 export interface Flood {
   /** Close codes and reasons of its links. */
   closes: { code: number; reason: string }[]
-  /** Attempts to link that were answered with another status than 101. */
-  refused: () => number
+  /** Links that were opened, frames, and attempts to link that were answered with another status than 101. */
+  readonly seen: { links: number; frames: number; refused: number }
   end(): Promise<void>
 }
 
@@ -36,21 +41,22 @@ export async function enrol(fleet: Fleet, id: string, region: string): Promise<s
 export async function startFlood(fleet: Fleet, { id, region, frames, links, deaf }: FloodOptions): Promise<Flood> {
   const token = await enrol(fleet, id, region)
   const closes: Flood['closes'] = []
-  let refused = 0
+  const seen = { links: 0, frames: 0, refused: 0 }
   const target = { 'control-url': fleet.url, id, region, model: fleet.model }
   const child = new ManagedChild<'ready'>({
     name: id,
     args: [FLOOD_AGENT, ...flagList({ ...target, frames, links, deaf: deaf ? 1 : 0 })],
     env: { SWITCHYARD_AGENT_TOKEN: token },
     ready: ['ready'],
+    ready_timeout_ms: READY_TIMEOUT_MS,
     runFolder: fleet.place.run,
     onLine: (line) => {
       if (!line.startsWith('{')) return
-      const event = JSON.parse(line) as { event: string; code: number; reason: string; refused: number }
+      const event = JSON.parse(line) as { event: string; code: number; reason: string }
       if (event.event === 'closed') closes.push({ code: event.code, reason: event.reason })
-      if (event.event === 'sent') refused = event.refused
+      if (event.event === 'sent') Object.assign(seen, Sent.parse(event))
     },
   })
   await child.start()
-  return { closes, refused: () => refused, end: async () => void (await child.end('SIGKILL')) }
+  return { closes, seen, end: async () => void (await child.end('SIGKILL')) }
 }

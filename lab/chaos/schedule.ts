@@ -26,6 +26,8 @@ export const FAULTS = [
   'pool_unreachable',
   'd1_down',
   'forged_tickets',
+  'flooding_agent',
+  'lying_agent',
 ] as const
 export type FaultName = (typeof FAULTS)[number]
 
@@ -64,6 +66,8 @@ const KINDS: Readonly<
   pool_unreachable: { of: 'worker', ms: [1000, 4000], weight: 2 },
   d1_down: { of: 'worker', ms: [2000, 12_000], weight: 2 },
   forged_tickets: { of: 'agent', ms: [0, 0], weight: 2 },
+  flooding_agent: { of: 'none', ms: [2000, 6000], weight: 2 },
+  lying_agent: { of: 'none', ms: [0, 0], weight: 2 },
 }
 
 /** Mean time between two faults. */

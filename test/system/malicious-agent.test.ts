@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { clientCall } from '../../lab/chaos/client.ts'
 import { Fleet } from '../../lab/chaos/fleet.ts'
 import { startFlood } from '../../lab/chaos/hostile-agent.ts'
+import { lie } from '../../lab/chaos/lying-agent.ts'
 import { CLOSE } from '../../src/protocol/index.ts'
 import { callOf, localTenant, MODEL, reconciled } from './support/fleet-calls.ts'
 import { eventually } from './support/system.ts'
@@ -30,7 +31,7 @@ it.each([
     await eventually('the link is closed for the flood', () =>
       flood.closes.find(({ code, reason }) => code === CLOSE.flooded && reason.includes('no link for')),
     )
-    await eventually('the agent is refused', () => flood.refused() > 0 || undefined)
+    await eventually('the agent is refused', () => flood.seen.refused > 0 || undefined)
     for (let call = 0; call < CALLS_DURING_FLOOD; call += 1) {
       expect(await clientCall(callOf(fleet, `beside-${id}`, { stream: call % 2 === 0 }))).toMatchObject({
         end: 'completed',
@@ -41,4 +42,11 @@ it.each([
   }
   expect(await clientCall(callOf(fleet, `beside-${id}`, {}))).toMatchObject({ end: 'completed' })
   await reconciled(fleet, [localTenant(fleet)], [`beside-${id}`])
+})
+
+it('nothing that an agent says of its calls is believed beyond what its leases allow', async () => {
+  expect(await lie(fleet, 'liar', 'us-east')).toEqual([])
+  const audit = await fleet.fetch('/admin/v1/audit?object=agent:liar', { apiKey: fleet.secrets.adminKey })
+  const { data } = (await audit.json()) as { data: { action: string; actor: string }[] }
+  expect(data).toContainEqual(expect.objectContaining({ action: 'agent.record_lowered', actor: 'control-plane' }))
 })
