@@ -16,6 +16,7 @@ export const SEATS = 2
 /** A minute on two idle cores; four minutes were seen on two that ran three more of them. */
 export const START_MS = 540_000
 const SETTLE_MS = 60_000
+const VLLM_ARGS = '--dtype float32 --enable-auto-tool-choice --tool-call-parser hermes'
 
 export interface Extension {
   service_s: number
@@ -63,7 +64,7 @@ export class RunningVllm {
     process.env[DEVICE_VARIABLE] = 'cpu'
     const metadata = pluginMetadata()
     process.env.PYTHONPATH = metadata
-    const flags = ['--seats', String(SEATS), '--vllm-args', '--dtype float32', '--policy', 'plas']
+    const flags = ['--seats', String(SEATS), '--vllm-args', VLLM_ARGS, '--policy', 'plas']
     return new RunningVllm(await System.start({ engine: 'vllm', flags }), metadata)
   }
 

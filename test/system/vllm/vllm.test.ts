@@ -6,6 +6,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { groupMembers } from '../../../gpu-agent/src/fronts/vllm/process/process-group.ts'
 import { answers } from './answers.ts'
+import { apis } from './apis.ts'
 import { crashes } from './crashes.ts'
 import { programs } from './programs.ts'
 import { RunningVllm } from './running-vllm.ts'
@@ -28,6 +29,7 @@ it('the system describes itself as one with vLLM', async () => {
   expect(vllm.state?.pid).toBeGreaterThan(1)
 })
 describe('a call', () => answers(running))
+describe('the APIs', () => apis(running))
 describe('programs', () => programs(running))
 it('the plug-in has decided and never failed', async () => {
   const { decisions, failures } = await vllm.counts()

@@ -156,6 +156,9 @@ describe('tools and formats', () => {
     const response_format = { type: 'json_schema', json_schema: { name: 'n', schema, strict: true } }
     expect(fieldsOf(chat({ response_format }))).toMatchObject({ response_format })
     expect(fieldsOf(chat({ tools: [tool('a')] }))).toMatchObject({ tools: [tool('a')], tool_choice: 'auto' })
+    const strict = (name: string) => ({ type: 'function', function: { ...tool(name).function, strict: true } })
+    expect(fieldsOf(chat({ tools: [tool('a')], tool_choice: 'required' })).tools).toEqual([strict('a')])
+    expect(fieldsOf(chat({ tools: [tool('a')] })).tools).toEqual([tool('a')])
     const two = { tools: [tool('a'), tool('b')] }
     const named = { type: 'function', function: { name: 'b' } }
     expect(fieldsOf(chat({ ...two, tool_choice: 'required' }))).toMatchObject({ tool_choice: 'required' })

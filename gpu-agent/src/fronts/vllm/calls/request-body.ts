@@ -168,7 +168,9 @@ function constraintFields({ format, tools, choice, several }: OutputFields): Par
     const error = schemaFault(parameters ?? {}, ['tools', index, 'function', 'parameters'])
     if (error !== null) return { ok: false, error }
   }
-  fields.tools = tools.map((tool) => ({ type: 'function', function: tool }))
+  // vLLM (0.32) holds arguments to the schemas of strict tools alone, also where a tool must be called.
+  const held = choice.kind === 'asked' ? { strict: true } : {}
+  fields.tools = tools.map((tool) => ({ type: 'function', function: { ...tool, ...held } }))
   fields.tool_choice = choiceOf(choice, tools.length)
   fields.parallel_tool_calls = several
   return { ok: true, fields }
