@@ -18,5 +18,5 @@ test('each store has the size of its folder, whole, and one that is not there ha
   write(path.join(place.agent('us-east-1'), 'outbox.sqlite'), 7)
   const sizes = await storageSizes(place)
   expect(sizes).toMatchObject({ d1_bytes: 15, r2_bytes: 2_000_000, agents_bytes: 7, durable_objects_bytes: 0 })
-  expect(storageTable(sizes, 3e6)).toMatch(/R2 +2\.0 MB[^]*free on disk +3\.0 MB/)
+  expect(storageTable(sizes, 3e6)).toMatch(/R2 +2\.0 MB[\s\S]*free on disk +3\.0 MB/)
 })

@@ -25,6 +25,7 @@ import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
 import { HoldMemory } from './hold-memory.ts'
+import { OpenCalls } from './open-calls.ts'
 import { PoolMemory } from './pool-memory.ts'
 import { RatePermits } from './rate-permits.ts'
 import type { ResponseStore } from './response-store.ts'
@@ -87,6 +88,7 @@ export interface RelayDeps {
   conversationKey(tenant: string): Promise<HashKey>
   pools: PoolMemory
   permits: RatePermits
+  open_calls: OpenCalls
   holds: HoldMemory
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
   residency(tenant: string, program: string): Promise<readonly string[] | null>
@@ -109,6 +111,7 @@ export interface RelayDeps {
 /** The isolate's own, so what one request learns of a pool serves the next. */
 const pools = new PoolMemory()
 const permits = new RatePermits()
+const open_calls = new OpenCalls()
 const holds = new HoldMemory()
 
 export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
@@ -130,6 +133,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     conversationKey: (tenant) => conversationKeyOf(tenant, env.TICKET_SECRET),
     pools,
     permits,
+    open_calls,
     holds,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.

@@ -5,7 +5,7 @@
 
 import { type FieldWarnings, fieldWarnings, WARNINGS_HEADER, warningsHeader } from '../core/call/field-warnings.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool/pool-types.ts'
-import { type ApiErrorFields, apiError } from '../platform/api-error.ts'
+import { type ApiErrorFields, apiError, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { type Admission, type Admitted, admit } from './admit.ts'
 import type { Answer, AnswerContext, Ending, SettledAnswer } from './answer.ts'
 import { type AnswerObserver, observed } from './answer-observer.ts'
@@ -55,6 +55,28 @@ function withCallId(deps: RelayDeps, call: string): RelayDeps {
 }
 
 async function journey(
+  signal: AbortSignal,
+  asked: IdentifiedCall,
+  deps: RelayDeps,
+  times: StageTimes,
+): Promise<{ call: IdentifiedCall; answer: SettledAnswer }> {
+  if (!deps.open_calls.enter(asked.tenant)) return { call: asked, answer: tooManyOpen(asked, times) }
+  try {
+    const made = await permitted(signal, asked, deps, times)
+    void made.answer.ended.finally(() => deps.open_calls.leave(asked.tenant))
+    return made
+  } catch (error) {
+    deps.open_calls.leave(asked.tenant)
+    throw error
+  }
+}
+
+function tooManyOpen(asked: IdentifiedCall, times: StageTimes): SettledAnswer {
+  const message = 'This tenant has as many open calls as it may. Send the call again when one has ended.'
+  return refuse(asked, null, times, 429, { message, code: 'too_many_open_calls' }, RETRY_AFTER_S)
+}
+
+async function permitted(
   signal: AbortSignal,
   asked: IdentifiedCall,
   deps: RelayDeps,

@@ -16,6 +16,7 @@ import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
 import { HoldMemory } from '../hold-memory.ts'
+import { OpenCalls } from '../open-calls.ts'
 import { PoolMemory } from '../pool-memory.ts'
 import { RatePermits } from '../rate-permits.ts'
 
@@ -158,6 +159,7 @@ export function world(options: WorldOptions = {}): World {
     conversationKey: async () => [1, 2],
     pools: options.pools ?? new PoolMemory(),
     permits: new RatePermits(),
+    open_calls: new OpenCalls(),
     holds: new HoldMemory(),
     residency: async () => null,
     fetch: async (input, init) => {
