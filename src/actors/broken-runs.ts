@@ -7,7 +7,7 @@
  * Keeps true: no row leaves the object's storage before D1 has it.
  */
 import { z } from 'zod'
-import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
+import type { Checkpoint, ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
 import { type DeadLetter, deadRunId, keepDeadLetters } from '../store/dead-letters.ts'
 import type { StoredRun } from './run-table.ts'
@@ -21,6 +21,8 @@ export interface LoadedRun {
   archived: boolean
   /** The rows that load. Null: the run's own row does not, so there is nothing to add the others to. */
   rows: ProgramRows | null
+  /** Null: `rows` are all of the run's. */
+  checkpoint: Checkpoint | null
   /** Texts of rows that do not load. */
   unreadable: string[]
 }
@@ -52,9 +54,9 @@ export class BrokenRuns {
     const runs: StoredRun[] = []
     const ended = new Set<string>()
     for (const { rows, ...one } of loaded) {
-      const { run, archived, unreadable } = one
+      const { run, archived, unreadable, checkpoint } = one
       if (unreadable.length === 0 && rows !== null) {
-        runs.push({ rows, archived })
+        runs.push({ rows, archived, checkpoint })
         continue
       }
       logFailure('run_broken', `${unreadable.length} rows do not load`, { tenant: this.#tenant, run })
@@ -62,7 +64,7 @@ export class BrokenRuns {
       const left = archived ? null : rows
       this.#runs.set(run, { ...one, rows: left, isKept: false })
       if (left === null) continue
-      runs.push({ rows: left, archived: false })
+      runs.push({ rows: left, archived: false, checkpoint: null })
       ended.add(run)
     }
     return { runs, ended }

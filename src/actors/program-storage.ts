@@ -5,10 +5,10 @@
  * table and not an extra index, so a call writes 6 rows instead of 8. Rows written are the largest part of a call's cost on
  * Cloudflare.
  */
-import { eq, ne, sql } from 'drizzle-orm'
+import { and, eq, ne, sql } from 'drizzle-orm'
 import { z } from 'zod'
-import type { DirtyRows } from '../core/program/program-state.ts'
-import { CallRowJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
+import type { Checkpoint, DirtyRows, ProgramRows } from '../core/program/program-state.ts'
+import { CallRowJson, CheckpointJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
 import { RetryState } from './archive-retry.ts'
 import { isUnreadable, type LoadedRun } from './broken-runs.ts'
 import { Hold } from './program-residency.ts'
@@ -20,6 +20,13 @@ const HOLD_KEY = 'hold'
 const RETRY_KEY = 'retry'
 const ARCHIVED_KEY = 'archived'
 const ArchivedRuns = z.array(z.string())
+const StoredCheckpoint = z.object({ checkpoint: CheckpointJson.nullable().default(null) })
+
+/** Rows of one run, as they are stored. */
+interface RunTexts {
+  calls: readonly string[]
+  leases: readonly string[]
+}
 
 export class ProgramStorage {
   private readonly values: DurableObjectStorage
@@ -42,16 +49,31 @@ export class ProgramStorage {
       .from(runs)
       .all()
       .map(({ run, row }) => {
-        const ofCalls = db
-          .select({ row: calls.row })
-          .from(calls)
-          .where(eq(calls.run, run))
-          .orderBy(calls.position)
-          .all()
-        const ofLeases = db.select({ row: leases.row }).from(leases).where(eq(leases.run, run)).all()
-        const texts = { calls: ofCalls.map((call) => call.row), leases: ofLeases.map((lease) => lease.row) }
-        return { run, ...readRun(row, texts), archived: this.archived.has(run) }
+        const archived = this.archived.has(run)
+        const checkpoint = checkpointOf(row)
+        const part = checkpoint === null ? null : readRun(row, namedTexts(db, run, checkpoint))
+        // What does not load is looked at with all the rest of the run.
+        if (part !== null && part.unreadable.length === 0) return { run, ...part, checkpoint, archived }
+        return { run, ...readRun(row, allTexts(db, run)), checkpoint: null, archived }
       })
+  }
+
+  /**
+   * Every stored call and lease of a run that was loaded from its checkpoint. Null: some do not load. Then the run has no
+   * checkpoint any more, and the next load meets them.
+   */
+  history(run: string): Pick<ProgramRows, 'calls' | 'leases'> | null {
+    const db = this.storage.opened()
+    const stored = db.select({ row: runs.row }).from(runs).where(eq(runs.run, run)).get()
+    if (stored === undefined) return null
+    const { rows, unreadable } = readRun(stored.row, allTexts(db, run))
+    if (rows !== null && unreadable.length === 0) return rows
+    const { checkpoint: _, ...row } = z.looseObject({}).parse(JSON.parse(stored.row))
+    db.update(runs)
+      .set({ row: JSON.stringify(row) })
+      .where(eq(runs.run, run))
+      .run()
+    return null
   }
 
   async write(run: string, dirty: DirtyRows): Promise<void> {
@@ -59,7 +81,8 @@ export class ProgramStorage {
     // Before the rows, so that a crash in between costs no more than another archiving.
     if (this.archived.delete(run)) this.storeArchived()
     this.storage.transaction((upsert) => {
-      if (dirty.program !== null) upsert(texts.run, run, JSON.stringify(dirty.program))
+      const { program, checkpoint } = dirty
+      if (program !== null) upsert(texts.run, run, JSON.stringify({ ...program, checkpoint }))
       for (const call of dirty.calls) upsert(texts.call, run, call.position, JSON.stringify(call))
       for (const lease of dirty.leases) upsert(texts.lease, run, lease.lease, JSON.stringify(lease))
     })
@@ -122,10 +145,41 @@ export class ProgramStorage {
   }
 }
 
-function readRun(
-  row: string,
-  texts: { calls: readonly string[]; leases: readonly string[] },
-): Pick<LoadedRun, 'rows' | 'unreadable'> {
+function allTexts(db: ActorDb, run: string): RunTexts {
+  const ofCalls = db.select({ row: calls.row }).from(calls).where(eq(calls.run, run)).orderBy(calls.position).all()
+  const ofLeases = db.select({ row: leases.row }).from(leases).where(eq(leases.run, run)).all()
+  return { calls: ofCalls.map((call) => call.row), leases: ofLeases.map((lease) => lease.row) }
+}
+
+/** Of the rows that the checkpoint names, however many others there are. */
+function namedTexts(db: ActorDb, run: string, { live }: Checkpoint): RunTexts {
+  const among = (values: readonly (string | number)[]) => sql`(SELECT value FROM json_each(${JSON.stringify(values)}))`
+  const positions = among(live.map(({ position }) => position))
+  const ids = among(live.flatMap((call) => call.leases))
+  const ofCalls = db
+    .select({ row: calls.row })
+    .from(calls)
+    .where(and(eq(calls.run, run), sql`${calls.position} IN ${positions}`))
+    .all()
+  const ofLeases = db
+    .select({ row: leases.row })
+    .from(leases)
+    .where(and(eq(leases.run, run), sql`${leases.lease} IN ${ids}`))
+    .all()
+  return { calls: ofCalls.map((call) => call.row), leases: ofLeases.map((lease) => lease.row) }
+}
+
+/** Null: there is none, or it does not load, so that the whole run must be read. */
+function checkpointOf(row: string): Checkpoint | null {
+  try {
+    return StoredCheckpoint.parse(JSON.parse(row)).checkpoint
+  } catch (error) {
+    if (isUnreadable(error)) return null
+    throw error
+  }
+}
+
+function readRun(row: string, texts: RunTexts): Pick<LoadedRun, 'rows' | 'unreadable'> {
   const unreadable: string[] = []
   const program = readRow(ProgramRowJson, row, unreadable)
   const read = texts.calls.flatMap((text) => readRow(CallRowJson, text, unreadable) ?? [])

@@ -12,7 +12,13 @@
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
 import type { OpenLeaseRef } from '../core/program/program-entry.ts'
-import { type EndReason, ORPHANED, type ProgramSummary, type ProvenRecord } from '../core/program/program-state.ts'
+import {
+  type EndReason,
+  ORPHANED,
+  type ProgramRows,
+  type ProgramSummary,
+  type ProvenRecord,
+} from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
 import { isStale } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
@@ -46,7 +52,10 @@ type StartRequest = Parameters<ProgramRpc['start']>[0]
 export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly storage: ProgramStorage
   private readonly staleAfterMs: number
-  private readonly runs = new RunTable(() => this.flush.soon())
+  private readonly runs = new RunTable(
+    () => this.flush.soon(),
+    (run) => this.historyOf(run),
+  )
   private readonly flush: ProgramFlush
   /** Archiving and late records wait for D1 and must not interleave. */
   private readonly archiving = new Mutex()
@@ -121,7 +130,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       held = run.entry.regions !== null
       if (held) this.residency.tell(run.entry)
     }
-    const reply = run.entry.admit(request)
+    const reply = this.runs.entryOf(run, run.entry.canAdmit(request)).admit(request)
     this.runs.changed(run)
     if (reply.status === 'admitted') this.residency.told(reply.regions, Date.now())
     // A client that was told that a program is held must not find it free after a crash.
@@ -133,7 +142,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const run = this.runs.get(lease.run)
     // A run that is not in memory was lost or is archived. The lease's record has its cost.
     if (run === undefined) return
-    const opening = run.entry.leaseOpened(lease)
+    const opening = this.runs.entryOf(run, run.entry.canChange(lease)).leaseOpened(lease)
     this.runs.changed(run)
     // The program ended between admit and lease, so this call's tokens are not needed.
     if (opening === 'ended') this.ctx.waitUntil(this.cancel([lease]))
@@ -142,14 +151,14 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   async leaseLost(lost: Parameters<ProgramRpc['leaseLost']>[0]): Promise<void> {
     const run = this.runs.get(lost.run)
     if (run === undefined) return
-    run.entry.leaseLost(lost)
+    this.runs.entryOf(run, run.entry.canChange(lost)).leaseLost(lost)
     this.runs.changed(run)
   }
 
   async callEnded(ended: Parameters<ProgramRpc['callEnded']>[0]): Promise<void> {
     const run = this.runs.get(ended.run)
     if (run === undefined) return
-    run.entry.callEnded(ended)
+    this.runs.entryOf(run, run.entry.canChange({ call: ended.call })).callEnded(ended)
     this.runs.changed(run)
   }
 
@@ -209,7 +218,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   async calls(page: { after: string | null; limit: number }): Promise<Awaited<ReturnType<ProgramRpc['calls']>>> {
-    return this.latest(Date.now())?.entry.callsPage(page) ?? null
+    const run = this.latest(Date.now())
+    return run === null ? null : this.runs.entryOf(run, false).callsPage(page)
   }
 
   async end(now_ms: number): Promise<Awaited<ReturnType<ProgramRpc['end']>>> {
@@ -366,12 +376,28 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   private async write(run: Run): Promise<void> {
-    const { entry, revision } = run
+    const { revision } = run
+    const entry = this.runs.entryOf(run, false)
     const { tenant } = entry
     const append = (body: Uint8Array) => archiveActor(this.env, tenant).append({ tenant, body })
     await this.broken.keep(entry.run)
     await archiveRun(this.d1, append, entry.rows(), entry.summary())
     run.archived_revision = revision
+  }
+
+  /** A run whose history does not load starts anew with this object, whole, so that it is set aside (broken-runs.ts). */
+  private historyOf(run: string): Pick<ProgramRows, 'calls' | 'leases'> {
+    const history = this.storage.history(run)
+    if (history !== null) return history
+    const reason = 'rows of a run do not load'
+    // Storage must have lost the run's checkpoint, or the next object would meet the same.
+    const abort = async () => {
+      await this.ctx.storage.sync()
+      this.ctx.abort(reason)
+    }
+    // `abort` throws its reason.
+    this.ctx.waitUntil(abort().catch(() => undefined))
+    throw new Error(reason)
   }
 
   /** The pools exist, so no hint of where to create them is needed. */

@@ -5,7 +5,7 @@
  * storage, alarms and other objects.
  */
 import { ProgramEntry, type ProgramOpening, type Settlement } from '../core/program/program-entry.ts'
-import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
+import type { Checkpoint, ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 
 export interface Run {
   entry: ProgramEntry
@@ -16,7 +16,9 @@ export interface Run {
 }
 
 export interface StoredRun {
+  /** With a checkpoint, those that it names. */
   rows: ProgramRows
+  checkpoint: Checkpoint | null
   /** Whether the archive has all of it. */
   archived: boolean
 }
@@ -26,14 +28,18 @@ export class RunTable {
   readonly #runs = new Map<string, Run>()
   readonly #onChange: () => void
 
-  constructor(onChange: () => void) {
+  /** Every stored call and lease of a run. */
+  readonly #history: (run: string) => Pick<ProgramRows, 'calls' | 'leases'>
+
+  constructor(onChange: () => void, history: (run: string) => Pick<ProgramRows, 'calls' | 'leases'>) {
     this.#onChange = onChange
+    this.#history = history
   }
 
   /** Restores stored runs. None of it counts as changed. */
   restore(stored: readonly StoredRun[]): void {
-    for (const { rows, archived } of stored.toSorted((a, b) => startOf(a) - startOf(b))) {
-      const entry = ProgramEntry.restore(rows)
+    for (const { rows, archived, checkpoint } of stored.toSorted((a, b) => startOf(a) - startOf(b))) {
+      const entry = checkpoint === null ? ProgramEntry.restore(rows) : ProgramEntry.resume(rows, checkpoint)
       this.#runs.set(entry.run, { entry, revision: 0, archived_revision: archived ? 0 : null })
     }
   }
@@ -75,18 +81,25 @@ export class RunTable {
     this.#onChange()
   }
 
+  /** The run's entry with its history, unless that is not needed. */
+  entryOf(run: Run, isEnough: boolean): ProgramEntry {
+    const { entry } = run
+    if (!isEnough && !entry.isWhole) entry.complete(this.#history(entry.run))
+    return entry
+  }
+
   /** `absent`: no run of the record's name is here. */
   settle(record: ProvenRecord, now_ms: number): Settlement | 'absent' {
     const run = this.#runs.get(record.run)
     if (run === undefined) return 'absent'
-    const settlement = run.entry.settle(record, now_ms)
+    const settlement = this.entryOf(run, run.entry.canChange(record)).settle(record, now_ms)
     if (settlement === 'applied') this.changed(run)
     return settlement
   }
 
   /** Whether any run has the record of this lease, including records that came under another run. */
   hasSettled(lease: string): boolean {
-    return this.all.some(({ entry }) => entry.hasSettled(lease))
+    return this.all.some((run) => run.entry.hasSettled(lease) || this.entryOf(run, false).hasSettled(lease))
   }
 }
 

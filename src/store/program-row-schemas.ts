@@ -1,7 +1,7 @@
 /** core's rows of a program as they lie in storage, as schemas: what comes back from a disk is checked before core gets it. */
 import { z } from 'zod'
-import type { CallRow, LeaseRow, ProgramRow } from '../core/program/program-state.ts'
-import { Count, Id, Microseconds, Outcome, ProgramSource, StoredMeasurement } from '../protocol/index.ts'
+import type { CallRow, Checkpoint, LeaseRow, ProgramRow } from '../core/program/program-state.ts'
+import { Count, Id, MeasuredSums, Microseconds, Outcome, ProgramSource, StoredMeasurement } from '../protocol/index.ts'
 
 export const PinJson = z.object({ region: Id, model: Id, engine: Id, epoch: Id })
 export const EngineJson = z.object({ engine: Id, region: Id, model: Id, epoch: Id })
@@ -51,6 +51,20 @@ export const CallRowJson: z.ZodType<CallRow> = z.object({
   inherited_us: Microseconds,
   parents_known: z.boolean(),
   answered: AnsweredJson.nullable(),
+})
+
+export const CheckpointJson: z.ZodType<Checkpoint> = z.object({
+  calls: Count,
+  totals: MeasuredSums.extend({ service_us: Count }),
+  critical_path_us: Count,
+  threads: z.object({
+    tails: z.array(z.object({ thread: Id, last_call: Id, last_ended: Id.nullable() })),
+    more: z.boolean(),
+    last_ended: Id.nullable(),
+    number: Count,
+  }),
+  engines: z.array(EngineJson),
+  live: z.array(z.object({ position: Count, start_us: Count, leases: z.array(Id) })),
 })
 
 export const LeaseReasonJson = z.enum([

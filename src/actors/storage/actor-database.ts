@@ -39,6 +39,12 @@ export class ActorDatabase {
     return this.db
   }
 
+  /** For reading what `stored` or `writable` found or made before. */
+  opened(): ActorDb {
+    if (!this.migrated) throw new Error('the tables are not open')
+    return this.db
+  }
+
   /** Runs statements that Drizzle has prepared, all or none of them. The tables must exist (`writable`). */
   transaction(work: (run: (text: string, ...values: SqlStorageValue[]) => void) => void): void {
     this.storage.transactionSync(() => work((text, ...values) => void this.storage.sql.exec(text, ...values)))

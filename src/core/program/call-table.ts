@@ -5,7 +5,15 @@
 import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { CriticalPath } from './critical-path.ts'
-import type { CallArrival, CallRow, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
+import {
+  type CallArrival,
+  type CallRow,
+  CHECKPOINT_THREADS_MAX,
+  type Checkpoint,
+  type LeaseGrant,
+  type LeaseRow,
+  type ProvenRecord,
+} from './program-state.ts'
 import { addLease, bounded, callServiceUs, noTotals, type ProgramTotals } from './program-totals.ts'
 import { applyRecord, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
@@ -23,6 +31,10 @@ export class CallTable {
   #paths = new CriticalPath()
   #dirtyCalls = new Set<CallState>()
   #dirtyLeases = new Set<LeaseRow>()
+  /** Calls of the run that are not here: its history. */
+  #absent = 0
+  /** Calls of the history that end a thread, by their thread. */
+  #tails = new Map<string, string>()
 
   constructor(reading: ServiceReading) {
     this.#reading = reading
@@ -54,8 +66,76 @@ export class CallTable {
     return table
   }
 
+  /** From a checkpoint and the rows that it names. No row counts as dirty afterwards. */
+  static resume(
+    reading: ServiceReading,
+    checkpoint: Checkpoint,
+    calls: readonly CallRow[],
+    leases: readonly LeaseRow[],
+  ): CallTable {
+    const table = new CallTable(reading)
+    Object.assign(table.#totals, checkpoint.totals)
+    table.#paths = new CriticalPath(checkpoint.critical_path_us)
+    const starts = new Map(checkpoint.live.map(({ position, start_us }) => [position, start_us]))
+    for (const row of calls.toSorted((a, b) => a.position - b.position)) {
+      const call = { ...row, parents: [...row.parents], overruled: [...row.overruled], leases: [] }
+      table.#hold(call, [], starts.get(row.position) ?? row.inherited_us)
+    }
+    for (const row of leases.toSorted((a, b) => a.position - b.position)) {
+      const lease = { ...row }
+      table.#attach(table.#call(lease.call), lease)
+    }
+    for (const call of table.#calls) table.#paths.setService(call.call, callServiceUs(call.leases, reading))
+    table.#threads = ThreadTable.resume(checkpoint.threads)
+    for (const { thread, last_call, last_ended } of checkpoint.threads.tails) {
+      for (const call of [last_call, last_ended]) {
+        if (call !== null && !table.#byId.has(call)) table.#tails.set(call, thread)
+      }
+    }
+    table.#absent = checkpoint.calls - calls.length
+    return table
+  }
+
+  /** Null: a sum is beyond what can be stored. */
+  checkpoint(): Omit<Checkpoint, 'engines'> | null {
+    if (!Object.values(this.#totals).every(Number.isSafeInteger)) return null
+    const live = new Set(this.openCalls)
+    for (const lease of this.openLeases) live.add(this.#call(lease.call))
+    return {
+      calls: this.size,
+      totals: { ...this.#totals },
+      critical_path_us: this.#paths.scalarUs(),
+      threads: this.#threads.tails(CHECKPOINT_THREADS_MAX),
+      live: [...live].map(({ call, position, leases }) => ({
+        position,
+        start_us: this.#paths.startUs(call),
+        leases: leases.map(({ lease }) => lease),
+      })),
+    }
+  }
+
+  /** Whether the run's history is here. */
+  get isWhole(): boolean {
+    return this.#absent === 0
+  }
+
+  /** Whether an arriving call can be placed without the history. */
+  canPlace({ parents, thread }: Pick<CallArrival, 'parents' | 'thread'>): boolean {
+    if (this.isWhole) return true
+    if (thread !== null && !this.#threads.holds(thread)) return false
+    return parents?.every((parent) => this.#known(parent) !== undefined) ?? true
+  }
+
+  /** Whether something can be told of this call, and of this lease of it, without the history. */
+  canChange(call: string | undefined, lease: string | null): boolean {
+    if (this.isWhole) return true
+    const known = lease === null ? undefined : this.#leases.get(lease)
+    // A late grant may lower what the lease has already added to the critical path.
+    return known === undefined ? call !== undefined && this.#byId.has(call) : known.reason !== null
+  }
+
   get size(): number {
-    return this.#calls.length
+    return this.#calls.length + this.#absent
   }
 
   get(call: string): CallState | undefined {
@@ -66,11 +146,20 @@ export class CallTable {
     return this.#leases.get(lease)
   }
 
+  /** All leases, of a whole table. */
   leases(): IterableIterator<LeaseRow> {
+    this.#assertWhole()
     return this.#leases.values()
   }
 
+  /** Copies of the rows that are here. */
+  held(): { calls: CallRow[]; leases: LeaseRow[] } {
+    return { calls: this.#calls.map(callRow), leases: [...this.#leases.values()].map((lease) => ({ ...lease })) }
+  }
+
+  /** Calls by their position, of a whole table. */
   slice(from: number, to: number): CallState[] {
+    this.#assertWhole()
     return this.#calls.slice(from, to)
   }
 
@@ -84,7 +173,7 @@ export class CallTable {
 
   /** Opens a call that inherits the present scalar. */
   open(arrival: CallArrival): CallState {
-    const placement = this.#threads.place(arrival, this.openCalls.size, (call) => this.#byId.get(call))
+    const placement = this.#threads.place(arrival, this.openCalls.size, (call) => this.#known(call))
     this.#threads.remember(arrival.call, placement.thread, arrival)
     const place = { ...placement, source: arrival.source ?? null, overruled: [...(arrival.overruled ?? [])] }
     const call = this.#newCall(arrival.call, arrival.model, arrival.now_ms, this.criticalPathUs(), place)
@@ -210,7 +299,7 @@ export class CallTable {
       outcome: null,
       finish_reason: null,
       error_code: null,
-      position: this.#calls.length,
+      position: this.size,
       inherited_us,
       answered: null,
       leases: [],
@@ -220,10 +309,14 @@ export class CallTable {
   }
 
   #add(call: CallState): void {
+    this.#hold(call, call.parents, call.inherited_us)
+    this.#threads.opened(call.thread, call.call)
+  }
+
+  #hold(call: CallState, parents: readonly string[], start_us: number): void {
     this.#calls.push(call)
     this.#byId.set(call.call, call)
-    this.#threads.opened(call.thread, call.call)
-    this.#paths.add(call.call, call.parents, call.inherited_us)
+    this.#paths.add(call.call, parents, start_us)
     if (call.state === 'open') this.openCalls.add(call)
   }
 
@@ -237,6 +330,16 @@ export class CallTable {
     this.#dirtyLeases.add(lease)
     const call = this.#call(lease.call)
     this.#paths.setService(call.call, this.settledUs(call))
+  }
+
+  #known(call: string): Pick<CallState, 'thread' | 'state'> | undefined {
+    const held = this.#byId.get(call)
+    const thread = held === undefined ? this.#tails.get(call) : undefined
+    return thread === undefined ? held : { thread, state: 'ended' }
+  }
+
+  #assertWhole(): void {
+    if (!this.isWhole) throw new Error('the history of the run is not loaded')
   }
 
   #call(id: string): CallState {

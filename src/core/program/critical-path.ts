@@ -22,9 +22,17 @@ interface PathNode {
 export class CriticalPath {
   #nodes: PathNode[] = []
   #index = new Map<string, number>()
-  #scalar_us = 0
+  /** Of calls that are not here. */
+  readonly #floor_us: number
+  #scalar_us: number
   /** First node whose values may be out of date. */
   #dirtyFrom = Number.POSITIVE_INFINITY
+
+  /** `floor_us`: the scalar of calls that are over and are not added. */
+  constructor(floor_us = 0) {
+    this.#floor_us = floor_us
+    this.#scalar_us = floor_us
+  }
 
   /** Adds a call; parents that were never added are ignored. */
   add(call: string, parents: readonly string[], inherited_us: number): void {
@@ -76,7 +84,7 @@ export class CriticalPath {
 
   #refresh(): void {
     if (this.#dirtyFrom === Number.POSITIVE_INFINITY) return
-    if (this.#dirtyFrom === 0) this.#scalar_us = 0
+    if (this.#dirtyFrom === 0) this.#scalar_us = this.#floor_us
     for (let index = this.#dirtyFrom; index < this.#nodes.length; index += 1) this.#evaluate(this.#node(index))
     this.#dirtyFrom = Number.POSITIVE_INFINITY
   }

@@ -19,6 +19,8 @@ import {
   CALLS_PAGE_MAX,
   type CallArrival,
   type CallEntry,
+  CHECKPOINT_CALLS_MIN,
+  type Checkpoint,
   type DirtyRows,
   type EndReason,
   LEASE_ASKED_MS,
@@ -105,6 +107,45 @@ export class ProgramEntry {
     for (const pin of pins) entry.#placement.pin(pin)
     entry.#dirty = false
     return entry
+  }
+
+  /**
+   * Goes on from a checkpoint and the rows that it names. What needs the history (`isWhole`, `canAdmit`, `canChange`) must
+   * not be asked before `complete`.
+   */
+  static resume(rows: ProgramRows, checkpoint: Checkpoint): ProgramEntry {
+    const { pins, ...program } = rows.program
+    const calls = CallTable.resume(program.reading, checkpoint, rows.calls, rows.leases)
+    const entry = new ProgramEntry({ ...program, metadata: { ...program.metadata } }, calls)
+    for (const engine of checkpoint.engines) entry.#placement.used(engine)
+    for (const pin of pins) entry.#placement.pin(pin)
+    entry.#dirty = false
+    return entry
+  }
+
+  /** Adds the history, from all rows as stored. What is here is newer. Sums are recomputed from the leases. */
+  complete(stored: Pick<ProgramRows, 'calls' | 'leases'>): void {
+    const dirty = this.#calls.takeDirty()
+    const here = this.#calls.held()
+    const calls = new Map([...stored.calls, ...here.calls].map((call) => [call.call, call]))
+    const leases = new Map([...stored.leases, ...here.leases].map((lease) => [lease.lease, lease]))
+    this.#calls = CallTable.restore(this.#program.reading, [...calls.values()], [...leases.values()])
+    this.#calls.giveBack(dirty)
+  }
+
+  /** Whether the run's history is here. Rows and pages of calls need it. */
+  get isWhole(): boolean {
+    return this.#calls.isWhole
+  }
+
+  /** Whether `admit` does not need the history. */
+  canAdmit(arrival: Pick<CallArrival, 'parents' | 'thread'>): boolean {
+    return this.#calls.canPlace(arrival)
+  }
+
+  /** Whether what is told of this call, or of this lease of it, does not need the history. */
+  canChange({ call, lease = null }: { call?: string; lease?: string | null }): boolean {
+    return this.#calls.canChange(call, lease)
   }
 
   get tenant(): string {
@@ -305,10 +346,11 @@ export class ProgramEntry {
   }
 
   /** Returns copies of all rows that changed since the last take, and marks them clean. */
-  takeDirty(): DirtyRows {
-    const program = this.#dirty ? this.#row() : null
+  takeDirty(checkpoint_calls_min = CHECKPOINT_CALLS_MIN): DirtyRows {
+    const checkpoint = this.isDirty && this.#calls.size >= checkpoint_calls_min ? this.#checkpoint() : null
+    const program = this.#dirty || checkpoint !== null ? this.#row() : null
     this.#dirty = false
-    return { program, ...this.#calls.takeDirty() }
+    return { program, ...(checkpoint === null ? {} : { checkpoint }), ...this.#calls.takeDirty() }
   }
 
   /** Storage did not confirm a take. The next take has those rows again, with their values then. */
@@ -321,6 +363,11 @@ export class ProgramEntry {
   rows(): ProgramRows {
     const leases = [...this.#calls.leases()].map((lease) => ({ ...lease }))
     return { program: this.#row(), calls: this.#calls.slice(0, this.#calls.size).map(callRow), leases }
+  }
+
+  #checkpoint(): Checkpoint | null {
+    const checkpoint = this.#calls.checkpoint()
+    return checkpoint === null ? null : { ...checkpoint, engines: this.#placement.enginesByUse() }
   }
 
   /** A run that started without a call takes the reading of its first call's model. */

@@ -16,6 +16,11 @@ export class ProgramPlacement {
     putLast(this.#engines, JSON.stringify([engine, epoch]), { engine, region, model, epoch }, ENGINES_LISTED_MAX)
   }
 
+  /** In order of use, the latest last: what `used` was told. */
+  enginesByUse(): EngineUsed[] {
+    return [...this.#engines.values()].map((engine) => ({ ...engine }))
+  }
+
   /** True if the pin of that model changed. */
   pin({ region, model, engine, epoch }: Pin): boolean {
     const before = this.#pins.get(model)
@@ -34,7 +39,7 @@ export class ProgramPlacement {
 
   /** Most recent first. */
   engines(): EngineUsed[] {
-    return [...this.#engines.values()].reverse().map((engine) => ({ ...engine }))
+    return this.enginesByUse().reverse()
   }
 }
 

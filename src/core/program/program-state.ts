@@ -2,7 +2,7 @@
  * The vocabulary of the process table: what an entry holds, its inputs and answers, and the rows it is stored as. Types and
  * bounds only. The state machine is in program-entry.ts. Durations are integer microseconds, clocks are ms.
  */
-import type { CallRecord, Outcome, ProgramSource, StoredMeasurement } from '../../protocol/index.ts'
+import type { CallRecord, MeasuredSums, Outcome, ProgramSource, StoredMeasurement } from '../../protocol/index.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { ConversationTurn } from '../conversation/conversation-turn.ts'
@@ -22,6 +22,10 @@ export const LEASES_PER_CALL_MAX = 3
 export const ENGINES_LISTED_MAX = 16
 /** Pins of one program: one per model. The one unused longest goes first. */
 export const PINS_PER_PROGRAM_MAX = 16
+/** Calls from which on a run is stored with a checkpoint. A shorter one is loaded whole. */
+export const CHECKPOINT_CALLS_MIN = 256
+/** Threads that a checkpoint holds: those that were used last. */
+export const CHECKPOINT_THREADS_MAX = 256
 /** Calls on one page. */
 export const CALLS_PAGE_MAX = 200
 /**
@@ -263,9 +267,37 @@ export interface ProgramRows {
   leases: readonly LeaseRow[]
 }
 
+/**
+ * What a run needs to go on without its history: the calls that are over and have no open lease. It is stored with the rows
+ * that it is of.
+ */
+export interface Checkpoint {
+  /** Calls of the run. */
+  calls: number
+  totals: MeasuredSums & { service_us: number }
+  critical_path_us: number
+  threads: ThreadTails
+  /** In order of use. */
+  engines: ProgramSummary['engines']
+  /** The calls that are not history. `start_us`: where the call begins on the critical path. */
+  live: { position: number; start_us: number; leases: string[] }[]
+}
+
+export interface ThreadTails {
+  /** In order of use, the latest last. */
+  tails: { thread: string; last_call: string; last_ended: string | null }[]
+  /** Whether there are threads beside these. */
+  more: boolean
+  last_ended: string | null
+  /** The next inferred thread's number. */
+  number: number
+}
+
 /** Rows that changed since the last take; upsert each by its id. */
 export interface DirtyRows {
   program: ProgramRow | null
+  /** Belongs to `program`. Left out: the run is loaded whole. */
+  checkpoint?: Checkpoint
   calls: CallRow[]
   leases: LeaseRow[]
 }

@@ -8,7 +8,7 @@
  * not continue the thread's (turn-table.ts).
  */
 import type { ConversationTurn } from '../conversation/conversation-turn.ts'
-import { PARENTS_MAX } from './program-state.ts'
+import { PARENTS_MAX, type ThreadTails } from './program-state.ts'
 import { TurnTable } from './turn-table.ts'
 
 interface Thread {
@@ -44,6 +44,28 @@ export class ThreadTable {
   #turns = new TurnTable()
   #lastEnded: string | null = null
   #number = 0
+  /** Whether there are threads that are not here. */
+  #more = false
+
+  static resume({ tails, more, last_ended, number }: ThreadTails): ThreadTable {
+    const table = new ThreadTable()
+    for (const { thread, ...state } of tails) table.#threads.set(thread, state)
+    table.#more = more
+    table.#lastEnded = last_ended
+    table.#number = number
+    return table
+  }
+
+  tails(max: number): ThreadTails {
+    const all = [...this.#threads]
+    const tails = all.slice(-max).map(([thread, state]) => ({ thread, ...state }))
+    return { tails, more: this.#more || all.length > max, last_ended: this.#lastEnded, number: this.#number }
+  }
+
+  /** Whether all that is known of the thread is here. */
+  holds(thread: string): boolean {
+    return !this.#more || this.#threads.has(thread)
+  }
 
   /** Finds thread and parents of an arriving call. `known` returns a call of this program, or undefined. Unknown parents are ignored. */
   place(arrival: ThreadArrival, open_calls: number, known: (call: string) => KnownCall | undefined): Placement {
@@ -67,7 +89,10 @@ export class ThreadTable {
   }
 
   opened(thread: string, call: string): void {
-    this.#threads.set(thread, { last_call: call, last_ended: this.#threads.get(thread)?.last_ended ?? null })
+    const last_ended = this.#threads.get(thread)?.last_ended ?? null
+    // The threads lie in order of use.
+    this.#threads.delete(thread)
+    this.#threads.set(thread, { last_call: call, last_ended })
   }
 
   ended(thread: string, call: string): void {
