@@ -13,6 +13,7 @@ import type { Secrets } from './tally.ts'
 const REGION = 'us-east'
 const HOSTILE_AGENT = 'hostile-agent'
 const UP_TIMEOUT_MS = 170_000
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 const HEALTHY_MS_MAX = 60_000
 
 const Dev = z.object({ url: z.string(), apiKey: z.string(), adminKey: z.string(), model: z.string() })
@@ -36,10 +37,14 @@ export interface FuzzedSystem {
 
 export async function startFuzzedSystem(): Promise<FuzzedSystem> {
   const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-fuzz-'))
+  // It runs in processes of its own, which would outlive this one.
+  const stop = (): void => void remove().then(() => process.exit(1))
   const remove = async (): Promise<void> => {
+    for (const signal of SIGNALS) process.off(signal, stop)
     await runCommand('ops/down.ts', ['--data-dir', folder], { timeout_ms: UP_TIMEOUT_MS })
     rmSync(folder, { recursive: true, force: true })
   }
+  for (const signal of SIGNALS) process.once(signal, stop)
   try {
     const flags = ['--port', `${await freePort()}`, '--data-dir', folder, '--engine', 'emulated', '--regions', REGION]
     await runCommandOrThrow('ops/up.ts', [...flags, '--detach'], { timeout_ms: UP_TIMEOUT_MS })
