@@ -4,7 +4,18 @@ import { describe, expect, it } from 'vitest'
 import { idempotencyActor } from '../actors/stubs.ts'
 import { ANSWER_CHARS_MAX, KEY_CHARS_MAX } from '../core/call/idempotency-table.ts'
 import { runCall } from './run-call.ts'
-import { answering, chat, delta, failing, failureOf, PROGRAM, Script, UNRESTRICTED, world } from './testing/world.ts'
+import {
+  answering,
+  chat,
+  cutWithSignal,
+  delta,
+  failing,
+  failureOf,
+  PROGRAM,
+  Script,
+  UNRESTRICTED,
+  world,
+} from './testing/world.ts'
 
 let keys = 0
 /** A key that no other test has. */
@@ -135,7 +146,7 @@ describe('a retry of a call that came to nothing', () => {
     let asked = 0
     const it = keyed((request) => {
       asked += 1
-      return asked === 1 ? script.response : answering('hi')(request)
+      return asked === 1 ? cutWithSignal(script.response, request.signal) : answering('hi')(request)
     })
     const key = fresh()
     const leaving = new AbortController()
