@@ -51,6 +51,8 @@ const NEVER_SUCCEEDS = new Set([
   'GET /agents/v1/link',
   // Emulated engines make none.
   'POST /v1/embeddings',
+  // Every conversation is refused.
+  'POST /v1/responses/compact',
   // No response runs in the background.
   'POST /v1/responses/{id}/cancel',
 ])

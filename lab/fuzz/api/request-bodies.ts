@@ -72,6 +72,7 @@ export const BODIES: Readonly<Record<string, Body>> = {
     ...some(world, 0.2, { conversation: world.pick('conversation') }),
     ...some(world, 0.2, { store: false }),
   }),
+  'POST /v1/responses/input_tokens': (world) => ({ model: world.model, input: text(world) }),
   'POST /v1/conversations': (world) => ({ items: [inputItem(world)], metadata: { note: text(world) } }),
   'POST /v1/conversations/{id}': (world) => ({ metadata: { note: text(world) } }),
   'POST /v1/conversations/{id}/items': (world) => ({ items: [inputItem(world)] }),
