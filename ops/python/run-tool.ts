@@ -8,6 +8,8 @@ export type ToolRun = { status: 'done'; output: string } | { status: 'absent' } 
 export interface ToolOptions {
   timeout_ms: number
   env?: Readonly<Record<string, string | undefined>>
+  /** Default: this process's own. */
+  cwd?: string
   /** Ends the tool; the run has then failed. */
   signal?: AbortSignal | undefined
   /** Every whole line that it prints. */
@@ -17,12 +19,13 @@ export interface ToolOptions {
 export function runTool(command: readonly string[], options: ToolOptions): Promise<ToolRun> {
   const [file, ...args] = command
   if (file === undefined) throw new Error('a tool needs a command')
-  const { timeout_ms, env = process.env, signal, onLine } = options
+  const { timeout_ms, env = process.env, cwd, signal, onLine } = options
   if (signal?.aborted) return Promise.resolve({ status: 'failed', reason: 'it was stopped' })
   return new Promise((resolve) => {
     const child = spawn(file, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...env },
+      ...(cwd === undefined ? {} : { cwd }),
       timeout: timeout_ms,
       killSignal: 'SIGKILL',
       signal,

@@ -93,7 +93,8 @@ export async function runSchemathesis(
         ...['--workers', '4', '--suppress-health-check', 'all', '--warnings', 'off', '--continue-on-failure'],
         ...['--output-sanitize', 'false', '--report', 'har', '--report-har-path', har],
       ],
-      { timeout_ms: TIMEOUT_MS, env: { ...process.env, HYPOTHESIS_STORAGE_DIRECTORY: folder } },
+      // It keeps a cache where it is started.
+      { timeout_ms: TIMEOUT_MS, cwd: folder },
     )
     // It exits with 1 where a check failed: the answers are judged here.
     if (run.status === 'absent' || (run.status === 'failed' && !/^exit 1:/.test(run.reason)))
