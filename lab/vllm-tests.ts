@@ -55,7 +55,7 @@ for (const [tool, ...args] of COMMANDS[suite]) {
 if (suite === 'core') {
   const seconds = process.env.SWITCHYARD_FUZZ_SECONDS
   const budget = seconds ? ['--seconds', seconds] : ['--seed', '1', '--runs', `${FUZZ_RUNS}`, '--seconds', '600']
-  process.exit(await run(process.execPath, [path.join(import.meta.dirname, 'fuzz.ts'), ...budget]))
+  process.exit(await run(process.execPath, [path.join(import.meta.dirname, 'fuzz.ts'), 'orders', ...budget]))
 }
 
 function run(command: string, args: string[]): Promise<number> {
