@@ -31,9 +31,10 @@ export async function settleRecords(
 ): Promise<string[]> {
   const settlers = new Map<string, Group>()
   for (const record of records) {
-    const { tenant, program, call } = record
-    // A call that belongs to no program goes by its own id.
-    const isAlone = program === call
+    const { tenant, program, run, call } = record
+    // A call that belongs to no program goes by its own id, in its run too. The first call of a conversation gives its
+    // program its id, but not the run.
+    const isAlone = program === call && run === call
     const name = JSON.stringify(isAlone ? [tenant] : [tenant, program])
     const group = settlers.get(name) ?? {
       records: [],

@@ -32,6 +32,9 @@ beforeEach(() => {
   }
 })
 
+/** Of a call that belongs to no program. */
+const aloneRecord = (call: string) => recordOf(call, call, call)
+
 async function send(
   unproven: readonly CallRecord[],
   token = TOKEN_EAST,
@@ -71,12 +74,19 @@ describe('acknowledgement', () => {
   })
 
   it('takes the record of a call without a program and keeps no program', async () => {
-    const { body } = await send([recordOf('call-alone', 'call-alone', 'call-alone')])
+    const { body } = await send([aloneRecord('call-alone')])
     expect(body.acknowledged).toEqual(['lease-call-alone'])
     const tables = await runInDurableObject(programStub('call-alone'), (_, state) =>
       state.storage.sql.exec("SELECT name FROM sqlite_master WHERE name = 'runs'").toArray(),
     )
     expect(tables).toEqual([])
+  })
+
+  it('settles the call whose id its program took, as the first of a conversation, in that program', async () => {
+    const run = await openCall('first-call', 'first-call')
+    const { body } = await send([recordOf('first-call', run, 'first-call', { service_modelled_us: 77 })])
+    expect(body.acknowledged).toEqual(['lease-first-call'])
+    expect(await programActor(env, 'tenant-a', 'first-call').describe(Date.now())).toMatchObject({ service_us: 77 })
   })
 
   it('leaves out the program whose actor fails, and takes the others', async () => {
@@ -203,9 +213,9 @@ describe('refusals', () => {
   })
 
   it('bounds a batch in records and in bytes', async () => {
-    const many = Array.from({ length: RECORDS_PER_BATCH_MAX }, (_, i) => recordOf(`call-${i}`, 'run', `call-${i}`))
+    const many = Array.from({ length: RECORDS_PER_BATCH_MAX }, (_, i) => aloneRecord(`call-${i}`))
     expect((await send(many)).body.acknowledged).toHaveLength(RECORDS_PER_BATCH_MAX)
-    expect((await send([...many, recordOf('call-x', 'run', 'call-x')])).status).toBe(400)
+    expect((await send([...many, aloneRecord('call-x')])).status).toBe(400)
     const fat = { ...recordOf('p', 'r', 'c'), padding: 'x'.repeat(RECORDS_BODY_BYTES_MAX) }
     expect((await send([fat])).status).toBe(413)
   })
