@@ -51,7 +51,7 @@ function attributesOf(record: CallRecord, operation: string): Attributes {
     'gen_ai.provider.name': PROVIDER,
     'gen_ai.request.model': record.model,
     'gen_ai.response.model': record.model,
-    'gen_ai.conversation.id': record.program === record.call ? null : record.program,
+    'gen_ai.conversation.id': record.run === record.call ? null : record.program,
     'gen_ai.response.finish_reasons': record.finish_reason === null ? null : [record.finish_reason],
     'gen_ai.response.time_to_first_chunk': record.first_token_us === null ? null : record.first_token_us / 1e6,
     'gen_ai.usage.input_tokens': record.prompt_tokens,
