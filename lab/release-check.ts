@@ -46,7 +46,7 @@ try {
     else for (const args of coverage.run) rows.push(await once(name, args.map(filled), coverage.minutes_max * 60_000))
   }
 } finally {
-  // Whatever failed, no system of the check stays.
+  // The system of the check is stopped after a failure, too.
   if (only.includes('up')) await once('down', ['--data-dir', places.data], 120_000)
   rmSync(out, { recursive: true, force: true })
 }

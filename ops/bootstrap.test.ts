@@ -1,6 +1,6 @@
 /**
- * The first command on a checkout, with a stand-in for npm: what is installed once is not installed again, whoever
- * installed it; several commands at once install once; and an installation can be stopped or refused.
+ * The first command on a checkout, with a stand-in for npm. What any user has installed is not installed again. Several
+ * commands at once install once. An installation can be stopped or refused.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import {

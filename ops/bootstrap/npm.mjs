@@ -18,7 +18,7 @@ export function npm(root, argv, signal) {
   const node = outsideNode(root, outside)
   const [command, args] = cli?.endsWith('.js') && node !== null ? [node, [cli, ...argv]] : ['npm', argv]
   const grouped = process.platform !== 'win32'
-  // Of its own process group: Ctrl-C reaches this process alone, which ends npm and whatever npm runs.
+  // Of its own process group: Ctrl-C reaches this process alone, which ends npm and all that npm runs.
   const child = spawn(command, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'], detached: grouped })
   const tail = []
   for (const stream of [child.stdout, child.stderr]) {

@@ -1,6 +1,6 @@
 /**
- * Miniflare on a workerd that is named, whatever this process has inherited: Miniflare takes its binary from
- * MINIFLARE_WORKERD_PATH, and waits forever for one that cannot be spawned. Here that is an error with its cause.
+ * Miniflare on a workerd that is named. Miniflare alone takes its binary from MINIFLARE_WORKERD_PATH, which this process may
+ * have inherited, and waits forever for one that cannot be spawned. Here that is an error with its cause.
  */
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
@@ -35,7 +35,7 @@ export async function readyMiniflare(
     await Promise.race([miniflare.ready, late])
     return miniflare
   } catch (error) {
-    // One that never was ready may not end either: whoever started it exits.
+    // One that never was ready may not end either. The process that started it exits.
     void miniflare.dispose().catch(() => undefined)
     throw new Error(`workerd (${workerd}) did not start: ${(error as Error).message}`, { cause: error })
   } finally {

@@ -78,7 +78,7 @@ export class UsageMeter {
     const now_ms = Date.now()
     // A lease that is remembered is in the sums: both or neither.
     db.transaction((tx) => {
-      const fresh = unseen(tx, told)
+      const fresh = notCounted(tx, told)
       remember(tx, fresh, now_ms)
       for (const sums of summed(fresh, now_ms)) add(tx, sums)
       forget(tx, now_ms, FORGOTTEN_PER_RECORD * told.length)
@@ -86,8 +86,8 @@ export class UsageMeter {
   }
 }
 
-/** Each lease once, those apart that were counted before. `first`: no lease of its call was counted. */
-function unseen(db: Db, records: readonly ProvenRecord[]): (ProvenRecord & { first: boolean })[] {
+/** The leases that are not counted yet, each once. `first`: no lease of its call was counted. */
+function notCounted(db: Db, records: readonly ProvenRecord[]): (ProvenRecord & { first: boolean })[] {
   const leases = new Set<string>()
   const calls = new Set<string>()
   for (let from = 0; from < records.length; from += LEASES_PER_STATEMENT) {

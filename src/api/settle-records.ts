@@ -1,8 +1,8 @@
 /**
  * Settles a batch of records. Each program's records are a group. Records of calls that belong to no program are metered by
- * their tenant, and are a group too. A group that does not answer in time is left out of
- * the acknowledgement, as is one that fails. So one actor cannot stop the records of the others, and the whole batch is
- * answered before its agent gives up waiting. What a late group has written is acknowledged when the records come again.
+ * their tenant, and are a group too. A group that fails or does not answer in time is left out of the acknowledgement. So
+ * one actor cannot stop the records of the others, and the whole batch is answered before its agent gives up waiting. What
+ * a late group has written is acknowledged when the records come again.
  */
 import { programActor, tenantActor } from '../actors/stubs.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'

@@ -112,8 +112,8 @@ function alone(call: IdentifiedCall, now_ms: number): Admission {
 
 /**
  * Ordering may be guessed, residency may not. So the call waits until it is known to which regions the program is held. A
- * call that names regions itself also waits if nothing is known that holds the program. It may be the call that opens the program; if
- * it were lost, later calls would leave its regions.
+ * call that names regions itself also waits if nothing is known that holds the program. It may be the call that opens the
+ * program. If it were lost, later calls would leave its regions.
  */
 async function unplaced(
   call: IdentifiedCall,

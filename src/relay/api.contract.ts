@@ -1,5 +1,5 @@
 /**
- * What a call of every API keeps, whoever answers: whole streams, tools, errors in the API's own form before the answer and
+ * What a call of every API keeps: whole streams, tools, errors in the API's own form before the answer and
  * inside it, comments of the engine, clients that leave, retries under a key. Engines and actors are scripted here, but for
  * the actor of keys. test/system/api-contract.test.ts repeats it over sockets.
  */

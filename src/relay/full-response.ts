@@ -2,9 +2,9 @@
  * The response to a client that did not ask for a stream. The engine streams all the same, and its chunks are joined.
  *
  * Nothing is sent until HEADERS_HOLD_MS, nor until an engine has taken the call, so a call that ends, fails or is refused by
- * then has its proper status and length. A longer call gets 200, and a space at every interval until the JSON. JSON allows leading white space, and only a write shows that
- * the client has left. A failure after that breaks the connection: the 200 cannot be taken back, and a partial answer must
- * not look complete.
+ * then has its proper status and length. A longer call gets 200, and a space at every interval until the JSON. JSON allows
+ * leading white space, and only a write shows that the client has left. A failure after that breaks the connection: the 200
+ * cannot be taken back, and a partial answer must not look complete.
  */
 
 import {

@@ -1,4 +1,4 @@
-/** No tenant holds more open calls than its part; what has ended, in whatever way, counts no more. */
+/** No tenant holds more open calls than its part. A call that has ended in any way no longer counts. */
 import { expect, it } from 'vitest'
 import { OPEN_CALLS_PER_TENANT_MAX, OpenCalls } from './open-calls.ts'
 import { runCall } from './run-call.ts'

@@ -1,7 +1,7 @@
 /**
  * Open calls of each tenant in this isolate. Each holds sockets and files of the runtime, which all tenants share: on one
  * machine 500 streams of one tenant took 3,576 files of workerd, and at its limit it ends. So no tenant holds more than its
- * part, whatever its calls a minute are.
+ * part, at any number of calls a minute.
  */
 
 /** About 7,000 files in workerd. */

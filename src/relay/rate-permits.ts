@@ -2,9 +2,9 @@
  * A tenant's calls per minute. The TenantActor holds the bucket (core/call/call-rate.ts). An isolate takes a second's worth
  * of calls at a time, so only tenants with a limit cost an RPC, and at high rates only one in many calls does. Permits that
  * an isolate does not use within PERMIT_LIFE_MS are lost to the tenant. Calls that come at the same time share one question,
- * so concurrent misses neither take more than they use nor see each other's refusal. While the TenantActor does not answer, the isolate
- * counts with a bucket of its own: serving beats counting exactly, and a tenant cannot escape its limit by keeping its
- * actor busy.
+ * so concurrent misses neither take more than they use nor see each other's refusal. While the TenantActor does not answer,
+ * the isolate counts with a bucket of its own: serving beats counting exactly, and a tenant cannot escape its limit by
+ * keeping its actor busy.
  */
 
 import type { TenantRpc } from '../actors/contracts.ts'

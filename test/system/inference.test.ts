@@ -1,5 +1,5 @@
 /**
- * Agents that name no program, with OpenAI's own client and nothing added: each run is one program, whatever runs beside it.
+ * Agents that name no program, with OpenAI's own client and nothing added: each run is one program, beside any other.
  * The engine plays answers from a file, so runs of one agent are told apart by ids and answers alone.
  */
 import { writeFileSync } from 'node:fs'

@@ -125,7 +125,7 @@ describe('segments', () => {
 })
 
 describe('while the tenant’s object refuses', () => {
-  it('a run is written once, however often its alarm fires and whatever is evicted', async () => {
+  it('a run is written once, however often its alarm fires and its actor is evicted', async () => {
     const run = await openCall('stormy', 'stormy-0')
     await actor('stormy').settle([recordOf('stormy', run, 'stormy-0')])
     const tenant = { TENANT: { getByName: () => ({ programEnded: refuse, programFlushed: refuse }) } }

@@ -101,7 +101,7 @@ describe('a cold program', () => {
       storage.sql.exec("UPDATE calls SET row = '{}' WHERE position = 5")
     })
     await evictDurableObject(programStub('spoilt'))
-    // Asked in the object: workerd reports the refusal of a call from outside as unhandled, whatever its caller does.
+    // Asked in the object: workerd reports the refusal of a call from outside as unhandled, even if its caller handles it.
     const refused = await runInDurableObject(programStub('spoilt'), async (object) => {
       const instance = object as unknown as Pick<ProgramRpc, 'calls'>
       return instance.calls({ after: null, limit: 1 }).then(

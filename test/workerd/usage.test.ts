@@ -79,7 +79,7 @@ describe('usage outside of programs', () => {
     expect((await usageOf(KEY_B)).data).toMatchObject([{ key: KEY_1, output_tokens: 7000 }])
   })
 
-  it('counts a lease once, however often and in whatever company its record comes', async () => {
+  it('counts a lease once, however often and with which others its record comes', async () => {
     const records = [alone(), alone(), alone()]
     await Promise.all([send(records), send(records), send([...records, ...records])])
     await send(records.slice(1))

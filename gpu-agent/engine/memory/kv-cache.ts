@@ -342,7 +342,10 @@ export class KvCache<H extends KvClaimant> {
     this.#options.onPrefixLost(prefix)
   }
 
-  /** Among the idle slots that may go, the first in the order of retention. `mayGo` is asked for whom a slot that `canGive` is kept. */
+  /**
+   * Among the idle slots that may go, the first in the order of retention. `mayGo` is asked about the call for which a slot
+   * is kept, for slots that `canGive`.
+   */
   #firstToGo(canGive: (slot: Slot<H>) => boolean, mayGo: (kept: H | null) => boolean = () => true): Slot<H> | null {
     const { retention } = this.#options
     let first: Slot<H> | null = null

@@ -92,7 +92,7 @@ export class Link {
   #stopped = false
   #seq = 0
   #failures = 0
-  /** This connection is not to be had at the pace of lost ones. */
+  /** The last attempt was refused, so the next one waits longer than after a lost link. */
   #refused = false
   /** Refusals by the control plane itself, in a row. */
   #refusals = 0

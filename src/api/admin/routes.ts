@@ -1,4 +1,4 @@
-/** /admin/v1: the operator's routes, behind ADMIN_KEY. Whatever changes something leaves a row in the audit table. */
+/** /admin/v1: the operator's routes, behind ADMIN_KEY. Every change leaves a row in the audit table. */
 import { type AdminScope, limitBody, requireAdmin, router } from '../boundary.ts'
 import { agentAdminRoutes } from './agents.ts'
 import { auditRoutes } from './audit.ts'

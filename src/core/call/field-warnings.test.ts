@@ -18,7 +18,7 @@ describe('warnings', () => {
     })
   })
 
-  it('name a hint as the client did, under whatever name the engine got it', () => {
+  it('name a hint as the client did, not as the engine got it', () => {
     const hint = { field: 'output_config.effort', param: 'output_config.effort', sent_as: 'reasoning_effort' }
     const notes = { ignored: noted(), hints: { fields: [hint], more: 0 } }
     expect(fieldWarnings(notes, 'reasoning_effort')?.not_applied).toEqual(['output_config.effort'])

@@ -15,7 +15,7 @@ import { type AnswerMarks, type HashedMessage, MessageHash, ROLE_NUMBERS, toolsS
 export const MESSAGES_MAX = 100_000
 /** Beginnings that end before an answer and are looked at: the last ones. */
 const ANSWERS_MAX = 32
-/** Last messages of a conversation after each of which a beginning is looked at, whatever follows. */
+/** Last messages of a conversation after each of which a beginning is looked at, with anything after it. */
 const TAIL_MESSAGES = 8
 
 export interface ConversationCall {

@@ -270,7 +270,7 @@ describe('bounds', () => {
   })
 })
 
-/** Runs of one agent from the same prompt, played at once: whatever the order, each run is one program. */
+/** Runs of one agent from the same prompt, played at once: in any order, each run is one program. */
 it('property: runs that begin alike and get different answers are never joined and never parted', () => {
   const runs = fc.array(fc.array(fc.string({ maxLength: 3 }), { minLength: 1, maxLength: 5 }), {
     minLength: 1,

@@ -100,7 +100,7 @@ describe('messages that clients write differently', () => {
     expect(hashOf(message, [17, -5])).not.toBe(hashOf(message))
   })
 
-  it('hash whatever JSON they are', () => {
+  it('hash in any form of JSON', () => {
     fc.assert(fc.property(fc.jsonValue(), (value) => Number.isSafeInteger(hashOf(value)) && hashOf(value) > 0))
     fc.assert(
       fc.property(fc.jsonValue(), (value) =>

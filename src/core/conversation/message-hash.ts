@@ -1,5 +1,5 @@
 /**
- * Messages of OpenAI's chat form, as the relay has them whichever API the client speaks, reduced to what clients keep when
+ * Messages of OpenAI's chat form, as the relay has them for every API, reduced to what clients keep when
  * they send their history again: role, text, tool calls by name and arguments, tool results. Left out is what clients drop,
  * add or rewrite: ids, names, cache marks, reasoning, white space around a text, the order of keys in JSON arguments. Null,
  * empty and missing content are equal, and so are a text and a list of text parts.

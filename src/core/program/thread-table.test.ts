@@ -121,7 +121,7 @@ describe('calls of a session whose conversations are known', () => {
     expect(place({ ...session, turn: turn(2, 20) })).toEqual({ thread: 't0', parents: [], parents_known: false })
   })
 
-  it('go on with the thread of their conversation, whatever ended last', () => {
+  it('go on with the thread of their conversation, even if another ended last', () => {
     const { table, place } = placed({ a: 'session', b: 't0' })
     table.remember('b', 't0', { ...session, turn: turn(2, 20) })
     table.ended('t0', 'b')

@@ -16,7 +16,7 @@ import { normalised, sentAs } from './openai-aliases.ts'
 import type { ChatRequest, CompletionRequest, EmbeddingRequest } from './openai-schemas.ts'
 import { faultOf } from './openai-schemas.ts'
 
-/** Never forwarded, in whatever way they came into the body. */
+/** Never forwarded, however they came into the body. */
 export const DROPPED_FIELDS: readonly string[] = [...CONTROL_FIELDS, ...SCHEDULING_FIELDS]
 
 export function parseOpenAi(

@@ -1,6 +1,7 @@
 /**
  * A record is of a lease, and a lease with several choices is several calls of the engine: its measurement is the sum of
- * theirs. The prompt counts once, as OpenAI counts it, with what the choice that found least of it in the cache had to say. With several prompts each is a choice.
+ * theirs. The prompt counts once, as OpenAI counts it, with what the choice that found least of it in the cache had to say.
+ * With several prompts each is a choice.
  */
 import { type Measurement, type TicketClaims, tpotUs, type UsageExtension } from '../../../../src/protocol/index.ts'
 
