@@ -49,7 +49,9 @@ export function drawRequest(
   random: Random,
 ): DrawnRequest {
   const operation = random.pick(operations)
-  const pick = (kind: Kind): string => ids.pick(kind, operation, random)
+  const method = random.chance(0.01) ? random.pick(METHODS) : operation.method
+  // By the method that is sent: another one than the operation's may remove what it names.
+  const pick = (kind: Kind): string => ids.pick(kind, { ...operation, method }, random)
   const body = bodyOf(operation, document, { random, pick, ...target })
   const headers: Record<string, string> = { ...authorization(operation, target, random) }
   if (body !== null) headers['content-type'] = 'application/json'
@@ -62,7 +64,7 @@ export function drawRequest(
   }
   return {
     operation,
-    method: random.chance(0.01) ? random.pick(METHODS) : operation.method,
+    method,
     path: pathOf(operation, pick, random),
     headers,
     body: headers['content-encoding'] === 'gzip' && body !== null && random.chance(0.8) ? gzipSync(body) : body,
