@@ -31,6 +31,13 @@ function allows(schema: unknown, ...values: unknown[]): boolean[] {
   return values.map((value) => allowed.test(JSON.stringify(value)))
 }
 
+test.each(['toString', 'constructor', '__proto__', ['constructor']])(
+  'the type %j, which every object has, is no JSON type',
+  (type) => {
+    expect(param({ type })).toMatch(/^s\..*type$/)
+  },
+)
+
 describe('what a schema allows', () => {
   const integer = { type: 'integer' }
 

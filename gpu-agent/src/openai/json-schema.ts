@@ -168,21 +168,22 @@ class SchemaWriter {
     if (Array.isArray(type)) {
       const annotated = Object.entries(schema).filter(([keyword]) => !isAnnotation(keyword) && keyword !== 'type')
       const anyOf = type.map((one) => {
-        const own = KEYWORDS[String(one)] ?? []
+        const own = KEYWORDS.get(String(one)) ?? []
         return { type: one, ...Object.fromEntries(annotated.filter(([keyword]) => own.includes(keyword))) }
       })
-      only(schema, ['type', ...type.flatMap((one) => KEYWORDS[String(one)] ?? [])], path)
+      only(schema, ['type', ...type.flatMap((one) => KEYWORDS.get(String(one)) ?? [])], path)
       return this.#anyOf(anyOf, 'anyOf', path, depth)
     }
     if (type === undefined && isEmpty(schema)) {
       return { body: 'value', readings: 1 }
     }
     const kind = type ?? impliedType(schema)
-    if (typeof kind !== 'string' || KEYWORDS[kind] === undefined) {
+    const keywords = typeof kind === 'string' ? KEYWORDS.get(kind) : undefined
+    if (keywords === undefined) {
       if (kind === undefined) only(schema, [], path)
       throw new SchemaError([...path, 'type'], 'it is no JSON type')
     }
-    only(schema, ['type', ...KEYWORDS[kind]], path)
+    only(schema, ['type', ...keywords], path)
     if (kind === 'object') return this.#object(schema, path, depth)
     if (kind === 'array') return this.#array(schema, path, depth)
     if (kind === 'string')

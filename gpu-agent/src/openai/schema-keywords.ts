@@ -9,15 +9,17 @@ const ANNOTATIONS = new Set([
 ])
 
 export const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'format']
-export const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
-  object: ['properties', 'required', 'additionalProperties'],
-  array: ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems'],
-  string: ['minLength', 'maxLength', 'pattern', 'format'],
-  number: BOUNDS,
-  integer: BOUNDS,
-  boolean: [],
-  null: [],
-}
+/** By the schema's type. */
+export const KEYWORDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['object', ['properties', 'required', 'additionalProperties']],
+  ['array', ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems']],
+  ['string', ['minLength', 'maxLength', 'pattern', 'format']],
+  ['number', BOUNDS],
+  ['integer', BOUNDS],
+  ['boolean', []],
+  ['null', []],
+])
+
 export function isAnnotation(keyword: string): boolean {
   return ANNOTATIONS.has(keyword) || keyword.startsWith('x-') || keyword === 'nullable'
 }
@@ -33,7 +35,7 @@ export function constraints(schema: Json): Json {
 
 /** The type that a schema without one is of, as its keywords concern one type only; undefined: none, or several. */
 export function impliedType(schema: Json): string | undefined {
-  const types = Object.entries(KEYWORDS).filter(([type, own]) => type !== 'integer' && own.some((one) => one in schema))
+  const types = Array.from(KEYWORDS).filter(([type, own]) => type !== 'integer' && own.some((one) => one in schema))
   const [only, ...others] = types
   return others.length === 0 ? only?.[0] : undefined
 }

@@ -11,7 +11,7 @@ nothing of another tenant, and \`npm run status\` well afterwards. Beside them a
   npm run fuzz -- [flags]
   npm run fuzz -- orders [flags]    the two languages' orders of programs against each other; --help tells its flags
 
-  --requests N   so many drawn requests (default 10000; about 400 a second on two cores)
+  --requests N   so many drawn requests (default 10000; about 600 a second on two idle cores)
   --examples N   then schemathesis on /openapi.json, as a tenant and as the operator, with N examples per operation and
                  phase (default 20; 0 leaves it out). It is installed once under the user's cache
   --seed N       the same seed draws the same requests, but for ids that answers gave (default: chosen and printed)

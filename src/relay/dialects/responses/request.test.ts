@@ -332,6 +332,10 @@ describe('other fields', () => {
       ...['truncation', 'service_tier', 'frobnicate'],
     ])
     expect(warned({ service_tier: 'auto', truncation: 'disabled', frobnicate: null, store: true })).toEqual([])
+    // Every object has these.
+    expect(warned({ toString: 0, constructor: 'x', hasOwnProperty: [] })).toEqual([
+      ...['toString', 'constructor', 'hasOwnProperty'],
+    ])
   })
 
   it('that are hints are named as the client sent them', () => {

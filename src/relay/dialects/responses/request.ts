@@ -40,10 +40,10 @@ const TRANSLATED = [
 const KNOWN: ReadonlySet<string> = new Set([...PASSED, ...TRANSLATED])
 
 /** Values that ask for nothing. */
-const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
-  service_tier: ['auto', 'default'],
-  prompt_cache_retention: ['in_memory', 'in-memory'],
-}
+const NEUTRAL: ReadonlyMap<string, readonly unknown[]> = new Map([
+  ['service_tier', ['auto', 'default']],
+  ['prompt_cache_retention', ['in_memory', 'in-memory']],
+])
 /** It concerns the transport alone. */
 const SILENT: ReadonlySet<string> = new Set(['stream_options', 'client_metadata'])
 
@@ -130,7 +130,8 @@ function droppedFields(request: ResponseRequest): Warning[] {
   if (request.truncation === 'auto') warnings.push({ field: 'truncation', param: 'truncation' })
   for (const [param, value] of Object.entries(request)) {
     if (warnings.length >= WARNED_FIELDS_MAX) break
-    if (KNOWN.has(param) || SILENT.has(param) || value === null || NEUTRAL[param]?.includes(value) === true) continue
+    if (KNOWN.has(param) || SILENT.has(param) || value === null || NEUTRAL.get(param)?.includes(value) === true)
+      continue
     warnings.push({ field: param, param })
   }
   return warnings

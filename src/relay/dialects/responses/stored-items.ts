@@ -10,14 +10,14 @@ import type { Json } from '../dialect.ts'
 /** Input items are numbered from here on, output items from 0. */
 const INPUT_INDEX_BASE = 0x8000
 
-const PREFIXES: Readonly<Record<string, string>> = {
-  message: 'msg',
-  function_call: 'fc',
-  function_call_output: 'fco',
-  custom_tool_call: 'ctc',
-  custom_tool_call_output: 'ctco',
-  reasoning: 'rs',
-}
+const PREFIXES: ReadonlyMap<string, string> = new Map([
+  ['message', 'msg'],
+  ['function_call', 'fc'],
+  ['function_call_output', 'fco'],
+  ['custom_tool_call', 'ctc'],
+  ['custom_tool_call_output', 'ctco'],
+  ['reasoning', 'rs'],
+])
 
 const Items = z.array(z.record(z.string(), z.unknown()))
 const Answer = z.looseObject({ output: Items })
@@ -30,7 +30,7 @@ export function storedItems(items: readonly Json[], key: string): Json[] {
 function storedItem(item: Json, key: string, index: number): Json {
   const type = typeof item.type === 'string' ? item.type : 'message'
   const stored: Json = { ...item, type }
-  const prefix = PREFIXES[type] ?? 'item'
+  const prefix = PREFIXES.get(type) ?? 'item'
   if (typeof item.id !== 'string' && index <= ITEM_INDEX_MAX) stored.id = itemId(prefix, key, index)
   if (type !== 'message') return type.endsWith('_call') || type.endsWith('_output') ? withStatus(stored) : stored
   if (typeof item.content === 'string') {
