@@ -27,7 +27,7 @@ const COMMANDS: Record<'core' | 'scheduler', string[][]> = {
     ['ruff', 'check', '--quiet', '--no-cache', '.'],
     ['ruff', 'format', '--check', '--quiet', '--no-cache', '.'],
     ['mypy', '--no-error-summary', '--cache-dir', '/dev/null'],
-    ['pytest', '-q', 'tests/order'],
+    ['pytest', '-q', 'tests/order', 'tests/handling'],
   ],
   scheduler: [['pytest', '-q', 'tests/scheduler']],
 }

@@ -1,10 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
 
-const folder = path.join(import.meta.dirname, '../../gpu-agent/vllm/golden/traces')
+const golden = path.join(import.meta.dirname, '../../gpu-agent/vllm/golden')
+const folder = path.join(golden, 'traces')
 
 describe('the committed golden traces', () => {
   it('are one for each scenario', () => {
@@ -20,6 +22,10 @@ describe('the committed golden traces', () => {
       expect(recordTrace(scenario)).toBe(readFileSync(path.join(folder, `${name}.jsonl`), 'utf8'))
     },
   )
+
+  it('of the choice between swap and recompute are what the engine chooses', () => {
+    expect(handlingLines()).toBe(readFileSync(path.join(golden, 'handling', HANDLING_FILE), 'utf8'))
+  })
 
   it('show what they are there for', () => {
     const traces = SCENARIOS.map(({ name }) => readFileSync(path.join(folder, `${name}.jsonl`), 'utf8'))

@@ -214,7 +214,7 @@ function waveLoad(seed: number): Scenario['play'] {
 }
 
 /** Whole numbers below `bound`, the same ones for the same seed: a draw's 32 bits, modulo the bound. */
-function generator(seed: number): (bound: number) => number {
+export function generator(seed: number): (bound: number) => number {
   const random = seededRandom(seed)
   return (bound) => (random() * 2 ** 32) % bound
 }

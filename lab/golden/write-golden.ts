@@ -1,13 +1,15 @@
 /** `node lab/golden/write-golden.ts`: writes the golden traces anew, from the engine as it is. */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
 
-const folder = path.join(import.meta.dirname, '../../gpu-agent/vllm/golden/traces')
+const golden = path.join(import.meta.dirname, '../../gpu-agent/vllm/golden')
+const folder = path.join(golden, 'traces')
 if (process.argv.length > 2) {
   console.log(
-    'usage: node lab/golden/write-golden.ts\nWrites one trace per scenario of scenarios.ts into golden/traces.',
+    'usage: node lab/golden/write-golden.ts\nWrites one trace per scenario of scenarios.ts into golden/traces, and the\nchoices of handling into golden/handling.',
   )
   process.exit(process.argv[2] === '--help' ? 0 : 2)
 }
@@ -18,3 +20,6 @@ for (const scenario of SCENARIOS) {
   writeFileSync(path.join(folder, `${scenario.name}.jsonl`), trace)
   console.log(`${scenario.name}: ${trace.split('\n').length - 1} lines`)
 }
+const handling = path.join(golden, 'handling')
+mkdirSync(handling, { recursive: true })
+writeFileSync(path.join(handling, HANDLING_FILE), handlingLines())

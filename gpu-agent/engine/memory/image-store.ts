@@ -1,13 +1,10 @@
 /**
- * Which evicted calls are swapped out, and the total size of the images. The KV of an evicted call is saved as an image if
- * there is room for it, and if saving and restoring it is predicted to take less time than computing it again. Otherwise it
- * is dropped.
- *
- * Both predictions are linear in tokens, with constants that the engine's owner measures at start. Short calls are dropped
- * if an operation has a base cost. Long calls are saved if copying a token is cheaper than computing it.
+ * The images of evicted calls: which calls get one, by `handling/swap-choice.ts`, and their total size. An image is never
+ * dropped for another, since its call relies on it.
  */
 import { invariant } from '../invariant.ts'
 import type { SwapCosts } from '../types.ts'
+import { chooseSwap } from './handling/swap-choice.ts'
 
 /** A call's KV outside the slots. Ids are not used twice. */
 export interface Image {
@@ -21,11 +18,6 @@ export interface SwapConfig {
   recompute_us_per_token: number
   /** Tokens in all images together. */
   image_tokens_max: number
-}
-
-/** Time to move KV out of a slot and back. */
-export function swapUs(costs: SwapCosts, tokens: number): number {
-  return 2 * costs.base_us + tokens * (costs.save_us_per_token + costs.restore_us_per_token)
 }
 
 export class ImageStore {
@@ -44,10 +36,11 @@ export class ImageStore {
 
   /** An image for `tokens` tokens; null if they should be dropped. */
   take(tokens: number): Image | null {
-    if (this.#config === null || tokens === 0) return null
+    if (this.#config === null) return null
     const { costs, recompute_us_per_token, image_tokens_max } = this.#config
-    if (this.#used_tokens + tokens > image_tokens_max) return null
-    if (swapUs(costs, tokens) >= tokens * recompute_us_per_token) return null
+    const free_room = image_tokens_max - this.#used_tokens
+    if (!chooseSwap({ ...costs, recompute_us_per_token }, { tokens, room: tokens, free_room, images: [] }).swap)
+      return null
     this.#used_tokens += tokens
     return { id: this.#next_id++, tokens }
   }
