@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { fail, readFlags } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 import { agentIdsOf } from '../ops/workerd/provision-local.ts'
+import { mayMount, runInside } from './chaos/private-mounts.ts'
 import { CHAOS_PLACE, runChaos } from './chaos/run.ts'
 import { FAULTS, makeSchedule, type PlannedFault } from './chaos/schedule.ts'
 
@@ -67,7 +68,7 @@ function newPlan(): Plan {
   const duration_ms = Math.round(minutes * 60_000)
   const { regions, agents_per_region } = CHAOS_PLACE
   const agents = regions.flatMap((region) => agentIdsOf(region, agents_per_region).map((id) => ({ id, region })))
-  return { seed, duration_ms, schedule: makeSchedule(seed, duration_ms, { regions, agents }) }
+  return { seed, duration_ms, schedule: makeSchedule(seed, duration_ms, { regions, agents, small_disks: mayMount() }) }
 }
 
 function oldPlan(file: string): Plan {
@@ -81,10 +82,13 @@ function oldPlan(file: string): Plan {
   }
 }
 
+const inside = await runInside()
+if (inside !== null) process.exit(inside)
 const plan = values.replay === undefined ? newPlan() : oldPlan(values.replay)
 const logFile = path.resolve(values.log ?? `chaos-${plan.seed}.jsonl`)
 const again = `npm run chaos -- --replay ${path.relative(process.cwd(), logFile)}`
 writeFileSync(logFile, `${JSON.stringify({ event: 'start', started_at: new Date().toISOString(), ...plan })}\n`)
+if (!mayMount()) console.log('This host allows no mounts of a user (unshare), so no disk is filled.')
 console.log(
   `Seed ${plan.seed}, ${plan.duration_ms / 60_000} min, ${plan.schedule.length} faults planned. Log: ${logFile}`,
 )
@@ -95,6 +99,7 @@ const result = await withProgress(
   () =>
     runChaos({
       ...plan,
+      small_disks: mayMount(),
       log: (event) => appendFileSync(logFile, `${JSON.stringify(event)}\n`),
       progress: (text) => {
         shown = text

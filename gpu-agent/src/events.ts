@@ -30,6 +30,8 @@ export type AgentEvent =
   | { event: 'vllm_note'; engine: string; message: string }
   | { event: 'engine_drain_failed'; engine: string; message: string }
   | { event: 'linked'; model: string; clock_offset_ms: number }
+  /** Our clock or the control plane's was set. */
+  | { event: 'clock_set'; model: string; clock_offset_ms: number }
   | { event: 'engines_held' | 'engines_released'; engines: readonly string[]; calls: number }
   | { event: 'link_lost'; model: string; reason: string; retry_in_ms: number }
   | { event: 'records_refused'; status: number; message: string; retry_in_ms: number }

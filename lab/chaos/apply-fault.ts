@@ -1,12 +1,14 @@
 /** Does to a fleet what a plan says, and heals it again. Each gives back how it is healed. */
-
+import { isAlive } from '../../ops/system/processes.ts'
 import { poolActorName, programActorName } from '../../src/actors/contracts.ts'
 import { LINK_UNITS_MAX } from '../../src/core/pool/link-budget.ts'
 import type { Fleet, FleetAgent, WorkerFaults } from './fleet.ts'
 import { startFlood } from './hostile-agent.ts'
 import { lie } from './lying-agent.ts'
+import { leaveFewFiles } from './open-files.ts'
 import type { Random } from './random.ts'
 import type { PlannedFault } from './schedule.ts'
+import type { SmallDisk } from './small-disk.ts'
 import { forgeTickets } from './tickets.ts'
 
 export type Heal = () => Promise<void>
@@ -16,6 +18,9 @@ const STALE_MS = 10_000
 const SLOW_ADMIT_MS = 2000
 const SLOW_LEASE_MS = 1500
 const PROGRAMS_EVICTED = 8
+/** Files that a struck process may still open. */
+const FILES_SPARE = 8
+const CLOCK_STEP_MS = [100_000, 600_000] as const
 
 /** A link on which so much was sent is open no more. */
 const FLOOD_FRAMES = 20 * LINK_UNITS_MAX
@@ -86,6 +91,26 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
       return workerFaults(fleet, { pool_unreachable: true })
     case 'd1_down':
       return workerFaults(fleet, { d1_down: true })
+    case 'd1_refuses':
+      return workerFaults(fleet, { d1_refuses: true })
+    case 'r2_down':
+      return workerFaults(fleet, { r2_down: true })
+    case 'clock_jump':
+      return workerFaults(fleet, { clock_step_ms: clockStep(random) })
+    case 'agent_clock_jump':
+      return stepClock(struck, target)
+    case 'disk_full':
+      return fillDisks(fleet.disks.state, fleet.disks.d1)
+    case 'd1_full':
+      return fillDisks(fleet.disks.d1)
+    case 'agent_disk_full':
+      return fillDisks(fleet.disks.agents.get(target))
+    case 'few_files':
+      return fewFiles(await fleet.runningWorkerd(), async () => fleet.isControlPlaneUp || fleet.startControlPlane())
+    case 'agent_few_files': {
+      const { child } = fleet.agentOf(target)
+      return fewFiles(child.pid, async () => child.pid ?? child.start())
+    }
     case 'flooding_agent':
       return floodingAgent(struck)
     case 'lying_agent':
@@ -96,6 +121,34 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
     case 'forged_tickets':
       for (const what of await forgeTickets(fleet, fleet.agentOf(target))) struck.violation(what)
       return nothing
+  }
+}
+
+/** Either way, and more than a ticket lives. */
+function clockStep(random: Random): number {
+  return random.between(...CLOCK_STEP_MS) * (random.chance(0.5) ? 1 : -1)
+}
+
+function stepClock({ fleet, random }: Struck, agent: string): Heal {
+  const off_ms = fleet.options.clocks_off_ms?.[agent] ?? 0
+  fleet.setClock(agent, off_ms + clockStep(random))
+  return async () => fleet.setClock(agent, off_ms)
+}
+
+async function fillDisks(...disks: readonly (SmallDisk | undefined)[]): Promise<Heal> {
+  for (const disk of disks) await disk?.fill()
+  return async () => {
+    for (const disk of disks) await disk?.free()
+  }
+}
+
+/** A process that did not live through it is started again, with its old limit. */
+async function fewFiles(pid: number | null, restart: () => Promise<unknown>): Promise<Heal> {
+  if (pid === null) throw new Error('the process does not run')
+  const heal = await leaveFewFiles(pid, FILES_SPARE)
+  return async () => {
+    if (isAlive(pid)) await heal()
+    await restart()
   }
 }
 

@@ -7,10 +7,11 @@ import { ORPHANED_CALL_MS } from '../../src/core/program/program-state.ts'
 import type { Fleet } from './fleet.ts'
 import {
   differences,
+  type LedgerBook,
   type LedgerLease,
   type ListedCall,
   type ListedProgram,
-  readLedgers,
+  programKey,
   readProgram,
   type Tenant,
   unsettled,
@@ -29,27 +30,26 @@ export interface KnownProgram {
 }
 
 const us = (seconds: number): number => Math.round(seconds * 1e6)
-const keyOf = (tenant: string, program: string): string => JSON.stringify([tenant, program])
-
-function byProgram(ledger: readonly LedgerLease[]): Map<string, LedgerLease[]> {
-  return Map.groupBy(ledger, ({ tenant, program }) => keyOf(tenant, program))
-}
 
 /**
  * Conservation while calls run: the table may not know of a service yet, but never of one that no engine wrote. The table is
  * read first, so the ledgers can only have grown since. Asked soon after a program's calls, since an actor that is evicted
  * loads its sums anew. Null: the control plane is down.
  */
-export async function neverAhead(fleet: Fleet, programs: readonly KnownProgram[]): Promise<string[] | null> {
+export async function neverAhead(
+  fleet: Fleet,
+  book: LedgerBook,
+  programs: readonly KnownProgram[],
+): Promise<string[] | null> {
   let reads: Awaited<ReturnType<typeof readProgram>>[]
   try {
     reads = await Promise.all(programs.map(({ tenant, program }) => readProgram(fleet, tenant, program)))
   } catch {
     return null
   }
-  const ledgers = byProgram(readLedgers(fleet))
+  const ledgers = book.readOf(new Set(programs.map(({ tenant, program }) => programKey(tenant.tenant, program))))
   return programs.flatMap(({ tenant, program }, index) => {
-    const own = ledgers.get(keyOf(tenant.tenant, program)) ?? []
+    const own = ledgers.get(programKey(tenant.tenant, program)) ?? []
     const written = own.reduce((sum, lease) => sum + lease.modelled_us, 0)
     const known = us(reads[index]?.summary.service_modelled_s ?? 0)
     return known > written ? [`${program}: ${known} µs in the table, ${written} µs in the ledgers`] : []
@@ -80,17 +80,18 @@ export async function settled(fleet: Fleet): Promise<string[]> {
 /** At the end, of everything: `completed` are the calls that clients saw whole, by tenant and program. */
 export async function checkAll(
   fleet: Fleet,
+  book: LedgerBook,
   programs: readonly KnownProgram[],
   completed: ReadonlyMap<string, ReadonlySet<string>>,
   found: Violations,
   onChecked: (done: number) => void,
 ): Promise<{ leases_not_arrived: number }> {
-  const ledgers = byProgram(readLedgers(fleet))
+  const ledgers = Map.groupBy(book.read(), ({ tenant, program }) => programKey(tenant, program))
   const owners = new Map<string, string>()
   let done = 0
   let leases_not_arrived = 0
   for (const { tenant, program } of programs) {
-    const key = keyOf(tenant.tenant, program)
+    const key = programKey(tenant.tenant, program)
     const own = ledgers.get(key) ?? []
     const read = await readProgram(fleet, tenant, program)
     if (read === null) {

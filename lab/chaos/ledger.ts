@@ -29,36 +29,97 @@ export interface LedgerLease {
   record: CallRecord | null
 }
 
+/** Tells programs of the same name apart. */
+export function programKey(tenant: string, program: string): string {
+  return JSON.stringify([tenant, program])
+}
+
 /** Leases of all agents, with the sum of the rows that their engines wrote. */
-export function readLedgers({ agents }: Outboxes): LedgerLease[] {
-  return agents.flatMap(({ id, outbox }) => {
-    if (!existsSync(outbox)) return []
-    const database = new Database(outbox, { readonly: true })
-    try {
-      const rows = database
-        .prepare(
-          `select leases.lease, leases.claims, leases.arrived_at_ms, records.record,
-                  coalesce((select sum(wall_us) from ledger where ledger.lease = leases.lease), 0) as wall_us,
-                  coalesce((select sum(modelled_us) from ledger where ledger.lease = leases.lease), 0) as modelled_us
-           from leases left join records on records.lease = leases.lease`,
-        )
-        .all() as {
-        lease: string
-        claims: string
-        arrived_at_ms: number
-        record: string | null
-        wall_us: number
-        modelled_us: number
-      }[]
-      return rows.map(({ claims, record, ...row }) => {
-        const { call, tenant, program, cache_salt } = JSON.parse(claims) as TicketClaims
-        const parsed = record === null ? null : (JSON.parse(record) as CallRecord)
-        return { ...row, call, tenant, program, cache_salt, agent: id, record: parsed }
-      })
-    } finally {
-      database.close()
+export function readLedgers(outboxes: Outboxes): LedgerLease[] {
+  return new LedgerBook(outboxes).read()
+}
+
+interface LedgerRow {
+  position: number
+  lease: string
+  claims: string
+  arrived_at_ms: number
+  record: string | null
+  wall_us: number
+  modelled_us: number
+}
+
+/**
+ * What the engines wrote over a whole run. A lease that has its record does not change any more, so it is read once. An agent
+ * deletes acknowledged leases after an hour; they stay in the book.
+ */
+export class LedgerBook {
+  readonly #outboxes: Outboxes
+  /** With a record, by `programKey` and lease. */
+  readonly #recorded = new Map<string, Map<string, LedgerLease>>()
+  /** By agent: up to this position every lease has its record. */
+  readonly #read_to = new Map<string, number>()
+
+  constructor(outboxes: Outboxes) {
+    this.#outboxes = outboxes
+  }
+
+  read(): LedgerLease[] {
+    const open = this.#update()
+    return [...open, ...this.#recorded.values().flatMap((leases) => leases.values())]
+  }
+
+  /** Those of the named programs (`programKey`), by program. */
+  readOf(programs: ReadonlySet<string>): Map<string, LedgerLease[]> {
+    const open = this.#update()
+    return new Map(
+      programs.values().map((key) => {
+        const own = open.filter(({ tenant, program }) => programKey(tenant, program) === key)
+        return [key, [...own, ...(this.#recorded.get(key)?.values() ?? [])]]
+      }),
+    )
+  }
+
+  /** Reads what the agents have written since. Returns the leases without a record. */
+  #update(): LedgerLease[] {
+    return this.#outboxes.agents.flatMap(({ id, outbox }) => (existsSync(outbox) ? this.#readAgent(id, outbox) : []))
+  }
+
+  #readAgent(agent: string, outbox: string): LedgerLease[] {
+    const open: LedgerLease[] = []
+    for (const { position, claims, record, ...row } of rowsAfter(outbox, this.#read_to.get(agent) ?? 0)) {
+      const { call, tenant, program, cache_salt } = JSON.parse(claims) as TicketClaims
+      const parsed = record === null ? null : (JSON.parse(record) as CallRecord)
+      const lease = { ...row, call, tenant, program, cache_salt, agent, record: parsed }
+      if (parsed === null) open.push(lease)
+      else this.#keep(lease)
+      if (open.length === 0) this.#read_to.set(agent, position)
     }
-  })
+    return open
+  }
+
+  #keep(lease: LedgerLease): void {
+    const key = programKey(lease.tenant, lease.program)
+    const leases = this.#recorded.get(key) ?? new Map<string, LedgerLease>()
+    this.#recorded.set(key, leases.set(lease.lease, lease))
+  }
+}
+
+function rowsAfter(outbox: string, position: number): LedgerRow[] {
+  const database = new Database(outbox, { readonly: true })
+  try {
+    return database
+      .prepare(
+        `select leases.rowid as position, leases.lease, leases.claims, leases.arrived_at_ms, records.record,
+                coalesce((select sum(wall_us) from ledger where ledger.lease = leases.lease), 0) as wall_us,
+                coalesce((select sum(modelled_us) from ledger where ledger.lease = leases.lease), 0) as modelled_us
+         from leases left join records on records.lease = leases.lease
+         where leases.rowid > ? order by leases.rowid`,
+      )
+      .all(position) as LedgerRow[]
+  } finally {
+    database.close()
+  }
 }
 
 /** Leases without a record, and records that no control plane has acknowledged. */

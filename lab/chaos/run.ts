@@ -5,6 +5,7 @@
 import { applyFault, type Heal } from './apply-fault.ts'
 import { Fleet } from './fleet.ts'
 import { checkAll, type KnownProgram, neverAhead, noViolations, settled, type Violations } from './invariants.ts'
+import { LedgerBook } from './ledger.ts'
 import { Load } from './load.ts'
 import { Random } from './random.ts'
 import type { PlannedFault } from './schedule.ts'
@@ -22,6 +23,8 @@ const SAMPLE_EVERY_MS = 2000
 /** Of the newest, each time. */
 const PROGRAMS_SAMPLED = 8
 const PROGRAMS_SAMPLED_OF = 30
+/** Programs of a long run are archived while it goes on. No clock jumps as far (apply-fault.ts). */
+const STALE_AFTER_S = 900
 /** One agent's clock is this far off for the whole run, another's as far the other way. */
 const CLOCK_OFF_MS = 300_000
 
@@ -41,6 +44,7 @@ export interface ChaosOptions {
   seed: number
   duration_ms: number
   schedule: readonly PlannedFault[]
+  small_disks: boolean
   log: (event: Record<string, unknown>) => void
   progress: (text: string) => void
 }
@@ -48,18 +52,15 @@ export interface ChaosOptions {
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const total = (found: Violations): number => Object.values(found).flat().length
 
-function shiftedClock(ms: number): string[] {
-  const sign = ms < 0 ? '-' : '%2B'
-  return ['--import', `data:text/javascript,const n=Date.now;Date.now=()=>n()${sign}${Math.abs(ms)}`]
-}
-
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const fleet = await Fleet.start({
     ...CHAOS_PLACE,
     engines_per_agent: 1,
     model: MODEL,
     agent_flags: { profile: 'tiny', seats: 6, slots: 16, 'context-tokens': 8192 },
-    node_flags: { 'us-east-1': shiftedClock(CLOCK_OFF_MS), 'eu-west-1': shiftedClock(-CLOCK_OFF_MS) },
+    clocks_off_ms: { 'us-east-1': CLOCK_OFF_MS, 'eu-west-1': -CLOCK_OFF_MS },
+    small_disks: options.small_disks,
+    stale_after_s: STALE_AFTER_S,
   })
   try {
     return await new ChaosRun(fleet, options).run()
@@ -72,6 +73,7 @@ class ChaosRun {
   readonly #fleet: Fleet
   readonly #options: ChaosOptions
   readonly #found = noViolations()
+  readonly #book: LedgerBook
   readonly #completed = new Map<string, Set<string>>()
   readonly #ends: Record<string, number> = {}
   readonly #faults: Record<string, number> = {}
@@ -81,6 +83,7 @@ class ChaosRun {
 
   constructor(fleet: Fleet, options: ChaosOptions) {
     this.#fleet = fleet
+    this.#book = new LedgerBook(fleet)
     this.#options = options
   }
 
@@ -196,7 +199,7 @@ class ChaosRun {
       if (load.programs.length === 0) continue
       const recent = load.programs.slice(-PROGRAMS_SAMPLED_OF)
       const sampled = Array.from({ length: PROGRAMS_SAMPLED }, () => random.pick(recent))
-      const ahead = await neverAhead(this.#fleet, sampled)
+      const ahead = await neverAhead(this.#fleet, this.#book, sampled)
       if (ahead === null) continue
       this.#samples += sampled.length
       for (const what of ahead) this.#violate('conservation', what)
@@ -219,7 +222,7 @@ class ChaosRun {
     this.#options.progress('waiting until every record is acknowledged')
     for (const what of await settled(this.#fleet)) this.#violate('conservation', what)
     const before = structuredClone(this.#found)
-    const checked = await checkAll(this.#fleet, programs, this.#completed, this.#found, (done) =>
+    const checked = await checkAll(this.#fleet, this.#book, programs, this.#completed, this.#found, (done) =>
       this.#options.progress(`${done} of ${programs.length} programs checked`),
     )
     for (const [invariant, whats] of Object.entries(this.#found)) {

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
-import { makeSchedule } from './schedule.ts'
+import { FAULTS, makeSchedule } from './schedule.ts'
 
 const PLACE = {
   regions: ['r', 's'],
   agents: ['r-1', 'r-2', 's-1', 's-2'].map((id) => ({ id, region: id.slice(0, 1) })),
+  small_disks: true,
 }
 
 test('a seed is one plan, and another seed is another', () => {
@@ -19,6 +20,15 @@ test('faults are in order, healed before the end, and of many kinds', () => {
     expect(plan.map(({ at_ms }) => at_ms)).toEqual(plan.map(({ at_ms }) => at_ms).sort((a, b) => a - b))
     for (const { at_ms, for_ms } of plan) expect(at_ms + for_ms).toBeLessThan(120_000)
   }
+})
+
+test('an hour has every fault, and none fills a disk where that cannot be done', () => {
+  const kinds = (small_disks: boolean): string[] => {
+    const plan = makeSchedule(7, 3_600_000, { ...PLACE, small_disks })
+    return FAULTS.filter((fault) => !plan.some((planned) => planned.fault === fault))
+  }
+  expect(kinds(true)).toEqual([])
+  expect(kinds(false)).toEqual(['disk_full', 'agent_disk_full', 'd1_full'])
 })
 
 test('an agent is struck by one fault at a time', () => {

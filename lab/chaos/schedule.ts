@@ -28,6 +28,15 @@ export const FAULTS = [
   'forged_tickets',
   'flooding_agent',
   'lying_agent',
+  'disk_full',
+  'agent_disk_full',
+  'd1_full',
+  'd1_refuses',
+  'r2_down',
+  'few_files',
+  'agent_few_files',
+  'clock_jump',
+  'agent_clock_jump',
 ] as const
 export type FaultName = (typeof FAULTS)[number]
 
@@ -68,7 +77,18 @@ const KINDS: Readonly<
   forged_tickets: { of: 'agent', ms: [0, 0], weight: 2 },
   flooding_agent: { of: 'none', ms: [2000, 6000], weight: 2 },
   lying_agent: { of: 'none', ms: [0, 0], weight: 2 },
+  disk_full: { of: 'worker', ms: [2000, 12_000], weight: 3 },
+  agent_disk_full: { of: 'agent', ms: [2000, 8000], weight: 3 },
+  d1_full: { of: 'worker', ms: [2000, 12_000], weight: 2 },
+  d1_refuses: { of: 'worker', ms: [2000, 12_000], weight: 2 },
+  r2_down: { of: 'worker', ms: [2000, 12_000], weight: 2 },
+  few_files: { of: 'worker', ms: [2000, 8000], weight: 2 },
+  agent_few_files: { of: 'agent', ms: [2000, 8000], weight: 2 },
+  clock_jump: { of: 'worker', ms: [2000, 12_000], weight: 2 },
+  agent_clock_jump: { of: 'agent', ms: [2000, 12_000], weight: 2 },
 }
+/** These need a file system of their own (private-mounts.ts). */
+const DISK_FAULTS: readonly FaultName[] = ['disk_full', 'agent_disk_full', 'd1_full']
 
 /** Mean time between two faults. */
 const FAULT_EVERY_MS = 1500
@@ -83,12 +103,15 @@ const CONTROL_PLANE_QUIET_MS = 6000
 export interface Place {
   agents: readonly { id: string; region: string }[]
   regions: readonly string[]
+  /** Whether disks can be filled here. */
+  small_disks: boolean
 }
 
 /** Sorted by time; every fault is healed before `duration_ms`. */
 export function makeSchedule(seed: number, duration_ms: number, place: Place): PlannedFault[] {
   const random = new Random(seed)
-  const bag = FAULTS.flatMap((fault) => Array<FaultName>(KINDS[fault].weight).fill(fault))
+  const possible = FAULTS.filter((fault) => place.small_disks || !DISK_FAULTS.includes(fault))
+  const bag = possible.flatMap((fault) => Array<FaultName>(KINDS[fault].weight).fill(fault))
   const planned: PlannedFault[] = []
   let at_ms = FIRST_AT_MS
   for (;;) {

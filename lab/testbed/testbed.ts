@@ -5,12 +5,14 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { readFileIfAny } from '../../ops/system/atomic-file.ts'
 import { type DataDir, dataDir } from '../../ops/system/data-dir.ts'
-import { type Guard, startGuard } from '../../ops/system/guard.ts'
+import { type Guard, pidFile, startGuard } from '../../ops/system/guard.ts'
 import { HOST } from '../../ops/system/port.ts'
-import { processRecord } from '../../ops/system/processes.ts'
+import { isSameProcess, parseProcessRecord, processRecord } from '../../ops/system/processes.ts'
 import { loadSecrets, type Secrets } from '../../ops/system/secrets.ts'
 import { agentIdsOf } from '../../ops/workerd/provision-local.ts'
+import { WORKERD_NAME } from '../../ops/workerd/workerd-launcher.ts'
 import { freePort } from './free-port.ts'
 import { ManagedChild } from './managed-child.ts'
 import { AGENT, CONTROL_PLANE, type Flags, flagList } from './repository.ts'
@@ -77,9 +79,20 @@ export class Testbed {
     return `http://${HOST}:${this.port}`
   }
 
+  get isControlPlaneUp(): boolean {
+    return this.#control.pid !== null
+  }
+
   /** Null while the control plane is down. */
   get workerdPid(): number | null {
     return this.#workerd_pid
+  }
+
+  /** Also of a workerd that was started in place of one that crashed. Null: none runs. */
+  async runningWorkerd(): Promise<number | null> {
+    const file = pidFile(path.join(this.place.run, 'control-plane'), WORKERD_NAME)
+    const record = parseProcessRecord(await readFileIfAny(file))
+    return record !== null && (await isSameProcess(record)) ? record.pid : null
   }
 
   /** Not started. It is ready when its data plane listens and it has joined its pool. */
@@ -104,7 +117,7 @@ export class Testbed {
 
   /** The control plane and every agent, unless they run. */
   async startWhatIsDown(): Promise<void> {
-    if (this.#control.pid === null) await this.startControlPlane()
+    if (!this.isControlPlaneUp) await this.startControlPlane()
     await Promise.all(this.#agents.map(async (agent) => agent.pid ?? agent.start()))
   }
 
@@ -139,11 +152,16 @@ export class Testbed {
     return apiKey
   }
 
-  /** Ends everything and removes its state. */
-  async remove(): Promise<void> {
+  /** Ends every process. */
+  async endAll(): Promise<void> {
     for (const agent of this.#agents) agent.signal('SIGCONT')
     await Promise.all(this.#agents.map((agent) => agent.end('SIGKILL')))
     await this.endControlPlane('SIGTERM')
+  }
+
+  /** Ends everything and removes its state. */
+  async remove(): Promise<void> {
+    await this.endAll()
     this.#guard.release()
     await this.#guard.ended
     rmSync(this.place.root, { recursive: true, force: true })

@@ -37,6 +37,8 @@ const Attachment = z.object({
   opened_at_ms: z.number(),
   /** When the last hello or status came. Null: unknown, in an attachment of an earlier version. */
   heard_at_ms: z.number().nullable().default(null),
+  /** Our wall clock minus the agent's, as the agent was last told. Null: it was told nothing yet. */
+  clock_offset_ms: z.number().nullable().default(null),
 })
 export type Attachment = z.infer<typeof Attachment>
 
@@ -55,7 +57,7 @@ export function newAttachment(headers: Headers, opened_at_ms: number): Attachmen
     agent: Id.parse(headers.get(AGENT_HEADER)),
     ticket_kid: Id.parse(headers.get(TICKET_KID_HEADER)),
     draining: headers.get(DRAINING_HEADER) === 'true',
-    ...{ state: 'waiting', report: null, opened_at_ms, heard_at_ms: opened_at_ms },
+    ...{ state: 'waiting', report: null, opened_at_ms, heard_at_ms: opened_at_ms, clock_offset_ms: null },
   }
 }
 

@@ -56,6 +56,9 @@ const CLOSE_TRY_AGAIN = 1013
 
 const PoolName = z.tuple([Id, Id, z.number().int()])
 
+/** A status under way for less has not seen a clock move. Tickets allow three times as much. */
+const CLOCK_MOVED_MS = 10_000
+
 export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly storage: ActorDatabase
   private table: PoolTable
@@ -267,12 +270,13 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const { draining, ticket_kid } = readAttachment(socket)
     this.ticketKids.set(link.agent, ticket_kid)
     this.table.setDraining(link.agent, draining, now_ms)
-    writeAttachment(socket, { ...link, draining, state: 'joined', report: null, heard_at_ms: now_ms })
+    const clock_offset_ms = now_ms - hello.now_ms
+    writeAttachment(socket, { ...link, draining, state: 'joined', report: null, heard_at_ms: now_ms, clock_offset_ms })
     sendFrame(socket, {
       type: 'welcome',
       protocol: Math.min(hello.protocol.max, PROTOCOL_VERSION),
       ticket_keys: [{ kid: ticket_kid, key: base64url(key) }],
-      clock_offset_ms: now_ms - hello.now_ms,
+      clock_offset_ms,
     })
     if (draining) sendFrame(socket, { type: 'drain', engines: [] })
     const row = JSON.stringify([{ ...hello, now_ms: 0 }, ticket_kid, draining])
@@ -296,7 +300,11 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (this.table.agentStatus(link.agent, status, now_ms) !== 'applied') return
     // Charges are reported again within a second, and an attachment is small.
     const engines = status.engines.map(({ charges: _, ...engine }) => ({ ...engine, leases_seen: [] }))
-    writeAttachment(socket, { ...link, report: { ...status, engines }, heard_at_ms: now_ms })
+    const clock_offset_ms = status.now_ms === undefined ? link.clock_offset_ms : now_ms - status.now_ms
+    const moved = Math.abs((clock_offset_ms ?? 0) - (link.clock_offset_ms ?? 0)) > CLOCK_MOVED_MS
+    const told = moved ? { clock_offset_ms } : {}
+    if (moved && clock_offset_ms !== null) sendFrame(socket, { type: 'clock', clock_offset_ms })
+    writeAttachment(socket, { ...link, ...told, report: { ...status, engines }, heard_at_ms: now_ms })
   }
 
   /** Ends every link of the agent. */

@@ -5,7 +5,7 @@ import { HTTPException } from 'hono/http-exception'
 import type { Env } from '../env.ts'
 import { apiError, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { logFailure } from '../platform/log.ts'
-import { isStorageFailure } from '../platform/storage-failure.ts'
+import { isStorageFailure, STORAGE_UNAVAILABLE } from '../platform/storage-failure.ts'
 import { StoreUnavailable } from '../store/database.ts'
 import { adminRoutes } from './admin/routes.ts'
 import { agentRoutes } from './agents.ts'
@@ -83,9 +83,7 @@ app.onError((error, c) => {
   }
   if (isStorageFailure(error)) {
     logFailure('storage_failed', error)
-    const message =
-      'The storage of this service takes no writes at the moment. Send the request again after Retry-After. (For the operator: on one machine, see whether the disk is full.)'
-    return apiError(503, { message, code: 'storage_unavailable' }, retry, format)
+    return apiError(503, STORAGE_UNAVAILABLE, retry, format)
   }
   logFailure('unhandled', error)
   return apiError(

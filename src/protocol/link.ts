@@ -91,6 +91,8 @@ export const Status = z.object({
   type: z.literal('status'),
   /** Grows by one per status on a link; a repeated or older one is dropped. */
   seq: Count,
+  /** The agent's wall clock, as in `hello`. Left out: its clock is not watched. */
+  now_ms: Count.optional(),
   engines: z.array(EngineStatus).min(1).max(ENGINES_PER_AGENT_MAX),
 })
 export type Status = z.infer<typeof Status>
@@ -133,5 +135,8 @@ export const Ask = z.object({
   leases: z.array(Id).min(1).max(LEASES_SEEN_MAX),
 })
 
-export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask])
+/** One of the two clocks was set: this offset takes the place of the one in `welcome`. Ignored like `ask`. */
+export const Clock = z.object({ type: z.literal('clock'), clock_offset_ms: Welcome.shape.clock_offset_ms })
+
+export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask, Clock])
 export type DownMessage = z.infer<typeof DownMessage>

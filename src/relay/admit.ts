@@ -9,6 +9,7 @@ import type { Pin } from '../core/pool/pool-types.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import { type ApiErrorFields, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { newRunId } from '../platform/run-id.ts'
+import { isStorageFailure, STORAGE_UNAVAILABLE } from '../platform/storage-failure.ts'
 import { within } from './deadline.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
@@ -37,6 +38,11 @@ export interface Admission {
 export type Admitted =
   | { status: 'admitted'; admission: Admission }
   | { status: 'refused'; http_status: 429 | 503; error: ApiErrorFields; retry_after_s: number }
+
+const RESIDENCY_UNKNOWN: ApiErrorFields = {
+  message: 'The regions that may serve this program are unknown at the moment. Send the call again.',
+  code: 'residency_unknown',
+}
 
 export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admitted> {
   const { program } = call
@@ -129,7 +135,9 @@ async function unplaced(
   if (asked.status === 'failed') deps.report('median_failed', asked.error)
   if (held.status === 'failed') deps.report('residency_failed', held.error)
   if (placed?.status === 'in_time' && placed.value.status === 'answered') return admitted(placed.value.value)
-  if (held.status !== 'answered' || (held.value === null && placed !== null)) return residencyUnknown()
+  if (held.status !== 'answered' || (held.value === null && placed !== null)) {
+    return unavailable((await hasFailedStorage(asking)) ? STORAGE_UNAVAILABLE : RESIDENCY_UNKNOWN)
+  }
   const settled_service_us = asked.status === 'answered' ? asked.value.settled_service_us : 0
   const admission: Admission = {
     ...unordered(call, deps.now()),
@@ -149,10 +157,14 @@ async function heldTo(tenant: string, program: string, deps: RelayDeps): Promise
   return askActor(() => deps.residency(tenant, program), deps.times.residency_timeout_ms)
 }
 
-function residencyUnknown(): Admitted {
-  const message = 'The regions that may serve this program are unknown at the moment. Send the call again.'
-  const error = { message, code: 'residency_unknown' }
+function unavailable(error: ApiErrorFields): Admitted {
   return { status: 'refused', http_status: 503, error, retry_after_s: RETRY_AFTER_S }
+}
+
+/** Whether the actor has failed because its storage takes nothing, which tells more than that its regions are unknown. */
+async function hasFailedStorage(asking: ReturnType<typeof askTwice<AdmitReply>>): Promise<boolean> {
+  const asked = await within(asking, 0)
+  return asked.status === 'in_time' && asked.value.status === 'failed' && isStorageFailure(asked.value.error)
 }
 
 function unordered(call: IdentifiedCall, now_ms: number): Omit<Admission, 'run' | 'known_run'> {

@@ -97,6 +97,20 @@ describe('a program that is held to regions', () => {
   })
 })
 
+it('is answered with the reason where the storage of its actor takes nothing, as on a full disk', async () => {
+  const failed = async () => {
+    throw new Error('internal error; reference = at105ir2e0sisolbb72hfnuf')
+  }
+  for (const headers of [PROGRAM, { ...PROGRAM, 'X-Program-Regions': 'near' }]) {
+    const { it: w } = regional({ program: { admit: failed }, deps: { residency: failed } })
+    const response = await runCall(chat({}, headers), 'chat', w.deps)
+    expect(response.headers.get('retry-after')).not.toBeNull()
+    const { status, code } = await failureOf(response)
+    expect([status, code]).toEqual([503, 'storage_unavailable'])
+    expect(w.saidTo('leaseOpened')).toEqual([])
+  }
+})
+
 describe('an actor that is slow for the second time', () => {
   it.each([
     ['held', ['off']],

@@ -8,11 +8,6 @@ import { Fleet, type FleetAgent } from '../../lab/chaos/fleet.ts'
 import { callOf, localTenant, MODEL, reconciled } from './support/fleet-calls.ts'
 import { eventually } from './support/system.ts'
 
-/** Flags of a Node whose wall clock is so far off. */
-const shifted = (ms: number): string[] => [
-  '--import',
-  `data:text/javascript,const n=Date.now;Date.now=()=>n()${ms < 0 ? '-' : '%2B'}${Math.abs(ms)}`,
-]
 const CLOCK_OFF_MS = 300_000
 
 let fleet: Fleet
@@ -22,7 +17,7 @@ beforeAll(async () => {
   fleet = await Fleet.start({
     ...{ regions: ['us-east', 'eu-west'], agents_per_region: 2, engines_per_agent: 2, model: MODEL },
     agent_flags: { profile: 'emulated-8b', seats: 16, slots: 32 },
-    node_flags: { 'us-east-1': shifted(CLOCK_OFF_MS), 'us-east-2': shifted(-CLOCK_OFF_MS) },
+    clocks_off_ms: { 'us-east-1': CLOCK_OFF_MS, 'us-east-2': -CLOCK_OFF_MS },
   })
   eastKey = await fleet.createKey('local', { name: 'east', regions: ['us-east'] })
 })

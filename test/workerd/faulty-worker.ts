@@ -6,6 +6,7 @@
 // First: it extends Zod, and only schemas that are made afterwards know of it.
 import '@hono/zod-openapi'
 import { z } from 'zod'
+import { ArchiveActor as RealArchiveActor } from '../../src/actors/archive.ts'
 import { PoolActor as RealPoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor as RealProgramActor } from '../../src/actors/program.ts'
 import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
@@ -13,7 +14,6 @@ import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
-export { ArchiveActor } from '../../src/actors/archive.ts'
 export { ConversationActor } from '../../src/actors/conversation.ts'
 export { IdempotencyActor } from '../../src/actors/idempotency-actor.ts'
 export { ResponsesActor } from '../../src/actors/responses.ts'
@@ -27,6 +27,11 @@ const Faults = z.object({
   /** Questions to a PoolActor fail as they do when its object cannot be reached. */
   pool_unreachable: z.boolean().default(false),
   d1_down: z.boolean().default(false),
+  /** D1 reads, and refuses every statement that writes. */
+  d1_refuses: z.boolean().default(false),
+  r2_down: z.boolean().default(false),
+  /** Added to the wall clock. */
+  clock_step_ms: z.number().int().default(0),
   /** Replace the relay's times, so that tests do not wait for a host that has failed. */
   relay_times: z.partialRecord(z.enum(Object.keys(RELAY_TIMES) as (keyof RelayTimes)[]), DelayMs).default({}),
 })
@@ -37,20 +42,40 @@ const Target = z.object({ kind: z.enum(['PROGRAM', 'POOL', 'TENANT']), name: z.s
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-function withFaultyD1(env: Env): Env {
+const wallClock = Date.now
+Date.now = () => wallClock() + faults.clock_step_ms
+
+const WRITES = /^\s*(insert|update|delete|replace)\b/i
+
+/** As D1 says it, of a database that has reached its size. */
+function refuseWrite(): never {
+  throw new Error('D1_ERROR: database or disk is full: SQLITE_FULL')
+}
+
+function withFaultyStores(env: Env): Env {
   const DB = new Proxy(env.DB, {
     get(target, name) {
       if (faults.d1_down) throw new Error('D1 is down')
+      if (name === 'prepare')
+        return (sql: string) => (faults.d1_refuses && WRITES.test(sql) ? refuseWrite() : target.prepare(sql))
       const value: unknown = Reflect.get(target, name)
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  return { ...env, DB }
+  const BUCKET = new Proxy(env.BUCKET, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name)
+      if (typeof value !== 'function') return value
+      return (...args: unknown[]) =>
+        faults.r2_down ? Promise.reject(new Error('R2 is down')) : Reflect.apply(value, target, args)
+    },
+  })
+  return { ...env, DB, BUCKET }
 }
 
 export class ProgramActor extends RealProgramActor {
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, withFaultyD1(env))
+    super(ctx, withFaultyStores(env))
   }
 
   override async admit(...request: Parameters<RealProgramActor['admit']>): ReturnType<RealProgramActor['admit']> {
@@ -70,7 +95,7 @@ export class ProgramActor extends RealProgramActor {
 
 export class PoolActor extends RealPoolActor {
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, withFaultyD1(env))
+    super(ctx, withFaultyStores(env))
   }
 
   override async lease(...request: Parameters<RealPoolActor['lease']>): ReturnType<RealPoolActor['lease']> {
@@ -85,6 +110,12 @@ export class PoolActor extends RealPoolActor {
 
   async alarmTwice(): Promise<void> {
     await Promise.all([this.alarm(), this.alarm()])
+  }
+}
+
+export class ArchiveActor extends RealArchiveActor {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, withFaultyStores(env))
   }
 }
 
@@ -134,6 +165,6 @@ export default {
   async fetch(request: Request, env: Env, context: ExecutionContext): Promise<Response> {
     const { pathname } = new URL(request.url)
     if (pathname.startsWith(FAULTS_PATH)) return disturb(request, env, pathname.slice(FAULTS_PATH.length))
-    return app.fetch(request, withFaultyD1(env), context)
+    return app.fetch(request, withFaultyStores(env), context)
   },
 }

@@ -53,6 +53,23 @@ describe('the handshake', () => {
     expect((await pool().describe(Date.now())).engines).toMatchObject([{ engine: 'agent-east-e0', state: 'ready' }])
   })
 
+  it('tells the agent its new offset when one of the two clocks is set', async () => {
+    const link = await connect()
+    link.send(helloOf())
+    await link.message()
+    for (const [seq, off_ms] of [0, 5_000, -5_000].entries())
+      link.send({ ...statusOf(seq), now_ms: Date.now() + off_ms })
+    link.send({ ...statusOf(3), now_ms: Date.now() - 300_000 })
+    const set = await link.message()
+    expect(set).toMatchObject({ type: 'clock', clock_offset_ms: expect.any(Number) })
+    expect(set.clock_offset_ms).toBeGreaterThanOrEqual(300_000)
+    expect(set.clock_offset_ms).toBeLessThan(330_000)
+    // It has been told, so the next status from there is in order.
+    link.send({ ...statusOf(4), now_ms: Date.now() - 300_000 })
+    link.send({ ...statusOf(5), now_ms: Date.now() })
+    expect((await link.message()).clock_offset_ms).toBeLessThan(30_000)
+  })
+
   type Case = [string, unknown, number]
   it.each<Case>([
     ['a version that is too new', { ...helloOf(), protocol: { min: 3, max: 4 } }, CLOSE.protocol_version],

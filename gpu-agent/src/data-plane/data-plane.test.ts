@@ -104,6 +104,17 @@ test("a ticket's lifetime is measured on the control plane's clock", async () =>
   expect((await post({ ticket })).status).toBe(200)
 })
 
+test('a clock that is set after the welcome is known from the next status on', async () => {
+  const control = await startControlPlane()
+  const { post, front } = await startAgent({ control })
+  front.onCall = (call) => call.accept().end()
+  expect(Math.abs((control.statuses.at(-1)?.now_ms ?? 0) - Date.now())).toBeLessThan(60_000)
+  const later = () => control.ticket({}, Date.now() / 1000 - 3600)
+  expect(await refusalOf(await post({ ticket: await later() }))).toEqual([401, 'ticket_invalid'])
+  control.down({ type: 'clock', clock_offset_ms: -3_600_000 })
+  while ((await post({ ticket: await later() })).status !== 200);
+})
+
 test('a lease is used once, also by requests at the same time and after a restart', async () => {
   const first = await startAgent()
   first.front.onCall = (call) => call.accept().end()

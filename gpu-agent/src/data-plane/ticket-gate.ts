@@ -42,9 +42,14 @@ export class TicketGate {
       keys.set(kid, await importTicketKey(bytes))
     }
     this.#keys_by_link.set(link, keys)
-    this.#clock_offset_ms = welcome.clock_offset_ms
+    this.setClock(welcome.clock_offset_ms)
     this.#collect()
     return { ok: true }
+  }
+
+  /** Control plane's wall clock minus ours. */
+  setClock(offset_ms: number): void {
+    this.#clock_offset_ms = offset_ms
   }
 
   /** Tickets under the keys of this link open nothing from here on. */

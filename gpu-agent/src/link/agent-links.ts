@@ -11,7 +11,7 @@ interface PoolLinksOptions {
   /** Base URL of the data plane as Workers reach it. */
   url: string
   engines: () => readonly ServedEngine[]
-  gate: Pick<TicketGate, 'welcome' | 'forget'>
+  gate: Pick<TicketGate, 'welcome' | 'setClock' | 'forget'>
   random: () => number
   wall_ms: () => number
   /** An empty list means all engines. */
@@ -55,6 +55,11 @@ function poolLink(model: string, context: PoolLinksOptions): Link {
       return takeStatuses(told, charges.take(new Set(told.map((engine) => engine.id))))
     },
     onWelcome: (welcome) => gate.welcome(model, welcome),
+    onClock: (clock_offset_ms) => {
+      gate.setClock(clock_offset_ms)
+      report({ event: 'clock_set', model, clock_offset_ms })
+    },
+    wall_ms,
     onDrain: (ids) => holdEngines(ids, true),
     onUndrain: (ids) => holdEngines(ids, false),
     onDismissed: () => gate.forget(model),

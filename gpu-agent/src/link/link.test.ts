@@ -69,6 +69,8 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
     }),
     statuses: () => [status()],
     onWelcome: async () => ({ ok: true }),
+    onClock: () => undefined,
+    wall_ms: () => 5,
     onDrain: (engines) => drained.push(engines),
     onUndrain: (engines) => undrained.push(engines),
     onDismissed: () => {

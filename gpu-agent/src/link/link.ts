@@ -67,6 +67,9 @@ export interface LinkOptions {
   statuses: () => Status['engines']
   /** Resolves with a message if the welcome cannot be used; the link is then closed. */
   onWelcome: (welcome: Welcome) => Promise<{ ok: true } | { ok: false; message: string }>
+  /** A clock was set since the welcome. */
+  onClock: (clock_offset_ms: number) => void
+  wall_ms: () => number
   onDrain: (engines: readonly string[]) => void
   onUndrain: (engines: readonly string[]) => void
   /** The operator removed this agent or replaced its token. */
@@ -223,6 +226,8 @@ export class Link {
     switch (parsed.data.type) {
       case 'welcome':
         return this.#welcomed(socket, parsed.data)
+      case 'clock':
+        return this.#options.onClock(parsed.data.clock_offset_ms)
       case 'drain':
         return this.#options.onDrain(parsed.data.engines)
       case 'undrain':
@@ -296,7 +301,8 @@ export class Link {
     // A socket that takes nothing is about to be found silent; the seen leases wait for the next link.
     if (socket !== null && socket.bufferedAmount < FRAME_BYTES_MAX) {
       this.#seq += 1
-      this.#send({ type: 'status', seq: this.#seq, engines: this.#options.statuses() })
+      const { statuses, wall_ms } = this.#options
+      this.#send({ type: 'status', seq: this.#seq, now_ms: wall_ms(), engines: statuses() })
     }
     this.#scheduleStatus(this.#times.status_ms)
   }
