@@ -5,12 +5,21 @@ The rules are those of vLLM's own admission loop (`Scheduler.schedule` and `_han
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
+
+
+class SwapOfCalls(Protocol):
+    """What is asked of the KV swap about calls that wait (swap/connector.py)."""
+
+    def ready(self, request: Any) -> bool: ...
+
+    def restorable_tokens(self, request: Any, cached_tokens: int) -> int: ...
 
 
 class Admission:
-    def __init__(self, scheduler: Any) -> None:
+    def __init__(self, scheduler: Any, swap: SwapOfCalls | None = None) -> None:
         self._scheduler = scheduler
+        self._swap = swap
 
     def admissible(self, request: Any) -> bool:
         """vLLM would admit it in the next step if it had a seat, memory and tokens."""
@@ -22,7 +31,9 @@ class Admission:
         if status not in ("WAITING", "PREEMPTED"):
             return False
         # The outcome of a step before its preemption is still to come.
-        return not request.num_stale_output_tokens or bool(request.drop_stale_output)
+        if request.num_stale_output_tokens and not request.drop_stale_output:
+            return False
+        return self._swap is None or self._swap.ready(request)
 
     def blocks_missing(self, request: Any) -> int:
         """Blocks that the call lacks to be admitted; cached ones that no call uses are taken from the pool too."""
@@ -57,6 +68,8 @@ class Admission:
         computed_tokens = request.num_computed_tokens
         if computed_tokens == 0:
             _, computed_tokens, _ = self._scheduler.kv_cache_manager.get_computed_blocks(request)
+            if self._swap is not None:
+                computed_tokens = self._swap.restorable_tokens(request, computed_tokens)
         return max(1, int(request.num_tokens - computed_tokens))
 
     def holds_prompts_back(self, throttled: bool) -> bool:

@@ -75,7 +75,7 @@ class Bystander:
     def preempted(self, request: Any) -> None:
         open_call = self.meter.calls.get(request.request_id)
         if open_call is not None:
-            open_call.state.preemptions += 1
+            self.meter.preempted(open_call)
 
     def before_schedule(self, _throttled: bool) -> int:
         asked = self.meter.mailbox.asked()

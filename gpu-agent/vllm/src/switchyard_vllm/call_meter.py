@@ -6,7 +6,7 @@ that every call is accounted for either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .identity import Identity
@@ -49,6 +49,8 @@ class CallMeter:
         #: By request id; exactly the requests that vLLM has open.
         self.calls: dict[str, OpenCall] = {}
         self.ledger = StepLedger()
+        #: Preempted calls that have not been scheduled again.
+        self._away: set[str] = set()
         self._charges = OpenCharges()
         self._charges_due_us = 0
         self._status_due_us = 0
@@ -73,6 +75,8 @@ class CallMeter:
             return
         self.steps += 1
         calls = self.calls
+        if self._away:
+            self._back(output.num_scheduled_tokens)
         shares: list[StepShare] = []
         for request_id, tokens in output.num_scheduled_tokens.items():
             open_call = calls.get(request_id)
@@ -85,6 +89,36 @@ class CallMeter:
             to_tokens = open_call.request.num_computed_tokens
             shares.append(StepShare(state, state.reached(to_tokens - tokens, to_tokens), tokens))
         self.ledger.begin(output, started_us, shares)
+
+    def preempted(self, open_call: OpenCall) -> None:
+        """It still has its blocks."""
+        open_call.state.preemptions += 1
+        open_call.leaves()
+        self._away.add(open_call.request.request_id)
+
+    def _back(self, scheduled: Mapping[str, int]) -> None:
+        for lease in self._away.intersection(scheduled):
+            self._away.discard(lease)
+            open_call = self.calls.get(lease)
+            if open_call is not None:
+                open_call.resumed_at_tokens = open_call.request.num_computed_tokens - scheduled[lease]
+
+    # What the swap writes down (swap/swap_scheduler.py).
+
+    def swapped_out(self, request_id: str, tokens: int) -> None:
+        open_call = self.calls.get(request_id)
+        if open_call is not None:
+            open_call.state.swapped_out_tokens += tokens
+
+    def swapped_in(self, request_id: str, tokens: int) -> None:
+        open_call = self.calls.get(request_id)
+        if open_call is not None:
+            open_call.state.swapped_in_tokens += tokens
+
+    def swap_took(self, request_id: str, swap_us: int) -> None:
+        open_call = self.calls.get(request_id)
+        if open_call is not None:
+            open_call.state.swap_us += swap_us
 
     def outcome(self, output: Any, model_output: Any, now_us: int) -> tuple[list[StepShare], int] | None:
         """What a step that has ended computed for the calls that are still open, and its own duration."""
@@ -116,6 +150,8 @@ class CallMeter:
         """A call has ended and was charged for the last time: its record is published."""
         request, identity, state = open_call.request, open_call.identity, open_call.state
         del self.calls[request.request_id]
+        self._away.discard(request.request_id)
+        open_call.leaves()
         record = CallRecord(
             request.request_id,
             identity.lease,

@@ -14,6 +14,7 @@ import heapq
 from operator import attrgetter
 from typing import Any
 
+from .admission import SwapOfCalls
 from .call_meter import CallMeter, Charged
 from .identity import NO_PROGRAM, identity_of
 from .kv_hold import KvHold
@@ -40,6 +41,7 @@ class Driver:
         options: Options,
         limit: PrefillLimit,
         seat_limit: SeatLimit,
+        swap: SwapOfCalls | None = None,
     ) -> None:
         self.meter = meter
         self.scheduler: Any = meter.scheduler
@@ -50,8 +52,8 @@ class Driver:
         )
         self.mailbox = meter.mailbox
         self.calls = meter.calls
-        self.residency = Residency(self.scheduler, self.order)
-        self.preemption = Preemption(self.scheduler, self.order, self.calls, limit, seat_limit, self._seats)
+        self.residency = Residency(self.scheduler, self.order, swap)
+        self.preemption = Preemption(self.scheduler, self.order, self.calls, limit, seat_limit, self._seats, swap)
         self.hold = KvHold(self.scheduler, meter.kv_capacity_tokens)
         self._seated: list[CallState] = []
         self._reorder_running = False
@@ -107,7 +109,7 @@ class Driver:
         open_call = self.calls.get(request.request_id)
         if open_call is None:
             return
-        open_call.state.preemptions += 1
+        self.meter.preempted(open_call)
         self.preemption.seen(open_call)
         self.residency.preempted(open_call.state)
 

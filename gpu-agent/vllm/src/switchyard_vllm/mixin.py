@@ -25,6 +25,8 @@ from .side_channel import SideChannel
 
 if TYPE_CHECKING:
     from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
+
+    from .swap.connector import BulkSwapConnector
 else:
     VllmScheduler = object
 
@@ -61,12 +63,17 @@ class ProgramAwareMixin(VllmScheduler):
         self.switchyard_meter = CallMeter(self, monotonic_us, self.switchyard_sink, Mailbox())
         self._switchyard_prefill_limit = PrefillLimit(self)
         self._switchyard_seat_limit = SeatLimit(self)
+        #: None: this vLLM does not swap.
+        self.switchyard_swap = _swap_of(self.connector)
+        if self.switchyard_swap is not None and self.switchyard_swap.swap is not None:
+            self.switchyard_swap.swap.ledger = self.switchyard_meter
         #: The bystander once scheduling has failed, None once measuring has too.
         self.switchyard: Driver | Bystander | None = Driver(
             self.switchyard_meter,
             options,
             self._switchyard_prefill_limit,
             self._switchyard_seat_limit,
+            self.switchyard_swap,
         )
         self._switchyard_counts = EngineCounts(self.switchyard_meter)
         self.switchyard.report(monotonic_us())
@@ -123,12 +130,21 @@ class ProgramAwareMixin(VllmScheduler):
 
     def _preempt_request(self, request: Any, *args: Any, **kwargs: Any) -> None:
         self._guarded(lambda ours: ours.preempted(request))
+        if self.switchyard_swap is not None:
+            self.switchyard_swap.preempted(request)
         super()._preempt_request(request, *args, **kwargs)
 
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         record = self._timed(lambda ours: ours.freed(request))
         result = super()._free_request(request, *args, **kwargs)
         return result if record is None else self._with_report(record, result)
+
+    def reset_prefix_cache(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().reset_prefix_cache(*args, **kwargs)
+        finally:
+            if self.switchyard_swap is not None:
+                self.switchyard_swap.void()
 
     def make_stats(self, *args: Any, **kwargs: Any) -> Any:
         stats = super().make_stats(*args, **kwargs)
@@ -189,3 +205,12 @@ class ProgramAwareMixin(VllmScheduler):
             return result
         kv_transfer_params, *others = result
         return ({**(kv_transfer_params or {}), REPORT_KEY: record.as_dict()}, *others)
+
+
+def _swap_of(connector: Any) -> BulkSwapConnector | None:
+    if connector is None:
+        return None
+    # Loads torch.
+    from .swap.connector import swap_connector
+
+    return swap_connector(connector)

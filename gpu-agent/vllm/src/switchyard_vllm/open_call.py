@@ -13,7 +13,17 @@ from .order.service import NO_TOKENS, ONE_TOKEN
 class OpenCall:
     """What the driver keeps of a request beside the order's state."""
 
-    __slots__ = ("decode", "decoded", "identity", "output_tokens_at_admission", "request", "state", "stock_priority")
+    __slots__ = (
+        "decode",
+        "decoded",
+        "identity",
+        "output_tokens_at_admission",
+        "reached_tokens",
+        "request",
+        "resumed_at_tokens",
+        "state",
+        "stock_priority",
+    )
 
     def __init__(self, request: Any, identity: Identity, state: CallState) -> None:
         self.request = request
@@ -23,7 +33,21 @@ class OpenCall:
         self.stock_priority = request.priority
         #: Tokens that it had given when it was last admitted.
         self.output_tokens_at_admission = 0
+        #: Of which KV was computed before it was last preempted.
+        self.reached_tokens = 0
+        #: Tokens of which KV was at hand when it last came back; None: it was not preempted, or is not back.
+        self.resumed_at_tokens: int | None = None
         #: Its share of a step that only decodes, as planned and as it comes out: most are of these.
         self.decode = StepShare(state, NO_TOKENS, 1)
         self.decoded = StepShare(state, ONE_TOKEN, 1)
         state.owner = self
+
+    def leaves(self) -> None:
+        """It is about to lose its blocks: what it computed again is known."""
+        request = self.request
+        computed_tokens = max(0, int(request.num_computed_tokens - request.num_output_placeholders))
+        if self.resumed_at_tokens is not None:
+            again_tokens = min(computed_tokens, self.reached_tokens) - self.resumed_at_tokens
+            self.state.recomputed_tokens += max(0, again_tokens)
+        self.reached_tokens = max(self.reached_tokens, computed_tokens)
+        self.resumed_at_tokens = None

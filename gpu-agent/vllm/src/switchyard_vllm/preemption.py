@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .admission import Admission, is_ending
+from .admission import Admission, SwapOfCalls, is_ending
 from .kv_hold import KvHold
 from .open_call import OpenCall
 from .order.call_state import CallState
@@ -30,11 +30,12 @@ class Preemption:
         limit: PrefillLimit,
         seat_limit: SeatLimit,
         seats: int,
+        swap: SwapOfCalls | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.order = order
         self.calls = calls
-        self._admission = Admission(scheduler)
+        self._admission = Admission(scheduler, swap)
         self._limit = limit
         self._seat_limit = seat_limit
         self._seats = seats

@@ -32,11 +32,13 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "update_from_output": ("scheduler_output", "model_runner_output"),
     "_preempt_request": ("request", "timestamp"),
     "_free_request": ("request",),
+    "reset_prefix_cache": (),
     "make_stats": (),
 }
 INSTANCE_FIELDS = (
     "adaptive_long_prefill_threshold",
     "block_size",
+    "connector",
     "deferred_frees",
     "finished_recving_kv_req_ids",
     "get_request_counts",
@@ -72,6 +74,7 @@ REQUEST_FIELDS = (
     "resumable",
     "sampling_params",
     "session_id",
+    "skip_reading_prefix_cache",
     "status",
     "structured_output_request",
 )
@@ -160,7 +163,11 @@ def check_instance(scheduler: Any) -> None:
         faults += missing(scheduler.waiting, ("_heap",), "Scheduler.waiting")
         faults += missing(scheduler.kv_holding_waiting, ("_heap",), "Scheduler.kv_holding_waiting")
     if not faults:
-        faults += missing(scheduler.kv_cache_manager.block_pool, ("get_num_free_blocks",), "BlockPool")
+        faults += missing(
+            scheduler.kv_cache_manager.block_pool,
+            ("evict_blocks", "get_new_blocks", "get_num_free_blocks"),
+            "BlockPool",
+        )
         faults += missing(scheduler.kv_cache_manager.block_pool.blocks[0], BLOCK_FIELDS, "KVCacheBlock")
     refuse(faults, installed_version())
 

@@ -1,9 +1,9 @@
 """How much of each call's prompt has its KV at hand, which the order ranks by.
 
-For a running call that is what was computed of it. For one that waits it is the cached prefix that vLLM would give it: looked
-up when it comes and after a preemption. Eviction tells of nothing, so the calls that wait first are looked up again now and
-then. A lookup changes nothing in vLLM: it takes no reference, moves no block in the order of eviction, and counts as no query
-of the prefix cache. It costs about half a microsecond a cached block.
+For a running call that is what was computed of it. For one that waits it is the cached prefix that vLLM would give it, with
+what was swapped out of it: looked up when it comes and after a preemption. Eviction tells of nothing, so the calls that
+wait first are looked up again now and then. A lookup changes nothing in vLLM: it takes no reference, moves no block in the
+order of eviction, and counts as no query of the prefix cache. It costs about half a microsecond a cached block.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from .admission import SwapOfCalls
 from .order.call_state import CallState
 from .order.program_order import ProgramOrder, StepCharge
 
@@ -23,8 +24,9 @@ BLOCKS_MAX = 1024
 
 
 class Residency:
-    def __init__(self, scheduler: Any, order: ProgramOrder) -> None:
+    def __init__(self, scheduler: Any, order: ProgramOrder, swap: SwapOfCalls | None = None) -> None:
         self._scheduler = scheduler
+        self._swap = swap
         self._order = order
         self._due_us = 0
         #: Preempted since the last decision: their blocks are free, and may be given away in the same step.
@@ -41,6 +43,8 @@ class Residency:
             # Here a lookup sends events.
             return 0
         _, cached_tokens, _ = manager.get_computed_blocks(request)
+        if self._swap is not None:
+            cached_tokens = self._swap.restorable_tokens(request, cached_tokens)
         return min(int(cached_tokens), prompt_tokens)
 
     def preempted(self, state: CallState) -> None:

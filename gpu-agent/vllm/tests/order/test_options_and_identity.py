@@ -166,7 +166,7 @@ def test_a_session_cannot_take_the_name_of_a_program_that_tickets_name() -> None
 
 def test_records_are_kept_up_to_the_bound_and_the_oldest_goes() -> None:
     buffer = RecordBuffer(records_max=2)
-    measurement = Measurement(1, 0, 1, 5, 5, 0, 0, 5, 5)
+    measurement = Measurement(1, 0, 1, 5, 5, 0, 0, 0, 0, 0, 0, 5, 5)
     for name in ("a", "b"):
         buffer.publish(CallRecord(name, None, "", "", None, "stop", 2, measurement))
     assert (len(buffer), buffer.dropped) == (2, 0)

@@ -28,7 +28,7 @@ TIMEOUT_S = 60
 
 
 def record(name: str) -> CallRecord:
-    return CallRecord(name, None, "", "", None, "stop", 2, Measurement(1, 0, 1, 5, 5, 0, 0, 5, 5))
+    return CallRecord(name, None, "", "", None, "stop", 2, Measurement(1, 0, 1, 5, 5, 0, 0, 0, 0, 0, 0, 5, 5))
 
 
 class Agent:

@@ -22,7 +22,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
 import torch
-from vllm.config import CacheConfig, DeviceConfig, ModelConfig, ParallelConfig, SchedulerConfig, VllmConfig
+from vllm.config import (
+    CacheConfig,
+    DeviceConfig,
+    KVTransferConfig,
+    ModelConfig,
+    ParallelConfig,
+    SchedulerConfig,
+    VllmConfig,
+)
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
@@ -72,6 +80,7 @@ def vllm_config(
     policy: str,
     is_async: bool,
     additional: dict[str, Any],
+    kv_transfer: dict[str, Any] | None,
 ) -> Any:
     config = VllmConfig(
         model_config=ModelConfig(
@@ -91,6 +100,7 @@ def vllm_config(
         device_config=DeviceConfig("cpu"),
         parallel_config=ParallelConfig(),
         additional_config=additional,
+        kv_transfer_config=None if kv_transfer is None else KVTransferConfig(**kv_transfer),
     )
     # The platform switches async scheduling off on CPU; the scheduler itself runs on any.
     config.scheduler_config.async_scheduling = is_async
@@ -143,6 +153,8 @@ class Engine:
         depth: int = 1,
         policy: str = "priority",
         switchyard: dict[str, Any] | None = None,
+        kv_transfer: dict[str, Any] | None = None,
+        ranks: int = 1,
     ) -> None:
         init_none_hash(sha256)
         self.depth = depth
@@ -159,13 +171,17 @@ class Engine:
             policy=policy,
             is_async=depth > 1,
             additional={} if switchyard is None else {"switchyard": switchyard},
+            kv_transfer=kv_transfer,
         )
+        config.parallel_config.world_size = ranks
+        self.vllm_config = config
         spec = FullAttentionSpec(block_size=block_tokens, num_kv_heads=1, head_size=1, dtype=torch.float32)
+        self.kv_cache_config = KVCacheConfig(
+            num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
+        )
         self.scheduler: Any = cls(
             vllm_config=config,
-            kv_cache_config=KVCacheConfig(
-                num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
-            ),
+            kv_cache_config=self.kv_cache_config,
             structured_output_manager=StructuredOutputManager(config),
             block_size=block_tokens,
             hash_block_size=block_tokens,
@@ -225,16 +241,18 @@ class Engine:
         output = self.scheduler.schedule(throttled)
         if self.is_ours:
             self.check()
+        given = self.compute(output)
         sampled: list[list[int]] = []
         for request_id in output.num_scheduled_tokens:
             request = self.scheduler.requests[request_id]
             whole = request.num_computed_tokens >= request.num_tokens + max(0, request.num_output_placeholders - 1)
-            sampled.append([TOKEN] if whole else [])
+            sampled.append([given.get(request_id, TOKEN)] if whole else [])
         ids = list(output.num_scheduled_tokens)
         outcome = ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
             sampled_token_ids=sampled,
+            kv_connector_output=self.connector_output(),
         )
         tokens = dict(output.num_scheduled_tokens)
         self.play.steps.append(tokens)
@@ -243,6 +261,14 @@ class Engine:
         self.model_free_us = max(self.model_free_us, self.clock.now_us) + duration_us
         self.pending.append((output, outcome, self.model_free_us))
         return output
+
+    def compute(self, output: Any) -> dict[str, int]:
+        """What a model would do with the step: the token that each call gets, where it is another than TOKEN."""
+        return {}
+
+    def connector_output(self) -> Any:
+        """What the workers' connectors say after the step."""
+        return None
 
     def check(self) -> None:
         """What holds after every step of ours."""

@@ -63,6 +63,12 @@ class Measurement:
     service_modelled_us: int
     wait_us: int
     preemptions: int
+    #: KV of preempted calls: saved outside the engine's slots, put back, and computed again.
+    swapped_out_tokens: int
+    swapped_in_tokens: int
+    recomputed_tokens: int
+    #: Time for which steps waited for its KV to be moved.
+    swap_us: int
     first_token_us: int | None
     duration_us: int
 
@@ -89,6 +95,7 @@ class CallState:
         "prompt_reached_tokens",
         "prompt_tokens",
         "queue_key",
+        "recomputed_tokens",
         "resident_tokens",
         "seat_index",
         "seated",
@@ -96,6 +103,9 @@ class CallState:
         "service_modelled_us",
         "service_wall_us",
         "settled",
+        "swap_us",
+        "swapped_in_tokens",
+        "swapped_out_tokens",
         "tenant",
     )
 
@@ -140,6 +150,11 @@ class CallState:
         self.service_wall_us = 0
         self.service_modelled_us = 0
         self.preemptions = 0
+        # Of its preemptions (call_meter.py).
+        self.swapped_out_tokens = 0
+        self.swapped_in_tokens = 0
+        self.recomputed_tokens = 0
+        self.swap_us = 0
         self.first_token_us: int | None = None
 
     def tie(self, ties: Ties) -> None:
@@ -203,6 +218,10 @@ class CallState:
             service_modelled_us=self.service_modelled_us,
             wait_us=duration_us - self.service_wall_us,
             preemptions=self.preemptions,
+            swapped_out_tokens=self.swapped_out_tokens,
+            swapped_in_tokens=self.swapped_in_tokens,
+            recomputed_tokens=self.recomputed_tokens,
+            swap_us=self.swap_us,
             first_token_us=self.first_token_us,
             duration_us=duration_us,
         )

@@ -1,0 +1,220 @@
+"""The class that vLLM is started with to swap: `--kv-transfer-config` with `kv_connector` BulkSwapConnector and
+`kv_connector_module_path` switchyard_vllm.swap.connector.
+
+vLLM makes one beside its scheduler and one in each worker. The first is told of preemptions by Switchyard's scheduler
+(mixin.py): vLLM itself tells no connector. Both only pass on, to SwapScheduler and SwapWorker. An exception in the former
+ends the swap and nothing else: vLLM computes preempted calls again, as it does without.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    KVConnectorRole,
+    KVConnectorWorkerMetadata,
+    SupportsHMA,
+)
+
+from .orders import Orders, Report
+from .settings import SwapSettings, swap_transfers
+from .slab_pool import SLAB_BLOCKS
+from .swap_options import GIB, SwapOptions, block_bytes, read_swap_options, refuse_unsupported
+from .swap_scheduler import SwapRules, SwapScheduler
+from .swap_worker import SwapWorker
+
+logger = logging.getLogger("vllm.switchyard")
+
+T = TypeVar("T")
+
+
+class SwapMetadata(KVConnectorMetadata):
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+
+
+class SwapWorkerMetadata(KVConnectorWorkerMetadata):
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def aggregate(self, other: KVConnectorWorkerMetadata) -> KVConnectorWorkerMetadata:
+        assert isinstance(other, SwapWorkerMetadata)
+        self.report.add(other.report)
+        return self
+
+
+class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
+    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        refuse_unsupported(vllm_config, kv_cache_config)
+        self.options = read_swap_options(vllm_config.kv_transfer_config.kv_connector_extra_config)
+        self._block_bytes = block_bytes(kv_cache_config)
+        #: Of each worker, in whole slabs.
+        self.arena_blocks = int(self.options.arena_gib * GIB) // self._block_bytes // SLAB_BLOCKS * SLAB_BLOCKS
+        #: Beside the scheduler, from `bind_kv_cache_manager` on. None once it has failed.
+        self.swap: SwapScheduler | None = None
+        #: In a worker, from `register_kv_caches` on.
+        self.worker: SwapWorker | None = None
+        self._failed = False
+        self._reset_workers = False
+        self._step = 0
+        self._unloaded: list[int] = []
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        # Nobody waits for an image. With True vLLM would throw away tokens of preempted calls that are under way.
+        return False
+
+    # Beside the scheduler.
+
+    def bind_kv_cache_manager(self, kv_cache_manager: Any) -> None:
+        super().bind_kv_cache_manager(kv_cache_manager)
+        self.swap = SwapScheduler(self._rules(self.options), kv_cache_manager)
+
+    def preempted(self, request: Any) -> None:
+        """Of Switchyard's scheduler: a call is about to lose its blocks."""
+        self._guarded(lambda swap: swap.preempted(request), None)
+
+    def ready(self, request: Any) -> bool:
+        """Whether a call that waits would be admitted if it had a seat; if not, what it needs is on its way."""
+        return self._guarded(lambda swap: swap.ready(request), True)
+
+    def restorable_tokens(self, request: Any, cached_tokens: int) -> int:
+        """Tokens of a call that waits that would not be computed: the cached ones, or up to the end of its image."""
+        return self._guarded(lambda swap: swap.restorable_tokens(request, cached_tokens), cached_tokens)
+
+    def void(self) -> None:
+        """Of Switchyard's scheduler: the prefix cache is reset, since the model's weights may be others."""
+        self._guarded(lambda swap: swap.void(), None)
+
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
+        nothing: int | None = 0
+        return self._guarded(lambda swap: swap.matched(request, num_computed_tokens), nothing), False
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        (table,) = blocks.get_block_ids()
+        self._guarded(lambda swap: swap.admitted(request, table, num_external_tokens), None)
+        if self.swap is None and num_external_tokens > 0:
+            # vLLM counts them as restored.
+            self._unloaded.extend(block.block_id for block in blocks.blocks[0] if block.ref_cnt == 1)
+
+    def build_connector_meta(self, scheduler_output: Any) -> SwapMetadata:
+        written = {copy.dst_block_id for copy in scheduler_output.kv_cache_block_copies or ()}
+        written.update(scheduler_output.new_block_ids_to_zero or ())
+        orders = self._guarded(lambda swap: swap.orders(written.__contains__), None)
+        if orders is None:
+            orders = self._last_orders()
+        self._step = orders.step
+        return SwapMetadata(orders)
+
+    def update_connector_output(self, connector_output: Any) -> None:
+        metadata = connector_output.kv_connector_worker_meta
+        if isinstance(metadata, SwapWorkerMetadata):
+            self._guarded(lambda swap: swap.reported(metadata.report), None)
+
+    def request_finished_all_groups(
+        self, request: Any, block_ids: tuple[list[int], ...]
+    ) -> tuple[bool, dict[str, Any] | None]:
+        return self.request_finished(request, [])
+
+    def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
+        self._guarded(lambda swap: swap.ended(request.request_id), None)
+        return False, None
+
+    def reset_cache(self) -> bool:
+        self.void()
+        return True
+
+    # In a worker.
+
+    def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
+        options = self.options
+        settings = SwapSettings(
+            arena_blocks=self.arena_blocks,
+            ring_bytes=int(options.ring_gib * GIB),
+            prefetch_bytes=int(options.prefetch_gib * GIB),
+            backend=options.backend,
+            checksums=options.checksums,
+        )
+        self.worker = SwapWorker(swap_transfers(kv_caches, self._kv_cache_config.num_blocks, settings))
+        logger.info("switchyard: KV of preempted calls is swapped to %.1f GiB of host memory", options.arena_gib)
+
+    def handle_preemptions(self, kv_connector_metadata: KVConnectorMetadata) -> None:
+        assert self.worker is not None and isinstance(kv_connector_metadata, SwapMetadata)
+        self.worker.before_forward(kv_connector_metadata.orders)
+
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
+        metadata = self._get_connector_metadata()
+        assert self.worker is not None and isinstance(metadata, SwapMetadata)
+        self.worker.load(metadata.orders)
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        return None
+
+    def save_kv_layer(self, layer_name: str, kv_layer: Any, attn_metadata: Any, **kwargs: Any) -> None:
+        return None
+
+    def wait_for_save(self) -> None:
+        return None
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        return set() if self.worker is None else self.worker.take_unloaded_blocks()
+
+    def build_connector_worker_meta(self) -> SwapWorkerMetadata | None:
+        report = None if self.worker is None else self.worker.take_report()
+        return SwapWorkerMetadata(report) if report else None
+
+    # Either.
+
+    def shutdown(self) -> None:
+        if self.swap is not None:
+            self.swap.stop()
+            self.swap = None
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+    def _rules(self, options: SwapOptions) -> SwapRules:
+        block_tokens = self._vllm_config.cache_config.block_size
+        return SwapRules(
+            costs=options.costs(self._block_bytes / block_tokens),
+            arena_slabs=self.arena_blocks // SLAB_BLOCKS,
+            ranks=self._vllm_config.parallel_config.world_size,
+            block_tokens=block_tokens,
+            always=options.mode == "always",
+        )
+
+    def _guarded(self, work: Callable[[SwapScheduler], T], without: T) -> T:
+        swap = self.swap
+        if swap is None:
+            return without
+        try:
+            return work(swap)
+        except Exception:
+            logger.exception("switchyard: the KV swap failed and gives up; preempted calls are computed again")
+            self.swap = None
+            self._failed = self._reset_workers = True
+            try:
+                # What was to be restored in this step is not.
+                self._unloaded.extend(swap.stop())
+            except Exception:
+                logger.exception("switchyard: what the KV swap held could not be given back")
+            return without
+
+    def _last_orders(self) -> Orders:
+        """Of a swap that has failed: the workers forget all images, once."""
+        reset, self._reset_workers = self._reset_workers, False
+        unloaded, self._unloaded = tuple(self._unloaded), []
+        return Orders(self._step + 1, reset=reset, unloaded_blocks=unloaded)
+
+
+def swap_connector(connector: Any) -> BulkSwapConnector | None:
+    """vLLM's connector if it is ours, or the one of ours among those of a MultiConnector."""
+    for one in (connector, *getattr(connector, "sub_connectors", ())):
+        if isinstance(one, BulkSwapConnector):
+            return one
+    return None
