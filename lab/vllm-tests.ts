@@ -1,6 +1,6 @@
 /**
  * `npm run test:vllm-core`: lint, types and tests of the Python package's order of programs, which needs no vLLM (40 MB of tools).
- * `npm run test:vllm`: its tests on vLLM's own scheduler class, which needs the whole of vLLM (6 GB).
+ * `npm run test:vllm`: its tests on vLLM's own scheduler class and of the KV swap, which need the whole of vLLM (6 GB).
  */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
@@ -16,7 +16,7 @@ const USAGE = `usage: node lab/vllm-tests.ts core|scheduler
 
 core       ruff, mypy and pytest on the order of programs, then both languages' orders against each other on random
            scenarios (Python 3.11 or later; no vLLM)
-scheduler  pytest on vLLM's own scheduler class, on CPU (Linux x86-64; downloads 6 GB once)
+scheduler  pytest on vLLM's own scheduler class and on the KV swap, on CPU (Linux x86-64; downloads 6 GB once)
 
 The virtual environments are made under the user's cache, from lock files with hashes. SWITCHYARD_PYTHON names the Python.
 SWITCHYARD_VLLM_PYTHON names one that has vLLM and the tests' packages already; nothing is installed then.
@@ -29,7 +29,10 @@ const COMMANDS: Record<'core' | 'scheduler', string[][]> = {
     ['mypy', '--no-error-summary', '--cache-dir', '/dev/null'],
     ['pytest', '-q', 'tests/order', 'tests/handling'],
   ],
-  scheduler: [['pytest', '-q', 'tests/scheduler']],
+  scheduler: [
+    ['pytest', '-q', 'tests/scheduler'],
+    ['pytest', '-q', 'tests/swap'],
+  ],
 }
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { help: { type: 'boolean' } } })

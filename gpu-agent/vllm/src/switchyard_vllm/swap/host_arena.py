@@ -1,4 +1,8 @@
-"""Host memory that holds images: one buffer, cut into slabs, pinned where there is CUDA."""
+"""Host memory that holds images: one buffer, cut into slabs, pinned where there is CUDA.
+
+A place may be given back while a transfer still uses it. Its next image is written by the same stream as the one before it. An
+image that was swapped in was read before the gather of any later image. What is read of one that was not is never used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from typing import Any
 import torch
 
 from .slab_pool import SLAB_BLOCKS, SlabPool, slabs_for
-from .streams import Fence
 
 
 class CannotPinError(RuntimeError):
@@ -21,8 +24,6 @@ class Place:
 
     slabs: tuple[int, ...]
     rows: int
-    #: Transfers that still read what was there before.
-    after: tuple[Fence, ...]
 
 
 class HostArena:
@@ -33,7 +34,6 @@ class HostArena:
             raise ValueError(f"The arena holds {SLAB_BLOCKS} blocks at least, not {blocks}.")
         self._pool = SlabPool(slabs)
         self._buffer = torch.empty((slabs * SLAB_BLOCKS, block_bytes), dtype=torch.uint8)
-        self._fences: dict[int, list[Fence]] = {}
         self._pinned = pinned
         if pinned:
             _pin(self._buffer)
@@ -49,16 +49,9 @@ class HostArena:
     def take(self, rows: int) -> Place | None:
         """None: no room."""
         slabs = self._pool.take(slabs_for(rows))
-        if slabs is None:
-            return None
-        fences = [fence for slab in slabs for fence in self._fences.pop(slab, ())]
-        return Place(tuple(slabs), rows, tuple(dict.fromkeys(fence for fence in fences if not fence.done())))
+        return None if slabs is None else Place(tuple(slabs), rows)
 
-    def give_back(self, place: Place, fences: tuple[Fence, ...] = ()) -> None:
-        """`fences`: of the transfers that read or write it."""
-        pending = [fence for fence in fences if not fence.done()]
-        if pending:
-            self._fences.update((slab, list(pending)) for slab in place.slabs)
+    def give_back(self, place: Place) -> None:
         self._pool.give_back(place.slabs)
 
     def ranges(self, place: Place, first_row: int, rows: int) -> list[tuple[int, Any]]:

@@ -93,8 +93,6 @@ class _Image:
     left: Fence
     staged: list[tuple[int, Segment]] = field(default_factory=list)
     staged_fence: Fence | None = None
-    #: Copies that read its place in the arena.
-    reads: list[Fence] = field(default_factory=list)
     checksums: Any = None
 
 
@@ -153,8 +151,6 @@ class SwapTransfers:
         checksums: list[Any] = []
         if self._checked is not None:
             self._checksum(block_ids, checksums)
-        for fence in place.after:
-            out.wait(fence)
         start = gathered = compute.record()
         left = start
         for row, segment in self._through_ring(len(block_ids)):
@@ -196,7 +192,6 @@ class SwapTransfers:
             image.staged.append((row, segment))
             row += segment.rows
         image.staged_fence = into.record()
-        image.reads.append(image.staged_fence)
         self._pending.append(_Pending("staged", image_id, rows, start, image.staged_fence))
         return True
 
@@ -232,7 +227,7 @@ class SwapTransfers:
             return
         if image.staged_fence is not None:
             self._unstage(image, image.staged_fence)
-        self._arena.give_back(image.place, (image.left, *image.reads))
+        self._arena.give_back(image.place)
         self._pending = [one for one in self._pending if one.image_id != image_id]
 
     def completed(self) -> Completed:
@@ -284,7 +279,6 @@ class SwapTransfers:
                 into.wait(fence)
             self._copy_in(image.place, first_row + row, segment, self._ring)
             arrived = into.record()
-            image.reads = [arrived]
             compute.wait(arrived)
             ids = block_ids[row : row + segment.rows]
             compute.run(partial(self._backend.scatter, self._ring.view(segment), ids))
