@@ -51,7 +51,7 @@ class Storm:
         self.cache = cache_of(self.dice.choice([*LAYOUTS, SPLIT]), seed)
         layers = KvLayers.of(self.cache.tensors, BLOCKS)
         self.streams = LazyStreams(seed, waits_count=waits_count)
-        arena = HostArena(self.dice.choice([40, 96]), layers.block_bytes, pinned=False)
+        arena = HostArena(layers.empty_image(self.dice.choice([40, 96]), device="cpu"))
         self.slabs = arena.slabs
         self.transfers = SwapTransfers(
             TorchBackend(layers),

@@ -27,16 +27,13 @@ class Place:
 
 
 class HostArena:
-    def __init__(self, blocks: int, block_bytes: int, *, pinned: bool) -> None:
-        """Holds `blocks` blocks, rounded down to whole slabs. Raises CannotPinError."""
-        slabs = blocks // SLAB_BLOCKS
+    def __init__(self, buffer: Any) -> None:
+        """`buffer`: [blocks, block_bytes] of host memory. Blocks beyond the last whole slab are not used."""
+        slabs = buffer.shape[0] // SLAB_BLOCKS
         if slabs < 1:
-            raise ValueError(f"The arena holds {SLAB_BLOCKS} blocks at least, not {blocks}.")
+            raise ValueError(f"The arena holds {SLAB_BLOCKS} blocks at least, not {buffer.shape[0]}.")
         self._pool = SlabPool(slabs)
-        self._buffer = torch.empty((slabs * SLAB_BLOCKS, block_bytes), dtype=torch.uint8)
-        self._pinned = pinned
-        if pinned:
-            _pin(self._buffer)
+        self._buffer = buffer
 
     @property
     def slabs(self) -> int:
@@ -69,17 +66,27 @@ class HostArena:
             row = end
         return pieces
 
+
+class HostBuffer:
+    """Host memory that is given back when it is closed."""
+
+    def __init__(self, size_bytes: int, *, pinned: bool) -> None:
+        """Raises CannotPinError."""
+        self.bytes = torch.empty(size_bytes, dtype=torch.uint8)
+        self._pinned = False
+        if not pinned:
+            return
+        # `pin_memory=True` would take the next power of two.
+        error = torch.cuda.cudart().cudaHostRegister(self.bytes.data_ptr(), size_bytes, 0)
+        if error != torch.cuda.cudart().cudaError.success:
+            raise CannotPinError(
+                f"Cannot pin {size_bytes / 2**30:.1f} GiB of host memory for swapped KV ({error}). Give it less, or raise the "
+                "limit of locked memory."
+            )
+        self._pinned = True
+
     def close(self) -> None:
-        """Call once, when no transfer runs."""
+        """Call when no transfer runs."""
         if self._pinned:
-            torch.cuda.cudart().cudaHostUnregister(self._buffer.data_ptr())
+            torch.cuda.cudart().cudaHostUnregister(self.bytes.data_ptr())
             self._pinned = False
-
-
-def _pin(buffer: Any) -> None:
-    # `pin_memory=True` takes the next power of two.
-    error = torch.cuda.cudart().cudaHostRegister(buffer.data_ptr(), buffer.numel(), 0)
-    if int(error) != 0:
-        raise CannotPinError(
-            f"The host's {buffer.numel() / 2**30:.1f} GiB for swapped KV cannot be pinned ({error}). Make it smaller."
-        )

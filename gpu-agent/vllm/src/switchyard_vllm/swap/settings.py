@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .copy_backend import copy_backend
-from .host_arena import HostArena
+from .host_arena import HostArena, HostBuffer
 from .kv_layers import KvLayers
 from .streams import streams_of
 from .transfers import SwapTransfers
@@ -33,12 +33,13 @@ def swap_transfers(kv_caches: Mapping[str, Any], num_blocks: int, settings: Swap
     """
     layers = KvLayers.of(kv_caches, num_blocks)
     backend = copy_backend(settings.backend, layers)
-    arena = HostArena(settings.arena_blocks, layers.block_bytes, pinned=layers.device.type == "cuda")
+    memory = HostBuffer(settings.arena_blocks * layers.block_bytes, pinned=layers.device.type == "cuda")
     return SwapTransfers(
         backend,
-        arena,
+        HostArena(memory.bytes.view(-1, layers.block_bytes)),
         streams_of(layers.device),
         ring_rows=max(1, settings.ring_bytes // layers.block_bytes),
         prefetch_rows=max(1, settings.prefetch_bytes // layers.block_bytes),
         checksums=settings.checksums,
+        on_close=memory.close,
     )

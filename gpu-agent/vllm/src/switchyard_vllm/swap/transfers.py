@@ -14,7 +14,7 @@ prefetched images wait for their blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -106,6 +106,7 @@ class SwapTransfers:
         ring_rows: int,
         prefetch_rows: int,
         checksums: bool = False,
+        on_close: Callable[[], object] | None = None,
     ) -> None:
         """`ring_rows`, `prefetch_rows`: blocks of device memory that images pass through, and that prefetched ones wait in."""
         self._backend = backend
@@ -115,6 +116,7 @@ class SwapTransfers:
         self._prefetched = StagingRing(backend.layers.empty_image(prefetch_rows))
         self._images: dict[str, _Image] = {}
         self._pending: list[_Pending] = []
+        self._on_close = on_close
         self._checked = TorchBackend(backend.layers) if checksums else None
 
     @property
@@ -246,7 +248,8 @@ class SwapTransfers:
     def close(self) -> None:
         """Call once: gives the memory back."""
         self.reset()
-        self._arena.close()
+        if self._on_close is not None:
+            self._on_close()
 
     @property
     def _part_rows(self) -> int:

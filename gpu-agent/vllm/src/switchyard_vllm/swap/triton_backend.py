@@ -126,12 +126,19 @@ class TritonBackend(CopyBackend):
                 "Triton compiles for GPUs. On a CPU set TRITON_INTERPRET=1 before it is imported."
             )
         self._launches = [_Launch.of(group) for group in layers.groups]
+        self._warm_up()
 
     def gather(self, block_ids: Sequence[int], image: Any) -> None:
         self._run(block_ids, image, to_image=True)
 
     def scatter(self, image: Any, block_ids: Sequence[int]) -> None:
         self._run(block_ids, image, to_image=False)
+
+    def _warm_up(self) -> None:
+        """Compiles both directions before the first call needs them. Block 0 stays as it is."""
+        image = self.layers.empty_image(1)
+        self.gather([0], image)
+        self.scatter(image, [0])
 
     def _run(self, block_ids: Sequence[int], image: Any, *, to_image: bool) -> None:
         self._check(image, block_ids)
