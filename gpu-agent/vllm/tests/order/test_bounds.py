@@ -126,7 +126,7 @@ def test_no_lease_counts_twice_and_a_ticket_that_knows_less_lowers_nothing() -> 
 def test_a_charge_moves_the_waiting_calls_of_its_program() -> None:
     core = ProgramOrder(
         SeatingConfig(seats=1),
-        create_policy("atlas", {"levels": 2, "first_quantum_us": 1_400, "prefill_us_per_token": 125}),
+        create_policy("atlas", {"levels": 2, "first_quantum_us": 1_000, "prefill_us_per_token": 125}),
         TenantShares(),
     )
     runs, waits = told(core, "runs", 0, 0, 0), told(core, "waits", 0, 0, 0)

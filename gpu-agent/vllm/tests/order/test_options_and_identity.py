@@ -37,17 +37,17 @@ def test_without_options_it_is_plas_with_the_engines_defaults() -> None:
 @pytest.mark.parametrize(
     ("section", "level"),
     [
-        # 100 prompt tokens at 72 and 10 us; levels of 5, 7, 9.8 ms.
+        # Three eighths of 200 prompt tokens at 72 and 10 us; levels of 5, 7, 9.8 ms.
         ({}, 1),
         ({"prefill_us_per_token": 10}, 0),
         # And in levels of 200, 280 ms.
         ({"ordering": "wall"}, 0),
-        ({"ordering": "wall", "prefill_us_per_token": 5_200}, 2),
+        ({"ordering": "wall", "prefill_us_per_token": 5_200}, 1),
     ],
 )
 def test_a_prompt_counts_for_what_computing_it_costs(section: dict[str, Any], level: int) -> None:
     policy = read(**section).create_policy()
-    call = SimpleNamespace(prompt_tokens=100, resident_tokens=0, program=SimpleNamespace(service_us=0, path_us=0))
+    call = SimpleNamespace(prompt_tokens=200, resident_tokens=0, program=SimpleNamespace(service_us=0, path_us=0))
     assert policy.arrive(call, 0).rank == level
 
 

@@ -5,12 +5,13 @@
  * move too (Algorithm 1 reads the process table on every pass). The key counts the work that is left and the work that
  * would be lost:
  *
- *     key = max(0, attained − 2 · resident · c) + missing · c        c: cost of computing one prompt token
+ *     key = max(0, attained − 2 · resident · c) + ⅜ · missing · c        c: cost of computing one prompt token
  *
  * `resident` prompt tokens have their KV at hand, and `missing` ones are still to be computed. A program with a resident
  * context can go on for free, and loses what it paid for that context if it has to give way. A program without one pays for
- * it before its first token. Without this term a program's own long context takes it down the levels, newcomers take its
- * place, contexts leave memory, and the engine computes prompts instead of tokens (plas/README.md has figures).
+ * it before its first token. Without these terms a program's own long context takes it down the levels, newcomers take its
+ * place, contexts leave memory, and the engine computes prompts instead of tokens. Missing tokens count for less than their
+ * cost, or programs with long prompts and short answers would wait behind all others (plas/README.md has figures).
  *
  * A call that starves is promoted to Q1 (starvation.ts). From there it goes down only by its own charges.
  */
@@ -21,6 +22,8 @@ import { addToWindow, openWindow, promotionUs, resetWindow, type Window } from '
 
 /** A resident token was paid for once, and is computed again if its call gives way. */
 const RESIDENT_WEIGHT = 2
+/** Fitted: between 1/4 and 1/2 the outcome hardly changes (plas/README.md). */
+const MISSING_WEIGHT = 0.375
 
 export interface ProgramPlace extends Place, Window {
   readonly of: PolicyCall
@@ -82,7 +85,10 @@ export class ProgramLevels implements Policy<ProgramPlace> {
     const { program } = place.of
     const level = this.#levels.levelOf(this.#keyUs(place.of))
     const end_us = this.#levels.end_us[level] as number
-    const left_us = this.#attained.leftUs(program, end_us + this.#residentUs(place.of) - this.#missingUs(place.of))
+    const left_us = this.#attained.leftUs(
+      program,
+      end_us + this.#residentUs(place.of) - MISSING_WEIGHT * this.#missingUs(place.of),
+    )
     if (!place.promoted) return left_us
     const window_end_us = this.#levels.end_us[this.#levels.levelOf(place.window_charge_us)] as number
     return Math.min(left_us, window_end_us - place.window_charge_us)
@@ -109,13 +115,16 @@ export class ProgramLevels implements Policy<ProgramPlace> {
   }
 
   #keyUs(call: PolicyCall): number {
-    return Math.max(0, this.#attained.us(call.program) - this.#residentUs(call)) + this.#missingUs(call)
+    return (
+      Math.max(0, this.#attained.us(call.program) - this.#residentUs(call)) + MISSING_WEIGHT * this.#missingUs(call)
+    )
   }
 
   #residentUs({ resident_tokens }: PolicyCall): number {
     return RESIDENT_WEIGHT * resident_tokens * this.#prefill_us_per_token
   }
 
+  /** What computing the rest of the prompt costs. */
   #missingUs({ prompt_tokens, resident_tokens }: PolicyCall): number {
     return (prompt_tokens - resident_tokens) * this.#prefill_us_per_token
   }

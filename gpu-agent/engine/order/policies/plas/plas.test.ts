@@ -81,10 +81,11 @@ describe('plas levels', () => {
 })
 
 describe('plas and the KV cache', () => {
-  it('counts prefill that is still to be done', () => {
-    expect(levelOf({ prompt_tokens: 99 })).toBe(0)
-    expect(levelOf({ prompt_tokens: 100 })).toBe(1)
-    expect(levelOf({ prompt_tokens: 100, resident_tokens: 1 })).toBe(0)
+  it('counts three eighths of the prefill that is still to be done', () => {
+    // ⅜ · 266 = 99.75, ⅜ · 267 = 100.125
+    expect(levelOf({ prompt_tokens: 266 })).toBe(0)
+    expect(levelOf({ prompt_tokens: 267 })).toBe(1)
+    expect(levelOf({ prompt_tokens: 267, resident_tokens: 1 })).toBe(0)
   })
 
   it('does not hold against a program what it paid for a context that it still has', () => {
@@ -97,7 +98,7 @@ describe('plas and the KV cache', () => {
 
   it('ranks a call anew when its context leaves memory', () => {
     const plas = new Plas(CONFIG)
-    const call = policyCall({ prompt_tokens: 100, resident_tokens: 100 })
+    const call = policyCall({ prompt_tokens: 267, resident_tokens: 267 })
     const place = plas.arrive(call, 0)
     call.resident_tokens = 0
     expect([plas.refresh(place), place.rank]).toEqual([true, 1])

@@ -1,6 +1,6 @@
 """Levels of a program's own work, for the policies that differ only in how they sum it up (plas, atlas).
 
-    key = max(0, attained - 2 * resident * c) + missing * c        c: what computing one prompt token costs
+    key = max(0, attained - 2 * resident * c) + 3/8 * missing * c        c: what computing one prompt token costs
 
 `resident` prompt tokens have their KV at hand and `missing` ones are still to be computed. All calls of a program share its
 service, so when one is charged its siblings move too. A call that starves is promoted to Q1 (starvation.py) and from there
@@ -23,6 +23,8 @@ Attained = Callable[[ProgramSums], float]
 
 #: A resident token was paid for once, and is computed again if its call gives way.
 _RESIDENT_WEIGHT = 2
+#: Missing tokens count for less than their cost, or programs with long prompts and short answers would wait behind all others.
+_MISSING_WEIGHT = 0.375
 
 
 class ProgramPlace(WindowPlace):
@@ -89,9 +91,10 @@ class ProgramLevels:
         resident_tokens = call.resident_tokens
         token_us = self._prefill_us_per_token
         lost_us = self._attained(call.program) - _RESIDENT_WEIGHT * resident_tokens * token_us
-        missing_us = (call.prompt_tokens - resident_tokens) * token_us
+        missing_us = _MISSING_WEIGHT * (call.prompt_tokens - resident_tokens) * token_us
         level = self._level_of(lost_us + missing_us if lost_us > 0 else missing_us)
         return min(level, self._level_of(place.window_charge_us)) if place.promoted else level
 
     def _missing_us(self, call: PolicyCall) -> float:
+        """What computing the rest of the prompt costs."""
         return (call.prompt_tokens - call.resident_tokens) * self._prefill_us_per_token
