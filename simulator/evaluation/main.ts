@@ -11,7 +11,7 @@ import { type Report, readIfPlayed } from './report/report.ts'
 import { writeReport } from './report/write-report.ts'
 import { type Progress, playChains, Runs, type Verdict } from './runs/run-chains.ts'
 import { RunPool } from './runs/run-pool.ts'
-import { codeVersion, RunStore } from './runs/run-store.ts'
+import { type CodeVersions, codeVersions, RunStore } from './runs/run-store.ts'
 
 /** What is left was not played for want of time: the report is not written. */
 const EXIT_OUT_OF_TIME = 3
@@ -30,18 +30,18 @@ async function main(argv: readonly string[]): Promise<void> {
 
 async function evaluate(options: Options): Promise<void> {
   const figures = FIGURES.filter(({ id }) => options.figures.includes(id))
-  const version = codeVersion()
+  const versions = codeVersions()
   const runs = new Runs()
   const started_ms = performance.now()
-  const verdict = await play(figures, runs, options, version)
-  if (options.json !== null) writeJson(options.json, runs, version)
+  const verdict = await play(figures, runs, options, versions)
+  if (options.json !== null) writeJson(options.json, runs, versions.all)
   if (verdict.status === 'out_of_time') {
     console.log(`${verdict.left} runs at most are left: the same command goes on from here.`)
     process.exitCode = EXIT_OUT_OF_TIME
     if (!options.partial) return
   }
   const minutes = (performance.now() - started_ms) / MS_PER_MINUTE
-  const { files } = writeReport(reportOf(figures, runs, verdict, options, version), runs, options.out)
+  const { files } = writeReport(reportOf(figures, runs, verdict, options, versions.all), runs, options.out)
   console.log(`${runs.all().length} runs, ${files} files in ${options.out}, ${minutes.toFixed(1)} minutes`)
 }
 
@@ -59,9 +59,14 @@ function scopeOf(figure: Figure, { seeds, quick }: Options): Scope {
   return { seeds: seedsOf(figure, seeds), quick }
 }
 
-async function play(figures: readonly Figure[], runs: Runs, options: Options, version: string): Promise<Verdict> {
+async function play(
+  figures: readonly Figure[],
+  runs: Runs,
+  options: Options,
+  versions: CodeVersions,
+): Promise<Verdict> {
   const pool = new RunPool(options.threads)
-  const store = new RunStore(options.cache, version)
+  const store = new RunStore(options.cache, versions.of)
   const ends_ms =
     options.minutes === null ? Number.POSITIVE_INFINITY : performance.now() + options.minutes * MS_PER_MINUTE
   const started_ms = performance.now()
