@@ -119,9 +119,13 @@ class ProgramAwareMixin(VllmScheduler):
             self._switchyard_seat_limit.restore()
         if started_us is not None:
             self._timed(lambda ours: ours.after_schedule(output, started_us))
+        if self.switchyard_swap is not None:
+            self._compute_again(self.switchyard_swap.planned())
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
+        if self.switchyard_swap is not None:
+            self._compute_again(self.switchyard_swap.computed(model_runner_output))
         charged = self._timed(lambda ours: ours.before_update(scheduler_output, model_runner_output))
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         if charged is not None:
@@ -161,6 +165,27 @@ class ProgramAwareMixin(VllmScheduler):
         if self.switchyard_channel is not None:
             self.switchyard_channel.stop()
         super().shutdown()
+
+    def _compute_again(self, unloaded_blocks: set[int]) -> None:
+        """Calls that have blocks whose KV was to be restored and was not lose all of it, and what steps under way give them.
+
+        vLLM's own way (`invalid_block_ids`) does not know of steps under way. A call that was preempted since may have left
+        such blocks, or an image of them, so nothing that was saved is used any more.
+        """
+        swap = self.switchyard_swap
+        if not unloaded_blocks or swap is None:
+            return
+        for request in list(self.running):
+            (table,) = self.kv_cache_manager.get_block_ids(request.request_id)
+            if not unloaded_blocks.isdisjoint(table):
+                self.running.remove(request)
+                self._preempt_request(request, time.monotonic(), drop_stale_output=True)
+                self.prev_step_scheduled_req_ids.discard(request.request_id)
+        for request in self.requests.values():
+            if request.num_stale_output_tokens > 0:
+                request.drop_stale_output = True
+        self.kv_cache_manager.evict_blocks(unloaded_blocks)
+        swap.void()
 
     def _timed(self, work: Callable[[Driver | Bystander], T]) -> T | None:
         """Our part of a hook, counted as time that the plug-in takes. None: it failed, or the plug-in is out."""

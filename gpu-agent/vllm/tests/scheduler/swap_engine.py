@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from vllm.v1.outputs import KVConnectorOutput
+from vllm.v1.request import RequestStatus
 
 from switchyard_vllm import ProgramAwareScheduler
 from switchyard_vllm.swap.connector import BulkSwapConnector
 
-from .harness import Engine
+from .harness import TOKEN, Engine
 
 LAYERS = 2
 #: Of the harness's KV: one head of size 1, float32, K and V.
@@ -35,7 +36,6 @@ def kv_transfer(*, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, **mo
         "kv_connector": "BulkSwapConnector",
         "kv_connector_module_path": "switchyard_vllm.swap.connector",
         "kv_role": "kv_producer",
-        "kv_load_failure_policy": "recompute",
         "kv_connector_extra_config": {**sizes, "prefetch_gib": sizes["ring_gib"], **FREE, **more},
     }
 
@@ -76,6 +76,8 @@ class SwapEngine(Engine):
         #: Tokens of each call as the workers know them, and what they leave at each position.
         self._tokens: dict[str, list[int]] = {}
         self._marks: dict[str, list[int]] = {}
+        #: Calls whose KV could not be restored, and how often they were preempted until then.
+        self._spoilt: dict[str, int] = {}
         self.orders: list[Any] = []
 
     @property
@@ -99,7 +101,7 @@ class SwapEngine(Engine):
             rank.connector.bind_connector_metadata(metadata)
             if output.has_sync_kv_loads:
                 rank.connector.start_load_kv(None)
-        unloaded = {block for rank in self.ranks for block in rank.connector.worker._unloaded_blocks}
+        unloaded = {block for rank in self.ranks for block in rank.connector.worker._report.unloaded_blocks}
         sampled = {name: self._forward(name, tokens, unloaded) for name, tokens in output.num_scheduled_tokens.items()}
         for rank in self.ranks:
             if not output.has_sync_kv_loads:
@@ -114,11 +116,13 @@ class SwapEngine(Engine):
             report = reports.popleft()
             if report is not None:
                 merged = report if merged is None else merged.aggregate(report)
-        invalid = set().union(*(rank.connector.get_block_ids_with_load_errors() for rank in self.ranks))
-        return KVConnectorOutput(kv_connector_worker_meta=merged, invalid_block_ids=invalid)
+        return KVConnectorOutput(kv_connector_worker_meta=merged)
 
     def _forward(self, name: str, tokens: int, unloaded: set[int]) -> int:
         request = self.scheduler.requests[name]
+        if request.status != RequestStatus.RUNNING:
+            # Preempted after it was planned: the outcome is dropped.
+            return TOKEN
         end: int = request.num_computed_tokens
         start = end - tokens
         self._learn(request, tokens)
@@ -126,10 +130,13 @@ class SwapEngine(Engine):
         assert len(marks) >= end, "tokens are known when their KV is computed"
         (table,) = self.scheduler.kv_cache_manager.get_block_ids(name)
         blocks = torch.tensor(table)
-        readable = not unloaded.intersection(table)
+        if unloaded.intersection(table):
+            self._spoilt[name] = request.num_preemptions
+        # Until it is preempted for that, which takes as long as the outcome of the step.
+        spoilt = self._spoilt.get(name) == request.num_preemptions
         for rank in self.ranks:
             for layer in range(LAYERS):
-                if readable:
+                if not spoilt:
                     held = rank.marks(blocks, layer)[:start]
                     wrong = (held != marks[:start] + rank.own(layer)).nonzero().flatten().tolist()
                     assert not wrong, f"{name} finds other KV than its own at {wrong[:5]} of {start} tokens"

@@ -62,7 +62,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         self._failed = False
         self._reset_workers = False
         self._step = 0
-        self._unloaded: list[int] = []
+        self._unloaded: set[int] = set()
 
     @property
     def requires_kv_delivery(self) -> bool:
@@ -87,8 +87,22 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         """Tokens of a call that waits that would not be computed: the cached ones, or up to the end of its image."""
         return self._guarded(lambda swap: swap.restorable_tokens(request, cached_tokens), cached_tokens)
 
+    def planned(self) -> set[int]:
+        """Of Switchyard's scheduler, when vLLM has planned a step: blocks that it counts as restored and that will not be."""
+        unloaded, self._unloaded = self._unloaded, set()
+        return unloaded
+
+    def computed(self, model_output: Any) -> set[int]:
+        """Of Switchyard's scheduler, when a step has ended: blocks that were to be restored in it and were not."""
+        output = model_output.kv_connector_output
+        metadata = None if output is None else output.kv_connector_worker_meta
+        for one in (metadata, *getattr(metadata, "metadata", ())):
+            if isinstance(one, SwapWorkerMetadata):
+                return one.report.unloaded_blocks
+        return set()
+
     def void(self) -> None:
-        """Of Switchyard's scheduler: the prefix cache is reset, since the model's weights may be others."""
+        """Of Switchyard's scheduler: the model's weights may be others, or what was restored was wrong."""
         self._guarded(lambda swap: swap.void(), None)
 
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
@@ -100,7 +114,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         self._guarded(lambda swap: swap.admitted(request, table, num_external_tokens), None)
         if self.swap is None and num_external_tokens > 0:
             # vLLM counts them as restored.
-            self._unloaded.extend(block.block_id for block in blocks.blocks[0] if block.ref_cnt == 1)
+            self._unloaded.update(block.block_id for block in blocks.blocks[0] if block.ref_cnt == 1)
 
     def build_connector_meta(self, scheduler_output: Any) -> SwapMetadata:
         written = {copy.dst_block_id for copy in scheduler_output.kv_cache_block_copies or ()}
@@ -161,9 +175,6 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
     def wait_for_save(self) -> None:
         return None
 
-    def get_block_ids_with_load_errors(self) -> set[int]:
-        return set() if self.worker is None else self.worker.take_unloaded_blocks()
-
     def build_connector_worker_meta(self) -> SwapWorkerMetadata | None:
         report = None if self.worker is None else self.worker.take_report()
         return SwapWorkerMetadata(report) if report else None
@@ -200,7 +211,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
             self._failed = self._reset_workers = True
             try:
                 # What was to be restored in this step is not.
-                self._unloaded.extend(swap.stop())
+                self._unloaded.update(swap.stop())
             except Exception:
                 logger.exception("switchyard: what the KV swap held could not be given back")
             return without
@@ -208,8 +219,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
     def _last_orders(self) -> Orders:
         """Of a swap that has failed: the workers forget all images, once."""
         reset, self._reset_workers = self._reset_workers, False
-        unloaded, self._unloaded = tuple(self._unloaded), []
-        return Orders(self._step + 1, reset=reset, unloaded_blocks=unloaded)
+        return Orders(self._step + 1, reset=reset)
 
 
 def swap_connector(connector: Any) -> BulkSwapConnector | None:

@@ -39,8 +39,6 @@ class Orders:
     out: tuple[SwapOut, ...] = ()
     prefetch: tuple[int, ...] = ()
     into: tuple[SwapIn, ...] = ()
-    #: Blocks that were to be restored and were not: vLLM computes them again.
-    unloaded_blocks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -53,6 +51,8 @@ class Report:
     lost: dict[int, int] = field(default_factory=dict)
     #: By image, the time of its transfers on the slowest rank, us.
     moved_us: dict[int, int] = field(default_factory=dict)
+    #: Blocks that were to be restored in this step and were not.
+    unloaded_blocks: set[int] = field(default_factory=set)
 
     def add(self, other: Report) -> None:
         """Of another rank, in the same step."""
@@ -62,6 +62,7 @@ class Report:
             self.lost[image] = self.lost.get(image, 0) + ranks
         for image, moved_us in other.moved_us.items():
             self.moved_us[image] = max(self.moved_us.get(image, 0), moved_us)
+        self.unloaded_blocks |= other.unloaded_blocks
 
     def __bool__(self) -> bool:
-        return bool(self.staged or self.lost or self.moved_us)
+        return bool(self.staged or self.lost or self.moved_us or self.unloaded_blocks)

@@ -102,10 +102,6 @@ def refuse_unsupported(vllm_config: Any, kv_cache_config: Any) -> None:
             f"switchyard: the KV swap needs kv_role kv_producer, not {transfer.kv_role}: "
             "for a consumer vLLM gives a preempted call's blocks back one step late"
         )
-    if transfer.kv_load_failure_policy != "recompute":
-        raise SwapOptionsError(
-            'switchyard: the KV swap needs "kv_load_failure_policy": "recompute": otherwise a failed transfer ends the call'
-        )
 
 
 #: Kinds of layers whose KV of a token never changes once it is written, and is read as long as the call runs.

@@ -17,7 +17,6 @@ class SwapWorker:
         self._step = 0
         self._loaded_step = 0
         self._report = Report()
-        self._unloaded_blocks: set[int] = set()
 
     @property
     def transfers(self) -> SwapTransfers:
@@ -38,7 +37,6 @@ class SwapWorker:
             self._swap_out(out.image, out.block_ids)
         for image in orders.prefetch:
             self._prefetch(image)
-        self._unloaded_blocks.update(orders.unloaded_blocks)
 
     def load(self, orders: Orders) -> None:
         """Before this step reads any block."""
@@ -51,13 +49,8 @@ class SwapWorker:
             except ImageCorruptedError:
                 raise
             except Exception:
-                # vLLM computes the blocks again.
-                logger.exception("switchyard: KV could not be restored, and is computed again")
-                self._unloaded_blocks.update(into.block_ids)
-
-    def take_unloaded_blocks(self) -> set[int]:
-        blocks, self._unloaded_blocks = self._unloaded_blocks, set()
-        return blocks
+                logger.exception("switchyard: KV could not be restored, and will be computed again")
+                self._report.unloaded_blocks.update(into.block_ids)
 
     def take_report(self) -> Report:
         self._collect()
