@@ -55,6 +55,19 @@ function streaming(...frames: readonly string[]): Engine {
   return () => frames.reduce((script, frame) => script.write(frame), new Script().chunk(delta('half'))).end().response
 }
 
+/** Its connection breaks when all of it has been read. */
+function breaking(...frames: readonly string[]): Engine {
+  return () => {
+    const left = [`data: ${JSON.stringify(delta('half'))}\n\n`, ...frames]
+    const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+      const frame = left.shift()
+      if (frame === undefined) controller.error(new Error('Network connection lost.'))
+      else controller.enqueue(new TextEncoder().encode(frame))
+    }
+    return new Response(new ReadableStream({ pull }), { headers: { 'content-type': 'text/event-stream' } })
+  }
+}
+
 const FAILED_IN_STREAM: [string, Engine, string][] = [
   ['an error event', streaming(STATED), 'engine_oom'],
   [
@@ -65,6 +78,8 @@ const FAILED_IN_STREAM: [string, Engine, string][] = [
   ["an error in OpenAI's form", streaming(`data: ${JSON.stringify({ error: ERROR })}\n\n`), 'engine_oom'],
   ['neither [DONE] nor an error', streaming(), 'engine_failed'],
   ['half an event', streaming('data: {"id":"c","cho'), 'engine_failed'],
+  ['a broken connection', breaking(': still here\n\n'), 'engine_failed'],
+  ['a broken connection behind an error', breaking(STATED), 'engine_oom'],
 ]
 
 describe.each(FAILED_IN_STREAM)('a stream that ends with %s', (_, engine, code) => {
@@ -92,10 +107,12 @@ describe.each(FAILED_IN_STREAM)('a stream that ends with %s', (_, engine, code) 
 describe('a stream that ends with [DONE]', () => {
   it.each([
     ['at once', streaming('data: [DONE]\n\n')],
+    ['before its connection breaks', breaking('data: [DONE]\n\n')],
     ['after text that looks like an error', streaming(`data: ${JSON.stringify(STATED)}\n\n`, 'data: [DONE]\n\n')],
     ['after more than is looked at', streaming(`data: ${'x'.repeat(3 * TAIL_BYTES)}\n\n`, 'data: [DONE]\n\n')],
   ])('is a completed call: %s', async (_, engine) => {
-    const { counted_as_failed, traced_error, callEnded, retry } = await ended(engine)
+    const { text, counted_as_failed, traced_error, callEnded, retry } = await ended(engine)
+    expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
     expect(counted_as_failed).toBe(false)
     expect(traced_error).toBeNull()
     expect(callEnded).toMatchObject([{ outcome: 'completed', error_code: null }])

@@ -41,6 +41,27 @@ it('takes comments for nothing, and an error with [DONE] behind it for an error'
 it('calls a stream cut that ends without either, or breaks', async () => {
   expect(await endOf('data: {}\n\n')).toBe('cut')
   expect(await endOf(`data: {}\n\n${DONE}data: {`)).toBe('cut')
+  expect(await endOf(`data: {}\r\n\r\ndata: [DONE]\r\n\r\n`)).toBe('done')
+  expect(await endOf(`data: {}\n\ndata: [DONE]\n`)).toBe('cut')
   const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error('broken')) })
   expect(await new StreamTail(NOTHING, broken).end()).toEqual({ status: 'cut' })
+})
+
+it('knows the end of a stream whose connection broke behind it', async () => {
+  for (const [sent, end] of [
+    [`data: {}\n\n${DONE}`, 'done'],
+    [`data: {}\n\n${FAILED}`, 'error'],
+    ['data: {}\n\n', 'cut'],
+    [`data: {}\n\n${DONE}data: {`, 'cut'],
+  ] as const) {
+    let pulls = 0
+    const broken = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        pulls += 1
+        if (pulls === 1) controller.enqueue(bytesOf(sent))
+        else controller.error(new Error('broken'))
+      },
+    })
+    expect((await new StreamTail(NOTHING, broken).end()).status).toBe(end)
+  }
 })

@@ -8,7 +8,7 @@
  * Trade-off: workerd holds in memory what this branch has read and a slow client has not. So this branch reads at most
  * TAIL_READ_BYTES_MAX. The end of a longer stream is unknown: it counts as completed if its connection closed properly.
  */
-import { concat, type Frame, parseFrame, SseSplitter } from '../core/wire/sse.ts'
+import { concat, type Frame, parseFrame } from '../core/wire/sse.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
 
 /** Bytes kept: an error frame up to this size is recognised. */
@@ -27,6 +27,11 @@ export type StreamEnd =
   | { status: 'cut' }
   /** It was longer than TAIL_READ_BYTES_MAX. */
   | { status: 'unknown' }
+
+/** What ends a stream: an error, or the last event before [DONE]. */
+const EVENTS_READ = 2
+const LF = 10
+const CR = 13
 
 type Event = Extract<Frame, { kind: 'event' }>
 
@@ -80,8 +85,8 @@ export class StreamTail {
         if (value.length < PIECE_BYTES && !this.#is_last) await this.#pause()
       }
     } catch {
-      // The pipe of the other branch reports the cause.
-      return { status: 'cut' }
+      // The pipe of the other branch reports the cause. What had come may be whole all the same.
+      return endOf(kept, kept.length < head.length + bytes)
     }
   }
 
@@ -98,16 +103,34 @@ export class StreamTail {
 
 /** `is_part`: bytes before these are missing, so the first frame may be half a frame. */
 function endOf(bytes: Uint8Array, is_part: boolean): StreamEnd {
-  const splitter = new SseSplitter()
-  const frames = [...splitter.frames(bytes)]
-  const events = frames.slice(is_part ? 1 : 0).filter((frame) => frame.kind === 'event')
-  if (parseFrame(splitter.rest()).kind === 'event') return { status: 'cut' }
-  const last = events.at(-1)
+  const ends = framesEnd(bytes, bytes.length + 1)
+  if (parseFrame(bytes.subarray(ends)).kind === 'event') return { status: 'cut' }
+  const [last, before] = lastEvents(bytes.subarray(0, ends), is_part)
   if (last === undefined) return { status: 'cut' }
   if (last.data !== DONE) return isError(last) ? { status: 'error', data: last.data } : { status: 'cut' }
   // Some servers send [DONE] behind an error too.
-  const before = events.at(-2)
   return before !== undefined && isError(before) ? { status: 'error', data: before.data } : { status: 'done' }
+}
+
+/** At most EVENTS_READ of them, the last one first. `bytes` ends with a frame. */
+function lastEvents(bytes: Uint8Array, is_part: boolean): Event[] {
+  const events: Event[] = []
+  for (let end = bytes.length; end > 0 && events.length < EVENTS_READ; ) {
+    const start = framesEnd(bytes, end)
+    if (start === 0 && is_part) break
+    const frame = parseFrame(bytes.subarray(start, end))
+    if (frame.kind === 'event') events.push(frame)
+    end = start
+  }
+  return events
+}
+
+/** Index behind the last blank line that ends before `limit`; 0: there is none. */
+function framesEnd(bytes: Uint8Array, limit: number): number {
+  for (let at = bytes.lastIndexOf(LF, limit - 2); at > 0; at = bytes.lastIndexOf(LF, at - 1)) {
+    if (bytes[at - 1] === LF || (bytes[at - 1] === CR && bytes[at - 2] === LF)) return at + 1
+  }
+  return 0
 }
 
 /** An error in the agent's form or in OpenAI's. */

@@ -36,9 +36,13 @@ import {
   type Served,
 } from './answer.ts'
 import { type AnswerEvent, readAnswer } from './answer-events.ts'
+import { within } from './deadline.ts'
 import type { StreamFormat, StreamTranslator } from './dialects/dialect.ts'
 import { watchLease } from './lease-watch.ts'
-import { StreamTail } from './stream-tail.ts'
+import { type StreamEnd, StreamTail } from './stream-tail.ts'
+
+/** Both branches of a broken source break. A client that has broken its own leaves the other one open. */
+const TAIL_OF_BROKEN_MS = 100
 
 const encoder = new TextEncoder()
 
@@ -117,27 +121,37 @@ async function pipe(
   const unwatch = watchLease(check, context.times, context.now, cut)
   const [flowing, branch] = body.tee()
   const tail = new StreamTail(head, branch, context.observe)
+  let broken: string | null = null
   try {
     // No signal: workerd looks at one between chunks only, and leaves a rejection that no code can handle when it has fired
     // and the source breaks. A client that has left breaks the source by itself (agent-connection.ts).
     await flowing.pipeTo(writable, { preventClose: true, preventAbort: true })
   } catch (error) {
-    await tail.stop(error)
-    const writer = writable.getWriter()
     if (context.gone.aborted) {
-      await breakOff(writer, context.gone.reason)
+      await tail.stop(error)
+      await breakOff(writable.getWriter(), context.gone.reason)
       return CANCELLED
     }
-    const reason = error instanceof Error ? error.message : String(error)
-    return endWithError(writer, brokenAnswer(reason), format, context)
+    broken = error instanceof Error ? error.message : String(error)
   } finally {
     unwatch()
   }
-  const end = await tail.end()
-  if (end.status === 'cut') return endWithError(writable.getWriter(), brokenAnswer(ENDED_EARLY), format, context)
+  // A connection may break behind the whole answer: its client has what it asked for.
+  const end = broken === null ? await tail.end() : await endOfBroken(tail)
+  if (end.status === 'cut' || (end.status === 'unknown' && broken !== null)) {
+    return endWithError(writable.getWriter(), brokenAnswer(broken ?? ENDED_EARLY), format, context)
+  }
   await delivered(writable.close(), context)
   if (end.status === 'error') return { outcome: 'failed', error_code: errorEvent(end.data).error.code }
   return { outcome: 'completed', error_code: null }
+}
+
+/** How a stream had ended before its connection broke. */
+async function endOfBroken(tail: StreamTail): Promise<StreamEnd> {
+  const read = await within(tail.end(), TAIL_OF_BROKEN_MS)
+  if (read.status === 'in_time') return read.value
+  await tail.stop(new Error('the other branch is broken'))
+  return { status: 'cut' }
 }
 
 /** An error inside a started stream. */
