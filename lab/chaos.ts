@@ -9,7 +9,7 @@ import { fail, readFlags } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 import { agentIdsOf } from '../ops/workerd/provision-local.ts'
 import { mayMount, runInside } from './chaos/private-mounts.ts'
-import { CHAOS_PLACE, runChaos } from './chaos/run.ts'
+import { CHAOS_PLACE, PROGRAMS_AT_ONCE_DEFAULT, runChaos } from './chaos/run.ts'
 import { FAULTS, makeSchedule, type PlannedFault } from './chaos/schedule.ts'
 
 const HELP = `Runs programs on a whole system while its parts fail, and checks what must hold all the same.
@@ -18,17 +18,20 @@ const HELP = `Runs programs on a whole system while its parts fail, and checks w
 
   --seed N         plan of faults and programs; the same seed is the same plan (default: chosen and printed)
   --minutes M      of faults and load; the checks come after (default 2)
+  --programs N     at work at a time (default 14); fewer for a machine that has other work
   --log FILE       event log, one JSON object a line (default chaos-SEED.jsonl)
   --replay FILE    the faults of an event log, at the times at which they were planned, with its seed
   --json FILE      counts and violations
   --help`
 
 const MINUTES_MAX = 24 * 60
+const PROGRAMS_MAX = 256
 const SHOWN_MAX = 20
 
 const flags = readFlags('chaos', process.argv.slice(2), {
   seed: { type: 'string' },
   minutes: { type: 'string' },
+  programs: { type: 'string' },
   log: { type: 'string' },
   replay: { type: 'string' },
   json: { type: 'string' },
@@ -82,6 +85,9 @@ function oldPlan(file: string): Plan {
   }
 }
 
+const programs_at_once = Number(values.programs ?? PROGRAMS_AT_ONCE_DEFAULT)
+if (!(Number.isSafeInteger(programs_at_once) && programs_at_once > 0 && programs_at_once <= PROGRAMS_MAX))
+  fail(`--programs must be a whole number from 1 to ${PROGRAMS_MAX}`)
 const inside = await runInside()
 if (inside !== null) process.exit(inside)
 const plan = values.replay === undefined ? newPlan() : oldPlan(values.replay)
@@ -100,6 +106,7 @@ const result = await withProgress(
     runChaos({
       ...plan,
       small_disks: mayMount(),
+      programs_at_once,
       log: (event) => appendFileSync(logFile, `${JSON.stringify(event)}\n`),
       progress: (text) => {
         shown = text

@@ -15,7 +15,7 @@ import { readFileIfAny } from './system/atomic-file.ts'
 import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './system/data-dir.ts'
 import { errorText, explained } from './system/explain-error.ts'
 import { endOrphans, type Guard, pidFile, removePidFile, startGuard } from './system/guard.ts'
-import { diskFullText, freeBytes } from './system/host-limits.ts'
+import { diskFullText, freeBytes, openFilesLimit } from './system/host-limits.ts'
 import { HOST, waitForPort } from './system/port.ts'
 import { parseProcessRecord } from './system/processes.ts'
 import { productionSecrets } from './system/production-secrets.ts'
@@ -84,6 +84,7 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const [script, applied] = await Promise.all([bundling, migrating])
   const launcher = await writeWorkerdLauncher(folder)
   const guard = startGuard(folder, 0)
+  const open_files = await openFilesLimit()
   const miniflare = await startMiniflare({
     config,
     script,
@@ -95,6 +96,7 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
       SIMULATED_REGION_RTT_MS: flags['region-rtt-ms'],
       PROGRAM_STALE_AFTER_S: flags['program-stale-after-s'],
       BALANCER: flags.balancer,
+      ...(open_files === null ? {} : { OPEN_FILES: String(open_files) }),
       ...secrets,
       ...operatorSettings(process.env),
     },

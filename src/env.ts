@@ -30,6 +30,8 @@ export interface Env {
   AGENT_URL_HOSTS?: string
   /** Opens /metrics beside the admin key. */
   METRICS_TOKEN?: string
+  /** Files that the runtime's process may open, where it serves every tenant: src/relay/file-budget.ts. */
+  OPEN_FILES?: string
   /** What is logged: src/platform/log.ts. */
   LOG_LEVEL?: string
   /** Tracing: src/protocol/otlp.ts. */

@@ -4,6 +4,7 @@
  */
 import { type ClientEnd, clientCall } from './client.ts'
 import type { Fleet } from './fleet.ts'
+import type { HostStalls } from './host-stalls.ts'
 import type { Tenant } from './ledger.ts'
 import { Random } from './random.ts'
 
@@ -11,6 +12,8 @@ export interface Ended {
   tenant: Tenant
   program: string
   took_ms: number
+  /** Of it, the host did not run what was due. */
+  stalled_ms: number
   ended: ClientEnd
 }
 
@@ -20,6 +23,7 @@ export interface LoadOptions {
   seed: number
   /** Programs at work at a time, over both tenants. */
   programs_at_once: number
+  stalls: HostStalls
   onEnded: (ended: Ended) => void
 }
 
@@ -103,14 +107,18 @@ export class Load {
     const leaves_after_ms = random.chance(0.08) ? random.between(0, LEAVES_AFTER_MS_MAX) : null
     const is_slow = random.chance(0.05)
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+      const { stalls } = this.#options
       const started_ms = performance.now()
+      const stalled_before_ms = stalls.stalled_ms
       const ended = await this.#attempt(
         { tenant, program, prompt, stream, output_tokens, thread },
         leaves_after_ms,
         is_slow,
       )
       this.#calls += 1
-      this.#options.onEnded({ tenant, program, took_ms: Math.round(performance.now() - started_ms), ended })
+      const took_ms = Math.round(performance.now() - started_ms)
+      const stalled_ms = Math.round(stalls.stalled_ms - stalled_before_ms)
+      this.#options.onEnded({ tenant, program, took_ms, stalled_ms, ended })
       if (ended.end === 'completed' || ended.end === 'left' || ended.end === 'half_truth') return
       if (this.#stopping) return
       await sleep(RETRY_MS)

@@ -28,6 +28,8 @@ export interface TestbedOptions {
   model: string
   /** Further flags of the control plane. */
   flags?: Flags
+  /** Files that each process of the control plane may open. Default: as many as this process. */
+  open_files?: number
 }
 
 export interface TestbedPlace {
@@ -58,7 +60,7 @@ export class Testbed {
 
   constructor(
     { place, secrets, port }: TestbedPlace,
-    { regions, agents_per_region = 1, model, flags }: TestbedOptions,
+    { regions, agents_per_region = 1, model, flags, open_files }: TestbedOptions,
   ) {
     this.place = place
     this.secrets = secrets
@@ -66,9 +68,10 @@ export class Testbed {
     this.model = model
     this.#guard = startGuard(place.run, 0)
     const served = { regions: regions.join(','), 'agents-per-region': agents_per_region, model }
+    const args = [CONTROL_PLANE, ...flagList({ 'data-dir': place.root, port, ...served, ...flags })]
     this.#control = new ManagedChild({
       name: 'control-plane',
-      args: [CONTROL_PLANE, ...flagList({ 'data-dir': place.root, port, ...served, ...flags })],
+      ...(open_files === undefined ? { args } : withOpenFiles(open_files, args)),
       logFile: path.join(place.logs, 'control-plane.log'),
       runFolder: place.run,
       ready: ['ready'],
@@ -173,6 +176,11 @@ export class Testbed {
     if (!answer.ok) throw new Error(`${route}: ${answer.status} ${await answer.text()}`)
     return (await answer.json()) as Record<string, string>
   }
+}
+
+/** prlimit becomes Node, so the child's pid is Node's. */
+function withOpenFiles(limit: number, args: readonly string[]): { command: string; args: readonly string[] } {
+  return { command: 'prlimit', args: [`--nofile=${limit}`, process.execPath, ...args] }
 }
 
 /** Its folder, secrets and port, before a process runs. */

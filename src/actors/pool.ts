@@ -21,6 +21,7 @@ import type { LeaseReason, PoolSnapshot } from '../core/pool/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/pool/recent-leases.ts'
 import { spilledReason } from '../core/pool/regions.ts'
 import type { Env } from '../env.ts'
+import { apiError } from '../platform/api-error.ts'
 import { logFailure } from '../platform/log.ts'
 import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
 import { flagAgent } from '../store/agent-flags.ts'
@@ -58,6 +59,14 @@ const PoolName = z.tuple([Id, Id, z.number().int()])
 
 /** A status under way for less has not seen a clock move. Tickets allow three times as much. */
 const CLOCK_MOVED_MS = 10_000
+
+/** For the opening of a link (core/pool/link-budget.ts). The budget of one is back sooner. */
+const OPENING_RETRY_AFTER_S = 1
+
+function tooManyFrames(retry_after_s: number): Response {
+  const message = 'The agent opens links, or sends over them, more often than it may. Open one after Retry-After.'
+  return apiError(429, { message, code: 'link_budget_exceeded' }, { 'retry-after': String(retry_after_s) })
+}
 
 export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly storage: ActorDatabase
@@ -176,8 +185,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const link = newAttachment(request.headers, now_ms)
     if (this.refusedAgents.refuses(link.agent, link.ticket_kid, now_ms)) return new Response(null, { status: 403 })
     const barred_s = this.guard.barredS(link.agent, now_ms)
-    if (barred_s > 0) return new Response(null, { status: 429, headers: { 'retry-after': String(barred_s) } })
-    if (!this.guard.takesUnits(link.agent, OPENING_UNITS, now_ms)) return new Response(null, { status: 429 })
+    if (barred_s > 0) return tooManyFrames(barred_s)
+    if (!this.guard.takesUnits(link.agent, OPENING_UNITS, now_ms)) return tooManyFrames(OPENING_RETRY_AFTER_S)
     makeRoomForLink(this.ctx.getWebSockets(link.agent))
     if (this.openLinks().length >= LINKS_MAX) return new Response(null, { status: 503 })
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket]

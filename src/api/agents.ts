@@ -18,6 +18,7 @@ import { flagAgent } from '../store/agent-flags.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { type AgentScope, LINK_PATH, limitBody, refusal, requireAgent, router } from './boundary.ts'
 import { ErrorResponse } from './error-response.ts'
+import { tooMany } from './route-parts.ts'
 import { settleRecords } from './settle-records.ts'
 
 /** RECORDS_PER_BATCH_MAX records of at most about 2.5 kB. */
@@ -39,6 +40,7 @@ agentRoutes.openapi(
       101: { description: 'The link; see src/protocol/link.ts' },
       403: { description: 'Another region', content: { 'application/json': { schema: ErrorResponse } } },
       404: { description: 'Unknown model', content: { 'application/json': { schema: ErrorResponse } } },
+      429: tooMany('The agent opens links, or sends over them, more often than it may'),
       426: { description: 'Not a WebSocket', content: { 'application/json': { schema: ErrorResponse } } },
     },
   }),

@@ -13,6 +13,7 @@ import { CountTokensRequest } from '../relay/dialects/messages/schemas.ts'
 import { OUTPUT_LIMIT_HEADER } from '../relay/output-limit.ts'
 import { runCall } from '../relay/run-call.ts'
 import { CallHeaders } from './call-headers.ts'
+import { RetryAfter } from './route-parts.ts'
 
 const TAG = 'Anthropic'
 const SECURITY = [{ apiKey: [] }]
@@ -85,9 +86,9 @@ const createMessage = createRoute({
     404: failure('No such model, or the key may not call it'),
     409: failure('The call of this Idempotency-Key is open, or its answer is not kept'),
     413: failure('The body is too large'),
-    429: failure('The program has too many calls, or the tenant’s limits are reached; see Retry-After'),
+    429: { ...failure('The program has too many calls, or a limit of the tenant is reached'), headers: RetryAfter },
     502: failure('The engines failed'),
-    503: failure('No engine can serve the call at this moment; see Retry-After'),
+    503: { ...failure('No engine can serve the call at this moment'), headers: RetryAfter },
   },
 })
 

@@ -15,6 +15,7 @@ import { runCall } from '../relay/run-call.ts'
 import { CallHeaders } from './call-headers.ts'
 import { ErrorResponse } from './error-response.ts'
 import { StoredResponse } from './responses.ts'
+import { RetryAfter } from './route-parts.ts'
 
 const TAG = 'OpenAI'
 const SECURITY = [{ apiKey: [] }]
@@ -89,9 +90,9 @@ function callRoute<A extends z.ZodType>({ path, request }: Dialect, summary: str
       413: failure('The body is too large'),
       415: failure('The body has a Content-Encoding other than gzip and deflate'),
       422: failure('The Idempotency-Key was used with another body'),
-      429: failure('The program has too many calls, or the tenant’s limits are reached; see Retry-After'),
+      429: { ...failure('The program has too many calls, or a limit of the tenant is reached'), headers: RetryAfter },
       502: failure('The engines failed'),
-      503: failure('No engine can serve the call at this moment; see Retry-After'),
+      503: { ...failure('No engine can serve the call at this moment'), headers: RetryAfter },
     },
   })
 }

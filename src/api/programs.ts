@@ -3,10 +3,12 @@
  * scoped by tenant, so another tenant's program is absent.
  */
 import { createRoute } from '@hono/zod-openapi'
+import type { MiddlewareHandler } from 'hono'
 import { cancelLeases } from '../actors/cancel-leases.ts'
 import { poolActor, programActor } from '../actors/stubs.ts'
-import { liveProgramsExceeded } from '../core/program/run-limits.ts'
+import { liveProgramsExceeded, tooManyNewPrograms } from '../core/program/run-limits.ts'
 import { apiError } from '../platform/api-error.ts'
+import { fileBudget } from '../relay/deps.ts'
 import { allowedRegions } from '../relay/restrictions.ts'
 import { archivedProgram } from '../store/archive.ts'
 import { catalogue } from '../store/catalogue.ts'
@@ -24,17 +26,27 @@ import {
   ProgramParams,
   ProgramStart,
 } from './program-schemas.ts'
-import { failure, invalidCursor, json } from './route-parts.ts'
+import { failure, invalidCursor, json, tooMany } from './route-parts.ts'
 
 /** Bodies here are an app, an id and at most 16 short metadata values. */
 export const PROGRAM_BODY_BYTES_MAX = 64 * 1024
 
 const security = [{ apiKey: [] }]
 const NOT_FOUND = failure('No program of this id among the tenant’s own')
+const TOO_MANY_NEW = tooMany('Too many programs were used within seconds, and this is none of them')
 
 export const programRoutes = router<TenantScope>()
 // Hono's `/*` matches the path without it as well.
 programRoutes.use('/v1/programs/*', requireTenant, limitBody(PROGRAM_BODY_BYTES_MAX))
+
+/** A question about a program brings it into memory, as a call does. */
+const inMemory: MiddlewareHandler<TenantScope, string> = async (c, next) => {
+  const id = c.req.param('id')
+  if (id !== undefined && !fileBudget(c.env).useProgram(c.var.identity.tenant, id, Date.now())) return noRoom()
+  await next()
+}
+programRoutes.use('/v1/programs/:id', inMemory)
+programRoutes.use('/v1/programs/:id/calls', inMemory)
 
 programRoutes.openapi(
   createRoute({
@@ -47,7 +59,7 @@ programRoutes.openapi(
       400: failure('Invalid'),
       403: failure('The key may not use these regions'),
       409: failure('A program of this id is running'),
-      429: failure('The tenant has as many running programs as it may'),
+      429: tooMany('The tenant has as many running programs as it may, or too many were used within seconds'),
     },
   }),
   async (c) => {
@@ -60,6 +72,7 @@ programRoutes.openapi(
         return refusal(apiError(allowed.http_status, { ...allowed.error, param: 'regions' }))
       }
     }
+    if (!fileBudget(c.env).useProgram(tenant, program, Date.now())) return refusal(noRoom())
     const started = await programActor(c.env, tenant, program).start({
       ...{ tenant, program },
       app: app ?? null,
@@ -103,7 +116,7 @@ programRoutes.openapi(
     path: '/v1/programs/{id}',
     security,
     request: { params: ProgramParams },
-    responses: { 200: json(Program, 'Its process-table entry'), 404: NOT_FOUND },
+    responses: { 200: json(Program, 'Its process-table entry'), 404: NOT_FOUND, 429: TOO_MANY_NEW },
   }),
   async (c) => {
     const { id } = c.req.valid('param')
@@ -118,7 +131,12 @@ programRoutes.openapi(
     path: '/v1/programs/{id}/calls',
     security,
     request: { params: ProgramParams, query: PageQuery },
-    responses: { 200: json(listOf(Call), 'In order of arrival'), 400: failure('Invalid'), 404: NOT_FOUND },
+    responses: {
+      200: json(listOf(Call), 'In order of arrival'),
+      400: failure('Invalid'),
+      404: NOT_FOUND,
+      429: TOO_MANY_NEW,
+    },
   }),
   async (c) => {
     const { id } = c.req.valid('param')
@@ -135,7 +153,7 @@ programRoutes.openapi(
     path: '/v1/programs/{id}',
     security,
     request: { params: ProgramParams },
-    responses: { 200: json(Program, 'Ended; its open calls are cancelled'), 404: NOT_FOUND },
+    responses: { 200: json(Program, 'Ended; its open calls are cancelled'), 404: NOT_FOUND, 429: TOO_MANY_NEW },
   }),
   async (c) => {
     const { tenant } = c.var.identity
@@ -148,6 +166,11 @@ programRoutes.openapi(
     return summary === null ? refusal(notFound(id)) : c.json(programJson(summary), 200)
   },
 )
+
+function noRoom(): Response {
+  const { retry_after_s, ...error } = tooManyNewPrograms()
+  return apiError(429, error, { 'retry-after': String(retry_after_s) })
+}
 
 function notFound(id: string): Response {
   return apiError(404, { message: `There is no program "${id}".`, param: 'id', code: 'program_not_found' })

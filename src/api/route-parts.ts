@@ -1,5 +1,5 @@
 /** Pieces that the OpenAPI routes of all routers are made of. */
-import type { z } from '@hono/zod-openapi'
+import { z } from '@hono/zod-openapi'
 import { decodeCursor, encodeCursor } from '../actors/cursor.ts'
 import { apiError } from '../platform/api-error.ts'
 import { ErrorResponse } from './error-response.ts'
@@ -10,6 +10,15 @@ export const json = <T extends z.ZodType>(schema: T, description: string) => ({
 })
 
 export const failure = (description: string) => json(ErrorResponse, description)
+
+/** Of an answer that says when to come back. */
+export const RetryAfter = z.object({
+  'Retry-After': z
+    .string()
+    .openapi({ description: 'Seconds after which the request may be sent again', example: '10' }),
+})
+
+export const tooMany = (description: string) => ({ ...failure(description), headers: RetryAfter })
 
 export const jsonBody = <T extends z.ZodType>(schema: T) => ({
   body: { content: { 'application/json': { schema } }, required: true },

@@ -24,8 +24,8 @@ import { AGENT_CONNECTION_LIMITS, type AgentConnectionLimits } from './agent-con
 import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
+import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'
-import { OpenCalls } from './open-calls.ts'
 import { PoolMemory } from './pool-memory.ts'
 import { RatePermits } from './rate-permits.ts'
 import type { ResponseStore } from './response-store.ts'
@@ -88,7 +88,7 @@ export interface RelayDeps {
   conversationKey(tenant: string): Promise<HashKey>
   pools: PoolMemory
   permits: RatePermits
-  open_calls: OpenCalls
+  files: FileBudget
   holds: HoldMemory
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
   residency(tenant: string, program: string): Promise<readonly string[] | null>
@@ -111,8 +111,14 @@ export interface RelayDeps {
 /** The isolate's own, so what one request learns of a pool serves the next. */
 const pools = new PoolMemory()
 const permits = new RatePermits()
-const open_calls = new OpenCalls()
+let files: FileBudget | null = null
 const holds = new HoldMemory()
+
+/** One for the calls of this isolate and for its API. */
+export function fileBudget({ OPEN_FILES }: Env): FileBudget {
+  files ??= new FileBudget(OPEN_FILES === undefined ? null : Number(OPEN_FILES))
+  return files
+}
 
 export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>): RelayDeps {
   setLogLevel(env.LOG_LEVEL)
@@ -133,7 +139,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     conversationKey: (tenant) => conversationKeyOf(tenant, env.TICKET_SECRET),
     pools,
     permits,
-    open_calls,
+    files: fileBudget(env),
     holds,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.

@@ -5,6 +5,7 @@
 
 import { type FieldWarnings, fieldWarnings, WARNINGS_HEADER, warningsHeader } from '../core/call/field-warnings.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool/pool-types.ts'
+import { tooManyNewPrograms } from '../core/program/run-limits.ts'
 import { type ApiErrorFields, apiError, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { type Admission, type Admitted, admit } from './admit.ts'
 import type { Answer, AnswerContext, Ending, SettledAnswer } from './answer.ts'
@@ -60,19 +61,20 @@ async function journey(
   deps: RelayDeps,
   times: StageTimes,
 ): Promise<{ call: IdentifiedCall; answer: SettledAnswer }> {
-  if (!deps.open_calls.enter(asked.tenant)) return { call: asked, answer: tooManyOpen(asked, times) }
+  if (!deps.files.enterCall(asked.tenant)) return { call: asked, answer: tooManyOpen(asked, times) }
   try {
     const made = await permitted(signal, asked, deps, times)
-    void made.answer.ended.finally(() => deps.open_calls.leave(asked.tenant))
+    void made.answer.ended.finally(() => deps.files.leaveCall(asked.tenant))
     return made
   } catch (error) {
-    deps.open_calls.leave(asked.tenant)
+    deps.files.leaveCall(asked.tenant)
     throw error
   }
 }
 
 function tooManyOpen(asked: IdentifiedCall, times: StageTimes): SettledAnswer {
-  const message = 'This tenant has as many open calls as it may. Send the call again when one has ended.'
+  const message =
+    'This tenant, or this server, has as many open calls as it may. Send the call again when one has ended.'
   return refuse(asked, null, times, 429, { message, code: 'too_many_open_calls' }, RETRY_AFTER_S)
 }
 
@@ -85,9 +87,20 @@ async function permitted(
   const permit = await deps.permits.take(asked, deps)
   if (permit.status === 'refused') return { call: asked, answer: rateLimited(asked, times, permit.retry_after_s) }
   const inferred = await inferProgram(asked, deps, times)
+  if (!hasRoom(inferred.call, deps)) return { call: inferred.call, answer: noRoom(inferred.call, times) }
   const answer = await placeAndServe(signal, inferred, deps, times)
   reportAnswer(inferred, answer.ended, deps)
   return { call: inferred.call, answer }
+}
+
+/** A call without a program needs none. */
+function hasRoom({ tenant, program }: IdentifiedCall, deps: RelayDeps): boolean {
+  return program === null || deps.files.useProgram(tenant, program, deps.now())
+}
+
+function noRoom(call: IdentifiedCall, times: StageTimes): SettledAnswer {
+  const { retry_after_s, ...error } = tooManyNewPrograms()
+  return refuse(call, null, times, 429, error, retry_after_s)
 }
 
 function rateLimited(asked: IdentifiedCall, times: StageTimes, retry_after_s: number): SettledAnswer {

@@ -1,7 +1,7 @@
 /** What operators change, that it takes effect, and that each change leaves one row in the audit table and no secret there. */
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { KEY_GRANTS_MAX } from '../../src/api/admin/schemas.ts'
+import { KEY_GRANTS_MAX, LIVE_PROGRAMS_DEFAULT } from '../../src/api/admin/schemas.ts'
 import { PAGE_LIMIT_MAX } from '../../src/api/program-schemas.ts'
 import { DIALECTS, type DialectName } from '../../src/relay/dialects/index.ts'
 import { CACHE_TTL_MS } from '../../src/store/isolate-cache.ts'
@@ -35,6 +35,18 @@ describe('tenants', () => {
       after: { weight: 4, calls_per_minute_max: null, disabled_at_ms: expect.any(Number) },
     })
     expect(audit.data[1]?.before).toBeNull()
+  })
+
+  it('have a limit of programs unless the operator says otherwise', async () => {
+    const made = async (id: string, fields: object) => {
+      await admin('POST', '/tenants', { id, name: id, ...fields })
+      return (await json<{ live_programs_max: number | null }>(admin('GET', `/tenants/${id}`))).live_programs_max
+    }
+    expect(await made('plain', {})).toBe(LIVE_PROGRAMS_DEFAULT)
+    expect(await made('bounded', { live_programs_max: 7 })).toBe(7)
+    expect(await made('unbounded', { live_programs_max: null })).toBeNull()
+    for (const id of ['plain', 'bounded', 'unbounded'])
+      await env.DB.prepare('delete from tenants where id = ?').bind(id).run()
   })
 
   it('say what is wrong, and what is refused leaves no row', async () => {

@@ -41,3 +41,18 @@ it('documents what an empty body and unknown ids are answered with', async () =>
     expect(statuses, `${name} answered ${response.status}`).toContain(response.status)
   }
 })
+
+it('says of every 429 that it names a time to come back', async () => {
+  const document = (await (await request('GET', '/openapi.json', null)).json()) as {
+    paths: Record<string, Record<string, { responses?: Record<string, { headers?: Record<string, unknown> }> }>>
+  }
+  const limited = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).flatMap(([method, { responses = {} }]) =>
+      responses[429] === undefined
+        ? []
+        : [{ route: `${method} ${path}`, headers: Object.keys(responses[429].headers ?? {}) }],
+    ),
+  )
+  expect(limited.length).toBeGreaterThan(5)
+  for (const { route, headers } of limited) expect(headers, route).toContain('Retry-After')
+})

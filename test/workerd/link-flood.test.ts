@@ -92,9 +92,22 @@ it('a bar survives the object’s restart and ends in time', async () => {
   await expect.poll(async () => (await open('barred', 'flooding')).status).toBe(429)
   await runInDurableObject(poolStub(env, place('barred'), MODEL), (_, { storage }) => storage.sync())
   await abortAllDurableObjects()
-  expect((await open('barred', 'flooding')).status).toBe(429)
+  const barred = await open('barred', 'flooding')
+  expect(barred.status).toBe(429)
+  expect(Number(barred.headers.get('retry-after'))).toBeGreaterThan(1)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + BAR_FIRST_MS })
   expect((await open('barred', 'flooding')).status).toBe(101)
+})
+
+it('an agent that opens link after link is told when it may open the next', async () => {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
+  let refused = await open('opening', 'opening')
+  for (let links = 1; refused.status === 101 && links <= LINK_UNITS_MAX; links += 1)
+    refused = await open('opening', 'opening')
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+  expect(await refused.json()).toMatchObject({ error: { code: 'link_budget_exceeded' } })
+  vi.setSystemTime(Date.now() + 1000)
+  expect((await open('opening', 'opening')).status).toBe(101)
 })
 
 it('a sender that goes on after the close loses its connection, and stays barred', async () => {

@@ -5,6 +5,11 @@ import { Id } from '../../protocol/index.ts'
 export const WEIGHT_MAX = 1000
 export const CALLS_PER_MINUTE_MAX = 1_000_000
 export const LIVE_PROGRAMS_MAX = 100_000
+/**
+ * Of a tenant that the operator creates without a limit of its own. A program that its client does not end is live for half
+ * an hour, so this allows five new ones a second for ever. 10,000 take 350 MB of disk on one machine.
+ */
+export const LIVE_PROGRAMS_DEFAULT = 10_000
 /** Models or regions that a key may be held to. */
 export const KEY_GRANTS_MAX = 64
 
@@ -27,7 +32,7 @@ export const TenantCreate = z
     name: Name,
     weight: Weight.default(1),
     calls_per_minute_max: CallsPerMinute.default(null),
-    live_programs_max: LivePrograms.default(null),
+    live_programs_max: LivePrograms.default(LIVE_PROGRAMS_DEFAULT),
     inference: z.boolean().default(true),
   })
   .openapi('TenantCreate')

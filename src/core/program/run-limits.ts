@@ -4,6 +4,8 @@ import { STALE_AFTER_MS } from './staleness.ts'
 
 /** When there will be room is unknown: programs end when their agents end them or when they go stale. */
 const LIVE_PROGRAMS_RETRY_AFTER_S = 10
+/** The runtime lets go of a program that was left alone for this long. */
+const NEW_PROGRAM_RETRY_AFTER_S = 10
 
 export function liveProgramsExceeded(live_programs_max: number) {
   const message = `The tenant has ${live_programs_max} programs running, which is its limit. End some (DELETE /v1/programs/{id}) or wait.`
@@ -25,4 +27,11 @@ export function admissionRefusal(calls: number, open_calls: number): Extract<Adm
     return { status: 'refused', code: 'program_open_calls_exceeded', message, retry_after_s: 1 }
   }
   return null
+}
+
+/** 429: the runtime has no room for another program (relay/file-budget.ts). */
+export function tooManyNewPrograms() {
+  const message =
+    'Too many programs have been used within seconds. Send the request again after Retry-After; programs in use go on.'
+  return { message, code: 'too_many_new_programs', retry_after_s: NEW_PROGRAM_RETRY_AFTER_S }
 }

@@ -15,8 +15,8 @@ import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
+import { FileBudget } from '../file-budget.ts'
 import { HoldMemory } from '../hold-memory.ts'
-import { OpenCalls } from '../open-calls.ts'
 import { PoolMemory } from '../pool-memory.ts'
 import { RatePermits } from '../rate-permits.ts'
 
@@ -159,7 +159,7 @@ export function world(options: WorldOptions = {}): World {
     conversationKey: async () => [1, 2],
     pools: options.pools ?? new PoolMemory(),
     permits: new RatePermits(),
-    open_calls: new OpenCalls(),
+    files: new FileBudget(null),
     holds: new HoldMemory(),
     residency: async () => null,
     fetch: async (input, init) => {
