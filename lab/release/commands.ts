@@ -41,6 +41,12 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [['--rounds', '1', '--seconds', '1', '--programs', '500', '--json', '{out}/overhead.json']],
     minutes_max: 15,
   },
+  'bench:swap': {
+    run: [
+      ['--methods', 'staged-torch,copy-per-block-and-layer', '--json', '{out}/swap.json', '--plot', '{out}/swap.svg'],
+    ],
+    minutes_max: 3,
+  },
   'bench:engine': { run: [['--repetitions', '1', '--json', '{out}/engine.json']], minutes_max: 5 },
   'bench:policies': {
     run: [

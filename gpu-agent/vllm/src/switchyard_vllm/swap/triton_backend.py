@@ -27,16 +27,16 @@ WARPS = 8
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _copy_blocks(
-    base: Any,
-    image: Any,
-    block_ids: Any,
-    piece_offsets: Any,
-    pieces: Any,
-    chunks: Any,
-    piece_words: Any,
-    block_stride_words: Any,
-    row_words: Any,
+def _copy_blocks(  # type: ignore[no-untyped-def, unused-ignore]
+    base,
+    image,
+    block_ids,
+    piece_offsets,
+    pieces,
+    chunks,
+    piece_words,
+    block_stride_words,
+    row_words,
     CHUNK_WORDS: tl.constexpr,  # noqa: N803
     MULTIPLE: tl.constexpr,  # noqa: N803
     EVEN: tl.constexpr,  # noqa: N803

@@ -1,0 +1,86 @@
+/**
+ * `npm run bench:swap`: how fast KV leaves a GPU and returns, by method. A Python script measures (gpu-agent/vllm/tools/bench_swap),
+ * which also runs by itself where there is no Node. This finds a Python for it and draws what it wrote.
+ */
+import { spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fail, readFlags } from '../../cli/flags.ts'
+import { switchyardCacheFolder } from '../../ops/model/cache-folder.ts'
+import { VLLM_ROOT, vllmPython } from '../../ops/vllm/environment.ts'
+import { deviceOf, thisHost } from '../../ops/vllm/host.ts'
+import { swapReport } from './swap/report.ts'
+import { swapPlot } from './swap/swap-plot.ts'
+
+const HELP = `How long KV takes to leave a GPU and to come back: ours against a copy per block and layer, a batch copy, a Triton kernel to the
+host, and writing through as blocks fill. Each moves the same scattered blocks and is checked bit by bit. About 5 minutes on a
+GPU; it takes 42 GB of its memory and 18 GB of the host's. Without a GPU it moves a tiny model's KV within host memory, which
+only shows that it runs.
+
+  npm run bench:swap -- [flags]
+
+  --json FILE       all figures
+  --plot FILE.svg   a plot of them (needs --json or --from)
+  --from FILE       draw figures measured before, and measure nothing
+  --quick           8,192 tokens, and 16 calls of 2,048
+  --models LIST     llama-3-8b, llama-3-70b-tp4, llama-3-70b-tp8
+  --methods LIST    staged-triton, staged-torch, copy-per-block-and-layer, batch-copy, vllm-batch-copy, triton-to-host, write-through
+  --tokens LIST     only these numbers of tokens
+  --repeats N       of each measurement (7; without a GPU 1)
+  --ring-mib N      device memory for staging, each way (1,024)
+  --seconds N       start no measurement after so long (1,800)
+  --help
+
+On a machine with Python, torch and Triton alone, in gpu-agent/vllm:
+  PYTHONPATH=src:tools python -m bench_swap --json FILE`
+
+/** Of those that the script takes. */
+const PASSED_ON = ['models', 'methods', 'tokens', 'repeats', 'ring-mib', 'seconds'] as const
+const TEXT = { type: 'string' } as const
+
+const flags = readFlags('bench:swap', process.argv.slice(2), {
+  ...{ json: TEXT, plot: TEXT, from: TEXT, models: TEXT, methods: TEXT, tokens: TEXT, repeats: TEXT, seconds: TEXT },
+  'ring-mib': TEXT,
+  quick: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+})
+if (!flags.ok) fail(flags.reason)
+const { values } = flags
+if (values.help) {
+  console.log(HELP)
+  process.exit(0)
+}
+const figures = values.from ?? values.json
+if (values.plot !== undefined && figures === undefined) fail('--plot needs --json or --from')
+if (values.from === undefined) {
+  const code = await measure()
+  if (code !== 0) process.exit(code)
+}
+if (values.plot !== undefined && figures !== undefined) {
+  const report = swapReport(readFileSync(figures, 'utf8'))
+  if (!report.ok) fail(`${figures} has no figures of this benchmark: ${report.reason}`)
+  writeFileSync(values.plot, swapPlot(report.report))
+}
+
+async function measure(): Promise<number> {
+  const host = deviceOf(thisHost(), 1)
+  if (!host.ok && !process.env.SWITCHYARD_VLLM_PYTHON) fail(host.reason)
+  const device = host.ok ? host.device : 'cpu'
+  const python = await vllmPython(device, { cache_folder: switchyardCacheFolder() })
+  if (!python.ok) return fail(`The benchmark cannot run: ${python.reason}`)
+  const args = ['-m', 'bench_swap']
+  if (values.json !== undefined) args.push('--json', path.resolve(values.json))
+  if (values.quick) args.push('--quick')
+  for (const name of PASSED_ON) {
+    const value = values[name]
+    if (value !== undefined) args.push(`--${name}`, value)
+  }
+  const paths = ['src', 'tools'].map((folder) => path.join(VLLM_ROOT, folder)).join(path.delimiter)
+  const interpreted = device === 'cpu' ? { TRITON_INTERPRET: '1' } : {}
+  const env = { ...process.env, ...interpreted, PYTHONPATH: paths, PYTHONDONTWRITEBYTECODE: '1' }
+  const child = spawn(python.python, args, { cwd: VLLM_ROOT, stdio: 'inherit', env })
+  return await new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => resolve(code ?? 1))
+  })
+}
