@@ -259,6 +259,71 @@ def test_a_reset_voids_all_images_and_returns_all_memory() -> None:
     transfers.close()
 
 
+class Failing(TorchBackend):
+    """Fails the next `failures` times."""
+
+    failures = 0
+
+    def gather(self, block_ids: Sequence[int], image: Any) -> None:
+        self._fail()
+        super().gather(block_ids, image)
+
+    def scatter(self, image: Any, block_ids: Sequence[int]) -> None:
+        self._fail()
+        super().scatter(image, block_ids)
+
+    def _fail(self) -> None:
+        if self.failures > 0:
+            self.failures -= 1
+            raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize("failing", ["gather", "copy out", "prefetch", "copy in", "scatter"])
+def test_what_fails_leaves_nothing_behind(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = cache_of()
+    layers = KvLayers.of(cache.tensors, BLOCKS)
+    backend = Failing(layers)
+    arena = HostArena(layers.empty_image(8 * SLAB_BLOCKS, device="cpu"))
+    transfers = SwapTransfers(backend, arena, streams_of(DEVICE), ring_rows=10, prefetch_rows=10)
+    blocks = list(range(8))
+    # So often that anything left behind would fill the rings and the arena.
+    for attempt in range(20):
+        if failing in ("gather", "copy out"):
+            fail_once(failing == "gather", backend, monkeypatch)
+            with pytest.raises(RuntimeError, match="out of memory"):
+                transfers.swap_out("a", blocks)
+            assert transfers.state("a") is None
+            assert transfers.free_slabs == arena.slabs
+        assert transfers.swap_out("a", blocks)
+        cache.scribble(blocks, seed=attempt)
+        if failing == "prefetch":
+            fail_once(False, backend, monkeypatch)
+            with pytest.raises(RuntimeError, match="out of memory"):
+                transfers.prefetch("a")
+            assert transfers.prefetch("a")
+        if failing in ("scatter", "copy in"):
+            fail_once(failing == "scatter", backend, monkeypatch)
+            with pytest.raises(RuntimeError, match="out of memory"):
+                transfers.swap_in("a", blocks)
+        transfers.swap_in("a", blocks)
+        finish()
+        assert cache.as_expected()
+        transfers.drop("a")
+
+
+def fail_once(in_backend: bool, backend: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
+    if in_backend:
+        backend.failures = 1
+        return
+    ranges = HostArena.ranges
+
+    def failing(*_: Any) -> None:
+        monkeypatch.setattr(HostArena, "ranges", ranges)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(HostArena, "ranges", failing)
+
+
 def test_misuse_is_refused() -> None:
     transfers = transfers_of(cache_of())
     with pytest.raises(UnknownImageError):

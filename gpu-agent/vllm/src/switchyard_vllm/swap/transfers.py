@@ -15,6 +15,7 @@ prefetched images wait for their blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -149,25 +150,12 @@ class SwapTransfers:
         place = self._arena.take(len(block_ids))
         if place is None:
             return False
-        compute, out = self._streams.compute, self._streams.out
-        checksums: list[Any] = []
-        if self._checked is not None:
-            self._checksum(block_ids, checksums)
-        start = gathered = compute.record()
-        left = start
-        for row, segment in self._through_ring(len(block_ids)):
-            for fence in segment.after:
-                compute.wait(fence)
-            ids = block_ids[row : row + segment.rows]
-            compute.run(partial(self._backend.gather, ids, self._ring.view(segment)))
-            gathered = compute.record()
-            out.wait(gathered)
-            for part in self._ring.split(segment, self._part_rows):
-                self._copy_out(place, row + part.start - segment.start, part)
-                left = out.record()
-                self._ring.give_back(part, left)
-        self._images[image_id] = _Image(place, left, checksums=checksums)
-        self._pending.append(_Pending("out", image_id, len(block_ids), start, left, (start, gathered)))
+        with self._given_back_on_failure(self._ring) as taken:
+            try:
+                self._leave(image_id, place, block_ids, taken)
+            except BaseException:
+                self._arena.give_back(place)
+                raise
         return True
 
     def prefetch(self, image_id: str) -> bool:
@@ -184,15 +172,19 @@ class SwapTransfers:
         into = self._streams.into
         into.wait(image.left)
         start = into.record()
-        row = 0
-        while row < rows:
-            segment = self._prefetched.take(rows - row)
-            assert segment is not None
-            for fence in segment.after:
-                into.wait(fence)
-            self._copy_in(image.place, row, segment, self._prefetched)
-            image.staged.append((row, segment))
-            row += segment.rows
+        staged: list[tuple[int, Segment]] = []
+        with self._given_back_on_failure(self._prefetched) as taken:
+            row = 0
+            while row < rows:
+                segment = self._prefetched.take(rows - row)
+                assert segment is not None
+                taken.append(segment)
+                for fence in segment.after:
+                    into.wait(fence)
+                self._copy_in(image.place, row, segment, self._prefetched)
+                staged.append((row, segment))
+                row += segment.rows
+        image.staged = staged
         image.staged_fence = into.record()
         self._pending.append(_Pending("staged", image_id, rows, start, image.staged_fence))
         return True
@@ -216,7 +208,8 @@ class SwapTransfers:
                 compute.run(partial(self._backend.scatter, view, ids))
             self._unstage(image, compute.record())
         else:
-            self._through_ring_in(image, block_ids, first_row)
+            with self._given_back_on_failure(self._ring) as taken:
+                self._through_ring_in(image, block_ids, first_row, taken)
         end = compute.record()
         if self._checked is not None:
             self._verify(image_id, image, block_ids, first_row)
@@ -251,6 +244,43 @@ class SwapTransfers:
         if self._on_close is not None:
             self._on_close()
 
+    def _leave(self, image_id: str, place: Place, block_ids: Sequence[int], taken: list[Segment]) -> None:
+        compute, out = self._streams.compute, self._streams.out
+        checksums: list[Any] = []
+        if self._checked is not None:
+            self._checksum(block_ids, checksums)
+        start = gathered = compute.record()
+        left = start
+        for row, segment in self._through_ring(len(block_ids)):
+            taken.append(segment)
+            for fence in segment.after:
+                compute.wait(fence)
+            ids = block_ids[row : row + segment.rows]
+            compute.run(partial(self._backend.gather, ids, self._ring.view(segment)))
+            gathered = compute.record()
+            out.wait(gathered)
+            parts = self._ring.split(segment, self._part_rows)
+            taken[-1:] = parts
+            for part in parts:
+                self._copy_out(place, row + part.start - segment.start, part)
+                left = out.record()
+                self._ring.give_back(part, left)
+        self._images[image_id] = _Image(place, left, checksums=checksums)
+        self._pending.append(_Pending("out", image_id, len(block_ids), start, left, (start, gathered)))
+
+    @contextmanager
+    def _given_back_on_failure(self, ring: StagingRing) -> Iterator[list[Segment]]:
+        """What is taken from the ring and not given back when something fails, is once nothing uses it."""
+        taken: list[Segment] = []
+        try:
+            yield taken
+        except BaseException:
+            self._streams.finish()
+            for segment in taken:
+                if not segment.back:
+                    ring.give_back(segment, None)
+            raise
+
     @property
     def _part_rows(self) -> int:
         return max(1, self._ring.rows // RING_PARTS)
@@ -271,13 +301,14 @@ class SwapTransfers:
             yield row, segment
             row += segment.rows
 
-    def _through_ring_in(self, image: _Image, block_ids: Sequence[int], first_row: int) -> None:
+    def _through_ring_in(self, image: _Image, block_ids: Sequence[int], first_row: int, taken: list[Segment]) -> None:
         compute, into = self._streams.compute, self._streams.into
         into.wait(image.left)
         row = 0
         while row < len(block_ids):
             segment = self._ring.take(min(len(block_ids) - row, self._part_rows))
             assert segment is not None
+            taken.append(segment)
             for fence in segment.after:
                 into.wait(fence)
             self._copy_in(image.place, first_row + row, segment, self._ring)
