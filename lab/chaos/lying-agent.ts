@@ -154,6 +154,10 @@ async function lieOnce(fleet: Fleet, agent: LyingAgent, program: string, apiKey:
   const found: string[] = []
   const answer = await answered(fleet, program, apiKey)
   if (answer.usage !== undefined) found.push(`${program}: usage of a lie reached a client`)
+  // The lie above is known, so a stream of this agent is read.
+  if ((await streamed(fleet, program, apiKey)).includes('"usage":{')) {
+    found.push(`${program}: usage of a lie reached a client in a stream`)
+  }
   const [claims] = agent.claims
   if (claims === undefined) throw new Error('the lying agent was not called')
   const absurd = recordOf(claims)
@@ -178,16 +182,30 @@ async function lieOnce(fleet: Fleet, agent: LyingAgent, program: string, apiKey:
 
 /** Isolates may not know the model yet, and pools may not know the agent. */
 async function answered(fleet: Fleet, program: string, apiKey: string): Promise<{ usage?: unknown }> {
-  const messages = [{ role: 'user', content: 'Tell the truth.' }]
-  const body = JSON.stringify({ model: LIED_ABOUT_MODEL, messages, max_tokens: OUTPUT_TOKENS_MAX })
   let answer: { usage?: unknown } = {}
   await until(async () => {
-    const headers = { 'x-program-id': program }
-    const response = await fleet.fetch('/v1/chat/completions', { method: 'POST', apiKey, headers, body })
+    const response = await ask(fleet, program, apiKey, {})
     answer = (await response.json()) as { usage?: unknown }
     return response.ok
   })
   return answer
+}
+
+async function streamed(fleet: Fleet, program: string, apiKey: string): Promise<string> {
+  let text = ''
+  await until(async () => {
+    const response = await ask(fleet, program, apiKey, { stream: true, stream_options: { include_usage: true } })
+    text = await response.text()
+    return response.ok
+  })
+  return text
+}
+
+function ask(fleet: Fleet, program: string, apiKey: string, fields: object): Promise<Response> {
+  const messages = [{ role: 'user', content: 'Tell the truth.' }]
+  const body = JSON.stringify({ model: LIED_ABOUT_MODEL, messages, max_tokens: OUTPUT_TOKENS_MAX, ...fields })
+  const headers = { 'x-program-id': program }
+  return fleet.fetch('/v1/chat/completions', { method: 'POST', apiKey, headers, body })
 }
 
 async function until(holds: () => Promise<boolean>): Promise<void> {

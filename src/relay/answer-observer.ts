@@ -6,7 +6,7 @@
 import { type AnswerMarks, MessageHash } from '../core/conversation/message-hash.ts'
 import type { HashKey } from '../core/wire/keyed-hash.ts'
 import { FrameTooLarge, SseSplitter } from '../core/wire/sse.ts'
-import type { AnswerFormat, ResponseBuilder } from './dialects/dialect.ts'
+import type { AnswerFormat, ResponseBuilder, StreamTranslator } from './dialects/dialect.ts'
 
 /** UTF-16 units of an answer that are kept; what is cut off no longer tells answers apart. */
 export const OBSERVED_CHARS_MAX = 1024 * 1024
@@ -96,16 +96,20 @@ export function observed(format: AnswerFormat, observer: AnswerObserver): Answer
     },
     stream: (facts) => {
       const stream = format.stream(facts)
-      const { translator } = stream
-      if (translator === null) return stream
-      const add = (data: string): string => {
-        observer.chunk(data)
-        return translator.add(data)
-      }
+      const watched = (translator: StreamTranslator): StreamTranslator => ({
+        add: (data) => {
+          observer.chunk(data)
+          return translator.add(data)
+        },
+        finish: () => translator.finish(),
+        ...keeper(translator),
+      })
+      const { translator, reader } = stream
       return {
         waiting: () => stream.waiting(),
         fail: (status, error) => stream.fail(status, error),
-        translator: { add, finish: () => translator.finish(), ...keeper(translator) },
+        translator: translator === null ? null : watched(translator),
+        ...(reader === undefined ? {} : { reader: watched(reader) }),
       }
     },
   }

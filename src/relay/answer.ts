@@ -68,6 +68,10 @@ export interface AnswerContext {
   accepted: Promise<void>
   /** Declares that the client has left: a write to it failed. Aborts the connection to the agent. */
   clientLeft(): void
+  /** Whether the agent's streams must be read, since it has stated nonsense. */
+  isDoubted(): boolean
+  /** Is given the last event of a stream that flowed unread, once the client has it. */
+  checkLast(data: string): unknown
   /** Is given the engine's bytes where they flow to the client unread. */
   observe?: (bytes: Uint8Array) => void
   /** Headers that say who serves the call, as known at this moment. */

@@ -24,6 +24,7 @@ import { AGENT_CONNECTION_LIMITS, type AgentConnectionLimits } from './agent-con
 import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
+import { DoubtedAgents } from './doubted-agents.ts'
 import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'
 import { PoolMemory } from './pool-memory.ts'
@@ -89,6 +90,7 @@ export interface RelayDeps {
   pools: PoolMemory
   permits: RatePermits
   files: FileBudget
+  doubted: DoubtedAgents
   holds: HoldMemory
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
   residency(tenant: string, program: string): Promise<readonly string[] | null>
@@ -112,6 +114,7 @@ export interface RelayDeps {
 const pools = new PoolMemory()
 const permits = new RatePermits()
 let files: FileBudget | null = null
+const doubted = new DoubtedAgents()
 const holds = new HoldMemory()
 
 /** One for the calls of this isolate and for its API. */
@@ -140,6 +143,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     pools,
     permits,
     files: fileBudget(env),
+    doubted,
     holds,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.

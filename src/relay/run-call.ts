@@ -22,7 +22,7 @@ import { type Inferred, inferProgram, reportAnswer } from './infer-program.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
 import { noEngine, programNotReached } from './restrictions.ts'
 import { releaseLease, SettleNotes } from './settle.ts'
-import { withSoundUsage } from './sound-usage.ts'
+import { soundDataOf, withSoundUsage } from './sound-usage.ts'
 import { answerStreaming } from './stream.ts'
 import { StageTimes } from './timing.ts'
 
@@ -133,11 +133,7 @@ async function placeAndServe(
     notes.callEnded('failed', 'no_engine')
     return refuse(call, admission, times, 503, noEngine(call.model, call.regions, call.held), leasedNow.retry_after_s)
   }
-  const sound = withSoundUsage(call.answer, call.bounds, () => {
-    deps.report('usage_nonsense', `of the agent ${leasedNow.leased.agent}`)
-  })
-  const answer = observer === null ? sound : observed(sound, observer)
-  return serve(signal, { ...call, answer }, admission, leasedNow.leased, notes, observer, deps, times)
+  return serve(signal, call, admission, leasedNow.leased, notes, observer, deps, times)
 }
 
 /** Narrows the call's regions to those that its program may use. */
@@ -184,6 +180,12 @@ async function serve(
     leased = next
   }
   const accepted = Promise.withResolvers<void>()
+  const sound = soundDataOf(call.bounds, () => {
+    deps.report('usage_nonsense', `of the agent ${leased.agent}`)
+    deps.doubted.doubt(leased.agent, deps.now())
+  })
+  const checked = withSoundUsage(call.answer, sound)
+  const format = observer === null ? checked : observed(checked, observer)
   const context: AnswerContext = {
     times: deps.times,
     now: deps.now,
@@ -193,6 +195,8 @@ async function serve(
     accepted: accepted.promise,
     clientLeft: () => left.abort(new Error('the client has left')),
     headers: () => headersOf(call, admission, leased, times, notes.warnings),
+    isDoubted: () => deps.doubted.has(leased.agent, deps.now()),
+    checkLast: sound,
     ...(observer === null ? {} : { observe: (bytes) => observer.bytes(bytes) }),
   }
   const taken = { gone: left.signal, accepted: accepted.resolve, leasedTo }
@@ -205,8 +209,8 @@ async function serve(
   let answer: Answer
   try {
     answer = call.streaming
-      ? await answerStreaming(serving, call.answer.stream(facts), context)
-      : await fullResponse(serving, call.answer.whole(facts), context)
+      ? await answerStreaming(serving, format.stream(facts), context)
+      : await fullResponse(serving, format.whole(facts), context)
   } catch (error) {
     notes.callEnded(RELAY_FAILED.outcome, RELAY_FAILED.error_code)
     throw error

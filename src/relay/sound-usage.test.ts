@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import type { AnswerFacts, Json } from './dialects/dialect.ts'
 import { DIALECTS } from './dialects/index.ts'
-import { soundUsage, withSoundUsage } from './sound-usage.ts'
+import { soundDataOf, soundUsage, withSoundUsage } from './sound-usage.ts'
 
 const BOUNDS = { prompt_tokens_max: 100, output_tokens_max: 20, sequences_max: 1 }
 const EXTENSION = {
@@ -46,7 +46,7 @@ test('an answer in one piece loses nonsense, and keeps its text', () => {
   if (parsed.status !== 'parsed') throw new Error(parsed.error.message)
   const nonsense = vi.fn()
   const answered = (usage: unknown): Json => {
-    const builder = withSoundUsage(parsed.call.answer, BOUNDS, nonsense).whole(facts)
+    const builder = withSoundUsage(parsed.call.answer, soundDataOf(BOUNDS, nonsense)).whole(facts)
     builder.add(JSON.stringify({ choices: [{ index: 0, delta: { content: 'hello' } }], usage: null }))
     builder.add(JSON.stringify({ choices: [], usage }))
     return builder.finish()
@@ -57,7 +57,7 @@ test('an answer in one piece loses nonsense, and keeps its text', () => {
   expect(lied).toMatchObject({ choices: [{ message: { content: 'hello' } }] })
   expect(lied).not.toHaveProperty('usage')
   expect(nonsense).toHaveBeenCalledOnce()
-  const builder = withSoundUsage(parsed.call.answer, BOUNDS, nonsense).whole(facts)
+  const builder = withSoundUsage(parsed.call.answer, soundDataOf(BOUNDS, nonsense)).whole(facts)
   builder.add('{"choices":[],"\\u0075sage":{"prompt_tokens":-1},"x":"\\"usage\\":null"}')
   expect(builder.finish()).not.toHaveProperty('usage')
 })

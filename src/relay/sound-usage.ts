@@ -1,16 +1,19 @@
 /**
  * Usage that an engine states, as far as it can be true. It is checked where the relay reads the engine's events: for an
- * answer in one piece, and for a stream in another dialect. A stream whose bytes flow unread to its client is the engine's
- * own word; its record is bounded all the same (core/call/lease-terms.ts).
+ * answer in one piece, for a stream in another dialect, and for one whose agent is doubted. Of a stream whose bytes flow
+ * unread to its client, the last event is checked when the client has it, and its agent is doubted if it is nonsense
+ * (doubted-agents.ts). The record is bounded in any case (core/call/lease-terms.ts).
  *
  * Counts that cannot be are left out with the rest of the usage. The extension `switchyard` is left out alone.
  */
 import { z } from 'zod'
 import { DURATION_US_MAX, type TokenBounds } from '../core/call/lease-terms.ts'
-import { Count, UsageExtension } from '../protocol/index.ts'
-import type { AnswerFormat, Json, ResponseBuilder } from './dialects/dialect.ts'
+import { Count, DONE, UsageExtension } from '../protocol/index.ts'
+import type { AnswerFormat, Json, ResponseBuilder, StreamTranslator } from './dialects/dialect.ts'
 
 const DURATION_S_MAX = DURATION_US_MAX / 1_000_000
+/** Almost every chunk has no usage, or `null`. An engine may escape any letter of the key. */
+const MAY_HAVE_USAGE = /"usage"(?!\s*:\s*null\b)|\\u00(?:75|73|61|67|65)/i
 const TIMES = ['service_s', 'service_wall_s', 'service_modelled_s', 'wait_s', 'ttft_s', 'tpot_s'] as const
 
 const Details = z.record(z.string(), z.unknown()).nullish()
@@ -23,9 +26,16 @@ const Usage = z.looseObject({
   switchyard: z.unknown().optional(),
 })
 
-/** The same format, whose builders see sound usage only. `onNonsense` is called for each event that had other. */
-export function withSoundUsage(format: AnswerFormat, bounds: TokenBounds, onNonsense: () => void): AnswerFormat {
-  const sound = (data: string): string => soundData(data, bounds, onNonsense)
+/** The data of one event, with sound usage only. */
+export type SoundData = (data: string) => string
+
+/** `onNonsense` is called for each event that had other. */
+export function soundDataOf(bounds: TokenBounds, onNonsense: () => void): SoundData {
+  return (data) => soundData(data, bounds, onNonsense)
+}
+
+/** The same format, whose builders see what `sound` leaves. */
+export function withSoundUsage(format: AnswerFormat, sound: SoundData): AnswerFormat {
   return {
     whole: (facts) => {
       const builder = format.whole(facts)
@@ -34,8 +44,9 @@ export function withSoundUsage(format: AnswerFormat, bounds: TokenBounds, onNons
     stream: (facts) => {
       const stream = format.stream(facts)
       const { translator } = stream
-      if (translator === null) return stream
+      if (translator === null) return { ...stream, reader: asItCame(sound) }
       return {
+        ...stream,
         waiting: () => stream.waiting(),
         fail: (status, error) => stream.fail(status, error),
         translator: {
@@ -52,10 +63,14 @@ function keeper(builder: Pick<ResponseBuilder, 'keep'>): Pick<ResponseBuilder, '
   return builder.keep === undefined ? {} : { keep: builder.keep.bind(builder) }
 }
 
+/** The engine's own events, each as it came as far as its usage is sound. */
+function asItCame(sound: SoundData): StreamTranslator {
+  return { add: (data) => `data: ${sound(data)}\n\n`, finish: () => `data: ${DONE}\n\n` }
+}
+
 /** What is no JSON object is left to the builder, which says what is wrong. */
 function soundData(data: string, bounds: TokenBounds, onNonsense: () => void): string {
-  // An engine may escape any letter of a key.
-  if (!data.includes('"usage"') && !data.includes('\\u')) return data
+  if (!MAY_HAVE_USAGE.test(data)) return data
   let chunk: unknown
   try {
     chunk = JSON.parse(data)

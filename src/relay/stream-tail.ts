@@ -20,7 +20,8 @@ const TAIL_PAUSE_MS = 250
 export const TAIL_READ_BYTES_MAX = 4 * 1024 * 1024
 
 export type StreamEnd =
-  | { status: 'done' }
+  /** `last`: the data of the event before [DONE], which has the usage. Null: there was none, or it was larger than TAIL_BYTES. */
+  | { status: 'done'; last: string | null }
   /** `data`: the error as the engine stated it. */
   | { status: 'error'; data: string }
   /** The stream ended inside an event, or after an event that does not end it. */
@@ -109,7 +110,9 @@ function endOf(bytes: Uint8Array, is_part: boolean): StreamEnd {
   if (last === undefined) return { status: 'cut' }
   if (last.data !== DONE) return isError(last) ? { status: 'error', data: last.data } : { status: 'cut' }
   // Some servers send [DONE] behind an error too.
-  return before !== undefined && isError(before) ? { status: 'error', data: before.data } : { status: 'done' }
+  return before !== undefined && isError(before)
+    ? { status: 'error', data: before.data }
+    : { status: 'done', last: before?.data ?? null }
 }
 
 /** At most EVENTS_READ of them, the last one first. `bytes` ends with a frame. */

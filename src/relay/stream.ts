@@ -17,7 +17,8 @@
  * (lease-watch.ts). An agent whose link is down may still stream well, so the pool's view ends no stream. A response in one
  * piece is read here, so its silence is watched (full-response.ts).
  *
- * The stream of a dialect that no engine speaks is read and translated, and its silence watched likewise.
+ * The stream of a dialect that no engine speaks is read and translated, and its silence watched likewise. So is the stream of
+ * an agent that has stated nonsense before (doubted-agents.ts).
  */
 import type { ErrorBody } from '../protocol/index.ts'
 import { errorEvent } from './agent-connection.ts'
@@ -78,7 +79,8 @@ async function fillStream(
     return CANCELLED
   }
   if (served.status === 'failed') return endWithError(writer, served.failure, format, context)
-  if (format.translator !== null) return translate(served, writer, format, format.translator, context)
+  const translator = format.translator ?? (context.isDoubted() ? format.reader : undefined)
+  if (translator !== undefined) return translate(served, writer, format, translator, context)
   if (!(await delivered(writer.write(served.head), context))) return CANCELLED
   writer.releaseLock()
   return pipe(served, writable, format, context)
@@ -142,6 +144,7 @@ async function pipe(
     return endWithError(writable.getWriter(), brokenAnswer(broken ?? ENDED_EARLY), format, context)
   }
   await delivered(writable.close(), context)
+  if (end.status === 'done' && end.last !== null) context.checkLast(end.last)
   if (end.status === 'error') return { outcome: 'failed', error_code: errorEvent(end.data).error.code }
   return { outcome: 'completed', error_code: null }
 }

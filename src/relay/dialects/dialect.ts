@@ -110,6 +110,8 @@ export interface StreamFormat {
   fail(status: number, error: ErrorBody): string
   /** Null: the engine's bytes are the client's, and flow unread. */
   translator: StreamTranslator | null
+  /** For bytes that would flow unread, from an agent that is doubted: its events, read. Left out: there is a translator. */
+  reader?: StreamTranslator
 }
 
 export interface StreamTranslator {

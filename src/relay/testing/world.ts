@@ -15,6 +15,7 @@ import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
+import { DoubtedAgents } from '../doubted-agents.ts'
 import { FileBudget } from '../file-budget.ts'
 import { HoldMemory } from '../hold-memory.ts'
 import { PoolMemory } from '../pool-memory.ts'
@@ -160,6 +161,7 @@ export function world(options: WorldOptions = {}): World {
     pools: options.pools ?? new PoolMemory(),
     permits: new RatePermits(),
     files: new FileBudget(null),
+    doubted: new DoubtedAgents(),
     holds: new HoldMemory(),
     residency: async () => null,
     fetch: async (input, init) => {
