@@ -14,7 +14,7 @@ import { swapPlot } from './swap/swap-plot.ts'
 
 const HELP = `How long KV takes to leave a GPU and to come back: ours against a copy per block and layer, a batch copy, a Triton kernel to the
 host, and writing through as blocks fill. Each moves the same scattered blocks and is checked bit by bit. About 5 minutes on a
-GPU; it takes 42 GB of its memory and 18 GB of the host's. Without a GPU it moves a tiny model's KV within host memory, which
+GPU; it takes 64 GB of its memory (42 GB with --quick) and 18 GB of the host's. Without a GPU it moves a tiny model's KV within host memory, which
 only shows that it runs.
 
   npm run bench:swap -- [flags]
