@@ -1,12 +1,14 @@
 /**
  * `npm run test:vllm-core`: lint, types and tests of the Python package's order of programs, which needs no vLLM (40 MB of tools).
- * `npm run test:vllm`: its tests on vLLM's own scheduler class and of the KV swap, which need the whole of vLLM (6 GB).
+ * `npm run test:vllm`: its tests on vLLM's own scheduler class, of the KV swap and with a real model: all of vLLM (6 GB).
  */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { switchyardCacheFolder } from '../ops/model/cache-folder.ts'
+import { ModelUnavailable } from '../ops/model/find-or-fetch.ts'
 import { VLLM_ROOT, vllmPython } from '../ops/vllm/environment.ts'
+import { vllmModel } from '../ops/vllm/model.ts'
 import { corePython } from './fuzz/orders/core-environment.ts'
 
 /** About 10 s. */
@@ -47,6 +49,16 @@ if (!environment.ok) {
   console.error(`The tests of gpu-agent/vllm cannot run: ${environment.reason}`)
   process.exit(1)
 }
+const env: NodeJS.ProcessEnv = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' }
+if (suite === 'scheduler') {
+  try {
+    env.SWITCHYARD_VLLM_MODEL = (await vllmModel({ python: environment.python })).path
+  } catch (error) {
+    if (!(error instanceof ModelUnavailable)) throw error
+    console.error(`The tests of gpu-agent/vllm cannot run: ${error.message}`)
+    process.exit(1)
+  }
+}
 for (const [tool, ...args] of COMMANDS[suite]) {
   const code = await run(environment.python, ['-m', tool as string, ...args])
   if (code !== 0) {
@@ -62,7 +74,6 @@ if (suite === 'core') {
 }
 
 function run(command: string, args: string[]): Promise<number> {
-  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' }
   const child = spawn(command, args, { cwd: VLLM_ROOT, stdio: 'inherit', env })
   return new Promise((resolve, reject) => {
     child.on('error', reject)

@@ -38,6 +38,12 @@ export class ScheduledCall implements KvClaimant {
   running = false
   swapped_out_tokens = 0
   swapped_in_tokens = 0
+  /** Of stays in slots that have ended. */
+  #recomputed_tokens = 0
+  /** Tokens that were computed when it last lost its slot. */
+  #reached_tokens = 0
+  /** Tokens that were there when it got a slot again; null: it has not lost one. */
+  #resumed_at_tokens: number | null = null
 
   // The step under way (scheduler.ts).
   step_tokens = 0
@@ -62,6 +68,23 @@ export class ScheduledCall implements KvClaimant {
     return Math.max(0, this.prompt.length - (this.image?.tokens ?? this.computed_tokens))
   }
 
+  /** It loses its slot. `computed_tokens` are still those in it. */
+  losesSlot(): void {
+    this.#recomputed_tokens += this.#computedAgain()
+    this.#reached_tokens = Math.max(this.#reached_tokens, this.computed_tokens)
+    this.#resumed_at_tokens = null
+  }
+
+  /** It has a slot, and so many of its tokens in it. */
+  getsSlot(kept_tokens: number): void {
+    if (this.#reached_tokens > 0) this.#resumed_at_tokens = kept_tokens
+  }
+
+  #computedAgain(): number {
+    if (this.#resumed_at_tokens === null) return 0
+    return Math.max(0, Math.min(this.computed_tokens, this.#reached_tokens) - this.#resumed_at_tokens)
+  }
+
   measurement(ended_us: number): Measurement {
     const { order } = this
     const duration_us = ended_us - order.arrived_us
@@ -75,6 +98,9 @@ export class ScheduledCall implements KvClaimant {
       preemptions: order.preemptions,
       swapped_out_tokens: this.swapped_out_tokens,
       swapped_in_tokens: this.swapped_in_tokens,
+      recomputed_tokens: this.#recomputed_tokens + this.#computedAgain(),
+      // Its transfers are part of the steps that they are planned in, and are not timed by themselves.
+      swap_us: 0,
       first_token_us: order.first_token_us,
       duration_us,
     }

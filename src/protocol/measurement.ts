@@ -21,6 +21,10 @@ export const Measurement = z.object({
   /** KV tokens saved out of a slot, and put back, over all preemptions. */
   swapped_out_tokens: Count,
   swapped_in_tokens: Count,
+  /** KV tokens of preempted calls that were computed again. */
+  recomputed_tokens: Count,
+  /** Time for which engine steps waited for the call's KV to be moved. */
+  swap_us: Microseconds,
   /** TTFT: from arrival on the engine to the first generated token; null if there was none. */
   first_token_us: Microseconds.nullable(),
   /** From arrival on the engine to the end. */
@@ -29,7 +33,12 @@ export const Measurement = z.object({
 export type Measurement = z.infer<typeof Measurement>
 
 /** In a record: KV that was swapped concerns the engine alone. */
-export const RecordedMeasurement = Measurement.omit({ swapped_out_tokens: true, swapped_in_tokens: true })
+export const RecordedMeasurement = Measurement.omit({
+  swapped_out_tokens: true,
+  swapped_in_tokens: true,
+  recomputed_tokens: true,
+  swap_us: true,
+})
 export type RecordedMeasurement = z.infer<typeof RecordedMeasurement>
 
 /** In the process table, for every lease. */
@@ -50,12 +59,20 @@ export const NOTHING_MEASURED: Measurement = {
   preemptions: 0,
   swapped_out_tokens: 0,
   swapped_in_tokens: 0,
+  recomputed_tokens: 0,
+  swap_us: 0,
   first_token_us: null,
   duration_us: 0,
 }
 
 export function recordedMeasurement(of: Measurement): RecordedMeasurement {
-  const { swapped_out_tokens: _out, swapped_in_tokens: _in, ...recorded } = of
+  const {
+    swapped_out_tokens: _out,
+    swapped_in_tokens: _in,
+    recomputed_tokens: _again,
+    swap_us: _swap,
+    ...recorded
+  } = of
   return recorded
 }
 
@@ -96,6 +113,10 @@ export const UsageExtension = Measurement.pick({
   swapped_out_tokens: true,
   swapped_in_tokens: true,
 }).extend({
+  // Agents that do not count these leave them out.
+  recomputed_tokens: Count.default(0),
+  /** Time for which engine steps waited for the call's KV to be moved. */
+  swap_s: z.number().nonnegative().default(0),
   /** In the pool's ordering reading. */
   service_s: z.number().nonnegative(),
   service_wall_s: z.number().nonnegative(),

@@ -178,6 +178,7 @@ export class Placement {
     this.#queued_tokens -= call.queued_tokens
     this.#dropImage(call)
     call.computed_tokens = kept_tokens
+    call.getsSlot(kept_tokens)
     this.#queued_tokens += call.queued_tokens
     call.settled = false
   }
@@ -223,6 +224,7 @@ export class Placement {
     invariant(worst !== null && worst.slot !== null, 'a holder that was counted can be evicted')
     slots.splice(slots.indexOf(worst.slot), 1)
     const image = this.#images.take(worst.computed_tokens)
+    worst.losesSlot()
     this.#kv.evict(worst.slot, worst.computed_tokens, image)
     worst.slot = null
     worst.swapped_out_tokens += image?.tokens ?? 0

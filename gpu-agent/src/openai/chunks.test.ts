@@ -21,6 +21,8 @@ const switchyard: UsageExtension = {
   preemptions: 0,
   swapped_out_tokens: 0,
   swapped_in_tokens: 0,
+  recomputed_tokens: 0,
+  swap_s: 0,
   engine: 'e',
   region: 'r',
   emulated: true,

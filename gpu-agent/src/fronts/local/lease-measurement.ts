@@ -20,6 +20,8 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
     preemptions: sum('preemptions'),
     swapped_out_tokens: sum('swapped_out_tokens'),
     swapped_in_tokens: sum('swapped_in_tokens'),
+    recomputed_tokens: sum('recomputed_tokens'),
+    swap_us: sum('swap_us'),
     first_token_us: first.length === 0 ? null : Math.min(...first),
     duration_us: Math.max(...measurements.map(({ duration_us }) => duration_us)),
   }
@@ -45,6 +47,8 @@ export function usageExtension(
     preemptions: measurement.preemptions,
     swapped_out_tokens: measurement.swapped_out_tokens,
     swapped_in_tokens: measurement.swapped_in_tokens,
+    recomputed_tokens: measurement.recomputed_tokens,
+    swap_s: measurement.swap_us / 1e6,
     engine,
     region,
     ...(source === undefined ? {} : { source }),

@@ -120,6 +120,8 @@ function added(a: Measurement, b: Measurement): Measurement {
     preemptions: a.preemptions + b.preemptions,
     swapped_out_tokens: a.swapped_out_tokens + b.swapped_out_tokens,
     swapped_in_tokens: a.swapped_in_tokens + b.swapped_in_tokens,
+    recomputed_tokens: a.recomputed_tokens + b.recomputed_tokens,
+    swap_us: a.swap_us + b.swap_us,
     first_token_us: null,
     duration_us: a.duration_us + b.duration_us,
   }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata, SupportsHMA
 from vllm.v1.outputs import KVConnectorOutput
 
 from .harness import Engine
@@ -15,6 +15,36 @@ class Grammar:
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         return True
+
+
+class NoKv(KVConnectorBase_V1, SupportsHMA):
+    """A connector that has the KV of no call."""
+
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int, bool]:
+        return 0, False
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        assert num_external_tokens == 0
+
+    def build_connector_meta(self, scheduler_output: Any) -> KVConnectorMetadata:
+        return KVConnectorMetadata()
+
+    def request_finished_all_groups(self, request: Any, block_ids: Any) -> tuple[bool, None]:
+        return False, None
+
+    # The worker's half is never asked.
+
+    def start_load_kv(self, *_: Any, **__: Any) -> None:
+        raise NotImplementedError
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        raise NotImplementedError
+
+    def save_kv_layer(self, *_: Any, **__: Any) -> None:
+        raise NotImplementedError
+
+    def wait_for_save(self) -> None:
+        raise NotImplementedError
 
 
 class RemoteKv(KVConnectorBase_V1):

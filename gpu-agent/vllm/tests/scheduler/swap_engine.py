@@ -7,12 +7,19 @@ is seen by the next step that reads it.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections import deque
 from typing import Any
 
 import torch
+from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import (
+    MultiConnector,
+    MultiKVConnectorMetadata,
+    MultiKVConnectorWorkerMetadata,
+)
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import RequestStatus
 
@@ -40,9 +47,20 @@ def kv_transfer(*, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, **mo
     }
 
 
+def beside_another(**given: Any) -> dict[str, Any]:
+    """Ours is the first of two connectors."""
+    other = {"kv_connector": "NoKv", "kv_connector_module_path": "scheduler.fakes", "kv_role": "kv_producer"}
+    connectors = {"connectors": [kv_transfer(**given), other]}
+    return {"kv_connector": "MultiConnector", "kv_role": "kv_producer", "kv_connector_extra_config": connectors}
+
+
 class Rank:
     def __init__(self, engine: Engine, index: int) -> None:
-        self.connector: Any = BulkSwapConnector(engine.vllm_config, KVConnectorRole.WORKER, engine.kv_cache_config)
+        config = copy.copy(engine.vllm_config)
+        connectors = config.kv_transfer_config.kv_connector_extra_config.get("connectors")
+        if connectors is not None:
+            config.kv_transfer_config = KVTransferConfig(**connectors[0])
+        self.connector: Any = BulkSwapConnector(config, KVConnectorRole.WORKER, engine.kv_cache_config)
         self.index = index
         blocks = engine.kv_cache_config.num_blocks
         shape = (blocks, 1, engine.block_tokens, 2)
@@ -93,6 +111,8 @@ class SwapEngine(Engine):
 
     def compute(self, output: Any) -> dict[str, int]:
         metadata = output.kv_connector_metadata
+        if isinstance(metadata, MultiKVConnectorMetadata):
+            metadata = metadata.metadata[0]
         self.orders.append(metadata.orders)
         for rank in self.ranks:
             rank.connector.handle_preemptions(metadata)
@@ -116,6 +136,8 @@ class SwapEngine(Engine):
             report = reports.popleft()
             if report is not None:
                 merged = report if merged is None else merged.aggregate(report)
+        if merged is not None and isinstance(self.scheduler.connector, MultiConnector):
+            merged = MultiKVConnectorWorkerMetadata((merged, None))
         return KVConnectorOutput(kv_connector_worker_meta=merged)
 
     def _forward(self, name: str, tokens: int, unloaded: set[int]) -> int:

@@ -21,7 +21,7 @@ from switchyard_vllm.swap.swap_options import SwapOptionsError
 from switchyard_vllm.swap.swap_scheduler import SwapScheduler
 
 from .harness import BLOCK_TOKENS, Engine
-from .swap_engine import SwapEngine, kv_transfer
+from .swap_engine import SwapEngine, beside_another, kv_transfer
 
 DEPTHS = pytest.mark.parametrize("depth", [1, 2])
 
@@ -389,7 +389,15 @@ def test_a_gather_that_comes_too_late_is_seen_by_these_tests(monkeypatch: pytest
         storm(engine, preemptions=100)
 
 
-# With what it does not work.
+# With what it works, and with what it does not.
+
+
+@DEPTHS
+def test_it_works_beside_another_connector(depth: int) -> None:
+    engine = SwapEngine(depth=depth, blocks=60, seats=8, kv_transfer=beside_another())
+    storm(engine, preemptions=300)
+    engine.check_empty()
+    assert engine.swap.swapped_in > 20
 
 
 def refusal(*, groups: list[Any] | None = None, transfer: dict[str, Any] | None = None, **config: Any) -> str:

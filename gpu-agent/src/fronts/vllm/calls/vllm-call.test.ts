@@ -86,7 +86,8 @@ describe('a call', () => {
     vllm.charges([lease, { wall_us: 4000, modelled_us: 3000, computed_tokens: 9, output_tokens: 4 }])
     await until(() => under.rows.length === 1)
     expect(sink.end).toBeNull()
-    vllm.record(lease, { wait_us: 30, first_token_us: 10, duration_us: 5000, cached_tokens: 1 })
+    const swapped = { swapped_out_tokens: 5, swapped_in_tokens: 4, recomputed_tokens: 1, swap_us: 2000 }
+    vllm.record(lease, { wait_us: 30, first_token_us: 10, duration_us: 5000, cached_tokens: 1, ...swapped })
     const end = await sink.over
     expect(end?.measurement).toEqual({
       prompt_tokens: 7,
@@ -96,8 +97,7 @@ describe('a call', () => {
       service_modelled_us: 4254,
       wait_us: 40,
       preemptions: 0,
-      swapped_out_tokens: 0,
-      swapped_in_tokens: 0,
+      ...swapped,
       first_token_us: 10,
       duration_us: 5000,
     })

@@ -34,6 +34,11 @@ export const EngineRecord = z.object({
   outcome: z.enum(['stop', 'length', 'cancelled', 'failed']),
   ...RecordedMeasurement.shape,
   computed_tokens: Count.nullish(),
+  // Plug-ins without the KV swap do not count these.
+  swapped_out_tokens: Count.default(0),
+  swapped_in_tokens: Count.default(0),
+  recomputed_tokens: Count.default(0),
+  swap_us: Microseconds.default(0),
   /** The engine subtracts service from duration. */
   wait_us: z
     .number()

@@ -15,13 +15,14 @@ export function createVllmServer(
     return new AttachedVllm({ ...vllm, engine, model_id, seats, context_tokens, report })
   }
   if (place === undefined) throw new Error('a vLLM that the agent runs needs a folder')
-  const { start_limit_ms, model, python, args, gpus } = vllm
+  const { start_limit_ms, model, python, args, gpus, kv_swap_gib } = vllm
   const { folder, engine_index, engines } = place
   const { policy, ordering = 'modelled' } = options
   return new VllmProcess({
     ...{ engine, folder, start_limit_ms, report, leaving },
     wish: {
       ...{ python, model, model_id, args, gpus, engine_index, engines, seats, context_tokens },
+      kv_swap_gib,
       scheduler: { policy, ordering },
     },
   })

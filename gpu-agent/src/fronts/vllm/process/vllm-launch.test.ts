@@ -25,7 +25,7 @@ const PLACE = { port: 4711, socket: '/run/e.sock', api_key: 'secret' }
 function wish(changes: Partial<VllmWish> = {}): VllmWish {
   return {
     ...{ python: 'python3', model: 'org/name', model_id: 'm', args: [], gpus: null, engine_index: 0, engines: 1 },
-    ...{ seats: null, context_tokens: null, scheduler: { policy: 'plas', ordering: 'modelled' } },
+    ...{ seats: null, context_tokens: null, kv_swap_gib: null, scheduler: { policy: 'plas', ordering: 'modelled' } },
     ...changes,
   }
 }
@@ -49,6 +49,29 @@ test('on a CPU: bfloat16, eager, blocks of 32, a bounded KV cache; what the oper
   expect(given.args.filter((word) => word === '--max-num-seqs')).toHaveLength(1)
   expect(flagValue(given.args, '--max-num-seqs')).toBe('2')
   expect(given.env.VLLM_CPU_KVCACHE_SPACE).toBe('3')
+})
+
+test('the KV swap: its connector, and the device memory that it takes beside the KV cache is left free', () => {
+  const { args } = commandOf(wish({ kv_swap_gib: 64 }), CUDA, [0, 1], PLACE, {})
+  expect(JSON.parse(flagValue(args, '--kv-transfer-config') ?? '')).toEqual({
+    kv_connector: 'BulkSwapConnector',
+    kv_connector_module_path: 'switchyard_vllm.swap.connector',
+    kv_role: 'kv_producer',
+    kv_connector_extra_config: { arena_gib: 64, ring_gib: 1, prefetch_gib: 1 },
+  })
+  // Of 81,559 MiB two GiB are 0.0251.
+  expect(flagValue(args, '--gpu-memory-utilization')).toBe('0.894')
+  const sized = wish({ kv_swap_gib: 64, args: ['--kv-cache-memory-bytes', '8G'] })
+  expect(flagValue(commandOf(sized, CUDA, [0], PLACE, {}).args, '--gpu-memory-utilization')).toBeUndefined()
+  const cpu = commandOf(wish({ kv_swap_gib: 1 }), CPU, [], PLACE, {}).args
+  expect(flagValue(cpu, '--gpu-memory-utilization')).toBeUndefined()
+  expect(flagValue(cpu, '--kv-transfer-config')).toContain('"ring_gib":0.125')
+})
+
+test('without the KV swap vLLM gets no connector, and with another size of it another process', () => {
+  expect(commandOf(wish(), CUDA, [0], PLACE, {}).args).not.toContain('--kv-transfer-config')
+  const prints = [null, 1, 2].map((kv_swap_gib) => fingerprintOf(wish({ kv_swap_gib }), CUDA, [0], {}))
+  expect(new Set(prints).size).toBe(3)
 })
 
 test('what the agent owns comes last, and secrets are not among the arguments nor passed on', () => {

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { kvSwapFlags } from './kv-swap-flags.ts'
 import { hasVllmFlag } from './vllm-flags.ts'
 import type { Environment, VllmHost } from './vllm-host.ts'
 
@@ -40,6 +41,8 @@ export interface VllmWish {
   engines: number
   seats: number | null
   context_tokens: number | null
+  /** Host memory of each worker for the KV of preempted calls; null: it is computed again. */
+  kv_swap_gib: number | null
   scheduler: SchedulerOptions
 }
 
@@ -108,6 +111,7 @@ export function commandOf(
   if (wish.context_tokens !== null) owned.push('--max-model-len', String(wish.context_tokens))
   owned.push('--scheduler-cls', 'switchyard_vllm.ProgramAwareScheduler', '--scheduling-policy', 'priority')
   owned.push('--additional-config', JSON.stringify(additional))
+  owned.push(...kvSwapFlags(wish, host, gpus))
   const device = host.device === 'cpu' ? cpuDefaults(wish) : cudaDefaults(wish, gpus)
   return {
     args: [
@@ -124,9 +128,9 @@ export function commandOf(
 
 /** Of everything that a running vLLM cannot change: equal fingerprints may share a process. */
 export function fingerprintOf(wish: VllmWish, host: VllmHost, gpus: readonly number[], env: Environment): string {
-  const { python, model, model_id, args, seats, context_tokens, scheduler } = wish
+  const { python, model, model_id, args, seats, context_tokens, kv_swap_gib, scheduler } = wish
   const relevant = Object.entries(env).filter(([name]) => RELEVANT.test(name))
-  const asked = [python, model, model_id, args, seats, context_tokens, scheduler.ordering ?? null, gpus]
+  const asked = [python, model, model_id, args, seats, context_tokens, kv_swap_gib, scheduler.ordering ?? null, gpus]
   const found = [host.device, host.vllm_version, host.entry, host.plugin_folder, relevant.sort()]
   return createHash('sha256')
     .update(JSON.stringify([asked, found]))

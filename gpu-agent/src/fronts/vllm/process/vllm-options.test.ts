@@ -41,13 +41,13 @@ test('a model folder is named by its last part and by its full path', () => {
 
 test('every flag is taken; --vllm-args as the next word or after =', () => {
   const argv = ['--gpus', '3,1', '--engines', '2', '--vllm-python', '/py', '--vllm-start-limit-s', '90', '--seats', '8']
-  argv.push('--context-tokens', '4096', '--policy', 'atlas', '--model-id', 'm')
+  argv.push('--kv-swap-gib', '16', '--context-tokens', '4096', '--policy', 'atlas', '--model-id', 'm')
   const options = right([...MODEL, ...argv, '--vllm-args', '--dtype float32 --chat-template "a b"'])
   expect(options).toMatchObject({ engines: 2, model_id: 'm', policy: 'atlas' })
   expect(options.front).toEqual({
     ...{ seats: 8, context_tokens: 4096 },
     vllm: {
-      ...{ mode: 'process', model: 'org/name', python: '/py', gpus: [3, 1], start_limit_ms: 90_000 },
+      ...{ mode: 'process', model: 'org/name', python: '/py', gpus: [3, 1], start_limit_ms: 90_000, kv_swap_gib: 16 },
       args: ['--dtype', 'float32', '--chat-template', 'a b'],
     },
   })
@@ -66,6 +66,11 @@ test('one that the agent does not run: the key comes from the environment alone'
 })
 
 test('a wrong flag is named', () => {
+  expect(wrong(...MODEL, '--kv-swap-gib', '0')).toContain('--kv-swap-gib')
+  expect(wrong(...MODEL, '--kv-swap-gib', '1', '--vllm-args', '--kv-transfer-config {}')).toContain(
+    'name BulkSwapConnector',
+  )
+  expect(wrong(...ATTACHED, '--kv-swap-gib', '1')).toContain('set it where that vLLM is started')
   expect(wrong()).toBe('--model or --vllm-url is required')
   expect(wrong('--vllm-url', 'http://h')).toBe('--model-id is required')
   expect(wrong(...MODEL, '--vllm-order', 'fcfs')).toBe('--vllm-order goes with --vllm-url')

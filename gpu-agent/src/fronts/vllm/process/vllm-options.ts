@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { baseUrl, choice, required, WrongFlag, whole } from '../../../flag-values.ts'
 import { shellWords } from './shell-words.ts'
-import { refusedVllmArg } from './vllm-flags.ts'
+import { hasVllmFlag, refusedVllmArg } from './vllm-flags.ts'
 
 export const PYTHON_VARIABLE = 'SWITCHYARD_VLLM_PYTHON'
 export const KEY_VARIABLE = 'SWITCHYARD_VLLM_KEY'
@@ -16,12 +16,14 @@ const START_LIMIT_S = 1200
 const ATTACH_LIMIT_S = 120
 const START_LIMIT_S_MAX = 24 * 3600
 const GPUS_MAX = 64
+const KV_SWAP_GIB_MAX = 4096
 
 export const VLLM_FLAGS = {
   model: { type: 'string' },
   gpus: { type: 'string' },
   'vllm-args': { type: 'string' },
   'vllm-python': { type: 'string' },
+  'kv-swap-gib': { type: 'string' },
   'vllm-start-limit-s': { type: 'string' },
   'vllm-url': { type: 'string' },
   'vllm-socket': { type: 'string' },
@@ -33,6 +35,8 @@ export const VLLM_HELP = `Flags of --engine vllm, for one that the agent starts,
   --gpus N,N           GPUs, as nvidia-smi numbers them, shared out evenly between the engines (default: one each)
   --vllm-args "…"      further flags for vLLM, split into words as a shell does
   --vllm-python FILE   Python that has vLLM (default: the variable ${PYTHON_VARIABLE}, else python3)
+  --kv-swap-gib N      host memory for the KV of preempted calls, of each GPU (default: none, it is computed again;
+                       docs/kv-swap.md)
   --vllm-start-limit-s N   how long a start may take (default ${START_LIMIT_S}; with --vllm-url ${ATTACH_LIMIT_S})
 and for a vLLM that runs already, with reduced powers:
   --vllm-url URL       its base URL without /v1; its API key in the variable ${KEY_VARIABLE}
@@ -48,6 +52,7 @@ export type VllmOptions =
       python: string
       args: string[]
       gpus: number[] | null
+      kv_swap_gib: number | null
       start_limit_ms: number
     }
   | {
@@ -85,11 +90,13 @@ function processOptions(
     if (values[flag] !== undefined) throw new WrongFlag(`--${flag} goes with --vllm-url`)
   }
   if (values.model === undefined || values.model === '') throw new WrongFlag('--model or --vllm-url is required')
+  const args = argsOf(values['vllm-args'])
   return {
     mode: 'process',
     model: existsSync(values.model) ? resolve(values.model) : values.model,
     python: values['vllm-python'] ?? (env[PYTHON_VARIABLE]?.trim() || 'python3'),
-    args: argsOf(values['vllm-args']),
+    args,
+    kv_swap_gib: kvSwapGib(values['kv-swap-gib'], args),
     gpus: gpusOf(values.gpus, engines),
     start_limit_ms: limitMs(values, START_LIMIT_S),
   }
@@ -100,7 +107,7 @@ function attachedOptions(
   engines: number,
   env: Readonly<Record<string, string | undefined>>,
 ): VllmOptions {
-  for (const flag of ['gpus', 'vllm-args', 'vllm-python'] as const) {
+  for (const flag of ['gpus', 'vllm-args', 'vllm-python', 'kv-swap-gib'] as const) {
     if (values[flag] !== undefined)
       throw new WrongFlag(`--${flag} does not go with --vllm-url: set it where that vLLM is started`)
   }
@@ -124,6 +131,16 @@ function attachedOptions(
 function limitMs(values: VllmFlagValues, default_s: number): number {
   const given = values['vllm-start-limit-s']
   return 1000 * (given === undefined ? default_s : whole('--vllm-start-limit-s', given, 1, START_LIMIT_S_MAX))
+}
+
+function kvSwapGib(given: string | undefined, args: readonly string[]): number | null {
+  if (given === undefined) return null
+  if (hasVllmFlag(args, 'kv-transfer-config')) {
+    throw new WrongFlag(
+      '--kv-swap-gib does not go with --kv-transfer-config in --vllm-args: name BulkSwapConnector there (docs/kv-swap.md)',
+    )
+  }
+  return whole('--kv-swap-gib', given, 1, KV_SWAP_GIB_MAX)
 }
 
 function argsOf(line: string | undefined): string[] {

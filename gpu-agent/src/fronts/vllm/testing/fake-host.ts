@@ -42,7 +42,7 @@ export function fakeHost(wish: Partial<VllmWish> = {}): FakeHost {
       engine: 'a-e0',
       folder: join(folder, 'data', 'vllm', 'e0'),
       wish: {
-        ...{ python, model, model_id: 'm', args: [], gpus: null, engine_index: 0, engines: 1 },
+        ...{ python, model, model_id: 'm', args: [], gpus: null, engine_index: 0, engines: 1, kv_swap_gib: null },
         ...{ seats: null, context_tokens: null },
         scheduler: { policy: 'plas', ordering: 'modelled' },
         ...wish,
