@@ -18,7 +18,7 @@ const USAGE = `usage: node lab/vllm-tests.ts core|scheduler
 
 core       ruff, mypy and pytest on the order of programs, then both languages' orders against each other on random
            scenarios (Python 3.11 or later; no vLLM)
-scheduler  pytest on vLLM's own scheduler class and on the KV swap, on CPU (Linux x86-64; downloads 6 GB once)
+scheduler  pytest on vLLM's own scheduler class, on the KV swap and on the default model, on CPU (Linux x86-64; downloads 6 GB)
 
 The virtual environments are made under the user's cache, from lock files with hashes. SWITCHYARD_PYTHON names the Python.
 SWITCHYARD_VLLM_PYTHON names one that has vLLM and the tests' packages already; nothing is installed then.
@@ -34,6 +34,7 @@ const COMMANDS: Record<'core' | 'scheduler', string[][]> = {
   scheduler: [
     ['pytest', '-q', 'tests/scheduler'],
     ['pytest', '-q', 'tests/swap'],
+    ['pytest', '-q', 'tests/model'],
   ],
 }
 

@@ -57,7 +57,18 @@ describe('swapping', () => {
     })
     expect(scheduler.status().image_tokens).toBe(0)
     const { ended } = step(scheduler, 300)
-    expect(ended).toMatchObject([{ measurement: { swapped_out_tokens: 10, swapped_in_tokens: 10, preemptions: 1 } }])
+    const swapped = { swapped_out_tokens: 10, swapped_in_tokens: 10, recomputed_tokens: 0, preemptions: 1 }
+    expect(ended).toMatchObject([{ measurement: swapped }])
+  })
+
+  it('counts the tokens that a call which was not saved computes again', () => {
+    const scheduler = testScheduler({ ...config, swap: null })
+    scheduler.submit(long, 0)
+    step(scheduler, 0)
+    scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 1, prompt: [99, 98] }), 100)
+    const ended = [100, 200, 300].flatMap((at_us) => step(scheduler, at_us).ended)
+    const again = { swapped_out_tokens: 0, swapped_in_tokens: 0, recomputed_tokens: 10, preemptions: 1 }
+    expect(ended).toMatchObject([{ lease: 'short', measurement: { recomputed_tokens: 0 } }, { measurement: again }])
   })
 
   it('forgets the image of a call that ends swapped out, with the next step that there is', () => {

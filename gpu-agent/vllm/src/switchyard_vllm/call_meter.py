@@ -57,6 +57,11 @@ class CallMeter:
         #: A status was left since `take_news`.
         self._news = False
         self.malformed_tickets = 0
+        # Of preempted calls since start, as in their records.
+        self.swapped_out_tokens = 0
+        self.swapped_in_tokens = 0
+        self.recomputed_tokens = 0
+        self.swap_us = 0
         #: Time in the plug-in's own code, and the steps that it was spent over (mixin.py).
         self.decision_ns = 0
         self.steps = 0
@@ -93,7 +98,7 @@ class CallMeter:
     def preempted(self, open_call: OpenCall) -> None:
         """It still has its blocks."""
         open_call.state.preemptions += 1
-        open_call.leaves()
+        self.recomputed_tokens += open_call.leaves()
         self._away.add(open_call.request.request_id)
 
     def _back(self, scheduled: Mapping[str, int]) -> None:
@@ -109,16 +114,19 @@ class CallMeter:
         open_call = self.calls.get(request_id)
         if open_call is not None:
             open_call.state.swapped_out_tokens += tokens
+            self.swapped_out_tokens += tokens
 
     def swapped_in(self, request_id: str, tokens: int) -> None:
         open_call = self.calls.get(request_id)
         if open_call is not None:
             open_call.state.swapped_in_tokens += tokens
+            self.swapped_in_tokens += tokens
 
     def swap_took(self, request_id: str, swap_us: int) -> None:
         open_call = self.calls.get(request_id)
         if open_call is not None:
             open_call.state.swap_us += swap_us
+            self.swap_us += swap_us
 
     def outcome(self, output: Any, model_output: Any, now_us: int) -> tuple[list[StepShare], int] | None:
         """What a step that has ended computed for the calls that are still open, and its own duration."""
@@ -151,7 +159,7 @@ class CallMeter:
         request, identity, state = open_call.request, open_call.identity, open_call.state
         del self.calls[request.request_id]
         self._away.discard(request.request_id)
-        open_call.leaves()
+        self.recomputed_tokens += open_call.leaves()
         record = CallRecord(
             request.request_id,
             identity.lease,
@@ -202,6 +210,10 @@ class CallMeter:
             "malformed_tickets": self.malformed_tickets,
             "lost_steps": self.ledger.lost,
             "steps": self.steps,
+            "swapped_out_tokens": self.swapped_out_tokens,
+            "swapped_in_tokens": self.swapped_in_tokens,
+            "recomputed_tokens": self.recomputed_tokens,
+            "swap_us": self.swap_us,
             "decision_us": self.decision_ns // 1000,
             "failures": self.failures,
         }

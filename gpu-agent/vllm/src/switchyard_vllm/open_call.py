@@ -42,12 +42,14 @@ class OpenCall:
         self.decoded = StepShare(state, ONE_TOKEN, 1)
         state.owner = self
 
-    def leaves(self) -> None:
-        """It is about to lose its blocks: what it computed again is known."""
+    def leaves(self) -> int:
+        """It is about to lose its blocks. Returns how many tokens it has computed again since it last came back."""
         request = self.request
         computed_tokens = max(0, int(request.num_computed_tokens - request.num_output_placeholders))
+        again_tokens = 0
         if self.resumed_at_tokens is not None:
-            again_tokens = min(computed_tokens, self.reached_tokens) - self.resumed_at_tokens
-            self.state.recomputed_tokens += max(0, again_tokens)
+            again_tokens = max(0, min(computed_tokens, self.reached_tokens) - self.resumed_at_tokens)
+        self.state.recomputed_tokens += again_tokens
         self.reached_tokens = max(self.reached_tokens, computed_tokens)
         self.resumed_at_tokens = None
+        return again_tokens

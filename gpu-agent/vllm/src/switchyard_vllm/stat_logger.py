@@ -17,6 +17,12 @@ LABELS = ("model_name", "engine")
 _COUNTERS = {
     "steps": ("switchyard_vllm_steps", "Engine steps that were scheduled."),
     "decisions": ("switchyard_vllm_decisions", "Decisions about who sits."),
+    "swapped_out_tokens": ("switchyard_vllm_swapped_out_tokens", "KV tokens of preempted calls that left the GPU."),
+    "swapped_in_tokens": ("switchyard_vllm_swapped_in_tokens", "KV tokens of preempted calls that came back."),
+    "recomputed_tokens": (
+        "switchyard_vllm_recomputed_tokens",
+        "KV tokens of preempted calls that were computed again.",
+    ),
     "malformed_tickets": ("switchyard_vllm_malformed_tickets", "Calls whose ticket could not be read."),
     "lost_steps": ("switchyard_vllm_lost_steps", "Steps whose outcome never came."),
     "failures": ("switchyard_vllm_failures", "Exceptions in the plug-in."),
@@ -35,6 +41,9 @@ class Metrics:
             key: Gauge(name, text, LABELS, multiprocess_mode="mostrecent") for key, (name, text) in _GAUGES.items()
         }
         self.decision_seconds = Counter("switchyard_vllm_decision_seconds", "Time in the plug-in's own code.", LABELS)
+        self.swap_seconds = Counter(
+            "switchyard_vllm_swap_seconds", "Time for which steps waited for KV to be moved.", LABELS
+        )
         self.preemptions = Counter(
             "switchyard_vllm_preemptions", "Preemptions: for a seat, for memory, by vLLM itself.", (*LABELS, "reason")
         )
@@ -75,6 +84,7 @@ class ProgramStatLogger(StatLoggerBase):
         for name, gauge in to.gauges.items():
             gauge.labels(*labels).set(counts.get(name, 0))
         to.decision_seconds.labels(*labels).inc(counts.get("decision_us", 0) / 1e6)
+        to.swap_seconds.labels(*labels).inc(counts.get("swap_us", 0) / 1e6)
         for name, reason in _REASONS.items():
             to.preemptions.labels(*labels, reason).inc(counts.get(name, 0))
         prefix = LEVEL_PREFIX

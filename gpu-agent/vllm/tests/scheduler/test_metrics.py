@@ -65,6 +65,9 @@ def test_figures_arrive_and_add_up() -> None:
     ours = [status[f"preemptions_{name}"] for name in ("for_seats", "for_memory", "by_vllm")]
     assert by_reason == ours
     assert by_reason[0] > 0
+    for name in ("swapped_out_tokens", "swapped_in_tokens", "recomputed_tokens"):
+        assert engine.value(f"switchyard_vllm_{name}_total") == status[name]
+    assert status["recomputed_tokens"] > 0
     assert engine.value("switchyard_vllm_decision_seconds_total") == pytest.approx(status["decision_us"] / 1e6)
     assert status["decision_us"] > 0
     assert engine.value("switchyard_vllm_programs") == status["programs"] == 56

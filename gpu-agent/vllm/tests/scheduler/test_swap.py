@@ -183,6 +183,13 @@ def test_records_say_what_was_swapped_and_what_was_computed_again() -> None:
     victim = records["victim"]
     held = 205
     assert (victim.swapped_out_tokens, victim.swapped_in_tokens, victim.recomputed_tokens) == (held, held, 0)
+    assert victim.swap_us > 0
+    status = engine.scheduler.switchyard_meter.mailbox.status()
+    assert (status["swapped_out_tokens"], status["swapped_in_tokens"], status["swap_us"]) == (
+        held,
+        held,
+        victim.swap_us,
+    )
     assert (records["other"].swapped_out_tokens, records["other"].swapped_in_tokens) == (0, 0)
 
 

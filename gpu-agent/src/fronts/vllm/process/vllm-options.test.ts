@@ -24,7 +24,15 @@ test('one that the agent runs: what is not given has the documented default', ()
   const options = right(MODEL)
   expect(options).toMatchObject({ engine: 'vllm', model_id: 'org/name', policy: 'plas' })
   expect(options.front.vllm).toEqual({
-    ...{ mode: 'process', model: 'org/name', python: 'python3', args: [], gpus: null, start_limit_ms: 1_200_000 },
+    ...{
+      mode: 'process',
+      model: 'org/name',
+      python: 'python3',
+      args: [],
+      gpus: null,
+      kv_swap_gib: null,
+      start_limit_ms: 1_200_000,
+    },
   })
   expect(right(MODEL, { SWITCHYARD_VLLM_PYTHON: '/venv/bin/python' }).front.vllm).toMatchObject({
     python: '/venv/bin/python',
