@@ -16,6 +16,8 @@ import { hashSecret, ticketKidOf } from '../../src/store/secrets.ts'
 import type { Fleet, FleetAgent } from './fleet.ts'
 
 const TIMEOUT_MS = 5000
+/** By any clock of a chaos run: they are set by minutes (apply-fault.ts). */
+const LONG_EXPIRED_S = 3600
 
 export interface ForgedTicket {
   what: string
@@ -34,7 +36,13 @@ export function lastClaims(agent: FleetAgent): TicketClaims | null {
   return row === undefined ? null : (JSON.parse(row.claims) as TicketClaims)
 }
 
-export async function forgedTickets(fleet: Fleet, agent: FleetAgent, used: TicketClaims): Promise<ForgedTicket[]> {
+/** `expired_s`: for how long the expired one is. */
+export async function forgedTickets(
+  fleet: Fleet,
+  agent: FleetAgent,
+  used: TicketClaims,
+  expired_s = 5,
+): Promise<ForgedTicket[]> {
   const { ticketSecret, keyPepper, agentTokens } = fleet.secrets
   const key_id = ticketKidOf(await hashSecret(keyPepper, agentTokens[agent.id] ?? ''))
   const keyOf = async (secret: string, id: string): Promise<CryptoKey> =>
@@ -47,7 +55,7 @@ export async function forgedTickets(fleet: Fleet, agent: FleetAgent, used: Ticke
   const whole = await sign(fresh)
   const [head, , signature] = whole.split('.') as [string, string, string]
   const otherPayload = (await sign({ ...fresh, settled_service_us: 0, tenant_weight: 1000 })).split('.')[1]
-  const too_old_s = now_s - TICKET_LIFETIME_S - TICKET_CLOCK_TOLERANCE_S - 5
+  const too_old_s = now_s - TICKET_LIFETIME_S - TICKET_CLOCK_TOLERANCE_S - expired_s
   return [
     { what: 'replayed', ticket: await sign(used), refused_with: 'lease_used' },
     { what: 'expired', ticket: await sign(fresh, key, key_id, too_old_s), refused_with: 'ticket_invalid' },
@@ -93,7 +101,7 @@ export async function forgeTickets(fleet: Fleet, agent: FleetAgent): Promise<str
   const used = lastClaims(agent)
   if (used === null) return []
   const found: string[] = []
-  for (const { what, ticket } of await forgedTickets(fleet, agent, used)) {
+  for (const { what, ticket } of await forgedTickets(fleet, agent, used, LONG_EXPIRED_S)) {
     const shown = await showTicket(agent, fleet.options.model, ticket)
     if (shown.status === 'served') found.push(`${agent.id} served a ticket that was ${what}`)
   }

@@ -75,7 +75,9 @@ agentRoutes.openapi(
       [TICKET_KID_HEADER]: ticket_kid,
       [DRAINING_HEADER]: String(state === 'draining'),
     })
-    return poolStub(c.env, place, model).fetch('https://pool/link', { headers })
+    const answer = await poolStub(c.env, place, model).fetch('https://pool/link', { headers })
+    // The headers of a fetched answer cannot be changed, and a refusal gets a request id.
+    return answer.webSocket === null ? refusal(new Response(answer.body, answer)) : answer
   },
 )
 

@@ -5,7 +5,12 @@ import { HTTPException } from 'hono/http-exception'
 import type { Env } from '../env.ts'
 import { apiError, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { logFailure } from '../platform/log.ts'
-import { isStorageFailure, STORAGE_UNAVAILABLE } from '../platform/storage-failure.ts'
+import {
+  ACTOR_UNAVAILABLE,
+  isActorRestart,
+  isStorageFailure,
+  STORAGE_UNAVAILABLE,
+} from '../platform/storage-failure.ts'
 import { StoreUnavailable } from '../store/database.ts'
 import { adminRoutes } from './admin/routes.ts'
 import { agentRoutes } from './agents.ts'
@@ -84,6 +89,10 @@ app.onError((error, c) => {
   if (isStorageFailure(error)) {
     logFailure('storage_failed', error)
     return apiError(503, STORAGE_UNAVAILABLE, retry, format)
+  }
+  if (isActorRestart(error)) {
+    logFailure('actor_restarted', error)
+    return apiError(503, ACTOR_UNAVAILABLE, retry, format)
   }
   logFailure('unhandled', error)
   return apiError(

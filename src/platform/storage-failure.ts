@@ -1,10 +1,12 @@
 /**
- * Whether an actor failed in its runtime and not in our code. workerd tells a caller no more of it than a reference; its own
- * log has the cause. On one machine that is a full disk as a rule: an actor whose write fails is broken and starts anew.
+ * How an actor fails in its runtime and not in our code: its storage takes nothing, or it was restarted under a request.
+ *
+ * Of a write that failed workerd tells a caller SQLite's code, or no more than a reference; its own log has the cause. On one
+ * machine that is a full disk as a rule: an actor whose write fails is broken and starts anew.
  */
 import type { ApiErrorFields } from './api-error.ts'
 
-const RUNTIME_FAILURE = /^internal error; reference = /
+const RUNTIME_FAILURE = /^internal error; reference = |: SQLITE_(?:FULL|IOERR)/
 
 export function isStorageFailure(error: unknown): boolean {
   return error instanceof Error && RUNTIME_FAILURE.test(error.message)
@@ -15,4 +17,16 @@ export const STORAGE_UNAVAILABLE: ApiErrorFields = {
   message:
     'The storage of this service takes no writes at the moment. Send the request again after Retry-After. (For the operator: on one machine, see whether the disk is full.)',
   code: 'storage_unavailable',
+}
+
+/** The object was restarted, or is asked more than it can answer: the same question may be asked again. */
+export function isActorRestart(error: unknown): boolean {
+  const { durableObjectReset, retryable, overloaded } = Object(error) as Partial<Record<string, unknown>>
+  return durableObjectReset === true || retryable === true || overloaded === true
+}
+
+/** 503: what the client is told of it. */
+export const ACTOR_UNAVAILABLE: ApiErrorFields = {
+  message: 'A part of this service is restarting or overloaded. Send the request again after Retry-After.',
+  code: 'actor_unavailable',
 }

@@ -1,6 +1,6 @@
 /** An agent that sends more than it may, and what the pool does for the others meanwhile. */
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
-import { env } from 'cloudflare:workers'
+import { env, exports } from 'cloudflare:workers'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { LeaseRequest } from '../../src/actors/contracts.ts'
 import { AGENT_HEADER, TICKET_KID_HEADER } from '../../src/actors/link-frames.ts'
@@ -8,7 +8,7 @@ import { LATE_UNITS_MAX } from '../../src/actors/link-guard.ts'
 import { poolActor, poolStub } from '../../src/actors/stubs.ts'
 import { BAR_FIRST_MS, HELLO_UNITS, LINK_UNITS_MAX } from '../../src/core/pool/link-budget.ts'
 import { CLOSE, type Hello } from '../../src/protocol/index.ts'
-import { helloOf, MODEL, statusOf } from './fixtures.ts'
+import { helloOf, MODEL, ORIGIN, provision, statusOf, TOKEN_EAST } from './fixtures.ts'
 import { Link } from './link-client.ts'
 
 beforeEach(() => {
@@ -50,7 +50,7 @@ function lease(id: string): LeaseRequest {
 const agents = async (region: string) => (await pool(region).describe(0)).engines.map(({ agent }) => agent)
 
 it('statuses: the link is closed with a reason, its agent is barred, the other agent serves', async () => {
-  await joined('statuses', 'honest')
+  const honest = await joined('statuses', 'honest')
   const flooding = await joined('statuses', 'flooding')
   // Twice the budget, since time passes meanwhile.
   for (let seq = 0; seq < 2 * LINK_UNITS_MAX; seq += 1) flooding.send(statusOf(seq, { id: 'flooding-e0' }))
@@ -59,7 +59,14 @@ it('statuses: the link is closed with a reason, its agent is barred, the other a
   const refused = await open('statuses', 'flooding')
   expect(refused.status).toBe(429)
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-  expect(await pool('statuses').lease(lease('l0'))).toMatchObject({ status: 'leased', agent: 'honest' })
+  let seq = 0
+  const leased = async () => {
+    // On a busy machine its hello may be older than a report may be.
+    honest.send(statusOf(seq, { id: 'honest-e0' }))
+    seq += 1
+    return pool('statuses').lease(lease(`l${seq}`))
+  }
+  await expect.poll(leased).toMatchObject({ status: 'leased', agent: 'honest' })
 })
 
 it('the same hello in a loop: it is stored once, and then the link is closed', async () => {
@@ -97,6 +104,23 @@ it('a bar survives the object’s restart and ends in time', async () => {
   expect(Number(barred.headers.get('retry-after'))).toBeGreaterThan(1)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + BAR_FIRST_MS })
   expect((await open('barred', 'flooding')).status).toBe(101)
+})
+
+it('a barred agent is told so by the API, in its form', async () => {
+  await provision()
+  const asked = () => {
+    const headers = { authorization: `Bearer ${TOKEN_EAST}`, upgrade: 'websocket', 'x-request-id': 'mine' }
+    const query = new URLSearchParams({ model: MODEL, region: 'us-east' })
+    return exports.default.fetch(new Request(`${ORIGIN}/agents/v1/link?${query}`, { headers }))
+  }
+  const flooding = new Link((await asked()).webSocket as WebSocket)
+  flooding.send(helloOf())
+  for (let seq = 0; seq < 2 * LINK_UNITS_MAX; seq += 1) flooding.send(statusOf(seq))
+  await flooding.closed()
+  await expect.poll(async () => (await asked()).status).toBe(429)
+  const refused = await asked()
+  expect([refused.headers.get('x-request-id'), Number(refused.headers.get('retry-after')) > 1]).toEqual(['mine', true])
+  expect(await refused.json()).toMatchObject({ error: { code: 'link_budget_exceeded' } })
 })
 
 it('an agent that opens link after link is told when it may open the next', async () => {
