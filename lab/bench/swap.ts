@@ -2,13 +2,10 @@
  * `npm run bench:swap`: how fast KV leaves a GPU and returns, by method. A Python script measures (gpu-agent/vllm/tools/bench_swap),
  * which also runs by itself where there is no Node. This finds a Python for it and draws what it wrote.
  */
-import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fail, readFlags } from '../../cli/flags.ts'
-import { switchyardCacheFolder } from '../../ops/model/cache-folder.ts'
-import { VLLM_ROOT, vllmPython } from '../../ops/vllm/environment.ts'
-import { deviceOf, thisHost } from '../../ops/vllm/host.ts'
+import { runVllmTool } from '../testbed/vllm-tool.ts'
 import { swapReport } from './swap/report.ts'
 import { swapPlot } from './swap/swap-plot.ts'
 
@@ -63,24 +60,12 @@ if (values.plot !== undefined && figures !== undefined) {
 }
 
 async function measure(): Promise<number> {
-  const host = deviceOf(thisHost(), 1)
-  if (!host.ok && !process.env.SWITCHYARD_VLLM_PYTHON) fail(host.reason)
-  const device = host.ok ? host.device : 'cpu'
-  const python = await vllmPython(device, { cache_folder: switchyardCacheFolder() })
-  if (!python.ok) return fail(`The benchmark cannot run: ${python.reason}`)
-  const args = ['-m', 'bench_swap']
+  const args: string[] = []
   if (values.json !== undefined) args.push('--json', path.resolve(values.json))
   if (values.quick) args.push('--quick')
   for (const name of PASSED_ON) {
     const value = values[name]
     if (value !== undefined) args.push(`--${name}`, value)
   }
-  const paths = ['src', 'tools'].map((folder) => path.join(VLLM_ROOT, folder)).join(path.delimiter)
-  const interpreted = device === 'cpu' ? { TRITON_INTERPRET: '1' } : {}
-  const env = { ...process.env, ...interpreted, PYTHONPATH: paths, PYTHONDONTWRITEBYTECODE: '1' }
-  const child = spawn(python.python, args, { cwd: VLLM_ROOT, stdio: 'inherit', env })
-  return await new Promise((resolve, reject) => {
-    child.on('error', reject)
-    child.on('close', (code) => resolve(code ?? 1))
-  })
+  return await runVllmTool('bench_swap', args)
 }
