@@ -1,6 +1,6 @@
 /**
  * Requests that no HTTP client makes: broken, ambiguous or unfinished on the wire. workerd or the Worker answers, or closes.
- * CONNECT is not among them: workerd answers it with a bare 500 and does not ask the Worker.
+ * CONNECT is not among them: workerd answers it with a bare 500 and does not ask the Worker (docs/faults.md).
  */
 import { connect } from 'node:net'
 import type { Random } from '../../chaos/random.ts'
