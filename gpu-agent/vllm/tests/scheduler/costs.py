@@ -1,4 +1,4 @@
-"""What the plug-in's own code costs a step: `PYTHONPATH=src:tests python -m scheduler.costs [--policy plas] [--profile]`.
+"""What the plug-in's own code costs a step: `PYTHONPATH=src:tests python -m scheduler.costs [--policy plas] [--scarce] [--profile]`.
 
 vLLM's scheduler class without a model, with 64 seats and 256 live calls: each that ends is followed by another. Time is the
 thread's own, so that a loaded machine changes little. The garbage collector takes what is there before for permanent, as
@@ -26,10 +26,11 @@ HOOKS = ("added", "before_schedule", "after_schedule", "before_update", "after_u
 
 
 class Costs:
-    def __init__(self, policy: str) -> None:
+    def __init__(self, policy: str, scarce: bool) -> None:
+        self.prompt_tokens = (300, 1500) if scarce else (20, 120)
         quantum = {} if policy == "fcfs" else {"quantum_s": 0.01}
         self.engine = Engine(
-            ProgramAwareScheduler, seats=SEATS, blocks=20_000, switchyard={"policy": policy, **quantum}
+            ProgramAwareScheduler, seats=SEATS, blocks=1_280 if scarce else 20_000, switchyard={"policy": policy, **quantum}
         )
         self.engine.is_ours = False
         # Steps of some 20 ms: the status comes once a second.
@@ -44,7 +45,7 @@ class Costs:
             self.calls += 1
             long = self.calls % 12 == 0
             program = ticket(f"p{self.calls // 4}", service_us=self.draw.randrange(1_000_000 if long else 60_000))
-            prompt = [self.calls, *(self.draw.randrange(900) for _ in range(self.draw.randint(20, 120)))]
+            prompt = [self.calls, *(self.draw.randrange(900) for _ in range(self.draw.randint(*self.prompt_tokens)))]
             output = self.draw.randint(300, 500) if long else self.draw.randint(8, 40)
             self.engine.add(f"c{self.calls}", prompt=prompt, output=output, xargs=program)
 
@@ -73,9 +74,10 @@ class Costs:
 def main() -> None:
     flags = argparse.ArgumentParser()
     flags.add_argument("--policy", default="plas")
+    flags.add_argument("--scarce", action="store_true", help="KV for a third of the calls with seats")
     flags.add_argument("--profile", action="store_true")
     given = flags.parse_args()
-    costs = Costs(given.policy)
+    costs = Costs(given.policy, given.scarce)
     costs.run(WARM_UP_STEPS)
     if given.profile:
         profile = cProfile.Profile()
