@@ -41,6 +41,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [['--rounds', '1', '--seconds', '1', '--programs', '500', '--json', '{out}/overhead.json']],
     minutes_max: 15,
   },
+  'gpu-check': { elsewhere: 'on a machine with a GPU: ten minutes' },
   'bench:swap': {
     run: [
       ['--methods', 'staged-torch,copy-per-block-and-layer', '--json', '{out}/swap.json', '--plot', '{out}/swap.svg'],

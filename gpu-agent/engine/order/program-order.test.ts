@@ -101,7 +101,8 @@ describe('the order of programs', () => {
     const call = played.arrive({ lease: 'a', program: 'a' }, 100, 100)
     expect(call.place.rank).toBe(0)
     played.order.resident(call, 0, played.now_us)
-    expect(call.place.rank).toBe(3)
+    // ⅜ · 100 · 125 us
+    expect(call.place.rank).toBe(2)
   })
 
   it('charges a program that comes back for what ended here, before any ticket knows of it', () => {

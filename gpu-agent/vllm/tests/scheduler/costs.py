@@ -1,4 +1,5 @@
-"""What the plug-in's own code costs a step: `PYTHONPATH=src:tests python -m scheduler.costs [--policy plas] [--scarce] [--profile]`.
+"""What the plug-in's own code costs a step:
+`PYTHONPATH=src:tests python -m scheduler.costs [--policy plas] [--scarce] [--profile]`.
 
 vLLM's scheduler class without a model, with 64 seats and 256 live calls: each that ends is followed by another. Time is the
 thread's own, so that a loaded machine changes little. The garbage collector takes what is there before for permanent, as
@@ -30,7 +31,10 @@ class Costs:
         self.prompt_tokens = (300, 1500) if scarce else (20, 120)
         quantum = {} if policy == "fcfs" else {"quantum_s": 0.01}
         self.engine = Engine(
-            ProgramAwareScheduler, seats=SEATS, blocks=1_280 if scarce else 20_000, switchyard={"policy": policy, **quantum}
+            ProgramAwareScheduler,
+            seats=SEATS,
+            blocks=1_280 if scarce else 20_000,
+            switchyard={"policy": policy, **quantum},
         )
         self.engine.is_ours = False
         # Steps of some 20 ms: the status comes once a second.
