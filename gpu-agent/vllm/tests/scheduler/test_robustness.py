@@ -57,7 +57,7 @@ def test_a_bug_while_a_call_is_preempted_leaves_no_limit_of_vllm_lowered(monkeyp
     engine = Engine(ProgramAwareScheduler, seats=2, step_tokens=64, switchyard={**PLAS, "quantum_s": 0.06})
     engine.add("decodes", prompt=10, output=60, xargs=ticket("decodes", service_us=10**9))
     engine.step()
-    engine.add("long", prompt=1000, output=2, xargs=ticket("long", service_us=20_000))
+    engine.add("long", prompt=1000, output=2, xargs=ticket("long", service_us=50_000))
     engine.step()
     engine.add("newcomer", output=4, xargs=ticket("newcomer"))
     engine.is_ours = False
