@@ -66,7 +66,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
 
     @property
     def requires_kv_delivery(self) -> bool:
-        # Nobody waits for an image. With True vLLM would throw away tokens of preempted calls that are under way.
+        # Images go to no other engine. With True vLLM would throw away tokens of preempted calls that are under way.
         return False
 
     # Beside the scheduler.

@@ -1,7 +1,7 @@
 """Which slabs of the host arena are in use. An image takes whole slabs, adjacent ones if there are any.
 
 No torch: the scheduler decides whether an image fits, and workers store it. Both count in slabs, so they agree: an image fits
-if enough slabs are free, wherever they are.
+if enough slabs are free, adjacent or not.
 """
 
 from __future__ import annotations

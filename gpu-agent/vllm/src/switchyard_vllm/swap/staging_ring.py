@@ -1,6 +1,6 @@
 """Device memory that images pass through: rows of one block each, taken in order, with a fence for each range given back.
 
-A range that was given back may still be read by a stream. So whoever takes it gets the fences to wait for first. Ranges are
+A range that was given back may still be read by a stream. So its next user gets the fences to wait for first. Ranges are
 given back in any order; one that is not back yet is in the way of `take`, which then returns what is free before it.
 """
 
@@ -61,7 +61,7 @@ class StagingRing:
 
     @property
     def ready_rows(self) -> int:
-        """Rows from the next on that nobody uses any more."""
+        """Rows from the next on that are not in use any more."""
         start = 0 if self._next == self.rows else self._next
         used = sum(segment.rows for segment in self._segments)
         ready = self.rows - used

@@ -14,7 +14,7 @@ from ..handling.swap_choice import HandlingCosts
 GIB = 2**30
 #: What a link to the host moves a microsecond, where nothing was measured: PCIe 4.0 with 16 lanes, as it is reached.
 LINK_BYTES_PER_US = 25_000
-#: `auto`: by costs. `always`: every preempted call, whatever it costs; for tests.
+#: `auto`: by costs. `always`: every preempted call, at any cost; for tests.
 SwapMode = Literal["auto", "always"]
 BACKENDS = ("auto", "torch", "triton", "vllm")
 

@@ -112,7 +112,7 @@ class SwapScheduler:
         """A call is about to lose its blocks."""
         name = request.request_id
         if request.resumable or request.skip_reading_prefix_cache:
-            # The input of the one may change, and the other has its prompt computed again whatever is cached.
+            # The input of the one may change, and the other has its prompt computed again even if it is cached.
             return
         tokens = int(request.num_computed_tokens - request.num_output_placeholders)
         (table,) = self._manager.get_blocks(name).blocks
@@ -133,7 +133,7 @@ class SwapScheduler:
             del self._owners[image]
 
     def void(self) -> None:
-        """KV is no longer what the model would compute: nothing that was saved is used again."""
+        """The model would compute other KV than what was saved: nothing of that is used again."""
         self._watch.clear()
         self._images.clear()
         self._by_id.clear()
@@ -298,7 +298,7 @@ class SwapScheduler:
         self._used_slabs -= slabs_for(image.blocks)
 
 
-#: Swaps whatever it costs. An image is worth its tokens.
+#: Swaps at any cost. An image is worth its tokens.
 ALWAYS = HandlingCosts(0, 0, 0, 1)
 
 
