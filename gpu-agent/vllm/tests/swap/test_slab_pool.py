@@ -1,4 +1,4 @@
-"""An image fits if enough slabs are free, wherever they are."""
+"""An image fits if enough slabs are free, side by side or not."""
 
 import pytest
 from hypothesis import given

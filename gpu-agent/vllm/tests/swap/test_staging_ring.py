@@ -1,4 +1,4 @@
-"""Ranges of the ring never overlap, and whoever takes one gets the fences of those before it."""
+"""Ranges of the ring never overlap. Taking one gives the fences of those before it."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What leaves comes back bit-exact, however the streams interleave, whatever is dropped, and however small the rings are."""
+"""What leaves comes back bit-exact: with any interleaving of streams, after any drop, and through the smallest rings."""
 
 import random
 from collections.abc import Callable, Sequence
