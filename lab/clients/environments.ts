@@ -52,7 +52,6 @@ async function installPython(name: string): Promise<Installed> {
     lock_file: path.join(LOCKS_FOLDER, `${name}.txt`),
     download: 'a client that Switchyard is tested with',
     installer: 'uv',
-    hashes: false,
   } as const
   // Most of the clients have many packages in common.
   const env = { UV_CACHE_DIR: path.join(cache_folder, 'uv-cache'), ...process.env }

@@ -12,7 +12,17 @@ import { CLIENTS } from './clients.ts'
 import { LOCKS_FOLDER, npm } from './environments.ts'
 
 const COMPILE_TIMEOUT_MS = 10 * 60_000
-const COMPILE = ['pip', 'compile', '--quiet', '--universal', '--python-version', '3.11', '--no-annotate', '--no-header']
+const COMPILE = [
+  'pip',
+  'compile',
+  '--quiet',
+  '--universal',
+  '--generate-hashes',
+  '--python-version',
+  '3.11',
+  '--no-annotate',
+  '--no-header',
+]
 
 const named = process.argv.slice(2)
 const languages = new Map(CLIENTS.map(({ environment, language }) => [environment, language]))

@@ -65,8 +65,8 @@ export async function installWithUv(
   )
 }
 
-function exactly({ hashes = true, lock_file }: EnvironmentSpec): string[] {
-  return ['--no-deps', ...(hashes ? ['--require-hashes'] : []), '-r', lock_file]
+function exactly({ lock_file }: EnvironmentSpec): string[] {
+  return ['--no-deps', '--require-hashes', '-r', lock_file]
 }
 
 function announce({ download, lock_file }: EnvironmentSpec, { final }: InstallTarget, installer: string): void {

@@ -66,10 +66,10 @@ export async function runApiCommand(args: string[]): Promise<void> {
 }
 
 /** Null: there are none. */
-export function faultsOf({ drawn, faults, faults_total, unreached, unhealthy }: ApiFuzzReport): string | null {
+export function faultsOf({ drawn, is_gone, faults, faults_total, unreached, unhealthy }: ApiFuzzReport): string | null {
   const lines = faults.map(({ route, what, request, answer }) => `${route}: ${what}\n  ${request}\n  ${answer}`)
   if (faults_total > faults.length) lines.push(`${faults_total - faults.length} more faults`)
-  if (unreached.length > 0 && drawn >= REACHED_REQUESTS_MIN)
+  if (unreached.length > 0 && drawn >= REACHED_REQUESTS_MIN && !is_gone)
     lines.push(`No request succeeded on ${unreached.join(', ')}`)
   if (unhealthy !== null) lines.push(`The system is not well: ${unhealthy}`)
   return lines.length === 0 ? null : lines.join('\n')

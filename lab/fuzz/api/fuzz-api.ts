@@ -10,7 +10,7 @@ import { type FuzzedSystem, startFuzzedSystem } from './fuzzed-system.ts'
 import { type HostileSeen, runHostileAgent } from './hostile-agent.ts'
 import { sendRaw } from './raw-requests.ts'
 import { runSchemathesis } from './schemathesis.ts'
-import { sendRequest } from './send-request.ts'
+import { type Sent, sendRequest } from './send-request.ts'
 import { type Fault, Tally } from './tally.ts'
 
 export interface ApiFuzzOptions {
@@ -38,10 +38,15 @@ export interface ApiFuzzReport {
   faults_total: number
   /** The first ones. */
   faults: Fault[]
+  /** It accepted no connection any more, so the run ended early. */
+  is_gone: boolean
   /** Null: it is well. */
   unhealthy: string | null
 }
 
+/** So many connections refused in a row: the system is gone. A restart within it takes a second. */
+const REFUSED_MAX = 200
+const REFUSED_WAIT_MS = 100
 /** Of the drawn requests. */
 const RAW_SHARE = 0.01
 const RAW_ROUTE = '(broken on the wire)'
@@ -78,17 +83,18 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
     stopped.signal,
   )
   let sent = 0
+  const presence = new Presence()
   const connections = new Agent({ keepAlive: true, maxSockets: at_once })
   const workers = Array.from({ length: at_once }, async () => {
-    while (sent < requests) {
+    while (sent < requests && !presence.is_gone) {
       const at = sent++
-      await oneRequest(system, tally, connections, new Random(seed * 1_000_003 + at))
+      await oneRequest(system, { tally, presence }, connections, new Random(seed * 1_000_003 + at))
       if (at % 200 === 0) onProgress(`${at} of ${requests} requests, ${tally.faults_total} faults`)
     }
   })
   await Promise.all(workers)
   connections.destroy()
-  if (examples_max > 0) {
+  if (examples_max > 0 && !presence.is_gone) {
     for (const paths of ['tenant', 'admin'] as const) {
       onProgress(`schemathesis, as ${paths}`)
       const key = paths === 'tenant' ? target.keys.apiKey : target.keys.adminKey
@@ -99,11 +105,12 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
   }
   stopped.abort()
   const hostile_agent = await hostile
-  await system.removeHostileAgent()
+  const { is_gone } = presence
+  if (!is_gone) await system.removeHostileAgent()
   onProgress('waiting until all is well')
-  const unhealthy = await system.unhealthy()
+  const unhealthy = is_gone ? `it refuses connections after ${sent} requests` : await system.unhealthy()
   return {
-    ...{ seed, requests: tally.requests, drawn: requests, seconds: (performance.now() - started_ms) / 1000 },
+    ...{ seed, requests: tally.requests, drawn: sent, is_gone, seconds: (performance.now() - started_ms) / 1000 },
     ...{ by_route: tally.by_route, table: tally.table(), hostile_agent },
     unreached: tally.unreached(document.operations, NEVER_SUCCEEDS),
     ...{ faults_total: tally.faults_total, faults: tally.faults, unhealthy },
@@ -112,7 +119,7 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
 
 async function oneRequest(
   { url, target, document, ids }: FuzzedSystem,
-  tally: Tally,
+  { tally, presence }: { tally: Tally; presence: Presence },
   connections: Agent,
   random: Random,
 ): Promise<void> {
@@ -125,6 +132,7 @@ async function oneRequest(
   const drawn = drawRequest(document, document.operations, ids, target, random)
   const { operation } = drawn
   const sent = await sendRequest(url, connections, drawn)
+  await presence.saw(sent)
   if (sent.end !== 'answered') {
     tally.count(operation.name, sent.end)
     if (sent.end === 'broken')
@@ -135,6 +143,23 @@ async function oneRequest(
   const route = drawn.method === operation.method ? operation.name : '(another method)'
   tally.answered({ route, status, text: `${headers}\n${text}`, request: shown(drawn) })
   if (status < 300 && drawn.method !== 'DELETE') ids.learn(operation, drawn.path.split('?')[0] ?? '', parsed(text))
+}
+
+/** Tells a system that is gone from one that closes connections. */
+export class Presence {
+  #refused = 0
+
+  get is_gone(): boolean {
+    return this.#refused >= REFUSED_MAX
+  }
+
+  async saw(sent: Sent): Promise<void> {
+    const isRefused = sent.end === 'broken' && sent.reason.includes('ECONNREFUSED')
+    if (sent.end === 'answered') this.#refused = 0
+    if (!isRefused) return
+    this.#refused += 1
+    await new Promise((resolve) => setTimeout(resolve, REFUSED_WAIT_MS))
+  }
 }
 
 function parsed(text: string): unknown {
