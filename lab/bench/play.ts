@@ -195,8 +195,6 @@ function playCall(
 }
 
 function recordOf(lease: string, program: string, run: string, thread: string, measured: Measurement): CallRecord {
-  const { prompt_tokens, cached_tokens, output_tokens, service_wall_us, service_modelled_us } = measured
-  const { wait_us, preemptions, first_token_us, duration_us } = measured
   return {
     v: RECORD_VERSION,
     ...{ lease, call: lease, tenant: TENANT, program, run, thread, class: 'tenant', ...PLACE },
@@ -207,7 +205,6 @@ function recordOf(lease: string, program: string, run: string, thread: string, m
       finish_reason: 'length',
       error_code: null,
     },
-    ...{ prompt_tokens, cached_tokens, output_tokens, service_wall_us, service_modelled_us },
-    ...{ wait_us, preemptions, first_token_us, duration_us, ended_at_ms: Date.now() },
+    ...{ ...measured, ended_at_ms: Date.now() },
   }
 }

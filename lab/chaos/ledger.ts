@@ -1,6 +1,6 @@
 /**
  * Conservation, from both of its ends: what the engines wrote step by step on the agents' disks, and what the process
- * table tells its tenants. Both are read as they stand; `differences` is empty when every microsecond is there once.
+ * table tells its tenants. What preemptions did to KV is compared with the agents' records. Both are read as they stand; `differences` is empty when every microsecond is there once.
  */
 import { existsSync } from 'node:fs'
 import Database from 'better-sqlite3'
@@ -147,6 +147,10 @@ export interface ListedLease {
   service_wall_s: number
   service_modelled_s: number
   wait_s: number
+  swapped_out_tokens: number
+  swapped_in_tokens: number
+  recomputed_tokens: number
+  swap_s: number
 }
 export interface ListedCall {
   id: string
@@ -163,6 +167,10 @@ export interface ListedProgram {
   open_calls: number
   service_wall_s: number
   service_modelled_s: number
+  swapped_out_tokens: number
+  swapped_in_tokens: number
+  recomputed_tokens: number
+  swap_s: number
 }
 
 export interface Tenant {
@@ -197,6 +205,7 @@ export async function readProgram(
 }
 
 const us = (seconds: number): number => Math.round(seconds * 1e6)
+const KV_TOKENS = ['swapped_out_tokens', 'swapped_in_tokens', 'recomputed_tokens'] as const
 
 /** Where the process table's entry of one program and the engines' ledgers disagree. */
 export function differences(
@@ -205,8 +214,9 @@ export function differences(
   read: { summary: ListedProgram; calls: readonly ListedCall[] },
 ): string[] {
   const found: string[] = []
-  const say = (what: string, table: number, ledger: number): void => {
-    if (table !== ledger) found.push(`${program}: ${what} is ${table} µs in the table and ${ledger} µs in the ledgers`)
+  const say = (what: string, table: number, ledger: number, unit = 'µs'): void => {
+    if (table === ledger) return
+    found.push(`${program}: ${what} is ${table} ${unit} in the table and ${ledger} ${unit} in the ledgers`)
   }
   const sum = (of: (lease: LedgerLease) => number): number => own.reduce((total, lease) => total + of(lease), 0)
   const wall = sum((lease) => lease.wall_us)
@@ -226,6 +236,20 @@ export function differences(
     }
     say(`wall service of lease ${lease.lease}`, us(entry.service_wall_s), lease.wall_us)
     say(`modelled service of lease ${lease.lease}`, us(entry.service_modelled_s), lease.modelled_us)
+    for (const field of KV_TOKENS) say(`${field} of lease ${lease.lease}`, entry[field], lease.record?.[field] ?? 0, '')
+    say(`swap of lease ${lease.lease}`, us(entry.swap_s), lease.record?.swap_us ?? 0)
   }
+  for (const field of KV_TOKENS)
+    say(
+      field,
+      read.summary[field],
+      sum((lease) => lease.record?.[field] ?? 0),
+      '',
+    )
+  say(
+    'swap',
+    us(read.summary.swap_s),
+    sum((lease) => lease.record?.swap_us ?? 0),
+  )
   return found
 }

@@ -12,7 +12,7 @@ import { type RegionVerdict, RegionWalk } from '../../src/core/pool/regions.ts'
 import { type OpenCharge, openElsewhereUs } from '../../src/core/pool/reported-charges.ts'
 import { type Admission, ProcessTable } from '../../src/core/program/process-table.ts'
 import { programClass } from '../../src/core/program/program-class.ts'
-import { type CallRecord, RECORD_VERSION, recordedMeasurement } from '../../src/protocol/index.ts'
+import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
 import { MODEL, type SimPool } from './pool.ts'
 import type { ProgramRun } from './program-run.ts'
 import { ProgramPrompts } from './prompts.ts'
@@ -211,7 +211,7 @@ export class ControlPlane {
       ...{ v: RECORD_VERSION, lease, call: lease, tenant: run.place.tenant, program: run.name, run: open.run_id },
       ...{ thread: open.thread, class: 'tenant', agent: engine.agent, engine: engine.id, epoch: engine.epoch },
       ...{ region: engine.region, model: MODEL, outcome: 'completed', finish_reason: 'length', error_code: null },
-      ...recordedMeasurement(measured),
+      ...measured,
       ended_at_ms: Math.round(now_us * MS_PER_US),
     }
   }

@@ -6,7 +6,7 @@
 import { and, desc, eq, inArray, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import type { ProvenRecord } from '../core/program/program-state.ts'
-import { Id, type MeasuredSums, measuredSums } from '../protocol/index.ts'
+import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
 import type { UsageListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
@@ -137,10 +137,7 @@ function summed(records: readonly (ProvenRecord & { first: boolean })[], now_ms:
   return [...sums.values()]
 }
 
-const SUMMED = [
-  ...(['calls', 'leases', 'prompt_tokens', 'cached_tokens', 'output_tokens', 'service_wall_us'] as const),
-  ...(['service_modelled_us', 'wait_us', 'preemptions'] as const),
-]
+const SUMMED = ['calls', 'leases', ...MEASURED_SUMS] as const
 
 function add(db: Db, sums: Metered): void {
   // A sum beyond the integers that JavaScript can tell apart would not load again.

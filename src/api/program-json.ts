@@ -2,9 +2,9 @@
 import type { ProgramListed } from '../actors/contracts.ts'
 import { orderingServiceUs, type ServiceReading } from '../core/call/service.ts'
 import type { CallEntry, LeaseEntry, ProgramSummary } from '../core/program/process-table.ts'
+import { addSums, measuredSums, NOTHING_MEASURED } from '../protocol/index.ts'
+import { measuredJson, seconds } from './measured-json.ts'
 import type { Call, Program, ProgramListItem } from './program-schemas.ts'
-
-export const seconds = (us: number): number => us / 1e6
 
 const iso = (ms: number): string => new Date(ms).toISOString()
 const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms))
@@ -16,10 +16,8 @@ export function programJson(summary: ProgramSummary): Program {
     metadata: summary.metadata,
     regions: summary.regions,
     end_reason: summary.end_reason,
-    service_wall_s: seconds(summary.service_wall_us),
-    service_modelled_s: seconds(summary.service_modelled_us),
     critical_path_s: seconds(summary.critical_path_us),
-    wait_s: seconds(summary.wait_us),
+    ...measuredJson(summary),
     engines: summary.engines,
     threads: summary.threads.map((thread) => ({
       thread: thread.thread,
@@ -30,10 +28,6 @@ export function programJson(summary: ProgramSummary): Program {
       engine: thread.engine,
     })),
     last_call_completion: isoOrNull(summary.last_completion_ms),
-    prompt_tokens: summary.prompt_tokens,
-    cached_tokens: summary.cached_tokens,
-    output_tokens: summary.output_tokens,
-    preemptions: summary.preemptions,
   }
 }
 
@@ -74,7 +68,12 @@ export function listedItem(listed: ProgramListed): ProgramListItem {
 /** `reading`: which of the two readings of service orders calls on the call's model. */
 export function callJson(call: CallEntry, reading: ServiceReading): Call {
   const leases = call.leases.map((lease) => leaseJson(lease, reading))
-  const sum = (figure: (lease: LeaseEntry) => number) => call.leases.reduce((total, lease) => total + figure(lease), 0)
+  const sums = measuredSums(NOTHING_MEASURED)
+  let service_us = 0
+  for (const lease of call.leases) {
+    addSums(sums, lease)
+    service_us += orderingServiceUs(lease, reading, lease.speed_factor)
+  }
   return {
     object: 'program.call',
     id: call.call,
@@ -90,14 +89,8 @@ export function callJson(call: CallEntry, reading: ServiceReading): Call {
     warnings: warningsJson(call.warnings),
     opened_at: iso(call.opened_at_ms),
     ended_at: isoOrNull(call.ended_at_ms),
-    prompt_tokens: sum((lease) => lease.prompt_tokens),
-    cached_tokens: sum((lease) => lease.cached_tokens),
-    output_tokens: sum((lease) => lease.output_tokens),
-    service_s: seconds(sum((lease) => orderingServiceUs(lease, reading, lease.speed_factor))),
-    service_wall_s: seconds(sum((lease) => lease.service_wall_us)),
-    service_modelled_s: seconds(sum((lease) => lease.service_modelled_us)),
-    wait_s: seconds(sum((lease) => lease.wait_us)),
-    preemptions: sum((lease) => lease.preemptions),
+    service_s: seconds(service_us),
+    ...measuredJson(sums),
     leases,
   }
 }
@@ -119,14 +112,8 @@ function leaseJson(lease: LeaseEntry, reading: ServiceReading): Call['leases'][n
     outcome: lease.outcome,
     error_code: lease.error_code,
     opened_at: iso(lease.opened_at_ms),
-    prompt_tokens: lease.prompt_tokens,
-    cached_tokens: lease.cached_tokens,
-    output_tokens: lease.output_tokens,
     service_s: seconds(orderingServiceUs(lease, reading, lease.speed_factor)),
-    service_wall_s: seconds(lease.service_wall_us),
-    service_modelled_s: seconds(lease.service_modelled_us),
-    wait_s: seconds(lease.wait_us),
-    preemptions: lease.preemptions,
+    ...measuredJson(lease),
     first_token_s: lease.first_token_us === null ? null : seconds(lease.first_token_us),
   }
 }

@@ -2,6 +2,7 @@
 import { z } from '@hono/zod-openapi'
 import { Id, Outcome, ProgramSource } from '../protocol/index.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
+import { MeasuredShape, Seconds, Tokens } from './measured-json.ts'
 
 export const METADATA_KEYS_MAX = 16
 export const METADATA_KEY_CHARS_MAX = 64
@@ -9,8 +10,6 @@ export const METADATA_VALUE_CHARS_MAX = 512
 export const PAGE_LIMIT_DEFAULT = 20
 export const PAGE_LIMIT_MAX = 100
 
-const Seconds = z.number().nonnegative()
-const Tokens = z.number().int().nonnegative()
 const Timestamp = z.iso.datetime()
 
 export const Metadata = z
@@ -58,20 +57,14 @@ export const Program = z
     ended_at: Timestamp.nullable(),
     end_reason: z.enum(['explicit', 'stale']).nullable(),
     service_s: Seconds.openapi({ description: 'Attained service in the reading that orders calls' }),
-    service_wall_s: Seconds,
-    service_modelled_s: Seconds,
     critical_path_s: Seconds,
-    wait_s: Seconds,
     engines: z.array(EngineUsed),
     threads: z.array(ThreadActive).openapi({ description: 'Active calls' }),
     last_call_arrival: Timestamp.nullable(),
     last_call_completion: Timestamp.nullable(),
     calls: Tokens,
     open_calls: Tokens,
-    prompt_tokens: Tokens,
-    cached_tokens: Tokens,
-    output_tokens: Tokens,
-    preemptions: Tokens,
+    ...MeasuredShape,
   })
   .openapi('Program')
 export type Program = z.infer<typeof Program>
@@ -103,14 +96,8 @@ const Lease = z.object({
   outcome: Outcome.nullable(),
   error_code: z.string().nullable(),
   opened_at: Timestamp,
-  prompt_tokens: Tokens,
-  cached_tokens: Tokens,
-  output_tokens: Tokens,
   service_s: Seconds,
-  service_wall_s: Seconds,
-  service_modelled_s: Seconds,
-  wait_s: Seconds,
-  preemptions: Tokens,
+  ...MeasuredShape,
   first_token_s: Seconds.nullable(),
 })
 
@@ -137,14 +124,8 @@ export const Call = z
       .openapi({ description: 'Known when the client has been answered' }),
     opened_at: Timestamp,
     ended_at: Timestamp.nullable(),
-    prompt_tokens: Tokens.openapi({ description: 'Tokens, service and wait are summed over the leases' }),
-    cached_tokens: Tokens,
-    output_tokens: Tokens,
-    service_s: Seconds,
-    service_wall_s: Seconds,
-    service_modelled_s: Seconds,
-    wait_s: Seconds,
-    preemptions: Tokens,
+    service_s: Seconds.openapi({ description: 'This and all other measured values are summed over the leases' }),
+    ...MeasuredShape,
     leases: z.array(Lease),
   })
   .openapi('Call')

@@ -18,13 +18,14 @@ export const Measurement = z.object({
   /** Time on the engine in which the call was not scheduled. */
   wait_us: Microseconds,
   preemptions: Count,
-  /** KV tokens saved out of a slot, and put back, over all preemptions. */
-  swapped_out_tokens: Count,
-  swapped_in_tokens: Count,
+  // Engines and stored rows of versions that did not count these leave them out.
+  /** KV tokens of preempted calls that were saved out of the cache, and put back. */
+  swapped_out_tokens: Count.default(0),
+  swapped_in_tokens: Count.default(0),
   /** KV tokens of preempted calls that were computed again. */
-  recomputed_tokens: Count,
+  recomputed_tokens: Count.default(0),
   /** Time for which engine steps waited for the call's KV to be moved. */
-  swap_us: Microseconds,
+  swap_us: Microseconds.default(0),
   /** TTFT: from arrival on the engine to the first generated token; null if there was none. */
   first_token_us: Microseconds.nullable(),
   /** From arrival on the engine to the end. */
@@ -32,22 +33,14 @@ export const Measurement = z.object({
 })
 export type Measurement = z.infer<typeof Measurement>
 
-/** In a record: KV that was swapped concerns the engine alone. */
-export const RecordedMeasurement = Measurement.omit({
-  swapped_out_tokens: true,
-  swapped_in_tokens: true,
-  recomputed_tokens: true,
-  swap_us: true,
-})
-export type RecordedMeasurement = z.infer<typeof RecordedMeasurement>
-
 /** In the process table, for every lease. */
-export const StoredMeasurement = RecordedMeasurement.omit({ duration_us: true })
+export const StoredMeasurement = Measurement.omit({ duration_us: true })
 export type StoredMeasurement = z.infer<typeof StoredMeasurement>
 
 /** What adds up over the leases of a program. */
 export const MeasuredSums = StoredMeasurement.omit({ first_token_us: true })
 export type MeasuredSums = z.infer<typeof MeasuredSums>
+export const MEASURED_SUMS = Object.keys(MeasuredSums.shape) as readonly (keyof MeasuredSums)[]
 
 export const NOTHING_MEASURED: Measurement = {
   prompt_tokens: 0,
@@ -65,17 +58,6 @@ export const NOTHING_MEASURED: Measurement = {
   duration_us: 0,
 }
 
-export function recordedMeasurement(of: Measurement): RecordedMeasurement {
-  const {
-    swapped_out_tokens: _out,
-    swapped_in_tokens: _in,
-    recomputed_tokens: _again,
-    swap_us: _swap,
-    ...recorded
-  } = of
-  return recorded
-}
-
 /** Of anything that has these fields and more. */
 export function storedMeasurement(of: StoredMeasurement): StoredMeasurement {
   return { ...measuredSums(of), first_token_us: of.first_token_us }
@@ -83,15 +65,12 @@ export function storedMeasurement(of: StoredMeasurement): StoredMeasurement {
 
 /** Of anything that has these fields and more. */
 export function measuredSums(of: MeasuredSums): MeasuredSums {
-  return {
-    prompt_tokens: of.prompt_tokens,
-    cached_tokens: of.cached_tokens,
-    output_tokens: of.output_tokens,
-    service_wall_us: of.service_wall_us,
-    service_modelled_us: of.service_modelled_us,
-    wait_us: of.wait_us,
-    preemptions: of.preemptions,
-  }
+  return Object.fromEntries(MEASURED_SUMS.map((field) => [field, of[field]])) as MeasuredSums
+}
+
+/** `sign` −1: takes `of` away. */
+export function addSums(to: MeasuredSums, of: Readonly<MeasuredSums>, sign: 1 | -1 = 1): void {
+  for (const field of MEASURED_SUMS) to[field] += sign * of[field]
 }
 
 /**
@@ -112,9 +91,8 @@ export const UsageExtension = Measurement.pick({
   preemptions: true,
   swapped_out_tokens: true,
   swapped_in_tokens: true,
+  recomputed_tokens: true,
 }).extend({
-  // Agents that do not count these leave them out.
-  recomputed_tokens: Count.default(0),
   /** Time for which engine steps waited for the call's KV to be moved. */
   swap_s: z.number().nonnegative().default(0),
   /** In the pool's ordering reading. */

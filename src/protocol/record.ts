@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { Count, Id } from './ids.ts'
-import { RecordedMeasurement } from './measurement.ts'
+import { Measurement } from './measurement.ts'
 
 export const RECORD_VERSION = 1
 export const RECORDS_PER_BATCH_MAX = 200
@@ -35,7 +35,7 @@ export const CallRecord = z.object({
   finish_reason: FinishReason.nullable(),
   /** Code of the error that ended the lease, null when it completed. */
   error_code: z.string().max(64).nullable(),
-  ...RecordedMeasurement.shape,
+  ...Measurement.shape,
   /** The agent's wall clock at the end, for people to read; no duration is computed from it. */
   ended_at_ms: Count,
 })

@@ -1,7 +1,7 @@
 /** Rows of D1 ⇄ core's rows and summaries of an ended program. JSON columns are checked when read. */
 import { z } from 'zod'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program/program-state.ts'
-import { Id } from '../protocol/index.ts'
+import { Id, measuredSums } from '../protocol/index.ts'
 import {
   AnsweredJson,
   EngineJson,
@@ -43,15 +43,9 @@ export function storeProgram(
     regions: row.regions === null ? null : JSON.stringify(row.regions),
     engines: JSON.stringify(summary.engines),
     service_us: summary.service_us,
-    service_wall_us: summary.service_wall_us,
-    service_modelled_us: summary.service_modelled_us,
     critical_path_us: summary.critical_path_us,
-    wait_us: summary.wait_us,
     calls: summary.calls,
-    prompt_tokens: summary.prompt_tokens,
-    cached_tokens: summary.cached_tokens,
-    output_tokens: summary.output_tokens,
-    preemptions: summary.preemptions,
+    ...measuredSums(summary),
     part: part === null ? null : JSON.stringify(part),
     version,
   }

@@ -6,6 +6,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { ProgramSource } from '../protocol/index.ts'
+import { measuredColumns } from './measured-columns.ts'
 
 export const tenants = sqliteTable('tenants', {
   id: text('id').primaryKey(),
@@ -107,10 +108,8 @@ export const endedPrograms = sqliteTable(
     ended_at_ms: integer('ended_at_ms').notNull(),
     end_reason: text('end_reason', { enum: ['explicit', 'stale'] }).notNull(),
     service_us: integer('service_us').notNull(),
-    service_wall_us: integer('service_wall_us').notNull(),
-    service_modelled_us: integer('service_modelled_us').notNull(),
     critical_path_us: integer('critical_path_us').notNull(),
-    wait_us: integer('wait_us').notNull(),
+    ...measuredColumns(),
     /** JSON array of {engine, region, model, epoch}, most recent first. */
     engines: text('engines').notNull(),
     /** JSON array of {region, model, engine, epoch}. */
@@ -118,10 +117,6 @@ export const endedPrograms = sqliteTable(
     last_arrival_ms: integer('last_arrival_ms'),
     last_completion_ms: integer('last_completion_ms'),
     calls: integer('calls').notNull(),
-    prompt_tokens: integer('prompt_tokens').notNull(),
-    cached_tokens: integer('cached_tokens').notNull(),
-    output_tokens: integer('output_tokens').notNull(),
-    preemptions: integer('preemptions').notNull(),
     /** JSON array of the regions that the run was held to; null: any. */
     regions: text('regions'),
     /** Why its first call belongs to it; null: not known. */
@@ -195,13 +190,7 @@ export const endedLeases = sqliteTable(
     state: text('state', { enum: ['open', 'lost', 'settled'] }).notNull(),
     outcome: text('outcome', { enum: ['completed', 'cancelled', 'failed'] }),
     error_code: text('error_code'),
-    prompt_tokens: integer('prompt_tokens').notNull(),
-    cached_tokens: integer('cached_tokens').notNull(),
-    output_tokens: integer('output_tokens').notNull(),
-    service_wall_us: integer('service_wall_us').notNull(),
-    service_modelled_us: integer('service_modelled_us').notNull(),
-    wait_us: integer('wait_us').notNull(),
-    preemptions: integer('preemptions').notNull(),
+    ...measuredColumns(),
     first_token_us: integer('first_token_us'),
     finish_reason: text('finish_reason'),
   },

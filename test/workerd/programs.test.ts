@@ -72,6 +72,7 @@ describe('reading programs', () => {
     expect(running.map(({ id }) => id)).toEqual(['call-0', 'call-1', 'call-2', 'call-3', 'call-4'])
     expect(running[0]).toMatchObject({
       ...{ outcome: 'completed', service_s: 0.001, service_wall_s: 0.002, wait_s: 0.0003, cached_tokens: 4 },
+      ...{ preemptions: 2, swapped_out_tokens: 12, swapped_in_tokens: 8, recomputed_tokens: 3, swap_s: 0.00006 },
       leases: [
         { id: 'lease-call-0', engine: 'agent-east-e0', region: 'us-east', reason: 'least_used', state: 'settled' },
       ],

@@ -136,7 +136,9 @@ describe('records that cannot be true', () => {
   const absurd = {
     ...{ service_wall_us: 2 ** 53 - 1, service_modelled_us: 2 ** 53 - 1, wait_us: 2 ** 53 - 1 },
     ...{ prompt_tokens: 2 ** 53 - 1, cached_tokens: 2 ** 53 - 1, output_tokens: 2 ** 53 - 1 },
-    ...{ preemptions: 2 ** 53 - 1, first_token_us: 2 ** 53 - 1, duration_us: 2 ** 53 - 1 },
+    ...{ preemptions: 2 ** 53 - 1, swapped_out_tokens: 2 ** 53 - 1, swapped_in_tokens: 2 ** 53 - 1 },
+    ...{ recomputed_tokens: 2 ** 53 - 1, swap_us: 2 ** 53 - 1 },
+    ...{ first_token_us: 2 ** 53 - 1, duration_us: 2 ** 53 - 1 },
   }
 
   it('are lowered, and their program goes on: it loads, takes calls and ends', async () => {

@@ -91,7 +91,8 @@ describe('usage outside of programs', () => {
     const second = { ...first, lease: `${first.lease}-2`, outcome: 'completed' as const, error_code: null }
     await send([first])
     await send([second])
-    expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1, leases: 2, service_wall_s: 0.004 }])
+    const moved = { swapped_out_tokens: 24, swapped_in_tokens: 16, recomputed_tokens: 6, swap_s: 0.00012 }
+    expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1, leases: 2, service_wall_s: 0.004, ...moved }])
   })
 
   it('takes a whole batch', async () => {

@@ -48,6 +48,14 @@ export class AgentMetrics {
   )
   readonly #duration = this.#histogram('call_duration_seconds', 'From arrival on the engine to the end of the call.')
   readonly #preemptions = this.#counter('preemptions_total', 'Times that ended calls were preempted.', ['engine'])
+  readonly #kv_tokens = this.#counter(
+    'kv_tokens_total',
+    'KV tokens of ended calls that preemptions moved out of the cache (swapped_out), that came back (swapped_in), or that were computed again (recomputed).',
+    ['engine', 'kind'],
+  )
+  readonly #swap = this.#counter('swap_seconds_total', 'Time for which steps waited for the KV of ended calls.', [
+    'engine',
+  ])
   readonly #unknown_messages = this.#counter(
     'link_messages_ignored_total',
     'Messages of a pool that this agent does not know.',
@@ -111,6 +119,10 @@ export class AgentMetrics {
     this.#service.inc({ engine, reading: 'modelled' }, record.service_modelled_us / 1e6)
     this.#wait.inc({ engine }, record.wait_us / 1e6)
     this.#preemptions.inc({ engine }, record.preemptions)
+    this.#kv_tokens.inc({ engine, kind: 'swapped_out' }, record.swapped_out_tokens)
+    this.#kv_tokens.inc({ engine, kind: 'swapped_in' }, record.swapped_in_tokens)
+    this.#kv_tokens.inc({ engine, kind: 'recomputed' }, record.recomputed_tokens)
+    this.#swap.inc({ engine }, record.swap_us / 1e6)
     this.#duration.observe({ engine }, record.duration_us / 1e6)
     if (record.first_token_us !== null) this.#ttft.observe({ engine }, record.first_token_us / 1e6)
     const tpot_us = tpotUs(record, Math.max(1, choices))

@@ -7,7 +7,6 @@ import {
   type Measurement,
   NOTHING_MEASURED,
   RECORD_VERSION,
-  recordedMeasurement,
   type StreamError,
   type TicketClaims,
 } from '../../../src/protocol/index.ts'
@@ -48,7 +47,7 @@ export function recordOf(claims: TicketClaims, end: CallEnd, ended_at_ms: number
     outcome: end.outcome,
     finish_reason: end.finish_reason,
     error_code: error_code?.slice(0, ERROR_CODE_CHARS_MAX) ?? null,
-    ...recordedMeasurement(end.measurement),
+    ...end.measurement,
     ended_at_ms,
   }
 }
@@ -72,7 +71,7 @@ export function recordOfLostCall(
     outcome: 'failed',
     finish_reason: null,
     error_code: AGENT_RESTARTED,
-    ...recordedMeasurement(told ?? { ...NOTHING_MEASURED, ...counted }),
+    ...(told ?? { ...NOTHING_MEASURED, ...counted }),
     service_wall_us: sums.wall_us,
     service_modelled_us: sums.modelled_us,
     ended_at_ms,

@@ -47,6 +47,12 @@ export class ScriptedCall {
     return this
   }
 
+  /** What preemptions did to its KV. */
+  moved(kv: Partial<Measurement>): this {
+    this.#measured = { ...this.#measured, ...kv }
+    return this
+  }
+
   chunk(chunk: object): this {
     this.sink.chunk(chunk)
     return this

@@ -1,6 +1,7 @@
 /** SQLite of a TenantActor: an index of the tenant's running programs, kept by their flushes, and usage outside of programs. */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { ProgramSource } from '../../protocol/index.ts'
+import { measuredColumns } from '../../store/measured-columns.ts'
 
 export const programs = sqliteTable(
   'programs',
@@ -34,13 +35,7 @@ export const usage = sqliteTable(
     model: text('model').notNull(),
     calls: integer('calls').notNull(),
     leases: integer('leases').notNull(),
-    prompt_tokens: integer('prompt_tokens').notNull(),
-    cached_tokens: integer('cached_tokens').notNull(),
-    output_tokens: integer('output_tokens').notNull(),
-    service_wall_us: integer('service_wall_us').notNull(),
-    service_modelled_us: integer('service_modelled_us').notNull(),
-    wait_us: integer('wait_us').notNull(),
-    preemptions: integer('preemptions').notNull(),
+    ...measuredColumns(),
   },
   (table) => [primaryKey({ columns: [table.day, table.key, table.model] })],
 )

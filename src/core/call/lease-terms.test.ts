@@ -18,6 +18,7 @@ test('every field of an absurd record is lowered and named', () => {
     ...honest,
     ...{ prompt_tokens: 1e15, cached_tokens: 1e15, output_tokens: 1e15, preemptions: 1e15 },
     ...{ service_wall_us: 2 ** 53 - 1, service_modelled_us: 2 ** 53 - 1, wait_us: 2 ** 53 - 1 },
+    ...{ swapped_out_tokens: 1e15, swapped_in_tokens: 1e15, recomputed_tokens: 1e15, swap_us: 2 ** 53 - 1 },
     ...{ first_token_us: 2 ** 53 - 1, duration_us: 2 ** 53 - 1 },
   }
   const bounded = boundRecord(absurd, TERMS, TERMS.granted_at_ms + 10_000)
@@ -25,12 +26,29 @@ test('every field of an absurd record is lowered and named', () => {
   expect(bounded.record).toMatchObject({
     ...{ prompt_tokens: 100, cached_tokens: 100, output_tokens: 20, preemptions: COUNT_MAX },
     ...{ service_wall_us: elapsed_us, service_modelled_us: 100 * 125 + 20 * 500, wait_us: elapsed_us },
-    ...{ first_token_us: elapsed_us, duration_us: elapsed_us },
+    ...{ swapped_out_tokens: COUNT_MAX, swapped_in_tokens: COUNT_MAX, recomputed_tokens: COUNT_MAX },
+    ...{ swap_us: elapsed_us, first_token_us: elapsed_us, duration_us: elapsed_us },
   })
-  expect(bounded.flags).toHaveLength(9)
+  expect(bounded.flags).toHaveLength(13)
   expect(boundRecord(absurd, null, 0).record).toMatchObject({
     ...{ output_tokens: COUNT_MAX, service_wall_us: DURATION_US_MAX, service_modelled_us: DURATION_US_MAX },
   })
+})
+
+test.each(['swapped_out_tokens', 'swapped_in_tokens', 'recomputed_tokens'] as const)(
+  '%s is at most all tokens of the call, once for each preemption and each token of output',
+  (field) => {
+    const most = { ...honest, preemptions: 2, output_tokens: 3, [field]: (2 + 3) * (100 + 20) }
+    expect(boundRecord(most, TERMS, TERMS.granted_at_ms).flags).toEqual([])
+    const more = boundRecord({ ...most, [field]: most[field] + 1 }, TERMS, TERMS.granted_at_ms)
+    expect(more).toEqual({ record: most, flags: [field] })
+  },
+)
+
+test('a call without preemptions and output had no KV to move', () => {
+  const refused = { ...honest, preemptions: 0, output_tokens: 0 }
+  const { record: lowered } = boundRecord(refused, TERMS, TERMS.granted_at_ms)
+  expect(lowered).toMatchObject({ swapped_out_tokens: 0, swapped_in_tokens: 0, recomputed_tokens: 0 })
 })
 
 test('a clock that was set back lowers nothing that a day allows', () => {

@@ -6,7 +6,7 @@
  * more time than has passed since its lease. A record that says otherwise is lowered to what is possible, and the operator
  * is told (`flags`). A record without terms was granted by an earlier version. It is lowered to what any call can have.
  */
-import type { CallRecord } from '../../protocol/index.ts'
+import type { Measurement } from '../../protocol/index.ts'
 import { modelledServiceUs } from './service.ts'
 
 export interface LeaseTerms {
@@ -62,21 +62,8 @@ function countOf(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.ceil(value) : 0
 }
 
-type Measured = Pick<
-  CallRecord,
-  | 'prompt_tokens'
-  | 'cached_tokens'
-  | 'output_tokens'
-  | 'service_wall_us'
-  | 'service_modelled_us'
-  | 'wait_us'
-  | 'preemptions'
-  | 'first_token_us'
-  | 'duration_us'
->
-
 /** The record as far as it is possible, and the names of the fields that were lowered. */
-export function boundRecord<Record extends Measured>(
+export function boundRecord<Record extends Measurement>(
   record: Record,
   terms: LeaseTerms | null,
   now_ms: number,
@@ -87,18 +74,27 @@ export function boundRecord<Record extends Measured>(
   const output_tokens_max = terms?.output_tokens_max ?? COUNT_MAX
   const work = { uncached_prompt_tokens: prompt_tokens_max, cached_prompt_tokens: 0, output_tokens: output_tokens_max }
   const prompt_tokens = Math.min(record.prompt_tokens, prompt_tokens_max)
-  const lowered: Measured = {
+  const output_tokens = Math.min(record.output_tokens, output_tokens_max)
+  const preemptions = Math.min(record.preemptions, COUNT_MAX)
+  // The embedded engine may take a call's KV and give it back between two tokens, which is no preemption.
+  const losses_max = preemptions + output_tokens
+  const moved_tokens_max = Math.min(COUNT_MAX, losses_max * (prompt_tokens_max + output_tokens_max))
+  const lowered: Measurement = {
     prompt_tokens,
     cached_tokens: Math.min(record.cached_tokens, prompt_tokens),
-    output_tokens: Math.min(record.output_tokens, output_tokens_max),
+    output_tokens,
     service_wall_us: Math.min(record.service_wall_us, sequences_us),
     service_modelled_us: Math.min(record.service_modelled_us, DURATION_US_MAX, modelledServiceUs(work)),
     wait_us: Math.min(record.wait_us, sequences_us),
-    preemptions: Math.min(record.preemptions, COUNT_MAX),
+    preemptions,
+    swapped_out_tokens: Math.min(record.swapped_out_tokens, moved_tokens_max),
+    swapped_in_tokens: Math.min(record.swapped_in_tokens, moved_tokens_max),
+    recomputed_tokens: Math.min(record.recomputed_tokens, moved_tokens_max),
+    swap_us: Math.min(record.swap_us, sequences_us),
     first_token_us: record.first_token_us === null ? null : Math.min(record.first_token_us, elapsed_us),
     duration_us: Math.min(record.duration_us, elapsed_us),
   }
-  const flags = (Object.keys(lowered) as (keyof Measured)[]).filter((field) => lowered[field] !== record[field])
+  const flags = (Object.keys(lowered) as (keyof Measurement)[]).filter((field) => lowered[field] !== record[field])
   return flags.length === 0 ? { record, flags } : { record: { ...record, ...lowered }, flags }
 }
 

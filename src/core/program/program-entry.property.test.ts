@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { MEASURED_SUMS } from '../../protocol/index.ts'
 import { orderingServiceUs } from '../call/service.ts'
 import { entry, grant, record } from '../testing/builders.ts'
 import { ProgramEntry } from './program-entry.ts'
@@ -62,7 +63,8 @@ function tell(program: ProgramEntry, told: Fact, now_ms: number): void {
 function recordOf(told: Extract<Fact, { what: 'record' }>) {
   const { service, outcome: of } = told
   const ended = { service_modelled_us: service, service_wall_us: service * 2, wait_us: service % 97, outcome: of }
-  return record({ call: `c${told.call}`, lease: `c${told.call}/${told.lease}`, ...ended })
+  const moved = { swapped_out_tokens: service % 89, swapped_in_tokens: service % 83, swap_us: service % 79 }
+  return record({ call: `c${told.call}`, lease: `c${told.call}/${told.lease}`, ...ended, ...moved })
 }
 
 /** What storage would hold: rows upserted by id. */
@@ -89,13 +91,7 @@ function sums(leases: readonly LeaseRow[]) {
   const sum = (of: (row: LeaseRow) => number) => settled.reduce((total, row) => total + of(row), 0)
   return {
     service_us: sum((row) => orderingServiceUs(row, 'modelled', row.speed_factor)),
-    service_wall_us: sum((row) => row.service_wall_us),
-    service_modelled_us: sum((row) => row.service_modelled_us),
-    wait_us: sum((row) => row.wait_us),
-    prompt_tokens: sum((row) => row.prompt_tokens),
-    cached_tokens: sum((row) => row.cached_tokens),
-    output_tokens: sum((row) => row.output_tokens),
-    preemptions: sum((row) => row.preemptions),
+    ...Object.fromEntries(MEASURED_SUMS.map((field) => [field, sum((row) => row[field])])),
   }
 }
 

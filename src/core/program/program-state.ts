@@ -89,7 +89,7 @@ export interface CallEntry {
 }
 
 /** The six metrics of Autellix §4.2.1, and what an operator wants to see as well. */
-export interface ProgramSummary {
+export interface ProgramSummary extends MeasuredSums {
   tenant: string
   program: string
   run: string
@@ -106,12 +106,8 @@ export interface ProgramSummary {
   end_reason: EndReason | null
   /** Service time: summed over leases, scaled by each engine's speed factor, in the ordering reading (PLAS). */
   service_us: number
-  service_wall_us: number
-  service_modelled_us: number
   /** Longest observed critical path (ATLAS), in the ordering reading. */
   critical_path_us: number
-  /** Waiting time. */
-  wait_us: number
   /** Engines that hold or held a lease, most recent first, at most ENGINES_LISTED_MAX. */
   engines: { engine: string; region: string; model: string; epoch: string }[]
   pins: Pin[]
@@ -121,10 +117,6 @@ export interface ProgramSummary {
   last_completion_ms: number | null
   calls: number
   open_calls: number
-  prompt_tokens: number
-  cached_tokens: number
-  output_tokens: number
-  preemptions: number
 }
 
 export interface ThreadSummary {

@@ -3,7 +3,7 @@
  * themselves, in integers. A lease contributes only when settled, and once.
  */
 
-import { type MeasuredSums, measuredSums, NOTHING_MEASURED } from '../../protocol/index.ts'
+import { addSums, type MeasuredSums, measuredSums, NOTHING_MEASURED } from '../../protocol/index.ts'
 import { orderingServiceUs, type ServiceReading } from '../call/service.ts'
 import type { LeaseRow } from './program-state.ts'
 
@@ -29,13 +29,7 @@ export function bounded(sum: number): number {
 export function addLease(totals: ProgramTotals, lease: LeaseRow, reading: ServiceReading, sign: 1 | -1 = 1): void {
   if (lease.state !== 'settled') return
   totals.service_us += sign * orderingServiceUs(lease, reading, lease.speed_factor)
-  totals.service_wall_us += sign * lease.service_wall_us
-  totals.service_modelled_us += sign * lease.service_modelled_us
-  totals.wait_us += sign * lease.wait_us
-  totals.prompt_tokens += sign * lease.prompt_tokens
-  totals.cached_tokens += sign * lease.cached_tokens
-  totals.output_tokens += sign * lease.output_tokens
-  totals.preemptions += sign * lease.preemptions
+  addSums(totals, lease, sign)
 }
 
 /** Service of one call in the ordering reading: all its settled leases, wasted ones included. */

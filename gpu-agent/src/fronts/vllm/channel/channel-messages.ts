@@ -3,7 +3,7 @@
  * versions of the plug-in add are optional here, and unknown ones pass unread.
  */
 import { z } from 'zod'
-import { Count, Id, Microseconds, RecordedMeasurement } from '../../../../../src/protocol/index.ts'
+import { Count, Id, Measurement, Microseconds } from '../../../../../src/protocol/index.ts'
 
 export const CHANNEL_VERSION = 1
 /** vLLM's own request ids are longer than ours. */
@@ -32,13 +32,8 @@ export const EngineRecord = z.object({
   request_id: z.string().max(REQUEST_ID_CHARS_MAX),
   lease: Id.nullable(),
   outcome: z.enum(['stop', 'length', 'cancelled', 'failed']),
-  ...RecordedMeasurement.shape,
+  ...Measurement.shape,
   computed_tokens: Count.nullish(),
-  // Plug-ins without the KV swap do not count these.
-  swapped_out_tokens: Count.default(0),
-  swapped_in_tokens: Count.default(0),
-  recomputed_tokens: Count.default(0),
-  swap_us: Microseconds.default(0),
   /** The engine subtracts service from duration. */
   wait_us: z
     .number()
