@@ -28,6 +28,8 @@ export interface Comparison<Run> {
   base: string
   /** What a gateway alone can do; null: it is not compared. */
   gateway: string | null
+  /** Runs that must be no slower than others, in mean and makespan. Left out: none. */
+  noWorse?: readonly { name: string; than: string }[]
   /** Columns that only this benchmark has; null: this run has no such figure. */
   extra: readonly { title: string; digits: number; figure: (run: Run) => number | null }[]
 }
@@ -77,21 +79,28 @@ export function ratios<Run extends ComparedRun>(
   })
 }
 
-/** For each workload and each policy of the plas family that was played beside the base. */
+/** For each workload: of each policy of the plas family that was played beside the base, and of runs that must be no worse. */
 export function goalsOf(
   runs: readonly ComparedRun[],
-  { base, gateway }: Pick<Comparison<never>, 'base' | 'gateway'>,
+  { base, gateway, noWorse = [] }: Pick<Comparison<never>, 'base' | 'gateway' | 'noWorse'>,
 ): Goal[] {
   return workloadsOf(runs).flatMap((workload) => {
     const own = runs.filter((run) => run.workload === workload)
-    return namesOf(own)
+    const goalOf =
+      (name: string) =>
+      (what: string, by_seed: number[], bound: number): Goal[] => {
+        if (by_seed.length === 0) return []
+        const value = mean(by_seed)
+        return [{ workload, name, what, bound, value, by_seed, met: value <= bound }]
+      }
+    const pairs = noWorse.flatMap(({ name, than }) => [
+      ...goalOf(name)(`mean ÷ ${than}`, ratios(own, name, than, meanLatency), 1),
+      ...goalOf(name)(`makespan ÷ ${than}`, ratios(own, name, than, makespan), 1),
+    ])
+    const family = namesOf(own)
       .filter((name) => PLAS_FAMILY.includes(name))
       .flatMap((name) => {
-        const goal = (what: string, by_seed: number[], bound: number): Goal[] => {
-          if (by_seed.length === 0) return []
-          const value = mean(by_seed)
-          return [{ workload, name, what, bound, value, by_seed, met: value <= bound }]
-        }
+        const goal = goalOf(name)
         const to = (other: string, figure: Figure<ComparedRun>) => ratios(own, name, other, figure)
         return [
           ...goal(`mean ÷ ${base}`, to(base, meanLatency), MEAN_TO_BASE_MAX),
@@ -102,6 +111,7 @@ export function goalsOf(
           ...goal(`makespan ÷ ${base}`, to(base, makespan), MAKESPAN_TO_BASE_MAX),
         ]
       })
+    return [...family, ...pairs]
   })
 }
 
@@ -130,13 +140,13 @@ export function goalsTable(goals: readonly Goal[]): string {
 export function comparisonReport<Run extends ComparedRun>(
   runs: readonly Run[],
   comparison: Comparison<Run>,
-  headings: Readonly<Record<WorkloadName, string>>,
+  headings: Readonly<Partial<Record<WorkloadName, string>>>,
 ): string {
   const parts = workloadsOf(runs).map((workload) => {
     const own = runs.filter((run) => run.workload === workload)
     const kinds = kindsOf(workload)
     return [
-      headings[workload],
+      headings[workload] ?? workload,
       programsTable(own, comparison),
       'Mean by kind of program:',
       kindsTable(own, kinds, null),

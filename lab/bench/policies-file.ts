@@ -5,8 +5,7 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { z } from 'zod'
-import type { PoliciesSetting } from './policies-settings.ts'
-import { WORKLOADS } from './workload.ts'
+import { POLICIES_WORKLOADS, type PoliciesSetting } from './policies-settings.ts'
 
 /** Of the file's shape. A file of another format is refused. */
 export const FIGURES_FORMAT = 2
@@ -14,7 +13,7 @@ export const FIGURES_FORMAT = 2
 const Summary = z.object({ mean: z.number(), p50: z.number(), p95: z.number(), p99: z.number() })
 
 const Run = z.object({
-  workload: z.enum(WORKLOADS),
+  workload: z.enum(POLICIES_WORKLOADS),
   /** The policy. */
   name: z.string(),
   seed: z.number().int(),
@@ -60,7 +59,7 @@ export const Parameters = z.object({
 export type Parameters = z.infer<typeof Parameters>
 
 const Setting: z.ZodType<PoliciesSetting> = z.object({
-  workload: z.enum(WORKLOADS),
+  workload: z.enum(POLICIES_WORKLOADS),
   programs: z.number(),
   load: z.number(),
   kv_tokens: z.number().nullable(),
@@ -77,7 +76,7 @@ export type PlayedWorkload = z.infer<typeof Played>
 const Figures = z.object({
   format: z.literal(FIGURES_FORMAT),
   parameters: Parameters,
-  workloads: z.partialRecord(z.enum(WORKLOADS), Played),
+  workloads: z.partialRecord(z.enum(POLICIES_WORKLOADS), Played),
   runs: z.array(Run),
 })
 export type Figures = z.infer<typeof Figures>

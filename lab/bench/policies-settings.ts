@@ -20,13 +20,17 @@ const LONG_CONTEXT_TOKENS = 768
 const FIRST_PROMPT_TOKENS = [140, 200] as const
 
 export interface PoliciesSetting extends WorkloadSetting {
+  workload: PoliciesWorkload
   slots: number
   context_tokens: number
 }
 
 const LONG = { slots: LONG_SLOTS, context_tokens: LONG_CONTEXT_TOKENS, first_prompt_tokens: FIRST_PROMPT_TOKENS }
 
-export const POLICIES_SETTINGS: Readonly<Record<WorkloadName, PoliciesSetting>> = {
+export const POLICIES_WORKLOADS = ['chats', 'react', 'trees'] as const satisfies readonly WorkloadName[]
+export type PoliciesWorkload = (typeof POLICIES_WORKLOADS)[number]
+
+export const POLICIES_SETTINGS: Readonly<Record<PoliciesWorkload, PoliciesSetting>> = {
   chats: {
     ...{ workload: 'chats', programs: 60, load: 1.4, kv_tokens: null, first_prompt_tokens: null },
     ...{ slots: BENCH_SLOTS, context_tokens: BENCH_CONTEXT_TOKENS },

@@ -15,9 +15,14 @@ import { FIGURES_FORMAT, type Figures, type Parameters, readFigures, writeFigure
 import { policiesPlot } from './policies-plot.ts'
 import { POLICIES_COMPARISON, ratiosToFcfs } from './policies-report.ts'
 import { type Bench, measureCapacity, runOnce, spanOf } from './policies-runs.ts'
-import { POLICIES_SETTINGS, type PoliciesSetting } from './policies-settings.ts'
+import {
+  POLICIES_SETTINGS,
+  POLICIES_WORKLOADS,
+  type PoliciesSetting,
+  type PoliciesWorkload,
+} from './policies-settings.ts'
 import { SEATS } from './real-engine.ts'
-import { drawShapes, WORKLOADS, type WorkloadName, workloadsNamed } from './workload.ts'
+import { drawShapes, workloadsNamed } from './workload.ts'
 
 const POLICIES = POLICY_NAMES.join(',')
 const HELP = `Program token latency under each policy, on the real model, in overload. A run takes about a minute, and several where a
@@ -25,7 +30,7 @@ policy loses its prefixes.
 
   npm run bench:policies -- [flags]
 
-  --workload all      ${WORKLOADS.join(', ')}, with commas between them, or all:
+  --workload all      ${POLICIES_WORKLOADS.join(', ')}, with commas between them, or all:
                       chats: short and long chats and small trees, whose KV all fits
                       react: chains of tool calls with long contexts, of which KV holds a third
                       trees: waves of calls that share a long context, of which KV holds a third
@@ -65,8 +70,8 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
-const workloads = workloadsNamed(values.workload)
-if (workloads === null) fail(`--workload is all or of ${WORKLOADS.join(', ')}, not ${values.workload}`)
+const workloads = workloadsNamed(values.workload, POLICIES_WORKLOADS)
+if (workloads === null) fail(`--workload is all or of ${POLICIES_WORKLOADS.join(', ')}, not ${values.workload}`)
 const policies = values.policies.split(',').map(policyName)
 const seeds = whole('--seeds', values.seeds)
 const first_seed = whole('--first-seed', values['first-seed'])
@@ -113,7 +118,7 @@ async function playedOf(setting: PoliciesSetting) {
 
 /** Runs that are asked for and were not made yet, workload by workload, another policy first with each seed. */
 function missing(): { setting: PoliciesSetting; policy: PolicyName; seed: number }[] {
-  const isMade = (workload: WorkloadName, policy: PolicyName, seed: number) =>
+  const isMade = (workload: PoliciesWorkload, policy: PolicyName, seed: number) =>
     runs.some((run) => run.workload === workload && run.name === policy && run.seed === seed)
   return settings.flatMap((setting) =>
     Array.from({ length: seeds }, (_, index) => first_seed + index).flatMap((seed, turn) =>
@@ -135,15 +140,15 @@ function save(): void {
 }
 
 /** Of each workload, its setting as the first seed drew it. */
-function headings(): Record<WorkloadName, string> {
-  const heading = (workload: WorkloadName) => {
+function headings(): Record<PoliciesWorkload, string> {
+  const heading = (workload: PoliciesWorkload) => {
     const setting = figures.workloads[workload]?.setting ?? settingOf(workload)
     return settingText(drawShapes(first_seed, setting.programs, setting), setting)
   }
   return { chats: heading('chats'), react: heading('react'), trees: heading('trees') }
 }
 
-function settingOf(workload: WorkloadName): PoliciesSetting {
+function settingOf(workload: PoliciesWorkload): PoliciesSetting {
   const setting = POLICIES_SETTINGS[workload]
   return {
     ...setting,
@@ -153,7 +158,7 @@ function settingOf(workload: WorkloadName): PoliciesSetting {
 }
 
 function defaults(of: 'programs' | 'load'): string {
-  return WORKLOADS.map((workload) => `${workload} ${POLICIES_SETTINGS[workload][of]}`).join(', ')
+  return POLICIES_WORKLOADS.map((workload) => `${workload} ${POLICIES_SETTINGS[workload][of]}`).join(', ')
 }
 
 function progress(text: string): void {

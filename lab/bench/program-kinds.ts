@@ -7,6 +7,9 @@
  *
  * ReAct chains and trees over a long root have a long context from the first call on, each its own: a program's own choice of
  * tools, or its own documents. A first prompt that all programs shared would be one cached prefix, and memory would not be scarce.
+ *
+ * Writers write long texts about long documents. Questions about shorter documents take their seats and their memory while they
+ * write: what a preempted writer had computed is lost, unless it is swapped.
  */
 export type ProgramKind =
   | 'short_chat'
@@ -16,6 +19,8 @@ export type ProgramKind =
   | 'long_react'
   | 'shallow_tree'
   | 'deep_tree'
+  | 'question'
+  | 'writer'
 
 export interface CallShape {
   /** Indices of calls of the same program that must end before this one is issued. */
@@ -51,6 +56,15 @@ const BRANCH_OUTPUT_TOKENS: Range = [6, 12]
 const SHALLOW_WAVES = 2
 const DEEP_WAVES = 4
 
+/** A text, and its second version. */
+const WRITER_CALLS: Range = [1, 2]
+const WRITER_OUTPUT_TOKENS: Range = [100, 160]
+const REVISION_PROMPT_TOKENS: Range = [10, 18]
+/** Of a question's first prompt, over a writer's. */
+const QUESTION_SHARE = 1 / 3
+const QUESTION_CALLS: Range = [1, 3]
+const QUESTION_OUTPUT_TOKENS: Range = [6, 16]
+
 export const DRAW_CALLS: Readonly<Record<ProgramKind, DrawCalls>> = {
   short_chat: (between) => chat(between, between(1, 3), [6, 16]),
   long_chat: (between) => chat(between, between(8, 12), [20, 32]),
@@ -59,6 +73,8 @@ export const DRAW_CALLS: Readonly<Record<ProgramKind, DrawCalls>> = {
   long_react: (between, first) => react(between, between(...LONG_REACT_CALLS), given(first)),
   shallow_tree: (between, first) => longTree(between, SHALLOW_WAVES, given(first)),
   deep_tree: (between, first) => longTree(between, DEEP_WAVES, given(first)),
+  question: (between, first) => questions(between, given(first)),
+  writer: (between, first) => turns(between, between(...WRITER_CALLS), given(first), WRITER_OUTPUT_TOKENS),
 }
 
 function chat(between: Between, turns: number, [low, high]: Range): CallShape[] {
@@ -108,6 +124,20 @@ function longTree(between: Between, waves: number, first_prompt_tokens: Range): 
     calls.push(...branches.map(() => branch([node])), branch(branches))
   }
   return calls
+}
+
+function questions(between: Between, [low, high]: Range): CallShape[] {
+  const first: Range = [Math.round(low * QUESTION_SHARE), Math.round(high * QUESTION_SHARE)]
+  return turns(between, between(...QUESTION_CALLS), first, QUESTION_OUTPUT_TOKENS)
+}
+
+function turns(between: Between, calls: number, first_prompt_tokens: Range, output_tokens: Range): CallShape[] {
+  return Array.from({ length: calls }, (_, turn) => ({
+    parents: turn === 0 ? [] : [turn - 1],
+    new_prompt_tokens: between(...(turn === 0 ? first_prompt_tokens : REVISION_PROMPT_TOKENS)),
+    output_tokens: between(...output_tokens),
+    gap_ms: turn === 0 ? 0 : between(...QUICK_GAP_MS),
+  }))
 }
 
 function given(first_prompt_tokens: Range | null): Range {

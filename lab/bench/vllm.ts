@@ -11,11 +11,12 @@ import { withProgress } from '../../cli/progress.ts'
 import { switchyardCacheFolder } from '../../ops/model/cache-folder.ts'
 import { vllmPython } from '../../ops/vllm/environment.ts'
 import { vllmModel } from '../../ops/vllm/model.ts'
-import { BLOCK_TOKENS, CONTEXT_TOKENS, SEATS, VllmServer } from '../testbed/vllm-server.ts'
+import { BLOCK_TOKENS, CONTEXT_TOKENS, SEATS, VllmServer, type VllmSetting } from '../testbed/vllm-server.ts'
 import { comparisonReport, goalsOf } from './comparison.ts'
 import { settingText } from './kv-pressure.ts'
 import { policiesPlot } from './policies-plot.ts'
 import { benchFlags, type VllmBenchPlan } from './vllm/flags.ts'
+import { kvBytesOfToken } from './vllm/kv-bytes.ts'
 import { decisionGoal, faultOf, VLLM_COMPARISON } from './vllm/report.ts'
 import {
   checkPolicies,
@@ -29,7 +30,7 @@ import {
 import { nameOf, type SchedulerName, SERVERS, type ServerName } from './vllm/schedulers.ts'
 import { ControlPlane } from './vllm/serving.ts'
 import { VLLM_SETTINGS } from './vllm/settings.ts'
-import { drawShapes, type WorkloadName, type WorkloadSetting } from './workload.ts'
+import { drawShapes, WORKLOADS, type WorkloadName, type WorkloadSetting } from './workload.ts'
 
 /** Of the JSON file's shape. */
 const FIGURES_FORMAT = 2
@@ -42,11 +43,9 @@ const plan = benchFlags(process.argv.slice(2))
 const started_ms = performance.now()
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-vllm-bench-'))
 const stops: (() => Promise<void>)[] = []
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => {
-    void stop().then(() => process.exit(1))
-  })
-}
+let stopping: Promise<void> | null = null
+// A second one is for nothing: the vLLMs, of process groups of their own, would outlive this process.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop().then(() => process.exit(1)))
 try {
   await main(plan)
 } catch (error) {
@@ -65,9 +64,10 @@ async function main({ settings, json, plot }: VllmBenchPlan): Promise<void> {
   const python = await vllmPython('cpu', { cache_folder: switchyardCacheFolder() })
   if (!python.ok) throw new Error(`vLLM cannot be run here: ${python.reason}`)
   const model = await vllmModel({ python: python.python, ...(plan.model === null ? {} : { model: plan.model }) })
-  const server = { python: python.python, model: model.path, served_model: model.id, folder }
+  const kv_block_bytes = () => BLOCK_TOKENS * kvBytesOfToken(model.path)
+  const server = { python: python.python, model: model.path, served_model: model.id, folder, kv_block_bytes }
   const plane = await withProgress('Starting the control plane', () => ControlPlane.start(model.id))
-  stops.push(() => plane.stop())
+  stopLater(() => plane.stop())
   const played: Figures = { workloads: [], runs: [] }
   for (const [index, setting] of settings.entries()) {
     const kept = stops.length
@@ -75,7 +75,7 @@ async function main({ settings, json, plot }: VllmBenchPlan): Promise<void> {
     const servers = await startServers({ ...server, ...kv })
     const until_s = elapsedS() + (plan.time_s - elapsedS()) / (settings.length - index)
     await playWorkload({ plane, servers, setting }, until_s, played)
-    for (const one of stops.splice(kept).toReversed()) await one()
+    await stopAllBut(kept)
   }
   const { runs } = played
   if (plot !== null) writeFileSync(plot, policiesPlot(runs))
@@ -88,12 +88,13 @@ async function main({ settings, json, plot }: VllmBenchPlan): Promise<void> {
   if (fault !== null) throw new Error(fault)
 }
 
-async function startServers(setting: Parameters<typeof VllmServer.start>[1]) {
+async function startServers(setting: VllmSetting) {
   const servers = new Map<ServerName, VllmServer>()
   const needed = SERVERS.filter((one) => one === 'stock-fcfs' || plan.schedulers.some((s) => s.scheduler === one))
   for (const name of needed) {
-    const server = await withProgress(`Starting vLLM (${name})`, () => VllmServer.start(name, setting))
-    stops.push(() => server.stop())
+    const server = await VllmServer.create(name, setting)
+    stopLater(() => server.stop())
+    await withProgress(`Starting vLLM (${name})`, () => server.start())
     servers.set(name, server)
   }
   return servers
@@ -159,12 +160,12 @@ function save({ workloads, runs }: Figures): void {
 }
 
 /** Of each workload, its setting as the first seed drew it. */
-function headings(): Record<WorkloadName, string> {
+function headings(): Partial<Record<WorkloadName, string>> {
   const heading = (workload: WorkloadName) => {
     const setting = plan.settings.find((one) => one.workload === workload) ?? VLLM_SETTINGS[workload]
     return settingText(drawShapes(plan.first_seed, setting.programs, setting), setting)
   }
-  return { chats: heading('chats'), react: heading('react'), trees: heading('trees') }
+  return Object.fromEntries(WORKLOADS.map((workload) => [workload, heading(workload)]))
 }
 
 async function shown<T>(label: string, programs: number, work: (onProgram: (ended: number) => void) => Promise<T>) {
@@ -179,7 +180,27 @@ async function shown<T>(label: string, programs: number, work: (onProgram: (ende
   )
 }
 
+/** Fails if all is being stopped: what comes later would not be. */
+function stopLater(one: () => Promise<void>): void {
+  stops.push(one)
+  if (stopping !== null) throw new Error('ended by a signal')
+}
+
 async function stop(): Promise<void> {
-  for (const one of stops.splice(0).toReversed()) await one()
+  stopping ??= stopEverything()
+  await stopping
+}
+
+async function stopEverything(): Promise<void> {
+  await stopAllBut(0)
   rmSync(folder, { recursive: true, force: true })
+}
+
+/** The last first. What is being stopped stays known, so that a signal meanwhile waits for it too. */
+async function stopAllBut(kept: number): Promise<void> {
+  for (let one = stops[kept]; one !== undefined; one = stops[kept]) {
+    const last = stops.at(-1) ?? one
+    await last()
+    if (stops.includes(last)) stops.splice(stops.indexOf(last), 1)
+  }
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { mean } from '../../simulator/statistics.ts'
 import { BLOCK_TOKENS as VLLM_BLOCK_TOKENS, CONTEXT_TOKENS as VLLM_CONTEXT_TOKENS } from '../testbed/vllm-server.ts'
 import { contextTokens, kvPressure, settingText } from './kv-pressure.ts'
-import { POLICIES_SETTINGS } from './policies-settings.ts'
+import { POLICIES_SETTINGS, POLICIES_WORKLOADS } from './policies-settings.ts'
 import { BLOCK_TOKENS as EMBEDDED_BLOCK_TOKENS } from './real-engine.ts'
 import { VLLM_SETTINGS } from './vllm/settings.ts'
 import {
@@ -91,6 +92,18 @@ test('the text of a call is its first parent’s, the outputs of the others, and
   expect(contextTokens({ calls })).toBe(138)
 })
 
+test('KV holds so few writers that questions take their blocks, and the rings of the swap leave room for two', () => {
+  const setting = VLLM_SETTINGS.writers
+  for (const seed of SEEDS) {
+    const shapes = drawShapes(seed, setting.programs, setting)
+    const writers = shapes.filter(({ kind }) => kind === 'writer').map(contextTokens)
+    expect((setting.kv_tokens ?? 0) / mean(writers)).toBeLessThan(4)
+    expect(2 * Math.max(...writers)).toBeLessThan(((setting.kv_tokens ?? 0) * 3) / 4)
+    const questions = shapes.filter(({ kind }) => kind === 'question').map(contextTokens)
+    expect(Math.max(...questions)).toBeLessThan(Math.min(...writers))
+  }
+})
+
 describe.each(BENCHES)('KV in bench:$bench', ({ settings, block_tokens, blocks_kept }) => {
   test.each(SCARCE)('%s: a quarter to a third of the live programs’ contexts fit, for every seed', (workload) => {
     const setting = settings[workload]
@@ -127,22 +140,28 @@ describe.each(BENCHES)('KV in bench:$bench', ({ settings, block_tokens, blocks_k
 })
 
 test('no program grows beyond what a call may have in either engine', () => {
-  for (const workload of WORKLOADS) {
+  for (const workload of POLICIES_WORKLOADS) {
     const embedded = POLICIES_SETTINGS[workload]
     for (const seed of SEEDS) {
       const longest = Math.max(...drawShapes(seed, embedded.programs, embedded).map(contextTokens))
       expect(longest).toBeLessThan(embedded.context_tokens)
-      const served = drawShapes(seed, VLLM_SETTINGS[workload].programs, VLLM_SETTINGS[workload])
+    }
+  }
+  for (const setting of Object.values(VLLM_SETTINGS)) {
+    for (const seed of SEEDS) {
+      const served = drawShapes(seed, setting.programs, setting)
       expect(Math.max(...served.map(contextTokens))).toBeLessThan(VLLM_CONTEXT_TOKENS)
     }
   }
 })
 
 test('workloads are named one by one, or all at once', () => {
-  expect(workloadsNamed('all')).toEqual(['chats', 'react', 'trees'])
-  expect(workloadsNamed('trees, react')).toEqual(['react', 'trees'])
-  expect(workloadsNamed('react,forests')).toBeNull()
-  expect(workloadsNamed('')).toBeNull()
+  expect(workloadsNamed('all', WORKLOADS)).toEqual(['chats', 'react', 'trees', 'writers'])
+  expect(workloadsNamed('trees, react', WORKLOADS)).toEqual(['react', 'trees'])
+  expect(workloadsNamed('react,forests', WORKLOADS)).toBeNull()
+  expect(workloadsNamed('', WORKLOADS)).toBeNull()
+  expect(workloadsNamed('all', POLICIES_WORKLOADS)).toEqual(['chats', 'react', 'trees'])
+  expect(workloadsNamed('writers', POLICIES_WORKLOADS)).toBeNull()
 })
 
 test('the sentence over a workload says how many contexts fit', () => {

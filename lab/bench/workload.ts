@@ -8,7 +8,7 @@
 import { seededRandom } from '../../simulator/random.ts'
 import { type Between, type CallShape, DRAW_CALLS, type ProgramKind, type Range } from './program-kinds.ts'
 
-export const WORKLOADS = ['chats', 'react', 'trees'] as const
+export const WORKLOADS = ['chats', 'react', 'trees', 'writers'] as const
 export type WorkloadName = (typeof WORKLOADS)[number]
 
 export interface ProgramShape {
@@ -24,7 +24,7 @@ interface ProgramTokens {
   prompt_tokens: number
 }
 
-/** Which workload, and how long the first prompts of `react` and `trees` are; null for `chats`. */
+/** Which workload, and how long the first prompts of its long programs are; null for `chats`. */
 export interface WorkloadMix {
   workload: WorkloadName
   first_prompt_tokens: Range | null
@@ -64,13 +64,14 @@ const SHARES: Readonly<Record<WorkloadName, Shares>> = {
   },
   react: { shares: [['long_react', 0.4]], rest: 'short_react' },
   trees: { shares: [['deep_tree', 0.3]], rest: 'shallow_tree' },
+  writers: { shares: [['writer', 0.4]], rest: 'question' },
 }
 
-/** `all`, or names with commas between them; null: one of them is unknown. */
-export function workloadsNamed(text: string): WorkloadName[] | null {
-  if (text === 'all') return [...WORKLOADS]
+/** `all` of `workloads`, or names with commas between them; null: one of them is unknown. */
+export function workloadsNamed<Name extends WorkloadName>(text: string, workloads: readonly Name[]): Name[] | null {
+  if (text === 'all') return [...workloads]
   const names = text.split(',').map((name) => name.trim())
-  const known = WORKLOADS.filter((name) => names.includes(name))
+  const known = workloads.filter((name) => names.includes(name))
   return known.length === names.length ? known : null
 }
 

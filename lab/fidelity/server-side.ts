@@ -58,7 +58,8 @@ export class RealServer {
   static async start(python: string, model: { id: string; path: string }): Promise<RealServer> {
     const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-fidelity-'))
     const setting = { python, model: model.path, served_model: model.id, folder }
-    const server = await VllmServer.start('switchyard', setting).catch((error: unknown) => {
+    const server = await VllmServer.create('switchyard', setting)
+    await server.start().catch((error: unknown) => {
       rmSync(folder, { recursive: true, force: true })
       throw error
     })

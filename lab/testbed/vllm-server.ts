@@ -1,6 +1,6 @@
 /**
  * A vLLM on the CPU as a process of its own, on a free port, ready when it answers. With the
- * plug-in (`switchyard`), its side channel's socket lies in the setting's folder.
+ * plug-in (`switchyard`), its side channel's socket lies in the setting's folder. With the swap, its rings are taken from the KV.
  */
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -28,18 +28,48 @@ export interface VllmSetting {
   folder: string
   /** KV blocks of BLOCK_TOKENS; absent: as many as fit KV_GIB. */
   kv_blocks?: number
+  /** Of one block: the swap's rings are sized by it. */
+  kv_block_bytes?: () => number
 }
 
 /** vLLM keeps one block of its own: no call gets it. */
 const NULL_BLOCKS = 1
 
-const ARGUMENTS: Readonly<Record<ServerName, (socket: string) => string[]>> = {
-  'stock-fcfs': () => ['--scheduling-policy', 'fcfs'],
-  'stock-priority': () => ['--scheduling-policy', 'priority'],
-  switchyard: (socket) => [
+/** Through which images leave, and in which they wait. What does not fit passes in parts, which costs nothing where all memory is the host's. */
+const SWAP_RING_BLOCKS = 4
+const SWAP_ARENA_GIB = 1
+/** A size in GiB is rounded down to whole blocks. */
+const BLOCK_ROUNDING = 0.01
+
+const STOCK_ARGUMENTS = {
+  'stock-fcfs': ['--scheduling-policy', 'fcfs'],
+  'stock-priority': ['--scheduling-policy', 'priority'],
+}
+
+function schedulerArguments(name: ServerName, socket: string, setting: VllmSetting): string[] {
+  if (name === 'stock-fcfs' || name === 'stock-priority') return STOCK_ARGUMENTS[name]
+  return [
     ...['--scheduling-policy', 'priority', '--scheduler-cls', 'switchyard_vllm.ProgramAwareScheduler'],
     ...['--additional-config', JSON.stringify({ switchyard: { policy: 'plas', socket } })],
-  ],
+    ...(name === 'switchyard-swap' ? swapArguments(setting) : []),
+  ]
+}
+
+function swapArguments({ kv_block_bytes }: VllmSetting): string[] {
+  if (kv_block_bytes === undefined) throw new Error('a vLLM that swaps needs the size of a block')
+  const ring_gib = ((SWAP_RING_BLOCKS + BLOCK_ROUNDING) * kv_block_bytes()) / 2 ** 30
+  const transfer = {
+    kv_connector: 'BulkSwapConnector',
+    kv_connector_module_path: 'switchyard_vllm.swap.connector',
+    kv_role: 'kv_producer',
+    kv_connector_extra_config: { arena_gib: SWAP_ARENA_GIB, ring_gib, prefetch_gib: ring_gib },
+  }
+  return ['--kv-transfer-config', JSON.stringify(transfer)]
+}
+
+/** Of as much memory, the swap's rings take their part. */
+function kvBlocks(name: ServerName, kv_blocks: number): number {
+  return NULL_BLOCKS + (name === 'switchyard-swap' ? kv_blocks - 2 * SWAP_RING_BLOCKS : kv_blocks)
 }
 
 export class VllmServer {
@@ -49,15 +79,17 @@ export class VllmServer {
   readonly socket: string | null
   readonly #child: ManagedChild
 
+  #stopped = false
+
   private constructor(name: ServerName, port: number, setting: VllmSetting) {
     const socket = path.join(setting.folder, `${name}.sock`)
     this.name = name
     this.url = `http://${HOST}:${port}`
-    this.socket = name === 'switchyard' ? socket : null
+    this.socket = name in STOCK_ARGUMENTS ? null : socket
     this.#child = new ManagedChild({
       name: `vLLM (${name})`,
       command: setting.python,
-      args: [...argumentsOf(port, setting), ...ARGUMENTS[name](socket)],
+      args: [...argumentsOf(name, port, setting), ...schedulerArguments(name, socket, setting)],
       env: { ...ENVIRONMENT, PYTHONPATH: PLUGIN },
       logFile: path.join(setting.folder, `${name}.log`),
       // It has processes of its own.
@@ -65,16 +97,21 @@ export class VllmServer {
     })
   }
 
-  static async start(name: ServerName, setting: VllmSetting): Promise<VllmServer> {
-    const server = new VllmServer(name, await freePort(), setting)
+  /** Not started: who starts it can stop it while it starts. */
+  static async create(name: ServerName, setting: VllmSetting): Promise<VllmServer> {
+    return new VllmServer(name, await freePort(), setting)
+  }
+
+  /** Resolves when it answers. Rejects, with nothing left, if it ends or is stopped before. */
+  async start(): Promise<void> {
+    if (this.#stopped) throw new Error(`${this.#child.name} was stopped before it was started`)
     try {
-      await server.#child.start()
-      await server.#ready()
+      await this.#child.start()
+      await this.#ready()
     } catch (error) {
-      await server.stop()
+      await this.stop()
       throw error
     }
-    return server
   }
 
   /** Preemptions since it started, as vLLM counts them. */
@@ -85,7 +122,9 @@ export class VllmServer {
     return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
   }
 
+  /** For good. */
   async stop(): Promise<void> {
+    this.#stopped = true
     await this.#child.end('SIGTERM', STOP_GRACE_MS)
   }
 
@@ -109,13 +148,13 @@ const ENVIRONMENT = {
   VLLM_CPU_KVCACHE_SPACE: String(KV_GIB),
 }
 
-function argumentsOf(port: number, { model, served_model, kv_blocks }: VllmSetting): string[] {
+function argumentsOf(name: ServerName, port: number, { model, served_model, kv_blocks }: VllmSetting): string[] {
   return [
     ...['-m', 'vllm.entrypoints.openai.api_server', '--model', model, '--served-model-name', served_model],
     ...['--host', HOST, '--port', String(port), '--dtype', 'bfloat16', '--enforce-eager'],
     ...['--max-num-seqs', String(SEATS), '--max-model-len', String(CONTEXT_TOKENS)],
     ...['--block-size', String(BLOCK_TOKENS), '--enable-prefix-caching'],
-    ...(kv_blocks === undefined ? [] : ['--num-gpu-blocks-override', String(kv_blocks + NULL_BLOCKS)]),
+    ...(kv_blocks === undefined ? [] : ['--num-gpu-blocks-override', String(kvBlocks(name, kv_blocks))]),
     // Without it stock vLLM does not report cached prompt tokens.
     '--enable-prompt-tokens-details',
   ]

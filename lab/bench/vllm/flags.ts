@@ -13,8 +13,9 @@ const MINUTES = 90
 const QUICK_MINUTES = 15
 
 export const HELP = `Program token latency of a real vLLM on the CPU, through the whole control plane, in overload: stock vLLM in order of arrival, stock
-vLLM with priorities that a gateway sets, and vLLM with our scheduler, whose policy is changed while it runs. Nothing else may use
-the machine meanwhile. It takes ${MINUTES} minutes and 14 GB of memory, and 6 GB of disk once.
+vLLM with priorities that a gateway sets, and vLLM with our scheduler, whose policy is changed while it runs, and which swaps the KV
+of preempted calls in NAME-swap. Nothing else may use the machine meanwhile. It takes ${MINUTES} minutes and 19 GB of memory (14 without
+plas-swap), and 6 GB of disk once.
 
   npm run bench:vllm -- [flags]
 
@@ -24,6 +25,7 @@ the machine meanwhile. It takes ${MINUTES} minutes and 14 GB of memory, and 6 GB
                       chats: short and long chats and small trees, whose KV all fits
                       react: chains of tool calls with long contexts, of which KV holds a third
                       trees: waves of calls that share a long context, of which KV holds a third
+                      writers: long texts about long documents, and questions that preempt them; KV holds 3 to 4 writers
   --seeds 3           draws of each workload; each scheduler plays each; fewer if more do not fit the time
   --first-seed 1
   --programs N        a run (default: ${defaults('programs')})
@@ -82,7 +84,7 @@ export function parseBenchFlags(argv: readonly string[]): VllmBenchPlan | string
   const load = values.load === undefined ? null : Number(values.load)
   if (load !== null && !(load > 0 && load <= LOAD_MAX))
     return `--load must be a number above 0 and at most ${LOAD_MAX}, not ${values.load}`
-  const workloads = workloadsNamed(values.workload)
+  const workloads = workloadsNamed(values.workload, WORKLOADS)
   if (workloads === null) return `--workload is all or of ${WORKLOADS.join(', ')}, not ${values.workload}`
   const settings = workloads.map((workload): WorkloadSetting => {
     const setting = quick ? quickly(VLLM_SETTINGS[workload]) : VLLM_SETTINGS[workload]

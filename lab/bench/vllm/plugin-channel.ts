@@ -21,6 +21,9 @@ const Status = z.object({
   preemptions_for_seats: z.number(),
   preemptions_for_memory: z.number(),
   preemptions_by_vllm: z.number(),
+  swapped_out_tokens: z.number(),
+  swapped_in_tokens: z.number(),
+  recomputed_tokens: z.number(),
   malformed_tickets: z.number(),
   failures: z.number(),
   failed_reason: z.string().optional(),
@@ -32,6 +35,10 @@ export interface PluginCounts {
   steps: number
   decision_us: number
   preemptions: number
+  /** Of preempted calls. */
+  swapped_out_tokens: number
+  swapped_in_tokens: number
+  recomputed_tokens: number
 }
 
 const Message = z.looseObject({ type: z.string() })
@@ -63,7 +70,9 @@ export async function pluginStatus(server: PluginServer): Promise<PluginCounts> 
   if (failures > 0) throw new Error(`the plug-in failed: ${status.failed_reason ?? 'no reason was given'}`)
   if (malformed_tickets > 0) throw new Error(`the plug-in could not read ${malformed_tickets} tickets`)
   const preemptions = status.preemptions_for_seats + status.preemptions_for_memory + status.preemptions_by_vllm
-  return { policy, kv_capacity_tokens, steps, decision_us, preemptions }
+  const { swapped_out_tokens, swapped_in_tokens, recomputed_tokens } = status
+  const moved = { swapped_out_tokens, swapped_in_tokens, recomputed_tokens }
+  return { policy, kv_capacity_tokens, steps, decision_us, preemptions, ...moved }
 }
 
 /** A change of options is applied before the next step, and an idle engine has none. */

@@ -7,7 +7,12 @@ const DECISION_SHARE_MAX = 0.02
 
 export const VLLM_COMPARISON: Comparison<VllmRun> = {
   ...{ base: 'stock-fcfs', gateway: 'stock-priority' },
-  extra: [{ title: 'decision ms/step', digits: 3, figure: (run) => run.decision_ms_per_step }],
+  noWorse: [{ name: 'plas-swap', than: 'plas' }],
+  extra: [
+    { title: 'swapped in', digits: 0, figure: (run) => run.swapped_in_tokens },
+    { title: 'computed again', digits: 0, figure: (run) => run.recomputed_tokens },
+    { title: 'decision ms/step', digits: 3, figure: (run) => run.decision_ms_per_step },
+  ],
 }
 
 /**
@@ -29,5 +34,10 @@ export function faultOf(runs: readonly VllmRun[]): string | null {
   const idle = runs.find(
     ({ workload, name, preemptions }) => workload === 'chats' && name === 'plas' && preemptions === 0,
   )
-  return idle === undefined ? null : `plas preempted no call in the run of seed ${idle.seed}: the load is no overload`
+  if (idle !== undefined) return `plas preempted no call in the run of seed ${idle.seed}: the load is no overload`
+  const roomy = runs.find(
+    ({ workload, name, swapped_in_tokens }) =>
+      workload === 'writers' && name === 'plas-swap' && swapped_in_tokens === 0,
+  )
+  return roomy === undefined ? null : `plas-swap swapped nothing in the run of seed ${roomy.seed}: memory is not short`
 }

@@ -32,6 +32,10 @@ export interface VllmRun extends SchedulerName, ReturnType<typeof latenciesOf> {
   /** Time in the plug-in's code; null: there is no plug-in. */
   decision_ms_per_step: number | null
   steps: number | null
+  /** Of preempted calls; null: there is no plug-in. */
+  swapped_out_tokens: number | null
+  swapped_in_tokens: number | null
+  recomputed_tokens: number | null
 }
 
 export interface VllmCapacity {
@@ -131,12 +135,21 @@ async function countsOf(server: VllmServer, next: SchedulerName | null, model: s
   return { preemptions: await server.preemptions(), plugin }
 }
 
-function growth(before: Counts, after: Counts): Pick<VllmRun, 'preemptions' | 'decision_ms_per_step' | 'steps'> {
+type OfPlugin = 'steps' | 'swapped_out_tokens' | 'swapped_in_tokens' | 'recomputed_tokens'
+
+function growth(before: Counts, after: Counts): Pick<VllmRun, 'preemptions' | 'decision_ms_per_step' | OfPlugin> {
   const preemptions = after.preemptions - before.preemptions
-  if (before.plugin === null || after.plugin === null) return { preemptions, decision_ms_per_step: null, steps: null }
-  const steps = after.plugin.steps - before.plugin.steps
-  const decision_us = after.plugin.decision_us - before.plugin.decision_us
-  return { preemptions, decision_ms_per_step: decision_us / 1000 / steps, steps }
+  const grown = (name: OfPlugin | 'decision_us') =>
+    before.plugin === null || after.plugin === null ? null : after.plugin[name] - before.plugin[name]
+  const steps = grown('steps')
+  const decision_us = grown('decision_us')
+  return {
+    ...{ preemptions, steps },
+    decision_ms_per_step: decision_us === null || steps === null ? null : decision_us / 1000 / steps,
+    swapped_out_tokens: grown('swapped_out_tokens'),
+    swapped_in_tokens: grown('swapped_in_tokens'),
+    recomputed_tokens: grown('recomputed_tokens'),
+  }
 }
 
 function serverOf(servers: ReadonlyMap<ServerName, VllmServer>, name: ServerName): VllmServer {

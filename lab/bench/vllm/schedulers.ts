@@ -1,7 +1,8 @@
-/** What is compared, and the vLLM that each runs on. Three vLLMs serve six schedulers: ours changes its policy while it runs. */
+/** What is compared, and the vLLM that each runs on. Four vLLMs serve seven schedulers: ours changes its policy while it runs. */
 import type { PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 
-export const SERVERS = ['stock-fcfs', 'stock-priority', 'switchyard'] as const
+/** `switchyard-swap`: ours too, and KV of preempted calls is swapped. */
+export const SERVERS = ['stock-fcfs', 'stock-priority', 'switchyard', 'switchyard-swap'] as const
 export type ServerName = (typeof SERVERS)[number]
 
 export interface SchedulerName {
@@ -17,9 +18,11 @@ export const SCHEDULERS: readonly SchedulerName[] = [
   { scheduler: 'switchyard', policy: 'mlfq' },
   { scheduler: 'switchyard', policy: 'plas' },
   { scheduler: 'switchyard', policy: 'atlas' },
+  { scheduler: 'switchyard-swap', policy: 'plas' },
 ]
 
 /** As flags and tables name it. */
 export function nameOf({ scheduler, policy }: SchedulerName): string {
+  if (scheduler === 'switchyard-swap') return `${policy}-swap`
   return scheduler === 'switchyard' ? policy : scheduler
 }

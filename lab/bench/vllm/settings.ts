@@ -2,6 +2,9 @@
  * How `bench:vllm` plays each workload. `chats` has all the KV that the server allots (1 GiB). For `react` and `trees` vLLM is
  * started with fewer blocks (`--num-gpu-blocks-override`): they hold 6 contexts of some 900 tokens, and 20 or 18 programs are live at the
  * last arrival, so that a third of them fits. The 8 seats are not what is scarce, as on a GPU with vLLM's default of 256.
+ *
+ * `writers`: KV holds 3 to 4 writers. When questions preempt them, they take their blocks as well, and what a writer had computed is lost or
+ * swapped.
  */
 import { BLOCK_TOKENS, SEATS } from '../../testbed/vllm-server.ts'
 import type { WorkloadName, WorkloadSetting } from '../workload.ts'
@@ -21,5 +24,9 @@ export const VLLM_SETTINGS: Readonly<Record<WorkloadName, WorkloadSetting>> = {
   trees: {
     ...{ workload: 'trees', programs: 36, load: 2, kv_tokens: 160 * BLOCK_TOKENS },
     ...{ first_prompt_tokens: FIRST_PROMPT_TOKENS, capacity_programs: 20, capacity_live_programs: 4 },
+  },
+  writers: {
+    ...{ workload: 'writers', programs: 40, load: 2, kv_tokens: 104 * BLOCK_TOKENS },
+    ...{ first_prompt_tokens: FIRST_PROMPT_TOKENS, capacity_programs: 20, capacity_live_programs: 3 },
   },
 }
