@@ -38,6 +38,8 @@ export class ScheduledCall implements KvClaimant {
   running = false
   swapped_out_tokens = 0
   swapped_in_tokens = 0
+  /** For how long steps waited for its images. */
+  swap_us = 0
   /** Of stays in slots that have ended. */
   #recomputed_tokens = 0
   /** Tokens that were computed when it last lost its slot. */
@@ -99,8 +101,7 @@ export class ScheduledCall implements KvClaimant {
       swapped_out_tokens: this.swapped_out_tokens,
       swapped_in_tokens: this.swapped_in_tokens,
       recomputed_tokens: this.#recomputed_tokens + this.#computedAgain(),
-      // Its transfers are part of the steps that they are planned in, and are not timed by themselves.
-      swap_us: 0,
+      swap_us: Math.round(this.swap_us),
       first_token_us: order.first_token_us,
       duration_us,
     }

@@ -61,6 +61,35 @@ describe('swapping', () => {
     expect(ended).toMatchObject([{ measurement: swapped }])
   })
 
+  it('counts how long steps waited for a call’s images, for that call alone', () => {
+    const scheduler = testScheduler(config)
+    const stepMoving = (at_us: number, image_us: number | null) => {
+      const plan = scheduler.plan(at_us)
+      const sampled = new Map(plan.work.map(({ lease }) => [lease, { token: 7, end: false }]))
+      const moved = image_us === null ? {} : { moved_us: new Map([[0, image_us]]) }
+      return scheduler.commit(plan, { sampled, ...moved }, at_us, at_us + 100).ended
+    }
+    scheduler.submit(long, 0)
+    stepMoving(0, null)
+    scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 1, prompt: [99, 98] }), 100)
+    expect(stepMoving(100, 30.4)).toMatchObject([{ lease: 'short', measurement: { swap_us: 0 } }])
+    expect([...stepMoving(200, 12.2), ...stepMoving(300, null)]).toMatchObject([
+      { lease: 'long', measurement: { swap_us: 43, swapped_out_tokens: 10, swapped_in_tokens: 10 } },
+    ])
+  })
+
+  it('forgets the time of an image whose call ended while it was saved', () => {
+    const scheduler = testScheduler(config)
+    scheduler.submit(long, 0)
+    step(scheduler, 0)
+    scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 2, prompt: [99, 98] }), 100)
+    const plan = scheduler.plan(100)
+    expect(scheduler.cancel('long', 150)).toMatchObject({ measurement: { swap_us: 0 } })
+    const sampled = new Map([['short', { token: 7, end: false }]])
+    scheduler.commit(plan, { sampled, moved_us: new Map([[0, 30]]) }, 100, 200)
+    expect(step(scheduler, 200).ended).toMatchObject([{ lease: 'short', measurement: { swap_us: 0 } }])
+  })
+
   it('counts the tokens that a call which was not saved computes again', () => {
     const scheduler = testScheduler({ ...config, swap: null })
     scheduler.submit(long, 0)

@@ -136,6 +136,7 @@ export class Scheduler {
     const result: CommitResult = { ended: [], prompts: [], embeddings: [], tokens: [], ledger: [] }
     const wall_us = ended_us - started_us
     const ends: EndOfCall[] = []
+    this.#placement.moved(plan.operations, outcome.moved_us)
     for (let index = 0; index < this.#flight.length; index++) {
       const call = this.#flight[index] as ScheduledCall
       const reason = this.#commitCall(call, plan.work[index] as StepWork, plan.step, outcome, wall_us, ended_us, result)

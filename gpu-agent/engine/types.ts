@@ -152,6 +152,8 @@ export interface StepOutcome {
   sampled: ReadonlyMap<string, SampledToken>
   /** Calls that could not go on, and why (an OutputIncomplete, or what the backend threw). They end as failed, and the others go on. */
   failed?: ReadonlyMap<string, unknown>
+  /** By image: for how long the step waited for its `save` or `restore`, microseconds. Left out: nothing was moved. */
+  moved_us?: ReadonlyMap<number, number>
 }
 
 /**

@@ -6,13 +6,18 @@
  * the engine catch up first, so the results are the same as with single steps: the steps that had ended by then are committed,
  * and the one under way ends when it would have. A status request leaves the steps after it as they are.
  */
-import { EmulatedModel, stepDurationUs, stepSizeUs } from '../../gpu-agent/engine/backends/emulated/emulated-backend.ts'
+import {
+  EmulatedModel,
+  stepDurationUs,
+  stepSizeUs,
+  withMoves,
+} from '../../gpu-agent/engine/backends/emulated/emulated-backend.ts'
 import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { SINGLE_STEP } from '../../gpu-agent/engine/decode-stretch.ts'
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import { type EndedCall, Scheduler, type SchedulerStatus } from '../../gpu-agent/engine/scheduler.ts'
 import type { SchedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
-import type { EngineCall, StepPlan } from '../../gpu-agent/engine/types.ts'
+import type { EngineCall, StepOutcome, StepPlan } from '../../gpu-agent/engine/types.ts'
 import type { LeaseCharge } from '../../src/protocol/index.ts'
 import { type Timeline, Timer, TURN } from './timeline.ts'
 
@@ -159,13 +164,17 @@ export class SimEngine {
     this.busy_us += ended_us - this.#started_us
     const ended = this.#stretches
       ? this.scheduler.commitStretch(plan, this.#token, this.#started_us, ends_us)
-      : this.scheduler.commit(plan, this.#model.step(plan), this.#started_us, ended_us).ended
+      : this.scheduler.commit(plan, this.#outcome(plan), this.#started_us, ended_us).ended
     this.#open_calls -= ended.length
     this.#options.onStepped?.(this, ends_us.length)
     for (const end of ended) {
       this.#model.release(end.lease)
       this.#options.onEnded(end, ended_us)
     }
+  }
+
+  #outcome(plan: StepPlan): StepOutcome {
+    return withMoves(this.#model.step(plan), this.profile, plan)
   }
 
   /** Commits what has ended by `now_us` of the steps that were taken at once, and leaves the one under way alone, or `jumps` on from it. */

@@ -49,8 +49,11 @@ export function backendContract(name: string, create: () => Promise<Backend>): v
         const to = Math.min(call.tokens.length, call.computed + chunk)
         return { lease: call.lease, slot, from: call.computed, to, samples: to === call.tokens.length }
       })
-      const { sampled, failed } = await backend.execute({ step: step++, operations, work })
+      const { sampled, failed, moved_us } = await backend.execute({ step: step++, operations, work })
       expect(failed).toBeUndefined()
+      const moved = operations.flatMap((one) => (one.op === 'save' || one.op === 'restore' ? [one.image] : []))
+      expect(new Set(moved_us?.keys())).toEqual(new Set(moved))
+      for (const us of moved_us?.values() ?? []) expect(us).toBeGreaterThan(0)
       expect([...sampled.keys()].sort()).toEqual(work.flatMap(({ lease, samples }) => (samples ? [lease] : [])).sort())
       for (const [index, { call }] of listed.entries()) {
         call.computed = work[index]?.to ?? 0

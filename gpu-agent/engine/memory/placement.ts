@@ -19,6 +19,7 @@ import { invariant } from '../invariant.ts'
 import type { Policy } from '../order/policy.ts'
 import { compareOrder, runsBefore } from '../order/tenant-queue.ts'
 import type { ScheduledCall } from '../scheduled-call.ts'
+import type { SlotOperation, StepOutcome } from '../types.ts'
 import type { ImageStore } from './image-store.ts'
 import { type Claim, KvCache, type Slot } from './kv-cache.ts'
 import { RankRetention } from './rank-retention.ts'
@@ -40,6 +41,8 @@ export class Placement {
   readonly #kv: KvCache<ScheduledCall>
   readonly #images: ImageStore
   readonly #retention = new RankRetention()
+  /** Whose KV an image is, until a step has dropped it. */
+  readonly #owners = new Map<number, ScheduledCall>()
   /** Calls without a slot whose programs lost KV. Bounded by the open calls. */
   readonly #lost = new Set<ScheduledCall>()
   #queued_tokens = 0
@@ -95,6 +98,16 @@ export class Placement {
     this.#kv.reordered()
     invariant(this.#kv.grow(slot, this.#kv.blocksFor(call.known_tokens - 1)), 'a stretch grows into free blocks')
     this.computed(call, call.computed_tokens + steps)
+  }
+
+  /** A step carried these operations out. It waited so long for each image. */
+  moved(operations: readonly SlotOperation[], moved_us: StepOutcome['moved_us']): void {
+    for (const [image, us] of moved_us ?? []) {
+      const owner = this.#owners.get(image)
+      invariant(owner !== undefined, 'an image that is moved is of a call')
+      owner.swap_us += us
+    }
+    for (const operation of operations) if (operation.op === 'drop_image') this.#owners.delete(operation.image)
   }
 
   /** The call ends. What it computed stays as a prefix, unless it was swapped out. */
@@ -231,6 +244,7 @@ export class Placement {
     this.#queued_tokens -= worst.queued_tokens
     worst.computed_tokens = 0
     worst.image = image
+    if (image !== null) this.#owners.set(image.id, worst)
     this.#queued_tokens += worst.queued_tokens
     if (image === null) this.#noteLost(worst)
   }

@@ -2,7 +2,7 @@
  * Runs a scheduler on a virtual clock over the exact model, checking after every step what must hold in every step. The
  * workload is a list of arrivals and cancellations in time; the result is everything that a client or an operator sees.
  */
-import { stepDurationUs } from '../backends/emulated/emulated-backend.ts'
+import { stepDurationUs, withMoves } from '../backends/emulated/emulated-backend.ts'
 import { type LatencyProfile, TINY } from '../backends/emulated/profiles/index.ts'
 import { invariant } from '../invariant.ts'
 import type { ProgramOrder } from '../order/program-order.ts'
@@ -115,7 +115,7 @@ export function virtualRun(
       admitted.add(lease)
       model.admit(calls.get(lease) as EngineCall)
     }
-    const outcome = model.step(plan)
+    const outcome = withMoves(model.step(plan), profile, plan)
     invariant(model.image_tokens <= (config.swap?.image_tokens_max ?? 0), 'images stay within their capacity')
     const started_us = now_us
     const ended_us = started_us + stepDurationUs(profile, plan)

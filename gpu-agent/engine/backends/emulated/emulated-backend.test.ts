@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { engineCall, testConfig, tokens } from '../../testing/calls.ts'
 import type { StepPlan, StepWork } from '../../types.ts'
 import { backendContract } from '../backend.contract.ts'
-import { EmulatedBackend, EmulatedModel, SLEEP_DEBT_US_MAX, stepDurationUs } from './emulated-backend.ts'
+import { EmulatedBackend, EmulatedModel, SLEEP_DEBT_US_MAX, stepDurationUs, withMoves } from './emulated-backend.ts'
 import { EMULATED_TOKENS, emulatedContentHash, emulatedToken } from './emulated-tokens.ts'
 import { PROFILE_NAMES, PROFILES, TINY } from './profiles/index.ts'
 
@@ -52,7 +52,15 @@ describe('stepDurationUs', () => {
       { op: 'truncate' as const, slot: 3, tokens: 0 },
     ]
     const before_us = stepDurationUs({ ...profile, swap_costs }, plan)
-    expect(stepDurationUs({ ...profile, swap_costs }, { ...plan, operations })).toBe(before_us + 20 + 100 + 20 + 30)
+    const swapping = { ...plan, operations }
+    expect(stepDurationUs({ ...profile, swap_costs }, swapping)).toBe(before_us + 20 + 100 + 20 + 30)
+    const { moved_us } = withMoves({ sampled: new Map() }, { ...profile, swap_costs }, swapping)
+    expect(moved_us).toEqual(
+      new Map([
+        [0, 120],
+        [1, 50],
+      ]),
+    )
   })
 })
 

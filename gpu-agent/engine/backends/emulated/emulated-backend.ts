@@ -56,6 +56,17 @@ export function stepSizeUs(
   )
 }
 
+/** The step's outcome with what its operations took. */
+export function withMoves(outcome: StepOutcome, profile: LatencyProfile, plan: StepPlan): StepOutcome {
+  if (plan.operations.length === 0) return outcome
+  const moved_us = new Map<number, number>()
+  for (const operation of plan.operations) {
+    if (operation.op !== 'save' && operation.op !== 'restore') continue
+    moved_us.set(operation.image, (moved_us.get(operation.image) ?? 0) + swapUs(profile, operation))
+  }
+  return { ...outcome, moved_us }
+}
+
 /** What is copied within the device, or forgotten, takes no time beside a step. */
 function swapUs({ swap_costs }: LatencyProfile, operation: SlotOperation): number {
   if (operation.op === 'save') return swap_costs.base_us + operation.tokens * swap_costs.save_us_per_token
@@ -180,7 +191,7 @@ export class EmulatedBackend implements Backend {
    */
   async execute(plan: StepPlan): Promise<StepOutcome> {
     const started_us = this.#clock()
-    const outcome = this.#model.step(plan)
+    const outcome = withMoves(this.#model.step(plan), this.profile, plan)
     const due_us = started_us + stepDurationUs(this.profile, plan) - this.#debt_us
     const remaining_us = due_us - this.#clock()
     if (remaining_us > 0) await this.#sleep(remaining_us / 1000)

@@ -184,8 +184,9 @@ export class LlamaBackend implements Backend {
     if (this.#broken !== null) throw new Error('the backend broke in an earlier step', { cause: this.#broken })
     this.#executing = true
     try {
-      for (const operation of plan.operations) await this.#apply(operation)
-      return await this.#compute(plan.work)
+      const moved_us = await this.#applyAll(plan.operations)
+      const outcome = await this.#compute(plan.work)
+      return moved_us.size === 0 ? outcome : { ...outcome, moved_us }
     } catch (error) {
       this.#broken = error
       throw error
@@ -210,6 +211,19 @@ export class LlamaBackend implements Backend {
     await this.#context.dispose()
     this.#probabilities.dispose()
     await this.#images?.dispose()
+  }
+
+  /** Returns how long each image took that was saved or restored. */
+  async #applyAll(operations: readonly SlotOperation[]): Promise<Map<number, number>> {
+    const moved_us = new Map<number, number>()
+    for (const operation of operations) {
+      const started_us = clockUs()
+      await this.#apply(operation)
+      if (operation.op !== 'save' && operation.op !== 'restore') continue
+      const before_us = moved_us.get(operation.image) ?? 0
+      moved_us.set(operation.image, before_us + clockUs() - started_us)
+    }
+    return moved_us
   }
 
   async #apply(operation: SlotOperation): Promise<void> {
@@ -412,6 +426,10 @@ export class LlamaBackend implements Backend {
     if (sequence === undefined) throw new Error(`there is no slot ${slot}`)
     return sequence
   }
+}
+
+function clockUs(): number {
+  return performance.now() * 1000
 }
 
 /** False: it failed. */

@@ -60,7 +60,7 @@ async function run(
     const outcome = await backend.execute(plan)
     // Calls run to their stated length: an end token is a token like any other.
     const sampled = new Map([...outcome.sampled].map(([lease, { token }]) => [lease, { token, end: false }]))
-    const { tokens, ended } = scheduler.commit(plan, { sampled }, now_us, now_us + STEP_US)
+    const { tokens, ended } = scheduler.commit(plan, { ...outcome, sampled }, now_us, now_us + STEP_US)
     now_us += STEP_US
     for (const { lease, token } of tokens) done.output.set(lease, [...(done.output.get(lease) ?? []), token])
     for (const { lease, measurement } of ended) {
@@ -100,8 +100,10 @@ describeWithModel('with fewer slots than calls, on the real model', () => {
     const swapped = await of(2, 1, false)
     expect(swapped.output).toEqual(roomy.output)
     expect(swapped.measurements.reduce((sum, { swapped_in_tokens }) => sum + swapped_in_tokens, 0)).toBeGreaterThan(0)
+    for (const { swapped_out_tokens, swap_us } of swapped.measurements) expect(swap_us > 0).toBe(swapped_out_tokens > 0)
     const recomputed = await of(2, 1, true)
     expect(recomputed.output).toEqual(roomy.output)
     expect(recomputed.operations.some(({ op }) => op === 'save')).toBe(false)
+    expect(recomputed.measurements.every(({ swap_us }) => swap_us === 0)).toBe(true)
   })
 })
