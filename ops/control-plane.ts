@@ -26,6 +26,7 @@ import { applyMigrations, readMigrations } from './workerd/d1-migrations.ts'
 import { withLocalD1 } from './workerd/local-d1.ts'
 import { startMiniflare } from './workerd/miniflare.ts'
 import { agentIdsOf, provisionLocal } from './workerd/provision-local.ts'
+import { untilRefused } from './workerd/watch-port.ts'
 import { readWorkerConfig } from './workerd/worker-config.ts'
 import { WORKERD_NAME, writeWorkerdLauncher } from './workerd/workerd-launcher.ts'
 
@@ -34,6 +35,7 @@ const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const ORPHAN_GRACE_MS = 0
 const PORT_TIMEOUT_MS = 5000
 const DISK_LOOK_MS = 5000
+const WORKERD_WATCH = { look_ms: 1000, refused_ms_max: 10_000 }
 
 const { values: flags } = parseArgs({
   options: {
@@ -172,8 +174,20 @@ async function watchDisk(root: string): Promise<void> {
   }
 }
 
+/** A new start, by the supervisor, frees what the old one held, and is repeated until it succeeds. */
+async function watchWorkerd(port: number): Promise<void> {
+  await untilRefused(port, flags.host, WORKERD_WATCH)
+  if (stopping) return
+  const { refused_ms_max } = WORKERD_WATCH
+  const message = `workerd has ended, and did not come back within ${refused_ms_max / 1000} s: the reason stands above`
+  process.stderr.write(`${message}\n`)
+  report({ event: 'failed', message })
+  process.exit(1)
+}
+
 started.then(
   () => {
+    void watchWorkerd(Number(flags.port))
     watchDisk(dataDir(flags['data-dir']).root).catch((error: Error) => process.stderr.write(`disk: ${error.message}\n`))
     // Miniflare's own handlers exit with 128 + n before our pid file and guard are gone.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(signal).on(signal, stop)

@@ -23,7 +23,11 @@ export const PROGRAMS_AT_ONCE_DEFAULT = 14
  * did not run the system does not count.
  */
 const CALL_ENDS_WITHIN_MS = 120_000
+/** Within it a call completes, under any fault. Time in which the host did not run the system does not count. */
+const SERVES_WITHIN_MS = 180_000
 const SAMPLE_EVERY_MS = 2000
+/** As `npm run up` and systemd do with a control plane that ends by itself. */
+const RESTART_AFTER_MS = 1000
 /** Of the newest, each time. */
 const PROGRAMS_SAMPLED = 8
 const PROGRAMS_SAMPLED_OF = 30
@@ -89,6 +93,10 @@ class ChaosRun {
   readonly #started_ms = performance.now()
   #samples = 0
   #over = false
+  /** The control plane was killed, and its fault is not healed. */
+  #isKilled = false
+  #completed_ms = 0
+  #completed_stalled_ms = 0
 
   constructor(fleet: Fleet, options: ChaosOptions) {
     this.#fleet = fleet
@@ -110,6 +118,7 @@ class ChaosRun {
     })
     const running = load.run()
     const sampling = this.#sample(load)
+    const keeping = this.#keepControlPlane()
     await this.#strike(
       load,
       tenants.map(({ tenant }) => tenant),
@@ -119,7 +128,7 @@ class ChaosRun {
     log({ t_ms: this.#now(), event: 'healed' })
     await running
     this.#over = true
-    await sampling
+    await Promise.all([sampling, keeping])
     const shares = await this.#sharesWhole(tenants)
     const { leases_not_arrived } = await this.#checkAtEnd(load.programs)
     this.#stalls.stop()
@@ -165,6 +174,7 @@ class ChaosRun {
     if (ended.end === 'half_truth') this.#violate('one_stream', `${program}: ${ended.reason}`)
     if (took_ms - stalled_ms > CALL_ENDS_WITHIN_MS)
       this.#violate('no_starvation', `${program}: a call took ${took_ms} ms`)
+    if (ended.end === 'completed') this.#served()
     if (ended.end !== 'completed' || ended.call === null) return
     const key = JSON.stringify([tenant.tenant, program])
     const known = this.#completed.get(key) ?? new Set()
@@ -188,9 +198,13 @@ class ChaosRun {
       this.#faults[fault] = (this.#faults[fault] ?? 0) + 1
       log({ t_ms: this.#now(), event: 'fault', fault, target, for_ms })
       this.#show(load, `${fault} ${target}`)
+      if (fault === 'kill_control_plane') this.#isKilled = true
       const heal = await this.#attempt(planned, () => applyFault(planned, struck))
       healing.push(sleep(for_ms).then(() => this.#heal(planned, heal)))
-      if (fault === 'kill_control_plane') await healing.at(-1)
+      if (fault === 'kill_control_plane') {
+        await healing.at(-1)
+        this.#isKilled = false
+      }
     }
     await Promise.all(healing)
     await this.#fleet.startWhatIsDown()
@@ -215,6 +229,27 @@ class ChaosRun {
     } catch (error) {
       // A process that did not come up in time is started again when the plan is over.
       this.#options.log({ t_ms: this.#now(), event: 'heal_failed', fault, target, reason: String(error) })
+    }
+  }
+
+  #served(): void {
+    this.#completed_ms = this.#now()
+    this.#completed_stalled_ms = this.#stalls.stalled_ms
+  }
+
+  async #keepControlPlane(): Promise<void> {
+    while (!this.#over) {
+      await sleep(RESTART_AFTER_MS)
+      const for_ms = this.#now() - this.#completed_ms - (this.#stalls.stalled_ms - this.#completed_stalled_ms)
+      if (for_ms > SERVES_WITHIN_MS) {
+        this.#violate('no_starvation', `no call completed for ${Math.round(for_ms)} ms`)
+        this.#served()
+      }
+      if (this.#isKilled || this.#fleet.isControlPlaneUp) continue
+      this.#options.log({ t_ms: this.#now(), event: 'control_plane_ended_by_itself' })
+      await this.#fleet.startControlPlane().catch((error: Error) => {
+        this.#options.log({ t_ms: this.#now(), event: 'control_plane_start_failed', reason: error.message })
+      })
     }
   }
 

@@ -2,6 +2,8 @@
  * Processes that are killed with kill -9 or stopped while they work: agents before their first token and with records unsent,
  * and the control plane under twenty streams. Nothing restarts them but the test.
  */
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { type ClientEnd, clientCall } from '../../lab/chaos/client.ts'
 import { Fleet, type FleetAgent } from '../../lab/chaos/fleet.ts'
@@ -80,6 +82,19 @@ it.each(['SIGKILL', 'SIGTERM'] as const)(
     expect(await clientCall(callOf(fleet, 'after', {}))).toMatchObject({ end: 'completed' })
   },
 )
+
+it('a control plane whose workerd ends and cannot be started again ends with the reason, and works after a new start', async () => {
+  const workerd = await fleet.runningWorkerd()
+  // Miniflare starts a crashed workerd through it; every start of the control plane writes it anew.
+  writeFileSync(path.join(fleet.place.run, 'control-plane', 'launch-workerd'), '#!/bin/sh\nexit 1\n')
+  process.kill(workerd ?? 0, 'SIGKILL')
+  await eventually('the control plane ends', () => !fleet.isControlPlaneUp || undefined)
+  expect(readFileSync(path.join(fleet.place.logs, 'control-plane.log'), 'utf8')).toContain(
+    'workerd has ended, and did not come back within 10 s',
+  )
+  await fleet.startControlPlane()
+  expect(await clientCall(callOf(fleet, 'after-workerd', {}))).toMatchObject({ end: 'completed' })
+})
 
 /** Longer than an engine may be silent, and an upstream before its headers and between two reads; shorter than LINK_SILENT_MS. */
 const STOPPED_MS = 13_000
