@@ -23,7 +23,13 @@ Switchyard is ready after ${took_s.toFixed(1)} s.
   Model     ${model} (${engine}${NOTES[engine] ?? ''})
   Regions   ${agents.map(({ region }) => region).join(', ')}, policy ${policy}
 
-Try, with curl:
+${system.serves === 'embeddings' ? embeddingsToTry(system) : textToTry(system, flag)}
+Stop:                   ${detached ? `npm run down${flag}` : 'Ctrl-C'}
+`
+}
+
+function textToTry({ url, apiKey, model }: DevJson, flag: string): string {
+  return `Try, with curl:
 
   curl ${url}/v1/chat/completions \\
     -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -H 'X-Program-Id: my-first' \\
@@ -52,7 +58,22 @@ with TypeScript (npm install openai):
   console.log(answer.choices[0]?.message.content)
 
 What the program cost:  curl -H 'Authorization: Bearer ${apiKey}' ${url}/v1/programs/my-first
-Three programs at once: npm run demo${flag}
-Stop:                   ${detached ? `npm run down${flag}` : 'Ctrl-C'}
+Three programs at once: npm run demo${flag}`
+}
+
+/** A model for embeddings writes no text. */
+function embeddingsToTry({ url, apiKey, model }: DevJson): string {
+  return `This model makes embeddings and writes no text. Try, with curl:
+
+  curl ${url}/v1/embeddings \\
+    -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' \\
+    -d '{"model": "${model}", "input": ["What is the capital of France?", "Paris"]}'
+
+with Python (pip install openai):
+
+  from openai import OpenAI
+  client = OpenAI(base_url="${url}/v1", api_key="${apiKey}")
+  answer = client.embeddings.create(model="${model}", input=["What is the capital of France?", "Paris"])
+  print(len(answer.data[0].embedding))
 `
 }

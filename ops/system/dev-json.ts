@@ -11,6 +11,8 @@ export const DevJson = z.object({
   controlPlanePid: z.number().int(),
   policy: z.string(),
   model: z.string(),
+  /** Of an engine that makes embeddings and writes no text. Default: text. */
+  serves: z.literal('embeddings').optional(),
   engine: z.enum(['embedded', 'emulated', 'scripted', 'vllm']),
   agents: z.array(z.object({ id: z.string(), region: z.string(), url: z.string(), pid: z.number().int() })),
 })

@@ -1,11 +1,11 @@
-/** A system is ready when a chat completion through its public address succeeds, and not before. */
+/** A system is ready when a call through its public address succeeds, and not before: a chat, or an embedding where its model writes no text. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const RETRY_INTERVAL_MS = 150
 const CALL_TIMEOUT_MS = 30_000
 
 /** `final`: repeating the call would change nothing. */
-export type CallOutcome = { ok: true } | { ok: false; reason: string; final: boolean }
+export type CallOutcome = { ok: true; serves: 'text' | 'embeddings' } | { ok: false; reason: string; final: boolean }
 
 /** Calls until one succeeds or `timeout_ms` have passed; then the last refusal is the reason. */
 export async function waitForRealCall(
@@ -24,24 +24,37 @@ export async function waitForRealCall(
 }
 
 async function realCall(url: string, apiKey: string, model: string): Promise<CallOutcome> {
+  const chat = { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 1 }
+  const answered = await ask(`${url}/v1/chat/completions`, apiKey, { model, ...chat }, 'choices')
+  if (answered === null) return { ok: true, serves: 'text' }
+  if (!answered.reason.includes('"generation_unsupported"')) return { ok: false, ...answered }
+  const embedded = await ask(`${url}/v1/embeddings`, apiKey, { model, input: 'Hello' }, 'data')
+  return embedded === null ? { ok: true, serves: 'embeddings' } : { ok: false, ...embedded }
+}
+
+/** Null: one answer came, in `list`. */
+async function ask(
+  url: string,
+  apiKey: string,
+  call: object,
+  list: 'choices' | 'data',
+): Promise<{ reason: string; final: boolean } | null> {
   try {
-    const response = await fetch(`${url}/v1/chat/completions`, {
+    const response = await fetch(url, {
       method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 1 }),
+      body: JSON.stringify(call),
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     })
     const text = await response.text()
     if (!response.ok) {
       const reason = `answered ${response.status}: ${text.slice(0, 400)}`
-      return { ok: false, reason, final: response.status === 400 }
+      return { reason, final: response.status === 400 }
     }
-    const body = JSON.parse(text) as { choices?: unknown[] }
-    return body.choices?.length === 1
-      ? { ok: true }
-      : { ok: false, reason: `answered ${text.slice(0, 400)}`, final: true }
+    const body = JSON.parse(text) as Record<string, unknown[] | undefined>
+    return body[list]?.length === 1 ? null : { reason: `answered ${text.slice(0, 400)}`, final: true }
   } catch (error) {
     const { message, cause } = error as Error
-    return { ok: false, reason: cause instanceof Error ? `${message}: ${cause.message}` : message, final: false }
+    return { reason: cause instanceof Error ? `${message}: ${cause.message}` : message, final: false }
   }
 }

@@ -39,7 +39,7 @@ function optionsOf(...argv: string[]): UpOptions {
 
 test('a call is tried again while no engine is there, until it works', async () => {
   const { url, requests } = await serve({ status: 503, body: 'no engine' }, { status: 200, body: COMPLETION })
-  expect(await waitForRealCall(url, 'sk-sy-x', 'm', 20_000, NEVER)).toEqual({ ok: true })
+  expect(await waitForRealCall(url, 'sk-sy-x', 'm', 20_000, NEVER)).toEqual({ ok: true, serves: 'text' })
   expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer sk-sy-x', 'Bearer sk-sy-x'])
 })
 
@@ -47,6 +47,14 @@ test('a call that is refused as wrong is not tried again', async () => {
   const { url, requests } = await serve({ status: 400, body: 'bad' }, { status: 200, body: COMPLETION })
   expect(await waitForRealCall(url, 'k', 'm', 20_000, NEVER)).toMatchObject({ reason: 'answered 400: bad' })
   expect(requests).toHaveLength(1)
+})
+
+test('a model that writes no text is asked for an embedding', async () => {
+  const refusal = { status: 400, body: '{"error":{"code":"generation_unsupported"}}' }
+  const embedding = { status: 200, body: '{"data":[{"embedding":[1]}]}' }
+  const { url, requests } = await serve(refusal, embedding)
+  expect(await waitForRealCall(url, 'k', 'm', 20_000, NEVER)).toEqual({ ok: true, serves: 'embeddings' })
+  expect(requests.map((request) => request.url)).toEqual(['/v1/chat/completions', '/v1/embeddings'])
 })
 
 test('an answer without a choice is no success', async () => {
@@ -142,4 +150,7 @@ test('what is printed has the address, the key and three things to try, but not 
     expect(text).toContain(part)
   expect(text).toContain('npm run down -- --data-dir /other')
   expect(text).not.toContain('sy-admin-x')
+  const embeddings = banner({ ...system, serves: 'embeddings' }, 1.2, { detached: true, dataDir: '/other' })
+  expect(embeddings).toContain('client.embeddings.create(model="m"')
+  expect(embeddings).not.toContain('chat')
 })

@@ -242,6 +242,7 @@ export class Supervisor {
     })
     if (!outcome.ok)
       throw new UpRefused(`No call succeeded: ${system.url} ${outcome.reason}. Logs: ${this.#place.logs}`)
+    if (outcome.serves === 'embeddings') system.serves = 'embeddings'
   }
 
   /** Without this the first call would work while only one region does. */

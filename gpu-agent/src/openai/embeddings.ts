@@ -61,6 +61,15 @@ export function noEmbeddings(): StreamError {
   return badRequest('embeddings_unsupported', 'The engine of this model makes no embeddings.', 'model')
 }
 
+/** 400: the engine of this model makes embeddings alone. */
+export function noText(): StreamError {
+  return badRequest(
+    'generation_unsupported',
+    'The engine of this model writes no text: it makes embeddings (POST /v1/embeddings).',
+    'model',
+  )
+}
+
 /** Of a number with NUMBER_DIGITS, its sign, point, exponent and comma. */
 const NUMBER_CHARS_MAX = 17
 /** What tells every float32 from the next. */

@@ -41,6 +41,15 @@ describe('embeddings', () => {
     expect(under.counted).toEqual([])
   })
 
+  test('are what a model makes that writes no text: a chat with it is a precise refusal', async () => {
+    const vllm = await scriptedVllm()
+    const under = await startFront(vllm)
+    const { sink } = under.serve({})
+    ;(await arrived(vllm)).refuse(404, '{"detail":"Not Found"}')
+    await sink.over
+    expect(sink.error).toMatchObject({ status: 400, error: { code: 'generation_unsupported', param: 'model' } })
+  })
+
   test('of a vLLM that has no model for them are a precise refusal', async () => {
     const vllm = await scriptedVllm()
     const under = await startFront(vllm)

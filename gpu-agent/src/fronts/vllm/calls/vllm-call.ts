@@ -9,7 +9,7 @@
  */
 import type { Measurement, StreamError, TicketClaims } from '../../../../../src/protocol/index.ts'
 import type { ChunkFrame } from '../../../openai/chunk-frame.ts'
-import { noEmbeddings } from '../../../openai/embeddings.ts'
+import { noEmbeddings, noText } from '../../../openai/embeddings.ts'
 import { deadlineExceeded, engineFailed, unavailable } from '../../../openai/errors.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
 import type { CallEnd, CallSink } from '../../engine-front.ts'
@@ -20,7 +20,7 @@ import { chargedAs, measurementOf, sumsOf } from '../channel/record-sums.ts'
 import type { CallAnswer } from './answer-stream.ts'
 import { CallClock } from './call-clock.ts'
 import { LeaseMeter } from './lease-meter.ts'
-import { type Refusal, refusalOf, streamedError } from './vllm-errors.ts'
+import { isMissingRoute, type Refusal, refusalOf, streamedError } from './vllm-errors.ts'
 import type { VllmRequest, VllmRequestEnd, VllmRequestListener } from './vllm-request.ts'
 
 /** A record follows the last token by one step and 20 ms. */
@@ -126,9 +126,8 @@ export class VllmCall implements VllmRequestListener {
 
   #refusalOf(end: Exclude<VllmRequestEnd, { kind: 'done' }>): Refusal {
     const { prompt_param } = this.#options
-    // A vLLM of a model that writes text has no such route.
-    if (prompt_param === 'input' && end.kind === 'refused' && (end.status === 404 || end.status === 405)) {
-      return { error: noEmbeddings(), report: null, suspect: false }
+    if (end.kind === 'refused' && isMissingRoute(end)) {
+      return { error: prompt_param === 'input' ? noEmbeddings() : noText(), report: null, suspect: false }
     }
     return refusalOf(end, prompt_param)
   }

@@ -38,6 +38,11 @@ export function refusalOf(end: Exclude<VllmRequestEnd, { kind: 'done' }>, prompt
   return statusRefusal(end.status, end.body, prompt_param)
 }
 
+/** A vLLM has the routes of what its model can do. The body is that of its web framework: vLLM's own tell an unknown model. */
+export function isMissingRoute({ status, body }: { status: number; body: string }): boolean {
+  return status === 405 || (status === 404 && body.includes('"detail":"Not Found"'))
+}
+
 /** An error in place of a chunk. Null: the data is no error. */
 export function streamedError(chunk: unknown, prompt_param: string): Refusal | null {
   const parsed = VllmError.safeParse(chunk)
