@@ -6,7 +6,7 @@ that every call is accounted for either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .identity import Identity
@@ -48,6 +48,8 @@ class CallMeter:
         self.kv_capacity_tokens = _kv_capacity_tokens(scheduler)
         #: By request id; exactly the requests that vLLM has open.
         self.calls: dict[str, OpenCall] = {}
+        #: Of them, when they came.
+        self._prompt_tokens = 0
         self.ledger = StepLedger()
         #: Preempted calls that have not been scheduled again.
         self._away: set[str] = set()
@@ -71,6 +73,7 @@ class CallMeter:
     def opened(self, request: Any, identity: Identity, state: CallState) -> None:
         self.malformed_tickets += identity.malformed
         self.calls[request.request_id] = OpenCall(request, identity, state)
+        self._prompt_tokens += state.prompt_tokens
         if identity.lease is not None:
             self._charges.opened(identity.lease)
 
@@ -158,6 +161,7 @@ class CallMeter:
         """A call has ended and was charged for the last time: its record is published."""
         request, identity, state = open_call.request, open_call.identity, open_call.state
         del self.calls[request.request_id]
+        self._prompt_tokens -= state.prompt_tokens
         self._away.discard(request.request_id)
         self.recomputed_tokens += open_call.leaves()
         record = CallRecord(
@@ -198,13 +202,12 @@ class CallMeter:
 
     def status(self) -> dict[str, Any]:
         scheduler = self.scheduler
-        requests = [open_call.request for open_call in self.calls.values()]
-        running = sum(one.status.name == "RUNNING" for one in requests)
+        running = [request for request in scheduler.running if request.request_id in self.calls]
         return {
             "seats": self.seats,
-            "waiting": len(requests) - running,
-            "running": running,
-            "queued_tokens": sum(max(0, one.num_prompt_tokens - one.num_computed_tokens) for one in requests),
+            "waiting": len(self.calls) - len(running),
+            "running": len(running),
+            "queued_tokens": self._queued_tokens([*running, *scheduler.kv_holding_waiting]),
             "kv_used": scheduler.kv_cache_manager.usage,
             "kv_capacity_tokens": self.kv_capacity_tokens,
             "malformed_tickets": self.malformed_tickets,
@@ -217,6 +220,16 @@ class CallMeter:
             "decision_us": self.decision_ns // 1000,
             "failures": self.failures,
         }
+
+    def _queued_tokens(self, computed: Iterable[Any]) -> int:
+        """Prompt tokens that are still to be computed. `computed`: the calls of which something is."""
+        tokens = self._prompt_tokens
+        for request in computed:
+            open_call = self.calls.get(request.request_id)
+            if open_call is not None:
+                left_tokens = max(0, request.num_prompt_tokens - request.num_computed_tokens)
+                tokens += left_tokens - open_call.state.prompt_tokens
+        return tokens
 
 
 def _kv_capacity_tokens(scheduler: Any) -> int:

@@ -1,17 +1,14 @@
 """Between the order and one vLLM scheduler: tells the order what happens, and vLLM what it decided.
 
 vLLM orders waiting calls, and chooses whom to preempt when memory runs out, by (priority, arrival_time). The priority belongs
-to this driver. It is the call's position in our order, seated calls first, so that vLLM's order, its choice of victims and
-ours always agree, and no two open calls have the same. Stock vLLM never preempts a running call for a waiting one,
-so the driver does, before vLLM's own `schedule`.
+to us (priorities.py), so that vLLM's order, its choice of victims and ours agree, and no two open calls have the same. Stock
+vLLM never preempts a running call for a waiting one, so the driver does, before vLLM's own `schedule`.
 
 It reads and writes a few private fields of vLLM's scheduler; probe.py checks at start that they are there.
 """
 
 from __future__ import annotations
 
-import heapq
-from operator import attrgetter
 from typing import Any
 
 from .admission import SwapOfCalls
@@ -20,18 +17,15 @@ from .identity import NO_PROGRAM, identity_of
 from .kv_hold import KvHold
 from .options import Options, OptionsError, change_options
 from .order.call_state import Call, CallState
-from .order.policies.levels import LEVELS_MAX
+from .order.ordered_calls import level_of
 from .order.program_order import ProgramOrder
 from .order.tenant_shares import TenantShares
 from .preemption import Preemption
 from .prefill_limit import PrefillLimit
+from .priorities import Priorities
 from .records import CallRecord
 from .residency import Residency
 from .seat_limit import SeatLimit
-
-#: Priority of a call that has come since the last decision: behind every position.
-NEW_PRIORITY = 1 << 40
-_PRIORITY = attrgetter("priority")
 
 
 class Driver:
@@ -55,6 +49,7 @@ class Driver:
         self.residency = Residency(self.scheduler, self.order, swap)
         self.preemption = Preemption(self.scheduler, self.order, self.calls, limit, seat_limit, self._seats, swap)
         self.hold = KvHold(self.scheduler, meter.kv_capacity_tokens)
+        self._priorities = Priorities(self.scheduler, self.order, self._seats)
         self._seated: list[CallState] = []
         self._reorder_running = False
 
@@ -84,7 +79,7 @@ class Driver:
         state = self.order.arrive(call, now_us, self.residency.resident_tokens(request))
         self.meter.opened(request, identity, state)
         self.hold.arrived(state, now_us)
-        request.priority = NEW_PRIORITY
+        self._priorities.arrived(request, state)
 
     def freed(self, request: Any) -> CallRecord | None:
         """A request has ended in any way. Its record is published first. None: the request is not known."""
@@ -125,7 +120,8 @@ class Driver:
         self._change_options(now_us)
         self.residency.before_decision(self._seated, now_us)
         seated = self.order.decide(now_us)
-        self._write_order(seated)
+        self._seated = list(seated)
+        self._reorder_running |= self._priorities.write(seated)
         if scheduler.pause_state.name == "UNPAUSED":
             hold = self.hold if self.options.hold_kv and self.order.policy.ties == "program" else None
             self.preemption.make_way(seated, now_us, hold, throttled=throttled)
@@ -183,15 +179,18 @@ class Driver:
 
     def counts(self) -> dict[str, Any]:
         """What the status says beside the meter's figures."""
-        waiting_by_level: dict[str, int] = {}
-        for open_call in self.calls.values():
-            if open_call.request.status.name != "RUNNING":
-                # A policy that ranks by an index has no levels: what is above the last counts there.
-                level = str(int(min(LEVELS_MAX - 1, max(0, open_call.state.place.rank))))
-                waiting_by_level[level] = waiting_by_level.get(level, 0) + 1
+        # Of the calls without seats, less those that run all the same, and with those whose seats wait for them.
+        waiting = self.order.unseated_by_level()
+        for request in self.scheduler.running:
+            open_call = self.calls.get(request.request_id)
+            if open_call is not None and not open_call.state.seated:
+                waiting[level_of(open_call.state)] -= 1
+        for state in self._seated:
+            if not state.ended and state.owner.request.status.name != "RUNNING":
+                waiting[level_of(state)] += 1
         return {
             "policy": self.options.policy,
-            "waiting_by_level": waiting_by_level,
+            "waiting_by_level": {str(level): calls for level, calls in sorted(waiting.items()) if calls > 0},
             "decisions": self.order.decisions,
             "preemptions_for_seats": self.preemption.for_seats,
             "preemptions_for_memory": self.preemption.for_memory,
@@ -200,32 +199,9 @@ class Driver:
             "programs": len(self.order.programs),
         }
 
-    # Order.
-
-    def _write_order(self, seated: list[CallState]) -> None:
-        if not self.order.take_moved() and seated == self._seated:
-            return
-        self._seated = list(seated)
-        changed = False
-        for position, state in enumerate([*seated, *self.order.waiting()]):
-            request = state.owner.request
-            if request.priority != position:
-                request.priority = position
-                changed = True
-        if changed:
-            self._reorder_running = True
-            # A heap whose keys were changed is no heap; a sorted list is one, and cheaper than asking requests to compare.
-            # `remove_requests` rebinds `_heap`, so it is asked for each time.
-            self.scheduler.waiting._heap.sort(key=_PRIORITY)
-            self.scheduler.kv_holding_waiting._heap.sort(key=_PRIORITY)
-
     def restore_stock_order(self) -> None:
         """Gives every request the priority that it came with, as if the plug-in were not there."""
-        for open_call in self.calls.values():
-            open_call.request.priority = open_call.stock_priority
-        # Priorities that clients bring may be equal: vLLM compares on.
-        heapq.heapify(self.scheduler.waiting._heap)
-        heapq.heapify(self.scheduler.kv_holding_waiting._heap)
+        self._priorities.restore(self.calls.values())
 
 
 def _running_key(request: Any) -> tuple[bool, int]:

@@ -53,9 +53,9 @@ class OpenCharges:
         return False
 
     def sums(self, calls: Iterable[tuple[str | None, CallState]]) -> dict[str, Sums]:
-        """Of all open calls, by lease. A call without a lease is not accounted for."""
+        """By lease, of those that have cost something. A call without a lease is not accounted for."""
         sums = dict(self._ended)
         for lease, state in calls:
-            if lease is not None:
+            if lease is not None and state.computed_tokens > 0:
                 sums[lease] = sums.get(lease, NO_SUMS).plus(state)
         return sums

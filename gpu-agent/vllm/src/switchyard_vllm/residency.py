@@ -9,7 +9,6 @@ order of eviction, and counts as no query of the prefix cache. It costs about ha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from .admission import SwapOfCalls
@@ -75,7 +74,7 @@ class Residency:
         if not scheduler.waiting and not scheduler.kv_holding_waiting:
             return
         waiting = [state for state in seated if not state.ended and state.owner.request.status.name != "RUNNING"]
-        waiting += islice(self._order.waiting(), WAITING_MAX)
+        waiting += self._order.first_waiting(WAITING_MAX)
         blocks = 0
         for state in waiting[:WAITING_MAX]:
             if blocks >= BLOCKS_MAX:

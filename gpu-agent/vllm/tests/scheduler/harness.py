@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,6 +40,9 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCache
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
+
+from switchyard_vllm.order.ordered_calls import level_of
+from switchyard_vllm.priorities import WAITING_MAX
 
 BLOCK_TOKENS = 32
 MODEL_TOKENS_MAX = 2048
@@ -281,14 +284,33 @@ class Engine:
         assert driver.calls.keys() == {
             name for name, request in scheduler.requests.items() if not request.is_finished()
         }
+        self.check_order(driver)
+        self.check_status(driver)
+
+    def check_order(self, driver: Any) -> None:
+        """vLLM sees our order: of calls that run, and of those that wait as far as it can get in a step."""
+        scheduler = self.scheduler
         waiting = list(scheduler.waiting)
         assert waiting == sorted(waiting), "vLLM's heap is in order"
         states = [open_call.state for open_call in driver.calls.values()]
         seated = sorted((state for state in states if state.seated), key=lambda state: state.seat_index)
-        by_us = [state.call.lease for state in [*seated, *driver.order.waiting()]]
-        by_vllm = sorted(driver.calls[name].request for name in by_us)
-        assert [request.request_id for request in by_vllm] == by_us
-        assert len(by_us) == len(states) == len({request.priority for request in by_vllm})
+        ordered = [*seated, *driver.order.first_waiting(len(states))]
+        by_vllm = sorted(driver.calls[state.call.lease].request for state in ordered)
+        assert len(ordered) == len(states) == len({request.priority for request in by_vllm})
+        front = len(ordered) if driver.order.tenants == 1 else len(seated) + WAITING_MAX
+        assert [request.request_id for request in by_vllm][:front] == [state.call.lease for state in ordered][:front]
+
+    def check_status(self, driver: Any) -> None:
+        """What is counted without a look at every call, with one."""
+        requests = [open_call.request for open_call in driver.calls.values()]
+        waiting = [request for request in requests if request.status != RequestStatus.RUNNING]
+        status = driver.meter.status()
+        assert status["waiting"] == len(waiting)
+        assert status["running"] == len(requests) - len(waiting)
+        queued = (max(0, request.num_prompt_tokens - request.num_computed_tokens) for request in requests)
+        assert status["queued_tokens"] == sum(queued)
+        levels = Counter(level_of(driver.calls[request.request_id].state) for request in waiting)
+        assert driver.counts()["waiting_by_level"] == {str(level): levels[level] for level in sorted(levels)}
 
     def update(self) -> None:
         output, outcome, end_us = self.pending.popleft()

@@ -3,8 +3,15 @@ for the few thousand calls that can wait on an engine is cheaper than a heap who
 """
 
 from bisect import bisect_left, insort
+from collections import Counter
 
 from .call_state import CallState, QueueKey
+from .policies.levels import LEVELS_MAX
+
+
+def level_of(call: CallState) -> int:
+    """A policy that ranks by an index has no levels: what is above the last counts there."""
+    return int(min(LEVELS_MAX - 1, max(0, call.place.rank)))
 
 
 class OrderedCalls:
@@ -14,8 +21,21 @@ class OrderedCalls:
     def __len__(self) -> int:
         return len(self._items)
 
-    def calls(self) -> list[CallState]:
-        return [call for _, call in self._items]
+    def first(self, calls_max: int) -> list[CallState]:
+        return [call for _, call in self._items[:calls_max]]
+
+    def at(self, index: int) -> CallState:
+        return self._items[index][1]
+
+    def count_by_level(self, counts: Counter[int]) -> None:
+        """Adds how many calls are at each level. Costs a search a level."""
+        items = self._items
+        begin = 0
+        while begin < len(items):
+            level = level_of(items[begin][1])
+            end = len(items) if level == LEVELS_MAX - 1 else bisect_left(items, ((level + 1,),), begin)
+            counts[level] += end - begin
+            begin = end
 
     def peek(self) -> CallState | None:
         return self._items[0][1] if self._items else None

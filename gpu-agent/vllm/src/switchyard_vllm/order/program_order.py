@@ -7,7 +7,8 @@ that ended with it, and `settle` (what the step cost moves the others, and is ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .call_state import Call, CallState, Measurement
@@ -54,8 +55,8 @@ class ProgramOrder:
         self._open: dict[str, CallState] = {}
         self._sequence = 0
         self._settled = 0
-        #: A call came, or its place changed, since `take_moved`.
-        self._moved = False
+        #: Open calls that came, or whose place changed, since `take_moved`.
+        self._moved: dict[CallState, None] = {}
 
     @property
     def open_calls(self) -> int:
@@ -83,7 +84,7 @@ class ProgramOrder:
             state.place = policy.arrive(state, now_us)
             self._seating.moved(state)
             self._due.set(state)
-            self._moved = True
+            self._moved[state] = None
 
     def arrive(self, call: Call, now_us: int, resident_tokens: int = 0) -> CallState:
         """No open call has its lease. `resident_tokens`: of the prompt, those whose KV is at hand."""
@@ -99,7 +100,7 @@ class ProgramOrder:
         self._open[call.lease] = state
         self._seating.add(state)
         self._due.set(state)
-        self._moved = True
+        self._moved[state] = None
         if policy.refreshes:
             for sibling in program.open:
                 if sibling is not state:
@@ -162,6 +163,7 @@ class ProgramOrder:
         del self._open[call.call.lease]
         self._seating.remove(call)
         self._due.remove(call)
+        self._moved.pop(call, None)
         measurement = call.measurement(now_us)
         program = call.program
         program.ended(call, measurement.wait_us)
@@ -172,14 +174,23 @@ class ProgramOrder:
             self._due.set(sibling)
         return measurement
 
-    def take_moved(self) -> bool:
-        """Whether the order of waiting calls may have changed since this was last asked."""
-        moved, self._moved = self._moved, False
+    def take_moved(self) -> Collection[CallState]:
+        """Open calls that came, or whose place changed, since this was last asked."""
+        moved, self._moved = self._moved, {}
         return moved
 
-    def waiting(self) -> list[CallState]:
-        """Calls without a seat, in order."""
-        return self._seating.waiting()
+    @property
+    def tenants(self) -> int:
+        """Those that have open calls."""
+        return self._seating.tenants
+
+    def first_waiting(self, calls_max: int) -> list[CallState]:
+        """The first calls without a seat, in order."""
+        return self._seating.first_waiting(calls_max)
+
+    def unseated_by_level(self) -> Counter[int]:
+        """How many calls without a seat are at each level."""
+        return self._seating.unseated_by_level()
 
     def _move_charged(self, charges: Sequence[StepCharge], now_us: int) -> None:
         policy = self.policy
@@ -211,4 +222,4 @@ class ProgramOrder:
         self._sequence += 1
         self._seating.moved(call)
         self._due.set(call)
-        self._moved = True
+        self._moved[call] = None

@@ -6,8 +6,9 @@ standby calls. The same decisions, in the same order, as `gpu-agent/engine/order
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Protocol
 
 from .call_state import Call, CallState
@@ -117,12 +118,33 @@ class Seating:
         self._order_changed = not done
         return self._order
 
-    def waiting(self) -> list[CallState]:
-        """Calls without a seat: each tenant's first, then each one's second, …"""
-        queues = [tenant.unseated.calls() for tenant in self._tenants.values()]
+    @property
+    def tenants(self) -> int:
+        """Those that have open calls."""
+        return len(self._tenants)
+
+    def first_waiting(self, calls_max: int) -> list[CallState]:
+        """The first calls without a seat: each tenant's first, then each one's second, …"""
+        queues = [tenant.unseated for tenant in self._tenants.values() if len(tenant.unseated) > 0]
         if len(queues) == 1:
-            return queues[0]
-        return [call for calls in zip_longest(*queues) for call in calls if call is not None]
+            return queues[0].first(calls_max)
+        dealt: list[CallState] = []
+        index = 0
+        while queues:
+            for queue in queues:
+                if len(dealt) == calls_max:
+                    return dealt
+                dealt.append(queue.at(index))
+            index += 1
+            queues = [queue for queue in queues if index < len(queue)]
+        return dealt
+
+    def unseated_by_level(self) -> Counter[int]:
+        """How many calls without a seat are at each level."""
+        calls: Counter[int] = Counter()
+        for tenant in self._tenants.values():
+            tenant.unseated.count_by_level(calls)
+        return calls
 
     def _fill_freed(self) -> None:
         """Between decisions: no call loses its seat. What changed is looked at again in the next decision."""
@@ -168,10 +190,11 @@ class Seating:
         """Each tenant's first call, then each one's second, …: memory and prefill tokens go out in this order."""
         order = self._order
         order.clear()
-        rounds = max((len(tenant.seated) for tenant in self._tenants.values()), default=0)
-        for index in range(rounds):
-            for tenant in self._tenants.values():
-                if index < len(tenant.seated):
-                    call = tenant.seated[index]
-                    call.seat_index = len(order)
-                    order.append(call)
+        queues = [tenant.seated for tenant in self._tenants.values() if tenant.seated]
+        if len(queues) == 1:
+            order += queues[0]
+        else:
+            dealt = chain.from_iterable(zip_longest(*queues))
+            order += [call for call in dealt if call is not None]
+        for index, call in enumerate(order):
+            call.seat_index = index
