@@ -24,7 +24,7 @@ import { SpanSender } from './data-plane/span-sender.ts'
 import { ERRORS } from './data-plane/stream-errors.ts'
 import { TicketGate } from './data-plane/ticket-gate.ts'
 import { messageOf } from './events.ts'
-import type { FrontCount } from './fronts/engine-front.ts'
+import type { FrontCount, KvSwapCosts } from './fronts/engine-front.ts'
 import { monotonicUs } from './fronts/local/scheduler-of.ts'
 import { poolLinks } from './link/agent-links.ts'
 import type { Link } from './link/link.ts'
@@ -50,6 +50,8 @@ export class Agent {
   readonly #wall_ms: () => number
   readonly #random: () => number
   readonly #engines = new Map<string, ServedEngine>()
+  /** Engines whose costs of the swap the operator has been told. */
+  readonly #swap_costs_told = new Set<string>()
   readonly #gate: TicketGate
   readonly #metrics: AgentMetrics
   readonly #spans: SpanSender | null
@@ -182,12 +184,20 @@ export class Agent {
         status: () => this.#changed(id),
         epoch: () => this.#epochChanged(id),
         counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
+        swapCosts: (costs: KvSwapCosts) => this.#swapCosts(id, costs),
       }
       const front = await create(events, this.#lostCallsOf(id, outbox))
       this.#engines.set(id, new ServedEngine(id, front))
     } catch (error) {
       throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
     }
+  }
+
+  #swapCosts(engine: string, costs: KvSwapCosts): void {
+    this.#metrics.swapCosts(engine, costs)
+    if (!costs.measured || this.#swap_costs_told.has(engine)) return
+    this.#swap_costs_told.add(engine)
+    this.#options.report({ event: 'swap_costs', engine, ...costs })
   }
 
   #lostCallsOf(engine: string, outbox: Outbox): LostCall[] {
@@ -268,6 +278,7 @@ export class Agent {
   #epochChanged(id: string): void {
     const engine = this.#engines.get(id)
     if (engine === undefined) return
+    this.#swap_costs_told.delete(id)
     this.#options.report({ event: 'engine_epoch', engine: id, epoch: engine.epoch })
     this.#linkOf(id)?.describeAgain()
   }

@@ -2,6 +2,8 @@
  * What the daemon tells its operator: one event per fact, printed by main.ts as one JSON line each. Events carry ids,
  * counts and messages, never a token, a ticket or a client's text.
  */
+import type { KvSwapCosts } from './fronts/engine-front.ts'
+
 export type AgentEvent =
   | {
       event: 'ready'
@@ -28,6 +30,8 @@ export type AgentEvent =
   | ({ event: 'vllm_attached'; url: string; reduced: readonly string[] } & ServingVllm)
   | { event: 'vllm_down'; engine: string; reason: string; retry_in_ms: number }
   | { event: 'vllm_note'; engine: string; message: string }
+  /** Once all are known: after the first long prompt of an engine. */
+  | ({ event: 'swap_costs'; engine: string } & KvSwapCosts)
   | { event: 'engine_drain_failed'; engine: string; message: string }
   | { event: 'linked'; model: string; clock_offset_ms: number }
   /** Our clock or the control plane's was set. */

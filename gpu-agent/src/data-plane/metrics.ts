@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type CallRecord, type EngineStatus, tpotUs } from '../../../src/protocol/index.ts'
-import type { FrontCount } from '../fronts/engine-front.ts'
+import type { FrontCount, KvSwapCosts } from '../fronts/engine-front.ts'
 
 export interface MetricSources {
   open_calls: () => number
@@ -56,6 +56,12 @@ export class AgentMetrics {
   readonly #swap = this.#counter('swap_seconds_total', 'Time for which steps waited for the KV of ended calls.', [
     'engine',
   ])
+  readonly #swap_costs = new Gauge({
+    name: 'switchyard_agent_swap_cost_seconds',
+    help: "What the choice between swap and recompute goes by: a transfer's own time, and a token's out, back, or computed again.",
+    labelNames: ['engine', 'of'] as const,
+    registers: [this.registry],
+  })
   readonly #unknown_messages = this.#counter(
     'link_messages_ignored_total',
     'Messages of a pool that this agent does not know.',
@@ -145,6 +151,13 @@ export class AgentMetrics {
     const [subject, kind = ''] = what.split('_', 2)
     if (subject === 'record') this.#engine_records.inc({ engine, result: kind })
     else this.#engine_messages.inc({ engine, kind })
+  }
+
+  swapCosts(engine: string, costs: KvSwapCosts): void {
+    this.#swap_costs.set({ engine, of: 'transfer' }, costs.base_us / 1e6)
+    this.#swap_costs.set({ engine, of: 'token_out' }, costs.save_us_per_token / 1e6)
+    this.#swap_costs.set({ engine, of: 'token_back' }, costs.restore_us_per_token / 1e6)
+    this.#swap_costs.set({ engine, of: 'token_computed' }, costs.recompute_us_per_token / 1e6)
   }
 
   batchSent(result: 'acknowledged' | 'partial' | 'failed' | 'refused'): void {

@@ -55,6 +55,17 @@ export type FrontCount =
   | 'message_malformed'
   | 'message_repeated'
 
+/** What an engine's choice between swapping a preempted call's KV and computing it again goes by. */
+export interface KvSwapCosts {
+  /** Of a transfer of any size. */
+  base_us: number
+  save_us_per_token: number
+  restore_us_per_token: number
+  recompute_us_per_token: number
+  /** All of them are the operator's or were measured: none is a usual machine's. */
+  measured: boolean
+}
+
 export interface EngineFrontEvents {
   /** Rows of a call always arrive before its `ended`. */
   ledger(rows: readonly LedgerRow[]): void
@@ -64,6 +75,8 @@ export interface EngineFrontEvents {
   epoch(): void
   /** For metrics. */
   counted?(what: FrontCount): void
+  /** They changed. Engines that do not swap never tell. */
+  swapCosts?(costs: KvSwapCosts): void
 }
 
 export interface EngineFront {

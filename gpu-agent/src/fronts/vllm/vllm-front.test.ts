@@ -20,6 +20,22 @@ describe('the engine', () => {
     expect(front.status()).toMatchObject({ running: 1, waiting: 2, queued_tokens: 20 })
   })
 
+  test('tells what its swap costs whenever that changes, and again of another process', async () => {
+    const vllm = await scriptedVllm()
+    const { swap_costs } = await startFront(vllm)
+    const first = { base_us: 1000, save_us_per_token: 0.9, restore_us_per_token: 0.9, recompute_us_per_token: 50 }
+    const costs = { ...first, measured: false }
+    const known = { ...costs, recompute_us_per_token: 72, measured: true }
+    vllm.say({ type: 'status' })
+    for (const swap_costs of [costs, costs, known]) vllm.say({ type: 'status', swap_costs })
+    await until(() => swap_costs.length === 2)
+    vllm.restart('engine-2')
+    await until(() => vllm.connected)
+    vllm.say({ type: 'status', swap_costs: known })
+    await until(() => swap_costs.length === 3)
+    expect(swap_costs).toEqual([costs, known, known])
+  })
+
   test('that went down fails its calls with what they were charged, refuses others, and comes back under its epoch', async () => {
     const vllm = await scriptedVllm()
     const under = await startFront(vllm)

@@ -10,7 +10,7 @@ import { ERRORS } from '../../data-plane/stream-errors.ts'
 import { VLLM_HINTS } from '../../openai/capabilities.ts'
 import { engineFull, unavailable } from '../../openai/errors.ts'
 import type { LostCall } from '../../outbox/lost-calls.ts'
-import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents } from '../engine-front.ts'
+import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, KvSwapCosts } from '../engine-front.ts'
 import { monotonicUs } from '../local/scheduler-of.ts'
 import { VllmCalls } from './calls/vllm-calls.ts'
 import type { Refusal } from './calls/vllm-errors.ts'
@@ -54,6 +54,8 @@ export class VllmFront implements EngineFront {
   #up = false
   #draining = false
   #stopped = false
+  /** As last told. */
+  #swap_costs = ''
   #plugin_failed = false
   #told = ''
   #told_ms = 0
@@ -192,6 +194,7 @@ export class VllmFront implements EngineFront {
     this.#up = true
     if (restarted || !was_up) {
       this.#plugin_failed = false
+      this.#swap_costs = ''
       this.#calls.measured = true
     }
     this.#watch.progressed()
@@ -241,9 +244,17 @@ export class VllmFront implements EngineFront {
     if (report !== null) {
       this.#watch.reported(report)
       this.#calls.measured = report.measures !== false
+      if (report.swap_costs) this.#swapCosts(report.swap_costs)
       if (report.failed === true) this.#pluginFailed(report.failed_reason ?? 'no reason was given')
     }
     this.#events.status()
+  }
+
+  #swapCosts(costs: KvSwapCosts): void {
+    const told = JSON.stringify(costs)
+    if (told === this.#swap_costs) return
+    this.#swap_costs = told
+    this.#events.swapCosts?.(costs)
   }
 
   #pluginFailed(reason: string): void {

@@ -64,6 +64,8 @@ class CallMeter:
         self.swapped_in_tokens = 0
         self.recomputed_tokens = 0
         self.swap_us = 0
+        #: What the swap's choices go by (swap/swap_costs.py). None: this engine does not swap.
+        self.swap_costs: Callable[[], dict[str, float | bool]] | None = None
         #: Time in the plug-in's own code, and the steps that it was spent over (mixin.py).
         self.decision_ns = 0
         self.steps = 0
@@ -217,6 +219,7 @@ class CallMeter:
             "swapped_in_tokens": self.swapped_in_tokens,
             "recomputed_tokens": self.recomputed_tokens,
             "swap_us": self.swap_us,
+            **({} if self.swap_costs is None else {"swap_costs": self.swap_costs()}),
             "decision_us": self.decision_ns // 1000,
             "failures": self.failures,
         }

@@ -36,6 +36,14 @@ COUNTERS = (
     "failures",
 )
 GAUGES = ("programs", "failed")
+#: Of the swap, in nanoseconds: the table takes whole numbers.
+SWAP_COST_PREFIX = "swap_cost_ns:"
+SWAP_COSTS = {
+    "base_us": "transfer",
+    "save_us_per_token": "token_out",
+    "restore_us_per_token": "token_back",
+    "recompute_us_per_token": "token_computed",
+}
 
 
 class EngineCounts:
@@ -59,6 +67,8 @@ class EngineCounts:
             self._told[name] = count
         for name in GAUGES:
             table[PREFIX + name] = int(status.get(name, 0))
+        for name, what in SWAP_COSTS.items() if "swap_costs" in status else ():
+            table[f"{PREFIX}{SWAP_COST_PREFIX}{what}"] = round(status["swap_costs"][name] * 1000)
         for level, waiting in status.get("waiting_by_level", {}).items():
             table[f"{PREFIX}{LEVEL_PREFIX}{level}"] = waiting
 

@@ -24,14 +24,11 @@ from .admission import Admission
 from .open_call import OpenCall
 from .order.call_state import CallState
 from .order.program_order import StepShare
+from .prefill_speed import PrefillSpeed
 
 #: Contexts that are held or watched. One takes 8 bytes a block and some 300 more.
 CONTEXTS_MAX = 1024
-#: Steps that compute fewer tokens tell nothing of how fast prompts are computed.
-PREFILL_STEP_TOKENS = 64
-#: What a step leaves of the weight of those before it, in the speed of prefills.
-SPEED_DECAY = 0.98
-#: The same for programs that came back in time or did not.
+#: What a program leaves of the weight of those before it, in the share that came back in time.
 RETURN_DECAY = 0.95
 #: Holds pay if at least this share of programs comes back in time.
 RETURN_SHARE_MIN = 0.5
@@ -69,8 +66,7 @@ class KvHold:
         #: By program, the one whose call ended first in front.
         self._contexts: dict[str, Context] = {}
         self._returned: dict[str, Returned] = {}
-        self._prefill_tokens = 0.0
-        self._prefill_us = 0.0
+        self.prefill_speed = PrefillSpeed()
         self._return_share = 1.0
         #: Decisions in which a call was held back.
         self.held_back = 0
@@ -78,17 +74,11 @@ class KvHold:
     @property
     def hold_us(self) -> float:
         """How long a context is held; 0 until the speed of prefills is known."""
-        if self._prefill_tokens == 0:
-            return 0
-        return self._kv_capacity_tokens * self._prefill_us / self._prefill_tokens
+        return self._kv_capacity_tokens * (self.prefill_speed.us_per_token or 0)
 
     def computed(self, shares: Sequence[StepShare], wall_us: int) -> None:
         """A step has ended."""
-        tokens = sum(share.computed_tokens for share in shares)
-        if tokens - len(shares) < PREFILL_STEP_TOKENS:
-            return
-        self._prefill_tokens = self._prefill_tokens * SPEED_DECAY + tokens
-        self._prefill_us = self._prefill_us * SPEED_DECAY + wall_us
+        self.prefill_speed.computed(shares, wall_us)
 
     def arrived(self, call: CallState, now_us: int) -> None:
         program = call.program.program

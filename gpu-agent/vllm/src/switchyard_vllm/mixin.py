@@ -67,6 +67,7 @@ class ProgramAwareMixin(VllmScheduler):
         self.switchyard_swap = _swap_of(self.connector)
         if self.switchyard_swap is not None and self.switchyard_swap.swap is not None:
             self.switchyard_swap.swap.ledger = self.switchyard_meter
+            self.switchyard_meter.swap_costs = self.switchyard_swap.costs.as_dict
         #: The bystander once scheduling has failed, None once measuring has too.
         self.switchyard: Driver | Bystander | None = Driver(
             self.switchyard_meter,
@@ -127,10 +128,18 @@ class ProgramAwareMixin(VllmScheduler):
         if self.switchyard_swap is not None:
             self._compute_again(self.switchyard_swap.computed(model_runner_output))
         charged = self._timed(lambda ours: ours.before_update(scheduler_output, model_runner_output))
+        self._tell_prefill_speed()
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         if charged is not None:
             self._timed(lambda ours: ours.after_update(charged))
         return outputs
+
+    def _tell_prefill_speed(self) -> None:
+        if self.switchyard_swap is None or not isinstance(self.switchyard, Driver):
+            return
+        us_per_token = self.switchyard.hold.prefill_speed.us_per_token
+        if us_per_token is not None:
+            self.switchyard_swap.costs.prefill_takes(us_per_token)
 
     def _preempt_request(self, request: Any, *args: Any, **kwargs: Any) -> None:
         self._guarded(lambda ours: ours.preempted(request))

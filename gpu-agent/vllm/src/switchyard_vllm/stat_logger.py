@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import Counter, Gauge
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-from .engine_counts import LEVEL_PREFIX, take_counts
+from .engine_counts import LEVEL_PREFIX, SWAP_COST_PREFIX, take_counts
 
 LABELS = ("model_name", "engine")
 _COUNTERS = {
@@ -46,6 +46,12 @@ class Metrics:
         )
         self.preemptions = Counter(
             "switchyard_vllm_preemptions", "Preemptions: for a seat, for memory, by vLLM itself.", (*LABELS, "reason")
+        )
+        self.swap_cost_seconds = Gauge(
+            "switchyard_vllm_swap_cost_seconds",
+            "What the choice between swap and recompute goes by.",
+            (*LABELS, "of"),
+            multiprocess_mode="mostrecent",
         )
         self.waiting = Gauge(
             "switchyard_vllm_waiting_calls", "Calls that wait.", (*LABELS, "level"), multiprocess_mode="mostrecent"
@@ -87,6 +93,9 @@ class ProgramStatLogger(StatLoggerBase):
         to.swap_seconds.labels(*labels).inc(counts.get("swap_us", 0) / 1e6)
         for name, reason in _REASONS.items():
             to.preemptions.labels(*labels, reason).inc(counts.get(name, 0))
+        for name, cost_ns in counts.items():
+            if name.startswith(SWAP_COST_PREFIX):
+                to.swap_cost_seconds.labels(*labels, name.removeprefix(SWAP_COST_PREFIX)).set(cost_ns / 1e9)
         prefix = LEVEL_PREFIX
         waiting = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
         self._levels |= waiting.keys()

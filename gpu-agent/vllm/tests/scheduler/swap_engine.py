@@ -36,14 +36,16 @@ MARKS = 1 << 23
 FREE = {"base_us": 0, "save_us_per_token": 0, "restore_us_per_token": 0, "recompute_us_per_token": 1}
 
 
-def kv_transfer(*, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, **more: Any) -> dict[str, Any]:
+def kv_transfer(
+    *, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, costs: dict[str, int] = FREE, **more: Any
+) -> dict[str, Any]:
     gib = BYTES_PER_TOKEN / 2**30
     sizes = {"arena_gib": arena_tokens * gib, "ring_gib": LAYERS * ring_tokens * gib}
     return {
         "kv_connector": "BulkSwapConnector",
         "kv_connector_module_path": "switchyard_vllm.swap.connector",
         "kv_role": "kv_producer",
-        "kv_connector_extra_config": {**sizes, "prefetch_gib": sizes["ring_gib"], **FREE, **more},
+        "kv_connector_extra_config": {**sizes, "prefetch_gib": sizes["ring_gib"], **costs, **more},
     }
 
 

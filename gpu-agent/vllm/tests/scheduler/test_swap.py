@@ -17,6 +17,7 @@ from vllm.v1.request import RequestStatus
 
 from switchyard_vllm import ProgramAwareScheduler
 from switchyard_vllm.swap.connector import BulkSwapConnector
+from switchyard_vllm.swap.orders import CopyCosts
 from switchyard_vllm.swap.swap_options import SwapOptionsError
 from switchyard_vllm.swap.swap_scheduler import SwapScheduler
 
@@ -287,6 +288,27 @@ def test_a_call_that_is_cheaper_to_compute_is_not_swapped() -> None:
     engine.check_empty()
     assert (engine.swap.swapped_out, engine.swap.swapped_in) == (0, 0)
     assert engine.swap.declined > 0
+
+
+@pytest.mark.parametrize("transfer", [kv_transfer, beside_another])
+def test_costs_are_what_the_slowest_rank_and_the_prefills_take(transfer: Any) -> None:
+    engine = SwapEngine(ranks=2, lag_steps=0, kv_transfer=transfer(costs={}))
+    costs = engine.scheduler.switchyard_swap.costs
+    slow = [CopyCosts(300, 1, 4), CopyCosts(200, 2, 3)]
+    for rank, own in zip(engine.ranks, slow, strict=True):
+        told = rank.connector.worker._report
+        assert told.copy_costs is not None, "each worker has measured"
+        told.copy_costs = own
+    assert not costs.measured
+    engine.add("a", prompt=prompt(random.Random(1), 150), output=5)
+    engine.run()
+    current = costs.current
+    assert (current.base_us, current.save_us_per_token, current.restore_us_per_token) == (300, 2, 4)
+    assert current.recompute_us_per_token == engine.scheduler.switchyard.hold.prefill_speed.us_per_token > 0
+    engine.scheduler.switchyard.report(engine.clock.now_us)
+    assert engine.scheduler.switchyard_meter.mailbox.status()["swap_costs"] == costs.as_dict()
+    assert costs.as_dict()["measured"]
+    assert current is engine.swap._costs, "the choice goes by them"
 
 
 def test_sixteen_swaps_pass_through_a_ring_of_two_blocks() -> None:

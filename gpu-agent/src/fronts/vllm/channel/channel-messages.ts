@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { Count, Id, Measurement, Microseconds } from '../../../../../src/protocol/index.ts'
+import type { KvSwapCosts } from '../../engine-front.ts'
 
 export const CHANNEL_VERSION = 1
 /** vLLM's own request ids are longer than ours. */
@@ -49,6 +50,15 @@ export const Charges = z.object({
 })
 export type Charges = z.infer<typeof Charges>
 
+const Cost = z.number().min(0)
+const SwapCosts: z.ZodType<KvSwapCosts> = z.object({
+  base_us: Cost,
+  save_us_per_token: Cost,
+  restore_us_per_token: Cost,
+  recompute_us_per_token: Cost,
+  measured: z.boolean(),
+})
+
 export const EngineReport = z.object({
   type: z.literal('status'),
   waiting: Count.default(0),
@@ -64,6 +74,8 @@ export const EngineReport = z.object({
   failed_reason: Text.nullish(),
   /** False: it does not even measure any more, and no records come. */
   measures: z.boolean().nullish(),
+  /** Null: it does not swap. */
+  swap_costs: SwapCosts.nullish(),
 })
 export type EngineReport = z.infer<typeof EngineReport>
 

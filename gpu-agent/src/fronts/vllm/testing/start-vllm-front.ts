@@ -3,7 +3,7 @@ import { expect, onTestFinished } from 'vitest'
 import type { LedgerRow } from '../../../../engine/types.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
 import { until } from '../../../testing/harness.ts'
-import type { FrontCount } from '../../engine-front.ts'
+import type { FrontCount, KvSwapCosts } from '../../engine-front.ts'
 import { dispatched, user } from '../../testing/dispatched.ts'
 import { RecordingSink } from '../../testing/recording-sink.ts'
 import { VllmFront, type VllmFrontOptions } from '../vllm-front.ts'
@@ -16,6 +16,7 @@ export interface FrontUnderTest {
   counted: FrontCount[]
   reports: string[]
   heard: string[]
+  swap_costs: KvSwapCosts[]
   /** Serves a chat call; the fake has its request when `arrived` resolves. */
   serve(
     body?: Record<string, unknown>,
@@ -32,6 +33,7 @@ export async function startFront(
   const counted: FrontCount[] = []
   const reports: string[] = []
   const heard: string[] = []
+  const swap_costs: KvSwapCosts[] = []
   const front = await VllmFront.start(
     {
       id: 'agent-e0',
@@ -49,6 +51,7 @@ export async function startFront(
       status: () => heard.push('status'),
       epoch: () => heard.push('epoch'),
       counted: (what) => counted.push(what),
+      swapCosts: (costs) => swap_costs.push(costs),
     },
   )
   onTestFinished(async () => {
@@ -71,7 +74,7 @@ export async function startFront(
       sampled_tokens: sum((row) => row.sampled_tokens),
     }
   }
-  return { front, vllm, rows, counted, reports, heard, serve, ledger }
+  return { front, vllm, rows, counted, reports, heard, swap_costs, serve, ledger }
 }
 
 export async function scriptedVllm(addressed: ScriptedVllm['addressed'] = {}): Promise<ScriptedVllm> {

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HandlingCosts:
-    """Times are linear in tokens; the constants are measured by the engine's owner."""
+    """Times are linear in tokens. The engine's owner measures the constants, and corrects them while it serves."""
 
     base_us: float
     save_us_per_token: float

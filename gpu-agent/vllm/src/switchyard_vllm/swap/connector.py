@@ -20,12 +20,15 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     SupportsHMA,
 )
 
-from .orders import Orders, Report
+from .copy_costs import measure_copies
+from .orders import CopyCosts, Orders, Report
 from .settings import SwapSettings, swap_transfers
 from .slab_pool import SLAB_BLOCKS
-from .swap_options import GIB, SwapOptions, block_bytes, read_swap_options, refuse_unsupported
+from .swap_costs import SwapCosts
+from .swap_options import GIB, block_bytes, read_swap_options, refuse_unsupported
 from .swap_scheduler import SwapRules, SwapScheduler
 from .swap_worker import SwapWorker
+from .transfers import SwapTransfers
 
 logger = logging.getLogger("vllm.switchyard")
 
@@ -55,6 +58,8 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         self._block_bytes = block_bytes(kv_cache_config)
         #: Of each worker, in whole slabs.
         self.arena_blocks = int(self.options.arena_gib * GIB) // self._block_bytes // SLAB_BLOCKS * SLAB_BLOCKS
+        self._block_tokens = int(vllm_config.cache_config.block_size)
+        self.costs = SwapCosts(self.options, self._block_bytes / self._block_tokens)
         #: Beside the scheduler, from `bind_kv_cache_manager` on. None once it has failed.
         self.swap: SwapScheduler | None = None
         #: In a worker, from `register_kv_caches` on.
@@ -73,7 +78,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
 
     def bind_kv_cache_manager(self, kv_cache_manager: Any) -> None:
         super().bind_kv_cache_manager(kv_cache_manager)
-        self.swap = SwapScheduler(self._rules(self.options), kv_cache_manager)
+        self.swap = SwapScheduler(self._rules(), kv_cache_manager)
 
     def preempted(self, request: Any) -> None:
         """Of Switchyard's scheduler: a call is about to lose its blocks."""
@@ -98,6 +103,8 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         metadata = None if output is None else output.kv_connector_worker_meta
         for one in (metadata, *getattr(metadata, "metadata", ())):
             if isinstance(one, SwapWorkerMetadata):
+                if one.report.copy_costs is not None:
+                    self.costs.copies_take(one.report.copy_costs)
                 return one.report.unloaded_blocks
         return set()
 
@@ -154,7 +161,8 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
             backend=options.backend,
             checksums=options.checksums,
         )
-        self.worker = SwapWorker(swap_transfers(kv_caches, self._kv_cache_config.num_blocks, settings))
+        transfers = swap_transfers(kv_caches, self._kv_cache_config.num_blocks, settings)
+        self.worker = SwapWorker(transfers, self._measured(transfers))
         logger.info("switchyard: KV of preempted calls is swapped to %.1f GiB of host memory", options.arena_gib)
 
     def handle_preemptions(self, kv_connector_metadata: KVConnectorMetadata) -> None:
@@ -189,14 +197,23 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
             self.worker.close()
             self.worker = None
 
-    def _rules(self, options: SwapOptions) -> SwapRules:
-        block_tokens = self._vllm_config.cache_config.block_size
+    def _measured(self, transfers: SwapTransfers) -> CopyCosts | None:
+        try:
+            costs = measure_copies(transfers, self._block_tokens)
+            logger.info("switchyard: what moving KV takes here: %s", costs)
+            return costs
+        except Exception:
+            logger.exception("switchyard: copies of KV could not be measured; usual costs decide about the swap")
+            transfers.reset()
+            return None
+
+    def _rules(self) -> SwapRules:
         return SwapRules(
-            costs=options.costs(self._block_bytes / block_tokens),
+            costs=self.costs.current,
             arena_slabs=self.arena_blocks // SLAB_BLOCKS,
             ranks=self._vllm_config.parallel_config.world_size,
-            block_tokens=block_tokens,
-            always=options.mode == "always",
+            block_tokens=self._block_tokens,
+            always=self.options.mode == "always",
         )
 
     def _guarded(self, work: Callable[[SwapScheduler], T], without: T) -> T:

@@ -41,6 +41,23 @@ class Orders:
     into: tuple[SwapIn, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CopyCosts:
+    """What moving a call's KV takes: an operation by itself, and a token each way."""
+
+    base_us: float
+    save_us_per_token: float
+    restore_us_per_token: float
+
+    def slowest(self, other: CopyCosts) -> CopyCosts:
+        """Of two ranks, which move their parts of a call side by side."""
+        return CopyCosts(
+            max(self.base_us, other.base_us),
+            max(self.save_us_per_token, other.save_us_per_token),
+            max(self.restore_us_per_token, other.restore_us_per_token),
+        )
+
+
 @dataclass(slots=True)
 class Report:
     """What has completed since the last report, of one rank or of several."""
@@ -53,6 +70,8 @@ class Report:
     moved_us: dict[int, int] = field(default_factory=dict)
     #: Blocks that were to be restored in this step and were not.
     unloaded_blocks: set[int] = field(default_factory=set)
+    #: Of the slowest rank; in its first report only.
+    copy_costs: CopyCosts | None = None
 
     def add(self, other: Report) -> None:
         """Of another rank, in the same step."""
@@ -63,6 +82,10 @@ class Report:
         for image, moved_us in other.moved_us.items():
             self.moved_us[image] = max(self.moved_us.get(image, 0), moved_us)
         self.unloaded_blocks |= other.unloaded_blocks
+        if self.copy_costs is None or other.copy_costs is None:
+            self.copy_costs = self.copy_costs or other.copy_costs
+        else:
+            self.copy_costs = self.copy_costs.slowest(other.copy_costs)
 
     def __bool__(self) -> bool:
-        return bool(self.staged or self.lost or self.moved_us or self.unloaded_blocks)
+        return bool(self.staged or self.lost or self.moved_us or self.unloaded_blocks or self.copy_costs)

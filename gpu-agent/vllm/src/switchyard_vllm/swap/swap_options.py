@@ -9,11 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from ..handling.swap_choice import HandlingCosts
-
 GIB = 2**30
-#: What a link to the host moves a microsecond, where nothing was measured: PCIe 4.0 with 16 lanes, as it is reached.
-LINK_BYTES_PER_US = 25_000
 #: `auto`: by costs. `always`: every preempted call, at any cost; for tests.
 SwapMode = Literal["auto", "always"]
 BACKENDS = ("auto", "torch", "triton", "vllm")
@@ -34,21 +30,11 @@ class SwapOptions:
     mode: SwapMode = "auto"
     #: Debug mode.
     checksums: bool = False
-    #: An operation's own cost, and a token's on its way out and back. None: from the bytes of a token and a usual link.
-    base_us: float = 1000.0
+    #: An operation's own cost, a token's on its way out and back, and that of computing a token again. None: what is measured.
+    base_us: float | None = None
     save_us_per_token: float | None = None
     restore_us_per_token: float | None = None
-    #: Of computing a token again.
-    recompute_us_per_token: float = 50.0
-
-    def costs(self, bytes_per_token: float) -> HandlingCosts:
-        link_us = bytes_per_token / LINK_BYTES_PER_US
-        return HandlingCosts(
-            self.base_us,
-            link_us if self.save_us_per_token is None else self.save_us_per_token,
-            link_us if self.restore_us_per_token is None else self.restore_us_per_token,
-            self.recompute_us_per_token,
-        )
+    recompute_us_per_token: float | None = None
 
 
 _SIZES = ("arena_gib", "ring_gib", "prefetch_gib")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from .orders import Orders, Report
+from .orders import CopyCosts, Orders, Report
 from .transfers import ImageCorruptedError, Moved, SwapTransfers
 
 logger = logging.getLogger("vllm.switchyard")
 
 
 class SwapWorker:
-    def __init__(self, transfers: SwapTransfers) -> None:
+    def __init__(self, transfers: SwapTransfers, copy_costs: CopyCosts | None = None) -> None:
+        """`copy_costs`: as measured on this rank."""
         self._transfers = transfers
         self._step = 0
         self._loaded_step = 0
-        self._report = Report()
+        self._report = Report(copy_costs=copy_costs)
 
     @property
     def transfers(self) -> SwapTransfers:

@@ -24,6 +24,7 @@ from typing import Any
 from .checksums import row_checksums
 from .copy_backend import CopyBackend
 from .host_arena import HostArena, Place
+from .kv_layers import KvLayers
 from .staging_ring import Segment, StagingRing
 from .streams import Fence, Streams
 from .torch_backend import TorchBackend
@@ -119,6 +120,10 @@ class SwapTransfers:
         self._pending: list[_Pending] = []
         self._on_close = on_close
         self._checked = TorchBackend(backend.layers) if checksums else None
+
+    @property
+    def layers(self) -> KvLayers:
+        return self._backend.layers
 
     @property
     def images(self) -> int:
@@ -232,9 +237,13 @@ class SwapTransfers:
         kinds = {kind: tuple(one.moved() for one in done if one.kind == kind) for kind in ("out", "staged", "loaded")}
         return Completed(**kinds)
 
+    def finish(self) -> None:
+        """Waits for transfers that run."""
+        self._streams.finish()
+
     def reset(self) -> None:
         """All images are void. Waits for transfers that run."""
-        self._streams.finish()
+        self.finish()
         for image_id in list(self._images):
             self.drop(image_id)
 
