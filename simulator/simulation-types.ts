@@ -96,8 +96,13 @@ export interface SimulationResult {
   service_us: number
   wait_us: number
   preemptions: number
+  /** Times that a call's KV was moved out. */
+  swaps: number
   swapped_out_tokens: number
   swapped_in_tokens: number
+  recomputed_tokens: number
+  /** Time for which engines' steps waited for KV to be moved. */
+  swap_us: number
   prompt_tokens: number
   cached_tokens: number
   output_tokens: number
@@ -117,8 +122,11 @@ export function emptyResult(): SimulationResult {
     service_us: 0,
     wait_us: 0,
     preemptions: 0,
+    swaps: 0,
     swapped_out_tokens: 0,
     swapped_in_tokens: 0,
+    recomputed_tokens: 0,
+    swap_us: 0,
     prompt_tokens: 0,
     cached_tokens: 0,
     output_tokens: 0,

@@ -96,6 +96,7 @@ class Simulation {
       this.#result.steps += engine.steps
       this.#result.step_events += engine.events
       this.#result.busy_us += engine.busy_us
+      this.#result.swaps += engine.swaps
     }
     return this.#result
   }
@@ -115,6 +116,8 @@ class Simulation {
     result.preemptions += measured.preemptions
     result.swapped_out_tokens += measured.swapped_out_tokens
     result.swapped_in_tokens += measured.swapped_in_tokens
+    result.recomputed_tokens += measured.recomputed_tokens
+    result.swap_us += measured.swap_us
     result.prompt_tokens += measured.prompt_tokens
     result.cached_tokens += measured.cached_tokens
     result.output_tokens += measured.output_tokens

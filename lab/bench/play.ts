@@ -33,7 +33,7 @@ export interface Played {
   /** Summed wall service of all calls: seats × time, as used. */
   seat_s: number
   preemptions: number
-  swapped_tokens: number
+  swapped_out_tokens: number
   cached_tokens: number
   prompt_tokens: number
   /** Of the calls. */
@@ -91,7 +91,7 @@ export async function play(
   let runs = 0
   const table = new ProcessTable({ reading, newRun: () => `run-${runs++}` })
   const totals: Totals = {
-    ...{ seat_s: 0, preemptions: 0, swapped_tokens: 0, cached_tokens: 0, prompt_tokens: 0 },
+    ...{ seat_s: 0, preemptions: 0, swapped_out_tokens: 0, cached_tokens: 0, prompt_tokens: 0 },
     ...{ ttft_ms: [], tpot_ms: [] },
   }
   const started_ms = time.now_ms()
@@ -171,7 +171,7 @@ function playCall(
       if (reason !== 'length') return reject(new Error(`${lease} ended as ${reason} after ${output.length} tokens`))
       totals.seat_s += measurement.service_wall_us / 1e6
       totals.preemptions += measurement.preemptions
-      totals.swapped_tokens += measurement.swapped_out_tokens
+      totals.swapped_out_tokens += measurement.swapped_out_tokens
       totals.cached_tokens += measurement.cached_tokens
       totals.prompt_tokens += measurement.prompt_tokens
       if (measurement.first_token_us !== null) totals.ttft_ms.push(measurement.first_token_us / 1000)

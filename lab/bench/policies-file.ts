@@ -33,7 +33,7 @@ const Run = z.object({
     max: z.number(),
   }),
   preemptions: z.number(),
-  swapped_tokens: z.number(),
+  swapped_out_tokens: z.number(),
   cached_prompt_share: z.number(),
   /** Means over the calls. */
   ttft_ms: z.number(),

@@ -8,7 +8,7 @@ export const POLICIES_COMPARISON: Comparison<Run> = {
   extra: [
     { title: 'offered load', digits: 2, figure: (run) => run.offered_load },
     { title: 'live at most', digits: 0, figure: (run) => run.live_programs.max },
-    { title: 'swapped tokens', digits: 0, figure: (run) => run.swapped_tokens },
+    { title: 'swapped tokens', digits: 0, figure: (run) => run.swapped_out_tokens },
   ],
 }
 

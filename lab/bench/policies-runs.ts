@@ -101,7 +101,7 @@ function figuresOf(
     offered_load: busy_s / span_s,
     live_programs: liveness(played.liveness, span_s),
     preemptions: played.preemptions,
-    swapped_tokens: played.swapped_tokens,
+    swapped_out_tokens: played.swapped_out_tokens,
   }
 }
 

@@ -143,7 +143,7 @@ export async function playScheduler(
     const playing = play(steps, shapes, { reading, vocabulary: VOCABULARY, time, onProgram })
     const played = await time.run(Promise.race([playing, steps.broken]))
     return {
-      ...{ figures: figuresOf(played), steps: steps.steps, preemptions: steps.preemptions, swapped_tokens: 0 },
+      ...{ figures: figuresOf(played), steps: steps.steps, preemptions: steps.preemptions, swapped_out_tokens: 0 },
       cached_prompt_share: played.cached_tokens / played.prompt_tokens,
       ...{ step_time_ratio: 1, kv_step_time_ratio: null, driver_us: 0 },
     }

@@ -108,7 +108,7 @@ export class RealServer {
     )
     const after = await pluginStatus(server)
     return {
-      ...{ figures: figuresOf(played), steps: after.steps - before.steps, swapped_tokens: 0 },
+      ...{ figures: figuresOf(played), steps: after.steps - before.steps, swapped_out_tokens: 0 },
       preemptions: after.preemptions - before.preemptions,
       cached_prompt_share: played.cached_tokens / played.prompt_tokens,
       ...{ step_time_ratio: 1, kv_step_time_ratio: null, driver_us: 0 },

@@ -16,7 +16,7 @@ export interface WatchedPlay {
   figures: PlayFigures
   steps: number
   preemptions: number
-  swapped_tokens: number
+  swapped_out_tokens: number
   cached_prompt_share: number
   /** Summed duration of steps over what the profile says of the same steps. Above 1: the engine was slower than its profile. */
   step_time_ratio: number
@@ -91,9 +91,9 @@ export async function playOn(on: PlayOn, shapes: readonly ProgramShape[]): Promi
   try {
     const options = { reading, vocabulary, ...(onProgram === undefined ? {} : { onProgram }) }
     const played = await play(driver, shapes, options)
-    const { preemptions, swapped_tokens, cached_tokens, prompt_tokens } = played
+    const { preemptions, swapped_out_tokens, cached_tokens, prompt_tokens } = played
     const cached_prompt_share = cached_tokens / prompt_tokens
-    return { figures: figuresOf(played), preemptions, swapped_tokens, cached_prompt_share, ...watch.seen() }
+    return { figures: figuresOf(played), preemptions, swapped_out_tokens, cached_prompt_share, ...watch.seen() }
   } finally {
     await driver.stop()
   }

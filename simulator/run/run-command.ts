@@ -74,6 +74,8 @@ const COLUMNS: Column<RunResult>[] = [
   figure('wait %', (run) => run.wait_share * 100),
   figure('cached %', (run) => run.cached_prompt_share * 100),
   figure('preempted', (run) => run.preemptions),
-  figure('swapped', (run) => run.swapped_tokens),
+  figure('swapped out', (run) => run.swapped_out_tokens),
+  figure('recomputed', (run) => run.recomputed_tokens),
+  figure('swap s', (run) => run.swap_s, 1),
   figure('took s', (run) => run.sim_wall_s, 1),
 ]

@@ -23,7 +23,10 @@ export interface RunResult {
   /** Of the time that calls were on engines, the part in which they waited. */
   wait_share: number
   preemptions: number
-  swapped_tokens: number
+  swapped_out_tokens: number
+  swapped_in_tokens: number
+  recomputed_tokens: number
+  swap_s: number
   cached_prompt_share: number
   decisions: number
   /** Of the whole run, engines' time in steps. */
@@ -58,7 +61,10 @@ export function runResult(
     makespan_s: makespan_us / 1e6,
     wait_share: ratio(wait_us, wait_us + service_us),
     preemptions: simulated.preemptions,
-    swapped_tokens: simulated.swapped_out_tokens,
+    swapped_out_tokens: simulated.swapped_out_tokens,
+    swapped_in_tokens: simulated.swapped_in_tokens,
+    recomputed_tokens: simulated.recomputed_tokens,
+    swap_s: simulated.swap_us / 1e6,
     cached_prompt_share: ratio(simulated.cached_tokens, simulated.prompt_tokens),
     decisions: simulated.decisions,
     busy_share: ratio(simulated.busy_us, makespan_us * engines),

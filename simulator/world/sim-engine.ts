@@ -59,6 +59,8 @@ export class SimEngine {
   /** Events that they took. */
   events = 0
   busy_us = 0
+  /** Times that it moved a call's KV out. */
+  swaps = 0
   readonly #options: SimEngineOptions
   readonly #model = new EmulatedModel()
   readonly #token = (lease: string, position: number) => this.#model.token(lease, position)
@@ -174,6 +176,7 @@ export class SimEngine {
   }
 
   #outcome(plan: StepPlan): StepOutcome {
+    for (const { op } of plan.operations) if (op === 'save') this.swaps += 1
     return withMoves(this.#model.step(plan), this.profile, plan)
   }
 

@@ -70,7 +70,8 @@ function outcomeData(outcome: RunOutcome): object {
     makespan_s: outcome.makespan_s,
     wait_share: wait_s / (wait_s + service_s),
     preemptions: outcome.preemptions,
-    swapped_tokens: outcome.swapped_out_tokens,
+    swapped_out_tokens: outcome.swapped_out_tokens,
+    swapped_in_tokens: outcome.swapped_in_tokens,
     cached_prompt_share: cached_tokens / prompt_tokens,
     decisions: outcome.decisions,
   }

@@ -3,6 +3,7 @@
 import { type LatencyProfile, PROFILES } from '../../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import type { LevelConfig } from '../../../gpu-agent/engine/order/policies/levels/levels.ts'
 import { arrivalTimesUs } from '../../arrivals.ts'
+import { SWAP_KERNELS } from '../../engines/swap-kernels.ts'
 import { type CallResult, type SimulationConfig, simulate } from '../../simulation.ts'
 import { drawWorkload, type WorkloadProgram } from '../../workloads/index.ts'
 import { type System, systemOf } from '../systems.ts'
@@ -100,7 +101,7 @@ const STEP_ONLY = {
   swap_costs: { save_us_per_token: 0, restore_us_per_token: 0, base_us: 0 },
 } as const
 
-function profileOf({ profile, kv_share, swap_cost_factor }: RunSpec): LatencyProfile {
+function profileOf({ profile, kv_share, swap_cost_factor, swap_kernel }: RunSpec): LatencyProfile {
   const base = PROFILES['a100-8b']
   if (profile === 'unit-step') return { ...base, ...STEP_ONLY, name: profile, base_us: 1e6 }
   // Steps of one length, and memory and prefill chunks without bound, so that seats alone are scarce.
@@ -113,7 +114,9 @@ function profileOf({ profile, kv_share, swap_cost_factor }: RunSpec): LatencyPro
     return { ...base, ...STEP_ONLY, ...boundless, name: profile }
   }
   const given = PROFILES[profile]
-  const { save_us_per_token, restore_us_per_token, base_us } = given.swap_costs
+  if (swap_kernel !== undefined && profile !== 'a100-8b') throw new RangeError('swap kernels are of an 8B model')
+  const costs = swap_kernel === undefined ? given.swap_costs : SWAP_KERNELS[swap_kernel].swap_costs
+  const { save_us_per_token, restore_us_per_token, base_us } = costs
   return {
     ...given,
     capacity_blocks: Math.round(given.capacity_blocks * kv_share),

@@ -29,8 +29,11 @@ export interface RunOutcome extends GroupOutcome {
   service_s: number
   wait_s: number
   preemptions: number
+  /** Times that a call's KV was moved out. */
+  swaps: number
   swapped_out_tokens: number
   swapped_in_tokens: number
+  recomputed_tokens: number
   decisions: number
   steps: number
   /** Engines' time in steps; the parts of it that are swaps and decisions. */
@@ -65,10 +68,6 @@ export interface Played {
 
 export function runOutcome(played: Played): RunOutcome {
   const { config, simulated, calls } = played
-  const { swap_costs } = config.profile
-  const swap_us =
-    simulated.swapped_out_tokens * swap_costs.save_us_per_token +
-    simulated.swapped_in_tokens * swap_costs.restore_us_per_token
   const ratios = programRatios(played)
   return {
     ...group(simulated.programs),
@@ -80,12 +79,14 @@ export function runOutcome(played: Played): RunOutcome {
     service_s: simulated.service_us / US_PER_S,
     wait_s: simulated.wait_us / US_PER_S,
     preemptions: simulated.preemptions,
+    swaps: simulated.swaps,
     swapped_out_tokens: simulated.swapped_out_tokens,
     swapped_in_tokens: simulated.swapped_in_tokens,
+    recomputed_tokens: simulated.recomputed_tokens,
     decisions: simulated.decisions,
     steps: simulated.steps,
     busy_s: simulated.busy_us / US_PER_S,
-    swap_s: swap_us / US_PER_S,
+    swap_s: simulated.swap_us / US_PER_S,
     decision_s: (simulated.decisions * config.engine.decision_us) / US_PER_S,
     by_workload: groups(simulated.programs, ({ workload }) => workload),
     by_tenant: groups(simulated.programs, ({ tenant }) => tenant),

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { BALANCER_DEFAULT, type BalancerName } from '../../../src/core/pool/balancers/index.ts'
+import type { SwapKernelName } from '../../engines/swap-kernels.ts'
 import type { Region, TenantConfig } from '../../simulation.ts'
 import type { WorkloadName } from '../../workloads/index.ts'
 import type { SystemName } from '../systems.ts'
@@ -27,6 +28,8 @@ export interface RunSpec {
   swap_store: 'host' | 'unbounded'
   /** Times the profile's costs of moving a token of KV. */
   swap_cost_factor: number
+  /** How KV is moved, of `a100-8b`. Left out: at the profile's costs. */
+  swap_kernel?: SwapKernelName
   decision_us: number
   balancer: BalancerName
   /** An engine reports a changed queue at most so often. */
@@ -80,7 +83,11 @@ export function changesOf(spec: RunSpec): RunChange {
   const changed = Object.entries(DEFAULTS).filter(
     ([field, value]) => canonical(spec[field as keyof RunSpec]) !== canonical(value),
   )
-  return Object.fromEntries(changed.map(([field]) => [field, spec[field as keyof RunSpec]]))
+  const { swap_kernel } = spec
+  return {
+    ...Object.fromEntries(changed.map(([field]) => [field, spec[field as keyof RunSpec]])),
+    ...(swap_kernel === undefined ? {} : { swap_kernel }),
+  }
 }
 
 /** Hash of a spec; the order of its fields does not matter. */

@@ -17,6 +17,7 @@ const POLICIES = 'gpu-agent/engine/order/policies'
 const CODE = [
   'simulator/*.ts',
   'simulator/{policies,workloads,world}/**/*.{ts,json}',
+  'simulator/engines/swap-kernels.{ts,json}',
   'simulator/evaluation/systems.ts',
   'simulator/evaluation/runs/{play,run-outcome,run-spec,toy-programs}.ts',
   'gpu-agent/engine/**/*.{ts,json}',
