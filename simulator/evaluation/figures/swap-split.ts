@@ -22,7 +22,7 @@ type SplitSystem = (typeof SYSTEM_NAMES)[number]
 /** A spec of each system for a variant and seed. */
 export type SplitKnob = (system: SplitSystem) => (variant: Variant, seed: number) => RunSpec
 
-/** RR changes calls at every decision, the others only when a call has used up its level's quantum. */
+/** RR's turns end with the decision after 200 ms. The others preempt a call for one of a better level, and levels change seldom. */
 const SYSTEM_NAMES = ['rr', 'mlfq', 'plas'] as const
 const KERNEL_LABELS: Readonly<Record<SwapKernelName, string>> = {
   'copy-per-block': 'a copy per block',
@@ -79,7 +79,7 @@ export function readSplit(
   })
   return {
     panels: [
-      panel('swaps', 'Swaps', 'swaps a call', SWAPS_PER_CALL),
+      panel('swaps', 'Swaps', 'swaps per 100 calls', (outcome) => 100 * SWAPS_PER_CALL(outcome)),
       panel('latency', 'Latency', 'ms per token, mean', MEAN_MS),
       panel('tokens-per-s', 'Throughput', 'tokens per second', TOKENS_PER_S),
     ],
