@@ -1,4 +1,4 @@
-"""What the scheduler's thread and the side channel's leave for each other. Every method takes the lock."""
+"""What the scheduler's thread and the side channel's leave for each other, under a lock."""
 
 from __future__ import annotations
 
@@ -56,6 +56,9 @@ class Mailbox:
             return None if self._options is None else self._options[0]
 
     def asked(self) -> tuple[int, Message] | None:
+        """Asked in every step: where nothing waits it takes no lock."""
+        if self._options is None:
+            return None
         with self._lock:
             asked, self._options = self._options, None
             return asked

@@ -13,8 +13,7 @@ of the front. vLLM comes to those behind them only if it must pass so many over,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from vllm.v1.request import RequestStatus
@@ -43,35 +42,37 @@ class Priorities:
         request.priority = _behind(state)
 
     def write(self, seated: list[CallState]) -> bool:
-        """`seated`: of the decision just taken. Returns whether any priority changed."""
+        """`seated`: of the decision just taken. Returns whether calls that run may have changed places."""
         moved = self._order.take_moved()
-        front = list(seated)
-        if self._order.tenants > 1:
-            front += self._order.first_waiting(WAITING_MAX)
-        before = self._front
-        if not moved and front == before:
+        dealt = self._order.first_waiting(WAITING_MAX) if self._order.tenants > 1 else []
+        before, front = self._front, [*seated, *dealt]
+        if front == before:
+            # Most steps: at most, calls behind the front changed places among each other.
+            self._place((), _behind_front(moved, dealt))
             return False
         self._front = front
-        in_front = set(front)
-        behind = {state for state in chain(before, moved) if state not in in_front and not state.ended}
+        waiting = [state for state in front if not _runs(state)]
+        self._place(_displaced(before, waiting), _behind_front((*before, *moved), dealt), front)
+        return True
+
+    def _place(
+        self, displaced: Iterable[CallState], behind: Collection[CallState], front: Iterable[CallState] = ()
+    ) -> None:
+        """`displaced`: of the front, those that vLLM's queues have at another place than the others of it allow."""
         # Out of the queues under the old priorities, and back under the others.
         taken = [
             (queue, state.owner.request)
-            for state in (*_moved(before, front), *(state for state in behind if not _runs(state)))
+            for state in (*displaced, *behind)
+            if not _runs(state)
             for queue in self._queues
             if queue.take(state.owner.request)
         ]
-        changed = len(behind) > 0
         for state in behind:
             state.owner.request.priority = _behind(state)
         for position, state in zip(self._positions, front, strict=False):
-            request = state.owner.request
-            if request.priority is not position:
-                request.priority = position
-                changed = True
+            state.owner.request.priority = position
         for queue, request in taken:
             queue.add_request(request)
-        return changed
 
     def restore(self, calls: Iterable[OpenCall]) -> None:
         """Gives every request the priority that it came with."""
@@ -85,9 +86,14 @@ def _behind(state: CallState) -> tuple[int, Any]:
     return (1, state.queue_key)
 
 
-def _moved(before: list[CallState], front: list[CallState]) -> list[CallState]:
+def _behind_front(calls: Iterable[CallState], dealt: Iterable[CallState]) -> Collection[CallState]:
+    """Of `calls`, those that wait for seats behind the front."""
+    in_front = set(dealt)
+    return {state for state in calls if state.queue_key is not None and state not in in_front}
+
+
+def _displaced(before: list[CallState], waiting: list[CallState]) -> list[CallState]:
     """Of the front's calls that wait, those that have changed places among each other. A position alone is no place."""
-    waiting = [state for state in front if not _runs(state)]
     if not waiting:
         return []
     seen = set(before)

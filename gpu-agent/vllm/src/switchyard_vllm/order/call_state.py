@@ -98,6 +98,7 @@ class CallState:
         "recomputed_tokens",
         "resident_tokens",
         "seat_index",
+        "seat_key",
         "seated",
         "sequence",
         "service_modelled_us",
@@ -130,6 +131,8 @@ class CallState:
         self.seated = False
         #: Position in the order of seats; lower is served first.
         self.seat_index = 0
+        #: Its key among those that have seats, as of its last move.
+        self.seat_key: QueueKey | None = None
         # Sums (program_order.py).
         #: The program's path when the call arrived: what led to it.
         self.path_before_us = 0

@@ -3,6 +3,7 @@
 The same as `gpu-agent/engine/order/tenant-queue.ts`.
 """
 
+from operator import attrgetter
 from typing import Any, Protocol
 
 from .call_state import CallState
@@ -17,6 +18,7 @@ class SeatPolicy(Protocol):
         ...
 
 
+_SEAT_KEY = attrgetter("seat_key")
 #: A tenant that has come since seats were last shared.
 QUOTA_UNSET = -1
 
@@ -50,6 +52,7 @@ class TenantQueue:
     def moved(self, call: CallState) -> None:
         """The call's rank or sequence changed."""
         if call.seated:
+            call.seat_key = call.order_key
             self._unsorted = True
         else:
             self.unseated.update(call)
@@ -58,7 +61,7 @@ class TenantQueue:
         """Seats the best `quota` calls, as far as the limits allow. False: the next decision has more to do."""
         seated = self.seated
         if self._unsorted:
-            seated.sort(key=lambda call: call.order_key)
+            seated.sort(key=_SEAT_KEY)
         self._unsorted = False
         while len(seated) > quota:
             self._unseat(seated.pop())
@@ -85,6 +88,7 @@ class TenantQueue:
     def _seat(self, call: CallState) -> None:
         self.unseated.remove(call)
         call.seated = True
+        call.seat_key = call.order_key
         index = len(self.seated)
         while index > 0 and call.runs_before(self.seated[index - 1]):
             index -= 1

@@ -4,7 +4,6 @@ Level k ends where the sum of the first k quanta does. The same as `gpu-agent/en
 """
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -57,11 +56,8 @@ class Levels:
         #: By level. The last quantum is infinite.
         self.quantum_us: list[float] = [_quantum_us(config, level) for level in range(config.levels - 1)]
         self.quantum_us.append(math.inf)
-        #: Service at which a level ends. The last is infinite.
+        #: Service at which a level ends. The last is infinite. `bisect_right` finds the level of a service.
         self.end_us: list[float] = list(accumulate(self.quantum_us))
-
-    def level_of(self, service_us: float) -> int:
-        return bisect_right(self.end_us, service_us)
 
 
 def _quantum_us(config: LevelConfig, level: int) -> float:

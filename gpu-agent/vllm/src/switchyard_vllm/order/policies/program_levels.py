@@ -10,6 +10,7 @@ the reasons.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from ..policy import NEVER_US, Charge, PolicyCall, Ties
@@ -45,7 +46,7 @@ class ProgramLevels:
             raise ValueError(f"{name}: prefill_us_per_token must not be negative")
         self.name = name
         self._attained = attained
-        self._level_of = Levels(name, config).level_of
+        self._level_ends_us = Levels(name, config).end_us
         self._promotion_ratio = config.promotion_ratio
         self._preemption_levels_min = config.preemption_levels_min
         self._prefill_us_per_token = config.prefill_us_per_token
@@ -58,7 +59,11 @@ class ProgramLevels:
     def charge(self, place: ProgramPlace, charge: Charge, now_us: int) -> bool:
         place.window_wall_us += charge.wall_us
         place.window_charge_us += charge.charge_us
-        return self.refresh(place, now_us)
+        rank = self._rank_of(place)
+        if rank == place.rank:
+            return False
+        place.rank = rank
+        return True
 
     def refresh(self, place: ProgramPlace, now_us: int) -> bool:
         rank = self._rank_of(place)
@@ -92,8 +97,8 @@ class ProgramLevels:
         token_us = self._prefill_us_per_token
         lost_us = self._attained(call.program) - _RESIDENT_WEIGHT * resident_tokens * token_us
         missing_us = _MISSING_WEIGHT * (call.prompt_tokens - resident_tokens) * token_us
-        level = self._level_of(lost_us + missing_us if lost_us > 0 else missing_us)
-        return min(level, self._level_of(place.window_charge_us)) if place.promoted else level
+        level = bisect_right(self._level_ends_us, lost_us + missing_us if lost_us > 0 else missing_us)
+        return min(level, bisect_right(self._level_ends_us, place.window_charge_us)) if place.promoted else level
 
     def _missing_us(self, call: PolicyCall) -> float:
         """What computing the rest of the prompt costs."""
