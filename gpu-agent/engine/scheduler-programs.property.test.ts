@@ -10,6 +10,7 @@ import type { SchedulerConfig } from './scheduler-config.ts'
 import { engineCall, testConfig, tokens } from './testing/calls.ts'
 import { type Program, runPrograms, UNIT_STEPS, UNIT_US } from './testing/programs.ts'
 import { type VirtualEvent, virtualRun } from './testing/virtual-run.ts'
+import type { Measurement, StepPlan } from './types.ts'
 
 const QUEUES = { levels: 4, first_quantum_us: 3_000, quantum_ratio: 2, promotion_ratio: 6 }
 
@@ -78,6 +79,19 @@ function configOf({ policy, spare_slots, swaps, ...rest }: Settings): SchedulerC
   })
 }
 
+/** As the control plane bounds it (src/core/call/lease-terms.ts). */
+function expectPossible({ preemptions, prompt_tokens, output_tokens, ...kv }: Measurement): void {
+  const tokens_max = (preemptions + output_tokens) * (prompt_tokens + output_tokens)
+  const { swapped_out_tokens, swapped_in_tokens, recomputed_tokens } = kv
+  for (const tokens of [swapped_out_tokens, swapped_in_tokens, recomputed_tokens])
+    expect(tokens).toBeLessThanOrEqual(tokens_max)
+}
+
+/** What the plan's operations add to its step. */
+function movingUs(plan: StepPlan): number {
+  return stepDurationUs(TINY, plan) - stepDurationUs(TINY, { ...plan, operations: [] })
+}
+
 describe('any schedule of programs', () => {
   it('ends every call, within seats, slots, KV and images', () => {
     let swapped_in_tokens = 0
@@ -87,7 +101,14 @@ describe('any schedule of programs', () => {
         const run = runPrograms(configOf(given), programs)
         expect(run.ended.size).toBe(programs.reduce((sum, { calls }) => sum + calls.length, 0))
         expect(run.scheduler.status()).toMatchObject({ waiting: 0, running: 0, kv_used_tokens: 0, image_tokens: 0 })
-        for (const { measurement } of run.ended.values()) swapped_in_tokens += measurement.swapped_in_tokens
+        for (const { measurement } of run.ended.values()) {
+          swapped_in_tokens += measurement.swapped_in_tokens
+          expectPossible(measurement)
+        }
+        const moving_us = run.plans.reduce((sum, plan) => sum + movingUs(plan), 0)
+        const swap_us = [...run.ended.values()].reduce((sum, { measurement }) => sum + measurement.swap_us, 0)
+        // No call is cancelled, so each image is of a call that ends later. Each call rounds.
+        expect(Math.abs(swap_us - moving_us)).toBeLessThanOrEqual(run.ended.size)
         for (const { operations } of run.plans) copies += operations.filter(({ op }) => op === 'copy').length
       }),
       { numRuns: 200 },

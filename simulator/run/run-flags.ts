@@ -8,6 +8,7 @@ import {
 } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
 import { SHORT_PROMPT_TOKENS } from '../../src/core/pool/pool-types.ts'
+import { SWAP_KERNEL_NAMES, withSwapKernel } from '../engines/swap-kernels.ts'
 import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
 import type { TenantConfig } from '../simulation.ts'
 import { WORKLOAD_NAMES } from '../workloads/index.ts'
@@ -61,6 +62,8 @@ Engines
   --prefix-cache on        off: every call's prompt is computed in full
   --chunked-prefill on     off: a step computes whole prompts or decodes, never both
   --swap-tokens N          KV tokens that fit outside the engine (default: as many as in it; 0: evicted KV is recomputed)
+  --swap-kernel NAME       how KV is moved, of a100-8b: ${SWAP_KERNEL_NAMES.join(', ')}
+                           (docs/kv-swap.md; default: at the profile's costs)
 
 Output
   --json FILE              all figures; everything but sim_wall_s depends on the flags alone
@@ -118,6 +121,7 @@ const OPTIONS = {
   'prefix-cache': { ...TEXT, default: 'on' },
   'chunked-prefill': { ...TEXT, default: 'on' },
   'swap-tokens': TEXT,
+  'swap-kernel': TEXT,
   json: TEXT,
   plot: TEXT,
   threads: TEXT,
@@ -148,7 +152,10 @@ export function parseRunFlags(argv: readonly string[]): RunFlags {
 
 function planOf(values: Values): RunPlan {
   const own = readProfile(values.profile)
-  const profile = { ...own, slot_tokens_max: contextOf(values['context-tokens'], own) }
+  const profile = {
+    ...swapping(own, values['swap-kernel']),
+    slot_tokens_max: contextOf(values['context-tokens'], own),
+  }
   const regions = parseRegions(values.regions, values.engines)
   return {
     workload: workloadOf(values),
@@ -197,6 +204,17 @@ function readProfile(name_or_file: string): LatencyProfile {
     return profileOf(name_or_file)
   } catch (error) {
     if (error instanceof RangeError) throw new FlagError(`--profile: ${error.message}`)
+    throw error
+  }
+}
+
+function swapping(profile: LatencyProfile, kernel: string | undefined): LatencyProfile {
+  if (kernel === undefined) return profile
+  const name = oneOf('--swap-kernel', kernel, SWAP_KERNEL_NAMES)
+  try {
+    return withSwapKernel(profile, name)
+  } catch (error) {
+    if (error instanceof RangeError) throw new FlagError(`--swap-kernel: ${error.message}`)
     throw error
   }
 }

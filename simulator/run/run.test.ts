@@ -2,6 +2,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { profileOf } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import { SWAP_KERNELS } from '../engines/swap-kernels.ts'
 import { TraceError } from '../workloads/index.ts'
 import { readHistory } from './history.ts'
 import { runAll } from './run-all.ts'
@@ -27,6 +29,12 @@ describe('the flags of run', () => {
     expect(pointsOf(plan)[1]).toEqual({ policy: 'plas', rate: 1, balancer: 'locality', seed: 1 })
   })
 
+  it('move KV at the profile’s costs, or as a kernel was measured', () => {
+    const costs = (...argv: string[]) => planOf(...argv).profile.swap_costs
+    expect(costs()).toEqual(profileOf('a100-8b').swap_costs)
+    expect(costs('--swap-kernel', 'gather')).toEqual(SWAP_KERNELS.gather.swap_costs)
+  })
+
   it('hold at their bounds, and are refused one past them, by name', () => {
     const bounds = [
       ['--max-seqs', '1', '1024', '0', '1025'],
@@ -49,6 +57,8 @@ describe('the flags of run', () => {
     expect(reasonOf('--regions', 'us:1,eu:1', '--rtt', 'us-eu:80,eu-us:90')).toMatch('twice')
     expect(reasonOf('--workload', 'mixed', '--trace', 'x')).toMatch('exclude each other')
     expect(reasonOf('--policy', 'best')).toMatch('there is no best; there are fcfs')
+    expect(reasonOf('--swap-kernel', 'gather', '--profile', 'a100-70b-tp4')).toMatch('of a100-8b alone')
+    expect(reasonOf('--swap-kernel', 'fast')).toMatch('there is no fast; there are copy-per-block')
   })
 
   it('name files that are not there, and folders that are', () => {

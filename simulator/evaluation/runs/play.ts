@@ -3,7 +3,7 @@
 import { type LatencyProfile, PROFILES } from '../../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import type { LevelConfig } from '../../../gpu-agent/engine/order/policies/levels/levels.ts'
 import { arrivalTimesUs } from '../../arrivals.ts'
-import { SWAP_KERNELS } from '../../engines/swap-kernels.ts'
+import { withSwapKernel } from '../../engines/swap-kernels.ts'
 import { type CallResult, type SimulationConfig, simulate } from '../../simulation.ts'
 import { drawWorkload, type WorkloadProgram } from '../../workloads/index.ts'
 import { type System, systemOf } from '../systems.ts'
@@ -113,10 +113,8 @@ function profileOf({ profile, kv_share, swap_cost_factor, swap_kernel }: RunSpec
     }
     return { ...base, ...STEP_ONLY, ...boundless, name: profile }
   }
-  const given = PROFILES[profile]
-  if (swap_kernel !== undefined && profile !== 'a100-8b') throw new RangeError('swap kernels are of an 8B model')
-  const costs = swap_kernel === undefined ? given.swap_costs : SWAP_KERNELS[swap_kernel].swap_costs
-  const { save_us_per_token, restore_us_per_token, base_us } = costs
+  const given = swap_kernel === undefined ? PROFILES[profile] : withSwapKernel(PROFILES[profile], swap_kernel)
+  const { save_us_per_token, restore_us_per_token, base_us } = given.swap_costs
   return {
     ...given,
     capacity_blocks: Math.round(given.capacity_blocks * kv_share),
