@@ -4,7 +4,7 @@ import { fail, readFlags } from '../cli/flags.ts'
 import { runVllmTool } from './testbed/vllm-tool.ts'
 
 const HELP = `Checks vLLM with Switchyard's scheduler and KV swap on this machine's GPU, and prints one report to send back. About ten minutes.
-It needs 85 % of the GPU's memory free, 24 GB at least, and 40 GB of the host's. Models are of random weights: nothing but vLLM is downloaded.
+It needs 85 % of the GPU's memory free, 24 GB at least, and 38 GiB of the host's. Models are of random weights: nothing but vLLM is downloaded.
 
   npm run gpu-check -- [flags]
 

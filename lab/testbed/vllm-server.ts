@@ -46,11 +46,10 @@ const STOCK_ARGUMENTS = {
   'stock-priority': ['--scheduling-policy', 'priority'],
 }
 
-function schedulerArguments(name: ServerName, socket: string, setting: VllmSetting): string[] {
+function schedulerArguments(name: ServerName, setting: VllmSetting): string[] {
   if (name === 'stock-fcfs' || name === 'stock-priority') return STOCK_ARGUMENTS[name]
   return [
     ...['--scheduling-policy', 'priority', '--scheduler-cls', 'switchyard_vllm.ProgramAwareScheduler'],
-    ...['--additional-config', JSON.stringify({ switchyard: { policy: 'plas', socket } })],
     ...(name === 'switchyard-swap' ? swapArguments(setting) : []),
   ]
 }
@@ -89,8 +88,11 @@ export class VllmServer {
     this.#child = new ManagedChild({
       name: `vLLM (${name})`,
       command: setting.python,
-      args: [...argumentsOf(name, port, setting), ...schedulerArguments(name, socket, setting)],
-      env: { ...ENVIRONMENT, PYTHONPATH: PLUGIN },
+      args: [...argumentsOf(name, port, setting), ...schedulerArguments(name, setting)],
+      env: {
+        ...{ ...ENVIRONMENT, PYTHONPATH: PLUGIN },
+        ...(name in STOCK_ARGUMENTS ? {} : { SWITCHYARD_VLLM_OPTIONS: JSON.stringify({ policy: 'plas', socket }) }),
+      },
       logFile: path.join(setting.folder, `${name}.log`),
       // It has processes of its own.
       group: true,

@@ -5,7 +5,7 @@ import { agentIdOf } from '../workerd/provision-local.ts'
 import type { DataDir } from './data-dir.ts'
 import type { Secrets } from './secrets.ts'
 import type { ServedModel } from './served-model.ts'
-import { type EngineSize, VLLM_SEATS } from './sizing.ts'
+import type { EngineSize } from './sizing.ts'
 import type { UpOptions } from './up-flags.ts'
 
 const ROOT = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))))
@@ -95,8 +95,9 @@ function embeddedFlags(
 
 /** Region by region, each engine on a GPU of its own (host.ts has seen that there are enough). */
 function vllmFlags(model: string, vllm: NonNullable<ServedModel['vllm']>, options: UpOptions, region: string): Flags {
-  const { seats = VLLM_SEATS, vllmArgs, regions, enginesPerRegion } = options
-  const flags: Flags = { model, 'vllm-python': vllm.python, seats }
+  const { seats, vllmArgs, regions, enginesPerRegion } = options
+  const flags: Flags = { model, 'vllm-python': vllm.python }
+  if (seats !== undefined) flags.seats = seats
   if (vllmArgs !== undefined) flags['vllm-args'] = vllmArgs
   const first = regions.indexOf(region) * enginesPerRegion
   if (vllm.device === 'gpu')

@@ -132,7 +132,8 @@ test('vLLM gets its model, its Python and what the user asked of it, and each en
   const cpu = argsOf('cpu', 'us-east')
   expect(cpu).toContain('--engine vllm --engines 1 --model-id m')
   expect(cpu).toContain('--model /models/m --vllm-python /env/bin/python')
-  expect(cpu).toContain('--seats 16')
+  // The agent knows the device: it chooses.
+  expect(cpu).not.toContain('--seats')
   expect(cpu).not.toMatch(/--(gpus|threads|slots|vllm-args)/)
   const more = argsOf('cpu', 'us-east', '--seats', '2', '--vllm-args', '--dtype float32')
   expect(more).toContain('--seats 2')

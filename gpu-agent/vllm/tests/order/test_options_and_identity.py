@@ -7,7 +7,7 @@ import pytest
 
 from switchyard_vllm import identity
 from switchyard_vllm.identity import ID_CHARS_MAX, Identity, ProgramTold, identity_of
-from switchyard_vllm.options import Options, OptionsError, read_options
+from switchyard_vllm.options import ENVIRONMENT, Options, OptionsError, operators_options, read_options
 from switchyard_vllm.order.call_state import Measurement
 from switchyard_vllm.order.program_order import SERVICE_US_MAX
 from switchyard_vllm.records import CallRecord, RecordBuffer
@@ -173,3 +173,15 @@ def test_records_are_kept_up_to_the_bound_and_the_oldest_goes() -> None:
     buffer.publish(CallRecord("c", None, "", "", None, "stop", 2, measurement))
     assert (buffer.dropped, [record.request_id for record in buffer.take()]) == (1, ["b", "c"])
     assert len(buffer) == 0
+
+
+def test_options_come_from_the_environment_or_from_vllms_own_place_and_not_from_both() -> None:
+    mlfq = {"switchyard": {"policy": "mlfq"}}
+    assert operators_options(mlfq, {}).policy == "mlfq"
+    assert operators_options({}, {ENVIRONMENT: '{"policy": "rr"}'}).policy == "rr"
+    assert operators_options({"other": 1}, {ENVIRONMENT: "{}"}) == Options()
+    with pytest.raises(OptionsError, match="leave one out"):
+        operators_options(mlfq, {ENVIRONMENT: "{}"})
+    for text in ("", "{", '"plas"'):
+        with pytest.raises(OptionsError):
+            operators_options({}, {ENVIRONMENT: text})

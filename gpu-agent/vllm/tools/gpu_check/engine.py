@@ -118,8 +118,8 @@ async def play(given: dict[str, Any]) -> dict[str, Any]:
         args |= {
             "scheduling_policy": "priority",
             "scheduler_cls": "switchyard_vllm.ProgramAwareScheduler",
-            "additional_config": {"switchyard": {"policy": given["policy"], "socket": path}},
         }
+        os.environ["SWITCHYARD_VLLM_OPTIONS"] = json.dumps({"policy": given["policy"], "socket": path})
     if given.get("swap") is not None:
         args["kv_transfer_config"] = {
             "kv_connector": "BulkSwapConnector",

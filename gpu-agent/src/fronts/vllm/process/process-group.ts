@@ -10,6 +10,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 interface Stat {
   pid: number
   group: number
+  /** Of its program, at most 15 characters on Linux. */
+  name: string
   ended: boolean
   /** Comparable with others of the same boot. */
   started: string
@@ -23,10 +25,17 @@ export function startOf(pid: number): string | null {
 
 /** Pids of the group that have not ended. */
 export function groupMembers(group: number): number[] {
+  return livingIn(group).map(({ pid }) => pid)
+}
+
+/** Names of the programs of the group that have not ended. */
+export function groupPrograms(group: number): string[] {
+  return livingIn(group).map(({ name }) => name)
+}
+
+function livingIn(group: number): Stat[] {
   if (!signalGroup(group, 0)) return []
-  return allProcesses()
-    .filter((stat) => stat.group === group && !stat.ended)
-    .map(({ pid }) => pid)
+  return allProcesses().filter((stat) => stat.group === group && !stat.ended)
 }
 
 /** False: the group is empty. */
@@ -49,6 +58,8 @@ function signalled(target: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 const LINUX = process.platform === 'linux'
+/** `Mon Nov 23 02:15:00 2026` */
+const LSTART_WORDS = 5
 let boot = ''
 
 function bootId(): string {
@@ -73,6 +84,7 @@ function parseStat(text: string): Stat {
   return {
     pid: Number.parseInt(text, 10),
     group: Number(group),
+    name: text.slice(text.indexOf('(') + 1, text.lastIndexOf(')')),
     ended: state === 'Z' || state === 'X',
     started: `${bootId()}:${fields[19]}`,
   }
@@ -85,15 +97,16 @@ function allProcesses(): Stat[] {
       .map((name) => statOf(Number(name)))
       .filter((stat) => stat !== null)
   }
-  const text = execFileSync('ps', ['-axo', 'pid=,pgid=,stat=,lstart='], { encoding: 'utf8' })
+  const text = execFileSync('ps', ['-axo', 'pid=,pgid=,stat=,lstart=,comm='], { encoding: 'utf8' })
   return text
     .trim()
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
-    .map(([pid, group, state, ...started]) => ({
+    .map(([pid, group, state, ...rest]) => ({
       pid: Number(pid),
       group: Number(group),
+      name: rest.slice(LSTART_WORDS).join(' ').split('/').at(-1) ?? '',
       ended: state?.startsWith('Z') ?? true,
-      started: started.join(' '),
+      started: rest.slice(0, LSTART_WORDS).join(' '),
     }))
 }

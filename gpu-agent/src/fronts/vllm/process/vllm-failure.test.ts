@@ -84,6 +84,16 @@ test('on a GPU, by the words of its sources: out of memory, memory held by other
   const world = 'Value error, World size (4) is larger than the number of available GPUs (2) in this node. If this is'
   expect(cuda(world)).toMatchObject({ kind: 'gpu', sentence: expect.stringMatching(/\(2\): name more --gpus/) })
   expect(cuda('RuntimeError: No CUDA GPUs are available')).toMatchObject({ kind: 'gpu' })
+  const nvcc = "RuntimeError: Could not find nvcc and default cuda_home='/usr/local/cuda' doesn't exist"
+  expect(cuda(nvcc)).toMatchObject({
+    kind: 'kernels',
+    sentence: expect.stringMatching(/Could not find nvcc.*CUDA_HOME/),
+  })
+  const ninja = '/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found\nRuntimeError: Ninja build failed. Ninja output:'
+  expect(cuda(ninja)).toMatchObject({
+    kind: 'kernels',
+    sentence: expect.stringMatching(/VLLM_USE_FLASHINFER_SAMPLER=0/),
+  })
 })
 
 test('a start past its limit says so with the end of the log, unless the log has the cause', () => {
@@ -94,6 +104,9 @@ test('a start past its limit says so with the end of the log, unless the log has
     /not ready within 60 s \(--vllm-start-limit-s\).*vllm.log:\nline 28\n(line \d+\n)+line 39$/,
   )
   expect(classify(end({ start_limit_s: 60, log: excerpt('block-size') })).kind).toBe('block_size')
+  expect(late.sentence).not.toMatch('FlashInfer')
+  const compiling = classify(end({ start_limit_s: 60, exit: null, compiling: true, log: 'line' }))
+  expect(compiling.sentence).toMatch(/is ended\. FlashInfer was compiling kernels: the next start goes on/)
 })
 
 test('one that is killed while it loads ran out of memory, unless it was killed by hand', () => {

@@ -11,6 +11,8 @@ export interface VllmEnd {
   exit: { code: number | null; signal: string | null } | null
   /** It was not ready within so many seconds, and ended for that. */
   start_limit_s: number | null
+  /** FlashInfer's kernels were being compiled at that moment. */
+  compiling?: boolean
   device: 'cpu' | 'cuda'
   model: string
   log_file: string
@@ -26,6 +28,7 @@ export type VllmFailureKind =
   | 'context'
   | 'gpu'
   | 'gpu_memory'
+  | 'kernels'
   | 'kv_memory'
   | 'kv_small'
   | 'host_memory'
@@ -131,6 +134,13 @@ const TABLE: readonly Row[] = [
     sentence: (said) => `vLLM cannot use a GPU: ${said}. Look at nvidia-smi and the driver's version.`,
   },
   {
+    kind: 'kernels',
+    serving: true,
+    pattern: /(?<said>Could not find nvcc.*|.*nvcc: (?:not found|No such file).*|RuntimeError: Ninja build failed.*)/,
+    sentence: (said) =>
+      `FlashInfer could not compile its kernels: ${said}. Install them compiled (python -m vllm.entrypoints.cli.main download-kernels), name a CUDA toolkit by the variable CUDA_HOME, or set VLLM_USE_FLASHINFER_SAMPLER=0.`,
+  },
+  {
     kind: 'kv_memory',
     pattern: /(?<said>No available memory for the cache blocks)/,
     sentence: (said, { device }) =>
@@ -177,7 +187,9 @@ export function classify(end: VllmEnd): VllmFailure {
     return { kind, sentence: `${sentence(said, end)} Its log: ${log_file}` }
   }
   if (start_limit_s !== null) {
-    const said = `vLLM was not ready within ${start_limit_s} s (--vllm-start-limit-s) and is ended.`
+    const kernels =
+      end.compiling === true ? ' FlashInfer was compiling kernels: the next start goes on with what is compiled.' : ''
+    const said = `vLLM was not ready within ${start_limit_s} s (--vllm-start-limit-s) and is ended.${kernels}`
     return { kind: 'start_limit', sentence: said + endOf(log, log_file) }
   }
   return ended(end, log, KILLED.test(whole) ? 'certainly' : GONE.test(whole) ? 'perhaps' : 'no')

@@ -15,7 +15,7 @@ const OWNED: Readonly<Record<string, string>> = {
   'root-path': 'the agent calls vLLM without one',
   'scheduler-cls': "the agent loads Switchyard's; use --policy",
   'scheduling-policy': "Switchyard's scheduler needs priority, which the agent sets; use --policy",
-  'additional-config': 'the agent writes it; use --policy',
+  'additional-config': "Switchyard's options are given beside it, and never twice; use --policy",
   config: 'a file could set flags that the agent owns; write its flags into --vllm-args',
   headless: 'an engine without an API server cannot be served',
   grpc: 'the agent speaks HTTP',

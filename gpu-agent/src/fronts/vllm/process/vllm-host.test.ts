@@ -1,5 +1,5 @@
-import { chmodSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../../testing/harness.ts'
 import { type Looked, lookAtHost } from './vllm-host.ts'
@@ -54,4 +54,35 @@ test('the wheel says whether it is for CPUs, and how the server is started', asy
 
 test('a real Python without vLLM is looked at without trouble', async () => {
   expect(await sentence('python3')).toMatch(/vLLM is not installed|vLLM needs 3\.11|^ok$/)
+})
+
+test('what torch was built for, and whether FlashInfer can compile its kernels, are read without importing either', async () => {
+  const packages = temporaryFolder()
+  const write = (name: string, text = ''): void => {
+    mkdirSync(dirname(join(packages, name)), { recursive: true })
+    writeFileSync(join(packages, name), text)
+  }
+  const fatal = "raise RuntimeError('imported')\n"
+  write('torch/__init__.py', fatal)
+  write('torch/version.py', "cuda: Optional[str] = '13.0'\nhip = None\n")
+  write('vllm/__init__.py', fatal)
+  write('vllm-0.32.0.dist-info/METADATA', 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0\n')
+  for (const name of ['cuda/bin/nvcc', 'tools/ninja']) {
+    write(name, '#!/bin/sh\n')
+    chmodSync(join(packages, name), 0o755)
+  }
+  const looked = async (env: Record<string, string>) => {
+    const found = await lookAtHost('python3', { PATH: process.env.PATH, PYTHONPATH: packages, ...env })
+    if (found.ok) return found.host
+    // This machine's Python is too old for vLLM.
+    expect(found.sentence).toMatch(/needs 3\.11 or later/)
+    return null
+  }
+  const cannot = await looked({ CUDA_HOME: join(packages, 'nowhere') })
+  if (cannot === null) return
+  expect(cannot).toMatchObject({ device: 'cuda', cuda: '13.0', flashinfer: 'cannot' })
+  const compilers = { CUDA_HOME: join(packages, 'cuda'), PATH: `${join(packages, 'tools')}:${process.env.PATH}` }
+  expect(await looked(compilers)).toMatchObject({ flashinfer: 'compiles' })
+  write('flashinfer_jit_cache/__init__.py', fatal)
+  expect(await looked(compilers)).toMatchObject({ flashinfer: 'precompiled' })
 })

