@@ -1,6 +1,6 @@
 /**
  * Cases of the choice between swap and recompute, with the engine's verdicts, as lines of JSON that the Python side replays:
- *   {"costs", "tokens", "room", "free_room", "images":[[id, tokens, room]…], "drop":[id…]}   drop null: computed again
+ *   {"costs", "tokens", "wait_tokens", "room", "free_room", "images":[[id, tokens, room]…], "drop":[id…]}   drop null: computed again
  */
 import { chooseSwap, type HandlingCosts, type SwapWish } from '../../gpu-agent/engine/memory/handling/swap-choice.ts'
 import { generator } from './scenarios.ts'
@@ -37,7 +37,8 @@ function wishOf(below: (bound: number) => number): SwapWish {
     const held_tokens = 1 + below(3_000)
     return { id, tokens: held_tokens, room: blocks(held_tokens) }
   })
-  return { tokens, room: blocks(tokens), free_room: below(3) * below(120), images: images.reverse() }
+  const wait_tokens = below(2) * below(tokens + 1)
+  return { tokens, wait_tokens, room: blocks(tokens), free_room: below(3) * below(120), images: images.reverse() }
 }
 
 function blocks(tokens: number): number {

@@ -39,8 +39,9 @@ export class ImageStore {
     if (this.#config === null) return null
     const { costs, recompute_us_per_token, image_tokens_max } = this.#config
     const free_room = image_tokens_max - this.#used_tokens
-    if (!chooseSwap({ ...costs, recompute_us_per_token }, { tokens, room: tokens, free_room, images: [] }).swap)
-      return null
+    // Steps wait for every copy here: the costs have it.
+    const wish = { tokens, wait_tokens: 0, room: tokens, free_room, images: [] }
+    if (!chooseSwap({ ...costs, recompute_us_per_token }, wish).swap) return null
     this.#used_tokens += tokens
     return { id: this.#next_id++, tokens }
   }

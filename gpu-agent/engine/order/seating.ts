@@ -8,7 +8,8 @@
  *
  * With `steps_per_decision` N > 1 seats are taken from calls only at every Nth step (Autellix §4.2.2, multi-step
  * scheduling). In between, a freed seat goes to the call that is next in order: the tenant's own, otherwise any tenant's,
- * so that no seat is empty while a call waits.
+ * so that no seat is empty while a call waits. Calls whose KV is resident are not preferred, as Autellix prefers them:
+ * docs/kv-swap.md has what that costs.
  */
 import type { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
 import { invariant } from '../invariant.ts'

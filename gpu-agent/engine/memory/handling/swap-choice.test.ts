@@ -8,8 +8,9 @@ const COSTS: HandlingCosts = {
   recompute_us_per_token: 10,
 }
 const image = (id: number, tokens: number): HeldImage => ({ id, tokens, room: tokens })
-const wish = (tokens: number, free_room: number, images: HeldImage[] = []) => ({
+const wish = (tokens: number, free_room: number, images: HeldImage[] = [], wait_tokens = 0) => ({
   tokens,
+  wait_tokens,
   room: tokens,
   free_room,
   images,
@@ -24,6 +25,12 @@ describe('a call is swapped', () => {
     expect(swapUs(COSTS, 25)).toBe(250)
     expect(dropped(COSTS, wish(25, 1000))).toBeNull()
     expect(dropped(COSTS, wish(26, 1000))).toEqual([])
+  })
+
+  it('unless the forward pass waits for the link for longer than the swap gains', () => {
+    expect(dropped(COSTS, wish(100, 1000, [], 100))).toEqual([])
+    expect(dropped(COSTS, wish(26, 1000, [], 7))).toEqual([])
+    expect(dropped(COSTS, wish(26, 1000, [], 8))).toBeNull()
   })
 
   it('never if a token is copied more slowly than it is computed', () => {

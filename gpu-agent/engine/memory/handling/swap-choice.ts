@@ -6,6 +6,10 @@
  * spent. So a call is swapped if that time, less what saving takes, is more than what the dropped images were worth.
  * InferCept (Abhyankar et al. 2024) and LAMPS choose by the same two times.
  *
+ * A copy beside the forward pass costs the time of its transfer once. Where what it passes through is full, the forward pass
+ * waits for the link as well, and with it every call of the step, as they do while a prompt is computed again. So that time
+ * counts a second time: for the part of a call that is larger than the staging ring, and for calls that leave at once.
+ *
  * Predictions are linear in tokens, with constants that the engine's owner measures. Short calls are dropped if an operation
  * has a base cost. Long calls are saved if copying a token is cheaper than computing it.
  */
@@ -25,6 +29,8 @@ export interface HeldImage {
 
 export interface SwapWish {
   tokens: number
+  /** Of them, those for which the forward pass waits until the link has taken others away. */
+  wait_tokens: number
   room: number
   /** That no image takes. */
   free_room: number
@@ -44,8 +50,12 @@ export function restoreGainUs(costs: HandlingCosts, tokens: number): number {
   return tokens * costs.recompute_us_per_token - (costs.base_us + tokens * costs.restore_us_per_token)
 }
 
-export function chooseSwap(costs: HandlingCosts, { tokens, room, free_room, images }: SwapWish): SwapChoice {
-  const gain_us = tokens * costs.recompute_us_per_token - swapUs(costs, tokens)
+export function chooseSwap(
+  costs: HandlingCosts,
+  { tokens, wait_tokens, room, free_room, images }: SwapWish,
+): SwapChoice {
+  const wait_us = wait_tokens * costs.save_us_per_token
+  const gain_us = tokens * costs.recompute_us_per_token - swapUs(costs, tokens) - wait_us
   if (tokens === 0 || gain_us <= 0) return { swap: false }
   const drop: HeldImage[] = []
   let missing_room = room - free_room

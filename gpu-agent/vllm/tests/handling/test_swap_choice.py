@@ -13,7 +13,8 @@ CASES: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text("ut
 def test_the_verdicts_are_the_engines() -> None:
     for number, case in enumerate(CASES, start=1):
         images = [HeldImage(*image) for image in case["images"]]
-        choice = choose_swap(HandlingCosts(**case["costs"]), case["tokens"], case["room"], case["free_room"], images)
+        costs = HandlingCosts(**case["costs"])
+        choice = choose_swap(costs, case["tokens"], case["wait_tokens"], case["room"], case["free_room"], images)
         drop = None if choice is None else [image.id for image in choice]
         assert drop == case["drop"], f"case {number}"
 

@@ -33,11 +33,11 @@ LAYERS = 2
 BYTES_PER_TOKEN = 8
 #: Numbers that float32 holds exactly.
 MARKS = 1 << 23
-FREE = {"base_us": 0, "save_us_per_token": 0, "restore_us_per_token": 0, "recompute_us_per_token": 1}
+FREE: dict[str, float] = {"base_us": 0, "save_us_per_token": 0, "restore_us_per_token": 0, "recompute_us_per_token": 1}
 
 
 def kv_transfer(
-    *, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, costs: dict[str, int] = FREE, **more: Any
+    *, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, costs: dict[str, float] = FREE, **more: Any
 ) -> dict[str, Any]:
     gib = BYTES_PER_TOKEN / 2**30
     sizes = {"arena_gib": arena_tokens * gib, "ring_gib": LAYERS * ring_tokens * gib}
@@ -195,6 +195,7 @@ class SwapEngine(Engine):
         assert pool.get_num_free_blocks() == pool.num_gpu_blocks - 1
         swap = self.swap
         assert (swap.images, swap.used_slabs, swap.watched_calls, swap.watched_blocks) == (0, 0, 0, 0)
+        assert swap.leaving_blocks == 0
         for held in ("_by_id", "_owners", "_owned", "_drop", "_prefetch", "_into"):
             assert not getattr(swap, held), held
         for rank in self.ranks:

@@ -22,7 +22,8 @@ from switchyard_vllm.swap.swap_options import SwapOptionsError
 from switchyard_vllm.swap.swap_scheduler import SwapScheduler
 
 from .harness import BLOCK_TOKENS, Engine
-from .swap_engine import SwapEngine, beside_another, kv_transfer
+from .loads import ticket
+from .swap_engine import LAYERS, SwapEngine, beside_another, kv_transfer
 
 DEPTHS = pytest.mark.parametrize("depth", [1, 2])
 
@@ -309,6 +310,60 @@ def test_costs_are_what_the_slowest_rank_and_the_prefills_take(transfer: Any) ->
     assert engine.scheduler.switchyard_meter.mailbox.status()["swap_costs"] == costs.as_dict()
     assert costs.as_dict()["measured"]
     assert current is engine.swap._costs, "the choice goes by them"
+
+
+#: Moving a token out takes less than computing it, but not twice.
+TIGHT: dict[str, float] = {
+    "base_us": 0,
+    "save_us_per_token": 0.6,
+    "restore_us_per_token": 0,
+    "recompute_us_per_token": 1,
+}
+
+
+def through_ring(blocks: int) -> dict[str, Any]:
+    """`blocks`: as the scheduler's side counts them, which knows of one layer."""
+    return kv_transfer(ring_tokens=blocks * BLOCK_TOKENS // LAYERS, costs=TIGHT)
+
+
+@pytest.mark.parametrize(("ranks", "lag_steps"), [(1, 0), (2, 2)])
+def test_of_calls_that_leave_at_once_those_are_computed_again_for_which_the_link_would_be_waited_for(
+    ranks: int, lag_steps: int
+) -> None:
+    sizes: dict[str, Any] = {"blocks": 36, "seats": 8, "ranks": ranks, "lag_steps": lag_steps}
+    engine = SwapEngine(**sizes, switchyard={"policy": "plas"}, kv_transfer=through_ring(10))
+    draw = random.Random(4)
+    for call in range(6):
+        xargs = ticket(f"p{call}", service_us=5_000_000)
+        engine.add(f"c{call}", prompt=prompt(draw, 106), output=4, xargs=xargs)
+    engine.step()
+    for call in range(6):
+        engine.preempt(f"c{call}")
+    engine.add("other", prompt=prompt(draw, 34 * BLOCK_TOKENS), output=2, xargs=ticket("other"))
+    while not engine.orders[-1].out:
+        engine.step()
+    # The third waits for two of its four blocks, which is worth it, and the others for all.
+    assert [len(out.block_ids) for out in engine.orders[-1].out] == [4, 4, 4]
+    assert (engine.swap.declined, engine.swap.leaving_blocks) == (3, 0 if lag_steps == 0 else 12)
+    ended(engine)
+    assert engine.swap.leaving_blocks == 0
+
+
+@pytest.mark.parametrize(("ring_blocks", "images"), [(7, 1), (4, 1), (1, 0)])
+def test_a_call_larger_than_the_ring_is_swapped_if_waiting_for_the_rest_is_worth_it(
+    ring_blocks: int, images: int
+) -> None:
+    engine = SwapEngine(blocks=17, seats=4, kv_transfer=through_ring(ring_blocks))
+    draw = random.Random(3)
+    engine.add("victim", prompt=prompt(draw, 200), output=30)
+    for _ in range(6):
+        engine.step()
+    engine.preempt("victim")
+    engine.add("other", prompt=prompt(draw, 400), output=30)
+    while engine.swap.watched_calls > 0:
+        engine.step()
+    assert (engine.swap.images, engine.swap.declined) == (images, 1 - images)
+    ended(engine)
 
 
 def test_sixteen_swaps_pass_through_a_ring_of_two_blocks() -> None:

@@ -44,10 +44,12 @@ def restore_gain_us(costs: HandlingCosts, tokens: int) -> float:
 
 
 def choose_swap(
-    costs: HandlingCosts, tokens: int, room: int, free_room: int, images: Sequence[HeldImage]
+    costs: HandlingCosts, tokens: int, wait_tokens: int, room: int, free_room: int, images: Sequence[HeldImage]
 ) -> SwapChoice:
-    """`images`: those that may be dropped, in any order."""
-    gain_us = tokens * costs.recompute_us_per_token - swap_us(costs, tokens)
+    """`wait_tokens`: of its tokens, those for which the forward pass waits for the link. `images`: those that may be dropped,
+    in any order."""
+    wait_us = wait_tokens * costs.save_us_per_token
+    gain_us = tokens * costs.recompute_us_per_token - swap_us(costs, tokens) - wait_us
     if tokens == 0 or gain_us <= 0:
         return None
     drop: list[HeldImage] = []

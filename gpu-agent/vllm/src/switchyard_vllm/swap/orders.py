@@ -64,6 +64,8 @@ class Report:
 
     #: By image, the ranks on which it can be swapped in at once.
     staged: dict[int, int] = field(default_factory=dict)
+    #: By image, the ranks on which it is on the host.
+    left: dict[int, int] = field(default_factory=dict)
     #: By image, the ranks on which it could not be kept.
     lost: dict[int, int] = field(default_factory=dict)
     #: By image, the time of its transfers on the slowest rank, us.
@@ -77,6 +79,8 @@ class Report:
         """Of another rank, in the same step."""
         for image, ranks in other.staged.items():
             self.staged[image] = self.staged.get(image, 0) + ranks
+        for image, ranks in other.left.items():
+            self.left[image] = self.left.get(image, 0) + ranks
         for image, ranks in other.lost.items():
             self.lost[image] = self.lost.get(image, 0) + ranks
         for image, moved_us in other.moved_us.items():
@@ -88,4 +92,4 @@ class Report:
             self.copy_costs = self.copy_costs.slowest(other.copy_costs)
 
     def __bool__(self) -> bool:
-        return bool(self.staged or self.lost or self.moved_us or self.unloaded_blocks or self.copy_costs)
+        return bool(self.staged or self.left or self.lost or self.moved_us or self.unloaded_blocks or self.copy_costs)

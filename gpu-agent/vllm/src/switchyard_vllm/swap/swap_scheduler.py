@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from ..handling.swap_choice import HandlingCosts, HeldImage, choose_swap, restore_gain_us
 from .left_blocks import BlockWatch, LeftBlocks
 from .orders import Orders, Report, SwapIn, SwapOut
+from .ring_use import RingUse
 from .slab_pool import slabs_for
 
 
@@ -40,6 +41,8 @@ class SwapRules:
     costs: HandlingCosts
     #: Slabs of the arena of each worker.
     arena_slabs: int
+    #: Blocks of the ring of each worker through which images leave.
+    ring_blocks: int
     #: Workers, each of which holds its part of every image.
     ranks: int
     block_tokens: int
@@ -72,6 +75,7 @@ class SwapScheduler:
         #: By id, those of open calls and those that are being swapped in.
         self._by_id: dict[int, Image] = {}
         self._used_slabs = 0
+        self._ring = RingUse(rules.ring_blocks, rules.ranks)
         self._next_image = 1
         self._step = 0
         # Of the next orders.
@@ -97,6 +101,11 @@ class SwapScheduler:
     @property
     def used_slabs(self) -> int:
         return self._used_slabs
+
+    @property
+    def leaving_blocks(self) -> int:
+        """Blocks of images that are not known to be on the host."""
+        return self._ring.used_blocks
 
     @property
     def watched_calls(self) -> int:
@@ -143,6 +152,7 @@ class SwapScheduler:
         self._prefetch.clear()
         self._into.clear()
         self._used_slabs = 0
+        self._ring.clear()
         self._reset = True
 
     def stop(self) -> list[int]:
@@ -176,7 +186,7 @@ class SwapScheduler:
         left = self._watch.of(name)
         if left is not None:
             tokens = self._gained(request, left.first_block, left.tokens, cached_tokens)
-            if choose_swap(self._costs, tokens, 0, 0, ()) is None:
+            if choose_swap(self._costs, tokens, 0, 0, 0, ()) is None:
                 return 0
             # Its blocks lie where they were, but the prefix cache does not know them.
             self._watch.call_due(name)
@@ -238,6 +248,8 @@ class SwapScheduler:
             image = self._by_id.get(image_id)
             if image is not None:
                 image.ranks_staged += ranks
+        for image_id, ranks in report.left.items():
+            self._ring.left(image_id, ranks)
         for image_id in report.lost:
             image = self._by_id.get(image_id)
             if image is not None:
@@ -257,7 +269,8 @@ class SwapScheduler:
             if not image.wanted and image.id not in ordered
         ]
         free_slabs = rules.arena_slabs - self._used_slabs
-        choice = choose_swap(self._costs, tokens, slabs_for(blocks), free_slabs, droppable)
+        wait_tokens = min(tokens, self._ring.blocks_waiting(blocks) * rules.block_tokens)
+        choice = choose_swap(self._costs, tokens, wait_tokens, slabs_for(blocks), free_slabs, droppable)
         if choice is None:
             self.declined += 1
             return None
@@ -273,6 +286,7 @@ class SwapScheduler:
         self._owners[image.id] = left.request_id
         self._owned.setdefault(left.request_id, []).append(image.id)
         self._used_slabs += slabs_for(blocks)
+        self._ring.put(image.id, blocks)
         if rules.always:
             self._manager.block_pool.evict_blocks(set(left.block_ids))
         self.swapped_out += 1
@@ -296,6 +310,7 @@ class SwapScheduler:
     def _released(self, image: Image) -> None:
         del self._by_id[image.id]
         self._used_slabs -= slabs_for(image.blocks)
+        self._ring.forget(image.id)
 
 
 #: Swaps at any cost. An image is worth its tokens.

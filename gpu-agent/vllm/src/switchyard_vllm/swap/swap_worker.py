@@ -85,6 +85,8 @@ class SwapWorker:
         completed = self._transfers.completed()
         for moved in completed.staged:
             self._report.staged[int(moved.image_id)] = 1
+        for moved in completed.out:
+            self._report.left[int(moved.image_id)] = 1
         self._add_times(completed.out)
         self._add_times(completed.loaded)
 
