@@ -40,7 +40,9 @@ SEED = 7
 TOKENS_MAX = 40_000
 PREEMPTIONS_A_STEP = 3
 NEVER = HandlingCosts(0, 1, 1, 1)
-SWAP = {"arena_gib": 1, "ring_gib": 0.05, "prefetch_gib": 0.05, "base_us": 0, "checksums": True}
+#: A machine that is busy while it measures would choose otherwise.
+COSTS = {"base_us": 0, "save_us_per_token": 1, "restore_us_per_token": 1, "recompute_us_per_token": 50}
+SWAP = {"arena_gib": 1, "ring_gib": 0.05, "prefetch_gib": 0.05, "checksums": True, **COSTS}
 
 
 class Storms:
