@@ -64,7 +64,7 @@ const SHARES: Readonly<Record<WorkloadName, Shares>> = {
   },
   react: { shares: [['long_react', 0.4]], rest: 'short_react' },
   trees: { shares: [['deep_tree', 0.3]], rest: 'shallow_tree' },
-  writers: { shares: [['writer', 0.4]], rest: 'question' },
+  writers: { shares: [['writer', 0.3]], rest: 'question' },
 }
 
 /** `all` of `workloads`, or names with commas between them; null: one of them is unknown. */

@@ -14,7 +14,7 @@ test('the whole benchmark plays every scheduler on three seeds of every workload
   expect(plan().schedulers.map(nameOf)).toContain('fcfs-program')
   const quick = plan('--quick')
   expect(quick).toMatchObject({ seeds: 1, time_s: 900 })
-  expect(quick.settings.map(({ programs }) => programs)).toEqual([48, 16, 14, 16])
+  expect(quick.settings.map(({ programs }) => programs)).toEqual([48, 16, 14, 32])
   expect(quick.schedulers.map(nameOf)).toEqual(['stock-fcfs', 'plas', 'atlas'])
   expect(plan('--quick', '--schedulers', 'mlfq', '--seeds', '2')).toMatchObject({ seeds: 2 })
 })

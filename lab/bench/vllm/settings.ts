@@ -4,7 +4,7 @@
  * last arrival, so that a third of them fits. The 8 seats are not what is scarce, as on a GPU with vLLM's default of 256.
  *
  * `writers`: KV holds 3 to 4 writers. When questions preempt them, they take their blocks as well, and what a writer had computed is lost or
- * swapped.
+ * swapped. The load is low, so that questions come as long as writers write: in overload they all go first, and preempt no call.
  */
 import { BLOCK_TOKENS, SEATS } from '../../testbed/vllm-server.ts'
 import type { WorkloadName, WorkloadSetting } from '../workload.ts'
@@ -26,7 +26,7 @@ export const VLLM_SETTINGS: Readonly<Record<WorkloadName, WorkloadSetting>> = {
     ...{ first_prompt_tokens: FIRST_PROMPT_TOKENS, capacity_programs: 20, capacity_live_programs: 4 },
   },
   writers: {
-    ...{ workload: 'writers', programs: 40, load: 2, kv_tokens: 104 * BLOCK_TOKENS },
+    ...{ workload: 'writers', programs: 80, load: 1.2, kv_tokens: 104 * BLOCK_TOKENS },
     ...{ first_prompt_tokens: FIRST_PROMPT_TOKENS, capacity_programs: 20, capacity_live_programs: 3 },
   },
 }
