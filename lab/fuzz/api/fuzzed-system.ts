@@ -39,12 +39,18 @@ export async function startFuzzedSystem(): Promise<FuzzedSystem> {
   const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-fuzz-'))
   // It runs in processes of its own, which would outlive this one.
   const stop = (): void => void remove().then(() => process.exit(1))
-  const remove = async (): Promise<void> => {
-    for (const signal of SIGNALS) process.off(signal, stop)
+  let removing: Promise<void> | null = null
+  const remove = (): Promise<void> => {
+    removing ??= end()
+    return removing
+  }
+  const end = async (): Promise<void> => {
     await runCommand('ops/down.ts', ['--data-dir', folder], { timeout_ms: UP_TIMEOUT_MS })
     rmSync(folder, { recursive: true, force: true })
+    for (const signal of SIGNALS) process.off(signal, stop)
   }
-  for (const signal of SIGNALS) process.once(signal, stop)
+  // A second signal, which npm passes on beside the terminal's own, does not cut the end short.
+  for (const signal of SIGNALS) process.on(signal, stop)
   try {
     const flags = ['--port', `${await freePort()}`, '--data-dir', folder, '--engine', 'emulated', '--regions', REGION]
     await runCommandOrThrow('ops/up.ts', [...flags, '--detach'], { timeout_ms: UP_TIMEOUT_MS })
