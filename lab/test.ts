@@ -24,6 +24,7 @@ vLLM is installed once under the user's cache, 6 GB (Linux on x86-64). SWITCHYAR
 const flags = flagsOrExit('test', HELP, { fast: { type: 'boolean', default: false } })
 const reports = mkdtempSync(path.join(tmpdir(), 'switchyard-test-'))
 const totals = { passed: 0, failed: 0, skipped: 0 }
+const skipped: string[] = []
 
 async function run(title: string, command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<boolean> {
   console.log(`\n── ${title}`)
@@ -37,6 +38,12 @@ async function run(title: string, command: string, args: string[], env: NodeJS.P
   return code === 0
 }
 
+type Counts = Partial<Record<`num${'Passed' | 'Failed' | 'Pending' | 'Todo'}Tests`, number>>
+/** Of Vitest, as JSON. */
+interface Report extends Counts {
+  testResults: { name: string; assertionResults: { fullName: string; status: string }[] }[]
+}
+
 async function vitest(project: string, env: NodeJS.ProcessEnv): Promise<boolean> {
   const report = path.join(reports, `${project}.json`)
   const ok = await run(
@@ -45,10 +52,14 @@ async function vitest(project: string, env: NodeJS.ProcessEnv): Promise<boolean>
     ['run', '--project', project, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
     env,
   )
-  const counts = JSON.parse(readFileSync(report, 'utf8')) as Record<string, number>
+  const { testResults, ...counts } = JSON.parse(readFileSync(report, 'utf8')) as Report
   totals.passed += counts.numPassedTests ?? 0
   totals.failed += counts.numFailedTests ?? 0
   totals.skipped += (counts.numPendingTests ?? 0) + (counts.numTodoTests ?? 0)
+  for (const { name, assertionResults } of testResults) {
+    const left_out = assertionResults.filter(({ status }) => status !== 'passed' && status !== 'failed')
+    skipped.push(...left_out.map(({ fullName }) => `${path.relative('.', name)}: ${fullName}`))
+  }
   return ok && (counts.numPassedTests ?? 0) > 0
 }
 
@@ -78,5 +89,6 @@ try {
 } finally {
   rmSync(reports, { recursive: true, force: true })
 }
+if (skipped.length > 0) console.log(`\nSkipped:\n${skipped.join('\n')}`)
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`)
 if (!results.every(Boolean)) process.exit(1)

@@ -13,6 +13,7 @@ const NPM_TEST = { elsewhere: 'npm test runs it' }
 export const COVERAGE: Readonly<Record<string, Coverage>> = {
   check: NPM_TEST,
   test: { elsewhere: 'CI runs it' },
+  'test:loaded': { elsewhere: 'npm test, ten times' },
   'test:fast': { elsewhere: 'a part of npm test' },
   'test:python-client': NPM_TEST,
   'test:vllm': NPM_TEST,
