@@ -1,4 +1,5 @@
-"""What vLLM waits for before it admits a call: a grammar that is compiled elsewhere, KV that comes from another machine."""
+"""What vLLM waits for before it admits a call (a grammar that is compiled elsewhere, KV that comes from another machine), and
+a policy whose ranks a test gives."""
 
 from __future__ import annotations
 
@@ -7,7 +8,24 @@ from typing import Any
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata, SupportsHMA
 from vllm.v1.outputs import KVConnectorOutput
 
+from switchyard_vllm.order.policies.fcfs import Fcfs
+from switchyard_vllm.order.policy import Place, PolicyCall
+
 from .harness import Engine
+
+
+class Indexed(Fcfs):
+    """A policy that ranks programs by numbers of any size."""
+
+    def __init__(self, ranks: dict[str, float]) -> None:
+        super().__init__("program")
+        self._ranks = ranks
+
+    def arrive(self, call: PolicyCall, now_us: int) -> Place:
+        return Place(self._ranks[call.program.program.removeprefix("t/")])
+
+    def yields_to(self, worst: Place, best: Place) -> bool:
+        return best.rank < worst.rank
 
 
 class Grammar:

@@ -158,6 +158,7 @@ class Engine:
         switchyard: dict[str, Any] | None = None,
         kv_transfer: dict[str, Any] | None = None,
         ranks: int = 1,
+        layers: int = 1,
     ) -> None:
         init_none_hash(sha256)
         self.depth = depth
@@ -180,7 +181,9 @@ class Engine:
         self.vllm_config = config
         spec = FullAttentionSpec(block_size=block_tokens, num_kv_heads=1, head_size=1, dtype=torch.float32)
         self.kv_cache_config = KVCacheConfig(
-            num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
+            num_blocks=blocks,
+            kv_cache_tensors=[],
+            kv_cache_groups=[KVCacheGroupSpec([f"layer.{layer}" for layer in range(layers)], spec)],
         )
         self.scheduler: Any = cls(
             vllm_config=config,

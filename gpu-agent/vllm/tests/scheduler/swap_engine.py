@@ -37,15 +37,20 @@ FREE: dict[str, float] = {"base_us": 0, "save_us_per_token": 0, "restore_us_per_
 
 
 def kv_transfer(
-    *, arena_tokens: int = 1 << 14, ring_tokens: int = 1 << 12, costs: dict[str, float] = FREE, **more: Any
+    *,
+    arena_tokens: int = 1 << 14,
+    ring_tokens: int = 1 << 12,
+    prefetch_tokens: int = 1 << 12,
+    costs: dict[str, float] = FREE,
+    **more: Any,
 ) -> dict[str, Any]:
-    gib = BYTES_PER_TOKEN / 2**30
-    sizes = {"arena_gib": arena_tokens * gib, "ring_gib": LAYERS * ring_tokens * gib}
+    gib = LAYERS * BYTES_PER_TOKEN / 2**30
+    sizes = {"arena_gib": arena_tokens * gib, "ring_gib": ring_tokens * gib, "prefetch_gib": prefetch_tokens * gib}
     return {
         "kv_connector": "BulkSwapConnector",
         "kv_connector_module_path": "switchyard_vllm.swap.connector",
         "kv_role": "kv_producer",
-        "kv_connector_extra_config": {**sizes, "prefetch_gib": sizes["ring_gib"], **costs, **more},
+        "kv_connector_extra_config": {**sizes, **costs, **more},
     }
 
 
@@ -90,7 +95,7 @@ class SwapEngine(Engine):
         """`lag_steps`: how much later than the others each further rank reports."""
         given.setdefault("switchyard", {"policy": "fcfs"})
         given.setdefault("kv_transfer", kv_transfer())
-        super().__init__(cls, ranks=ranks, **given)
+        super().__init__(cls, ranks=ranks, layers=LAYERS, **given)
         self.ranks = [Rank(self, index) for index in range(ranks)]
         self._reports: list[deque[Any]] = [deque([None] * lag_steps * index) for index in range(ranks)]
         #: Tokens of each call as the workers know them, and what they leave at each position.
@@ -195,8 +200,8 @@ class SwapEngine(Engine):
         assert pool.get_num_free_blocks() == pool.num_gpu_blocks - 1
         swap = self.swap
         assert (swap.images, swap.used_slabs, swap.watched_calls, swap.watched_blocks) == (0, 0, 0, 0)
-        assert swap.leaving_blocks == 0
-        for held in ("_by_id", "_owners", "_owned", "_drop", "_prefetch", "_into"):
+        assert (swap.leaving_blocks, swap.staged_blocks) == (0, 0)
+        for held in ("_by_id", "_owners", "_owned", "_drop", "_into"):
             assert not getattr(swap, held), held
         for rank in self.ranks:
             transfers = rank.connector.worker.transfers

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from switchyard_vllm import ProgramAwareScheduler
-from switchyard_vllm.order.policies.fcfs import Fcfs
-from switchyard_vllm.order.policy import Place, PolicyCall
 
+from .fakes import Indexed
 from .harness import BLOCK_TOKENS, Arrival, Engine, Play, stock
 from .loads import mixed, short_and_long, ticket
 
@@ -222,20 +221,6 @@ def test_when_memory_runs_out_vllm_itself_takes_it_from_the_call_that_is_last_in
     assert "worst" not in running(engine)
     play = engine.run()
     assert {len(tokens) for tokens in play.tokens.values()} == {60}
-
-
-class Indexed(Fcfs):
-    """A policy that ranks programs by numbers of any size."""
-
-    def __init__(self, ranks: dict[str, float]) -> None:
-        super().__init__("program")
-        self._ranks = ranks
-
-    def arrive(self, call: PolicyCall, now_us: int) -> Place:
-        return Place(self._ranks[call.program.program.removeprefix("t/")])
-
-    def yields_to(self, worst: Place, best: Place) -> bool:
-        return best.rank < worst.rank
 
 
 def indexed(ranks: dict[str, float], **sizes: Any) -> Engine:

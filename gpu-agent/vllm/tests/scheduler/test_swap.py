@@ -20,10 +20,12 @@ from switchyard_vllm.swap.connector import BulkSwapConnector
 from switchyard_vllm.swap.orders import CopyCosts
 from switchyard_vllm.swap.swap_options import SwapOptionsError
 from switchyard_vllm.swap.swap_scheduler import SwapScheduler
+from switchyard_vllm.swap.transfers import ImageState
 
+from .fakes import Indexed
 from .harness import BLOCK_TOKENS, Engine
 from .loads import ticket
-from .swap_engine import LAYERS, SwapEngine, beside_another, kv_transfer
+from .swap_engine import SwapEngine, beside_another, kv_transfer
 
 DEPTHS = pytest.mark.parametrize("depth", [1, 2])
 
@@ -322,8 +324,7 @@ TIGHT: dict[str, float] = {
 
 
 def through_ring(blocks: int) -> dict[str, Any]:
-    """`blocks`: as the scheduler's side counts them, which knows of one layer."""
-    return kv_transfer(ring_tokens=blocks * BLOCK_TOKENS // LAYERS, costs=TIGHT)
+    return kv_transfer(ring_tokens=blocks * BLOCK_TOKENS, costs=TIGHT)
 
 
 @pytest.mark.parametrize(("ranks", "lag_steps"), [(1, 0), (2, 2)])
@@ -367,7 +368,7 @@ def test_a_call_larger_than_the_ring_is_swapped_if_waiting_for_the_rest_is_worth
 
 
 def test_sixteen_swaps_pass_through_a_ring_of_two_blocks() -> None:
-    transfer = kv_transfer(mode="always", ring_tokens=2 * BLOCK_TOKENS)
+    transfer = kv_transfer(mode="always", ring_tokens=2 * BLOCK_TOKENS, prefetch_tokens=2 * BLOCK_TOKENS)
     engine = SwapEngine(blocks=200, seats=16, kv_transfer=transfer)
     draw = random.Random(5)
     for call in range(16):
@@ -379,6 +380,74 @@ def test_sixteen_swaps_pass_through_a_ring_of_two_blocks() -> None:
     assert len(engine.orders[-1].out) == 16
     ended(engine)
     assert engine.swap.swapped_in == 16
+
+
+def staged_without_room(prefetch_blocks: int, **given: Any) -> SwapEngine:
+    """`first` has a seat and waits on the device for memory, which `other` has. `second`, an image too, has no seat.
+
+    Each image has four blocks.
+    """
+    transfer = kv_transfer(mode="always", prefetch_tokens=prefetch_blocks * BLOCK_TOKENS)
+    engine = SwapEngine(blocks=40, seats=2, switchyard={"policy": "fcfs-program"}, kv_transfer=transfer, **given)
+    draw = random.Random(6)
+    rank(engine, "other", "first", "second")
+    for name in ("first", "second"):
+        engine.add(name, prompt=prompt(draw, 4 * BLOCK_TOKENS), output=20, xargs=ticket(name))
+    engine.step()
+    for name in ("first", "second"):
+        engine.preempt(name)
+    engine.add("other", prompt=prompt(draw, 36 * BLOCK_TOKENS), output=60, xargs=ticket("other"))
+    for _ in range(8):
+        engine.step()
+    assert [request.request_id for request in engine.scheduler.running] == ["other"]
+    return engine
+
+
+def rank(engine: SwapEngine, *names: str) -> None:
+    order = engine.scheduler.switchyard.order
+    order.reconfigure(order.config, Indexed({name: place for place, name in enumerate(names)}), engine.clock.now_us)
+
+
+def on_the_device(engine: SwapEngine) -> list[str]:
+    """Calls whose images are, on every rank."""
+    staged = []
+    for name, image in engine.swap._images.items():
+        states = [rank.connector.worker.transfers.state(str(image.id)) for rank in engine.ranks]
+        if states == [ImageState.STAGED] * len(states):
+            staged.append(name)
+    return staged
+
+
+@pytest.mark.parametrize(("ranks", "lag_steps"), [(1, 0), (2, 2)])
+def test_the_room_on_the_device_goes_to_the_image_that_comes_first_in_order(ranks: int, lag_steps: int) -> None:
+    engine = staged_without_room(7, ranks=ranks, lag_steps=lag_steps)
+    assert on_the_device(engine) == ["first"]
+    rank(engine, "other", "second", "first")
+    for _ in range(6):
+        engine.step()
+    assert on_the_device(engine) == ["second"]
+    assert engine.swap.staged_blocks == 4
+    assert [orders.unstage for orders in engine.orders if orders.unstage] == [(engine.swap._images["first"].id,)]
+    # It is brought back when its turn comes.
+    ended(engine)
+    assert engine.swap.swapped_in == 2
+
+
+def test_images_keep_their_room_on_the_device_while_there_is_enough_for_all() -> None:
+    engine = staged_without_room(8)
+    rank(engine, "other", "second", "first")
+    for _ in range(6):
+        engine.step()
+    assert sorted(on_the_device(engine)) == ["first", "second"]
+    ended(engine)
+    assert not any(orders.unstage for orders in engine.orders)
+
+
+def test_an_image_larger_than_the_room_on_the_device_comes_in_all_the_same() -> None:
+    engine = staged_without_room(3)
+    assert (engine.swap.staged_blocks, on_the_device(engine)) == (0, [])
+    ended(engine)
+    assert engine.swap.swapped_in == 2
 
 
 # Several ranks, and failures.

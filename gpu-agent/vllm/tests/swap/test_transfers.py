@@ -101,6 +101,9 @@ class Storm:
     def prefetch(self) -> None:
         self.transfers.prefetch(self.dice.choice(list(self.swapped)))
 
+    def unstage(self) -> None:
+        self.transfers.unstage(self.dice.choice(list(self.swapped)))
+
     def swap_in(self) -> None:
         call = self.dice.choice(list(self.swapped))
         free = self.free_blocks()
@@ -132,7 +135,7 @@ class Storm:
             if self.resident:
                 actions += [self.swap_out] * 3
             if self.swapped:
-                actions += [self.prefetch, self.prefetch, self.swap_in, self.swap_in]
+                actions += [self.prefetch, self.prefetch, self.unstage, self.swap_in, self.swap_in]
                 actions += [lambda: self.drop(self.dice.choice(list(self.swapped)))]
             self.dice.choice(actions)()
             self.streams.advance(self.dice.choice([0, 1, 5, 40]))
@@ -227,6 +230,30 @@ def test_prefetched_images_that_wait_do_not_keep_others_out() -> None:
     transfers.swap_in("b", list(range(10, 30)))
     transfers.swap_in("a", list(range(10)))
     assert transfers.prefetch("a"), "its room is free once it is back"
+    finish()
+    assert cache.as_expected()
+    transfers.close()
+
+
+def test_an_image_that_gives_its_room_back_is_held_and_can_be_prefetched_again() -> None:
+    cache = cache_of()
+    transfers = transfers_of(cache, ring_rows=4, prefetch_rows=20)
+    for image, blocks in (("a", range(8)), ("b", range(8, 16)), ("c", range(16, 28))):
+        assert transfers.swap_out(image, list(blocks))
+    cache.scribble(list(range(28)), seed=1)
+    assert transfers.prefetch("a") and transfers.prefetch("b")
+    transfers.unstage("unknown")
+    transfers.unstage("c")
+    # Not the oldest: its room is of use all the same.
+    transfers.unstage("b")
+    finish()
+    assert transfers.state("b") is ImageState.HELD
+    assert transfers.prefetch("c"), "in the room of another and what was free"
+    finish()
+    assert [moved.image_id for moved in transfers.completed().staged] == ["a", "c"]
+    for image, blocks in (("c", range(16, 28)), ("b", range(8, 16)), ("a", range(8))):
+        assert transfers.prefetch(image)
+        transfers.swap_in(image, list(blocks))
     finish()
     assert cache.as_expected()
     transfers.close()

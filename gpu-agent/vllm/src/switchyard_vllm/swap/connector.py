@@ -212,6 +212,7 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
             costs=self.costs.current,
             arena_slabs=self.arena_blocks // SLAB_BLOCKS,
             ring_blocks=max(1, int(self.options.ring_gib * GIB) // self._block_bytes),
+            prefetch_blocks=max(1, int(self.options.prefetch_gib * GIB) // self._block_bytes),
             ranks=self._vllm_config.parallel_config.world_size,
             block_tokens=self._block_tokens,
             always=self.options.mode == "always",

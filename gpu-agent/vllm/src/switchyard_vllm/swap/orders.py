@@ -37,6 +37,8 @@ class Orders:
     reset: bool = False
     drop: tuple[int, ...] = ()
     out: tuple[SwapOut, ...] = ()
+    #: Their room on the device goes to the next ones.
+    unstage: tuple[int, ...] = ()
     prefetch: tuple[int, ...] = ()
     into: tuple[SwapIn, ...] = ()
 

@@ -43,7 +43,7 @@ class SlabPool:
         return taken
 
     def give_back(self, slabs: Iterable[int]) -> None:
-        for first, last in _runs(slabs):
+        for first, last in runs(slabs):
             place = bisect_right(self._gaps, (first, last))
             before = self._gaps[place - 1] if place > 0 else (-1, -1)
             after = self._gaps[place] if place < len(self._gaps) else (self.slabs + 1, self.slabs + 1)
@@ -68,7 +68,7 @@ class SlabPool:
         return gaps
 
 
-def _runs(slabs: Iterable[int]) -> Iterator[tuple[int, int]]:
+def runs(slabs: Iterable[int]) -> Iterator[tuple[int, int]]:
     """(first, one past the last) of each run of adjacent ones."""
     ordered = sorted(slabs)
     first = 0

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..handling.swap_choice import HandlingCosts, HeldImage, choose_swap, restore_gain_us
+from .image import Image
 from .left_blocks import BlockWatch, LeftBlocks
 from .orders import Orders, Report, SwapIn, SwapOut
 from .ring_use import RingUse
 from .slab_pool import slabs_for
+from .staging import Staging
 
 
 class SwapLedger(Protocol):
@@ -43,24 +45,13 @@ class SwapRules:
     arena_slabs: int
     #: Blocks of the ring of each worker through which images leave.
     ring_blocks: int
+    #: Blocks that can wait on the device of each worker.
+    prefetch_blocks: int
     #: Workers, each of which holds its part of every image.
     ranks: int
     block_tokens: int
     #: Every preempted call is swapped as soon as it is preempted, and its blocks leave the prefix cache. For tests.
     always: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Image:
-    id: int
-    request_id: str
-    first_block: int
-    blocks: int
-    #: Of the call, up to the image's end.
-    tokens: int
-    #: Was asked to come back to the device.
-    wanted: bool = False
-    ranks_staged: int = 0
 
 
 class SwapScheduler:
@@ -76,12 +67,12 @@ class SwapScheduler:
         self._by_id: dict[int, Image] = {}
         self._used_slabs = 0
         self._ring = RingUse(rules.ring_blocks, rules.ranks)
+        self._staging = Staging(rules.prefetch_blocks, rules.ranks)
         self._next_image = 1
         self._step = 0
         # Of the next orders.
         self._reset = False
         self._drop: list[Image] = []
-        self._prefetch: list[int] = []
         self._into: list[SwapIn] = []
         #: Whose transfers are still to be written down, by image, and the images of each.
         self._owners: dict[int, str] = {}
@@ -106,6 +97,11 @@ class SwapScheduler:
     def leaving_blocks(self) -> int:
         """Blocks of images that are not known to be on the host."""
         return self._ring.used_blocks
+
+    @property
+    def staged_blocks(self) -> int:
+        """Blocks of images that have room on the device."""
+        return self._staging.held_blocks
 
     @property
     def watched_calls(self) -> int:
@@ -149,10 +145,10 @@ class SwapScheduler:
         self._owners.clear()
         self._owned.clear()
         self._drop.clear()
-        self._prefetch.clear()
         self._into.clear()
         self._used_slabs = 0
         self._ring.clear()
+        self._staging.clear()
         self._reset = True
 
     def stop(self) -> list[int]:
@@ -194,13 +190,9 @@ class SwapScheduler:
         image = self._images.get(name)
         if image is None:
             return None if self._watch.is_due(name) else 0
+        self._staging.asked(image)
         tokens = self._gained(request, image.first_block, image.tokens, cached_tokens)
-        if tokens == 0 or image.ranks_staged >= self._rules.ranks:
-            return tokens
-        if not image.wanted:
-            image.wanted = True
-            self._prefetch.append(image.id)
-        return None
+        return tokens if tokens == 0 or self._staging.ready(image) else None
 
     def admitted(self, request: Any, table: Iterable[int], restored_tokens: int) -> None:
         """vLLM has given the call its blocks, and counts so many tokens as restored."""
@@ -237,11 +229,10 @@ class SwapScheduler:
             order = self._swap_out(left, {one.image for one in out}, drop)
             if order is not None:
                 out.append(order)
-        prefetch = tuple(image for image in self._prefetch if image in self._by_id)
-        self._prefetch = []
+        unstage, prefetch = self._staging.orders(self._by_id)
         reset, self._reset = self._reset, False
         dropped = tuple(image.id for image in drop)
-        return Orders(self._step, reset, dropped, tuple(out), prefetch, into)
+        return Orders(self._step, reset, dropped, tuple(out), unstage, prefetch, into)
 
     def reported(self, report: Report) -> None:
         for image_id, ranks in report.staged.items():
@@ -264,9 +255,9 @@ class SwapScheduler:
         blocks = len(left.block_ids)
         tokens = left.tokens - left.first_block * rules.block_tokens
         droppable = [
-            HeldImage(image.id, _own_tokens(image, rules), slabs_for(image.blocks))
+            HeldImage(image.id, image.own_tokens(rules.block_tokens), slabs_for(image.blocks))
             for image in self._images.values()
-            if not image.wanted and image.id not in ordered
+            if not self._staging.needs(image) and image.id not in ordered
         ]
         free_slabs = rules.arena_slabs - self._used_slabs
         wait_tokens = min(tokens, self._ring.blocks_waiting(blocks) * rules.block_tokens)
@@ -305,12 +296,14 @@ class SwapScheduler:
         """The workers drop it with the next orders that do not use it; until then it takes its room."""
         image = self._images.pop(request_id, None)
         if image is not None:
+            image.is_over = True
             self._drop.append(image)
 
     def _released(self, image: Image) -> None:
         del self._by_id[image.id]
         self._used_slabs -= slabs_for(image.blocks)
         self._ring.forget(image.id)
+        self._staging.left(image)
 
 
 #: Swaps at any cost. An image is worth its tokens.
@@ -319,7 +312,3 @@ ALWAYS = HandlingCosts(0, 0, 0, 1)
 
 def _is_own(block: Any) -> bool:
     return not block.is_null and block.ref_cnt == 1
-
-
-def _own_tokens(image: Image, rules: SwapRules) -> int:
-    return image.tokens - image.first_block * rules.block_tokens

@@ -36,6 +36,8 @@ class SwapWorker:
             transfers.drop(str(image))
         for out in orders.out:
             self._swap_out(out.image, out.block_ids)
+        for image in orders.unstage:
+            transfers.unstage(str(image))
         for image in orders.prefetch:
             self._prefetch(image)
 

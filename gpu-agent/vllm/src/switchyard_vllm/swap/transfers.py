@@ -25,6 +25,7 @@ from .checksums import row_checksums
 from .copy_backend import CopyBackend
 from .host_arena import HostArena, Place
 from .kv_layers import KvLayers
+from .staging_area import StagingArea
 from .staging_ring import Segment, StagingRing
 from .streams import Fence, Streams
 from .torch_backend import TorchBackend
@@ -115,7 +116,7 @@ class SwapTransfers:
         self._arena = arena
         self._streams = streams
         self._ring = StagingRing(backend.layers.empty_image(ring_rows))
-        self._prefetched = StagingRing(backend.layers.empty_image(prefetch_rows))
+        self._prefetched = StagingArea(backend.layers.empty_image(prefetch_rows))
         self._images: dict[str, _Image] = {}
         self._pending: list[_Pending] = []
         self._on_close = on_close
@@ -172,18 +173,17 @@ class SwapTransfers:
         if image.staged_fence is not None:
             return True
         rows = image.place.rows
-        if rows > self._prefetched.free_rows:
+        segments = self._prefetched.take(rows)
+        if segments is None:
             return False
         into = self._streams.into
-        into.wait(image.left)
-        start = into.record()
         staged: list[tuple[int, Segment]] = []
         with self._given_back_on_failure(self._prefetched) as taken:
+            taken.extend(segments)
+            into.wait(image.left)
+            start = into.record()
             row = 0
-            while row < rows:
-                segment = self._prefetched.take(rows - row)
-                assert segment is not None
-                taken.append(segment)
+            for segment in segments:
                 for fence in segment.after:
                     into.wait(fence)
                 self._copy_in(image.place, row, segment, self._prefetched)
@@ -193,6 +193,14 @@ class SwapTransfers:
         image.staged_fence = into.record()
         self._pending.append(_Pending("staged", image_id, rows, start, image.staged_fence))
         return True
+
+    def unstage(self, image_id: str) -> None:
+        """An image that was prefetched gives its room on the device back, and is on the host as before."""
+        image = self._images.get(image_id)
+        if image is None or image.staged_fence is None:
+            return
+        self._pending = [one for one in self._pending if (one.kind, one.image_id) != ("staged", image_id)]
+        self._unstage(image, image.staged_fence)
 
     def swap_in(self, image_id: str, block_ids: Sequence[int], first_row: int = 0) -> None:
         """Blocks `block_ids` become the image's rows from `first_row` on, for work enqueued on the compute stream later.
@@ -278,7 +286,7 @@ class SwapTransfers:
         self._pending.append(_Pending("out", image_id, len(block_ids), start, left, (start, gathered)))
 
     @contextmanager
-    def _given_back_on_failure(self, ring: StagingRing) -> Iterator[list[Segment]]:
+    def _given_back_on_failure(self, ring: StagingRing | StagingArea) -> Iterator[list[Segment]]:
         """What is taken from the ring and not given back when something fails, is once nothing uses it."""
         taken: list[Segment] = []
         try:
@@ -334,7 +342,7 @@ class SwapTransfers:
             device = view[row - first_row : row - first_row + host.shape[0]]
             self._streams.out.run(partial(host.copy_, device, non_blocking=True))
 
-    def _copy_in(self, place: Place, first_row: int, segment: Segment, ring: StagingRing) -> None:
+    def _copy_in(self, place: Place, first_row: int, segment: Segment, ring: StagingRing | StagingArea) -> None:
         view = ring.view(segment)
         for row, host in self._arena.ranges(place, first_row, segment.rows):
             device = view[row - first_row : row - first_row + host.shape[0]]

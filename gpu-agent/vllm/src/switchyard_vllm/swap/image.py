@@ -1,0 +1,26 @@
+"""An image as the scheduler's side knows it: the KV of a preempted call's own blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, eq=False)
+class Image:
+    id: int
+    request_id: str
+    first_block: int
+    blocks: int
+    #: Of the call, up to the image's end.
+    tokens: int
+    #: Nothing more is asked of it: its call was admitted or has ended, or it is lost.
+    is_over: bool = False
+    # Written by staging.py.
+    #: Is on its way to the device, or there.
+    wanted: bool = False
+    ranks_staged: int = 0
+    #: When its call was last asked about, as a count of such questions: the first one of a step.
+    asked: int = 0
+
+    def own_tokens(self, block_tokens: int) -> int:
+        return self.tokens - self.first_block * block_tokens
