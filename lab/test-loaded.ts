@@ -29,7 +29,6 @@ const flags = flagsOrExit('test:loaded', HELP, {
   logs: { type: 'string', default: 'test-loaded' },
 })
 const runs = whole('--runs', flags.runs)
-const script = flags.fast ? 'test:fast' : 'test'
 mkdirSync(flags.logs, { recursive: true })
 const children = new Set<ChildProcess>()
 // `on` and not `once`: a second signal, which npm passes on beside the terminal's own, must not end this process first.
@@ -63,7 +62,7 @@ console.log(`All ${runs} runs passed.`)
 /** Its exit code. `heard` gets the title of each part as it begins. */
 async function tested(log: string, heard: (title: string) => void): Promise<number> {
   const file = createWriteStream(log)
-  const one = child([path.join(import.meta.dirname, 'test.ts'), ...(script === 'test:fast' ? ['--fast'] : [])], 'pipe')
+  const one = child([path.join(import.meta.dirname, 'test.ts'), ...(flags.fast ? ['--fast'] : [])], 'pipe')
   one.stderr?.pipe(file, { end: false })
   one.stdout?.on('data', (chunk: Buffer) => {
     file.write(chunk)

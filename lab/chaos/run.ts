@@ -237,14 +237,17 @@ class ChaosRun {
     this.#completed_stalled_ms = this.#stalls.stalled_ms
   }
 
+  #checkServing(): void {
+    const for_ms = this.#now() - this.#completed_ms - (this.#stalls.stalled_ms - this.#completed_stalled_ms)
+    if (for_ms <= SERVES_WITHIN_MS) return
+    this.#violate('no_starvation', `no call completed for ${Math.round(for_ms)} ms`)
+    this.#served()
+  }
+
   async #keepControlPlane(): Promise<void> {
     while (!this.#over) {
       await sleep(RESTART_AFTER_MS)
-      const for_ms = this.#now() - this.#completed_ms - (this.#stalls.stalled_ms - this.#completed_stalled_ms)
-      if (for_ms > SERVES_WITHIN_MS) {
-        this.#violate('no_starvation', `no call completed for ${Math.round(for_ms)} ms`)
-        this.#served()
-      }
+      this.#checkServing()
       if (this.#isKilled || this.#fleet.isControlPlaneUp) continue
       this.#options.log({ t_ms: this.#now(), event: 'control_plane_ended_by_itself' })
       await this.#fleet.startControlPlane().catch((error: Error) => {

@@ -57,6 +57,7 @@ export class Testbed {
   readonly #agents: AgentChild[] = []
   readonly #guard: Guard
   #workerd_pid: number | null = null
+  #starting: Promise<void> | null = null
 
   constructor(
     { place, secrets, port }: TestbedPlace,
@@ -113,14 +114,17 @@ export class Testbed {
     return child
   }
 
-  async startControlPlane(): Promise<void> {
-    const { ready } = await this.#control.start()
-    this.#workerd_pid = Number(ready.workerd_pid)
+  /** A caller that asks while it starts waits for the same start. */
+  startControlPlane(): Promise<void> {
+    this.#starting ??= this.#startControlPlane().finally(() => {
+      this.#starting = null
+    })
+    return this.#starting
   }
 
   /** The control plane and every agent, unless they run. */
   async startWhatIsDown(): Promise<void> {
-    if (!this.isControlPlaneUp) await this.startControlPlane()
+    if (!this.isControlPlaneUp || this.#starting !== null) await this.startControlPlane()
     await Promise.all(this.#agents.map(async (agent) => agent.pid ?? agent.start()))
   }
 
@@ -168,6 +172,11 @@ export class Testbed {
     this.#guard.release()
     await this.#guard.ended
     rmSync(this.place.root, { recursive: true, force: true })
+  }
+
+  async #startControlPlane(): Promise<void> {
+    const { ready } = await this.#control.start()
+    this.#workerd_pid = Number(ready.workerd_pid)
   }
 
   async #administer(route: string, body: object): Promise<Record<string, string>> {

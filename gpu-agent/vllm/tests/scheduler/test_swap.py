@@ -63,15 +63,20 @@ def storm(engine: SwapEngine, *, preemptions: int, calls: int = 24, seed: int = 
     return added
 
 
-def swapped_out(**given: Any) -> SwapEngine:
-    """`victim` has become an image, since `other` took its blocks; `other` runs."""
-    engine = SwapEngine(**{"blocks": 17, "seats": 4, **given})
+def crowd_out_victim(engine: SwapEngine) -> None:
+    """`victim` is preempted, and `other` comes, which will take its blocks."""
     draw = random.Random(3)
     engine.add("victim", prompt=prompt(draw, 200), output=30)
     for _ in range(6):
         engine.step()
     engine.preempt("victim")
     engine.add("other", prompt=prompt(draw, 400), output=30)
+
+
+def swapped_out(**given: Any) -> SwapEngine:
+    """`victim` has become an image, since `other` took its blocks; `other` runs."""
+    engine = SwapEngine(**{"blocks": 17, "seats": 4, **given})
+    crowd_out_victim(engine)
     while not engine.orders[-1].out:
         engine.step()
     return engine
@@ -355,12 +360,7 @@ def test_a_call_larger_than_the_ring_is_swapped_if_waiting_for_the_rest_is_worth
     ring_blocks: int, images: int
 ) -> None:
     engine = SwapEngine(blocks=17, seats=4, kv_transfer=through_ring(ring_blocks))
-    draw = random.Random(3)
-    engine.add("victim", prompt=prompt(draw, 200), output=30)
-    for _ in range(6):
-        engine.step()
-    engine.preempt("victim")
-    engine.add("other", prompt=prompt(draw, 400), output=30)
+    crowd_out_victim(engine)
     while engine.swap.watched_calls > 0:
         engine.step()
     assert (engine.swap.images, engine.swap.declined) == (images, 1 - images)

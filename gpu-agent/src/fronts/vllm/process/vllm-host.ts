@@ -42,7 +42,7 @@ export interface VllmHost {
   cuda: string | null
   /** The newest that the driver runs, as the libraries say that vLLM would load; null: it is not known. */
   cuda_driver: string | null
-  /** Its kernels are installed, are compiled at the first start, or cannot be had. */
+  /** Whether its kernels are installed, are compiled at the first start, or neither. */
   flashinfer: 'precompiled' | 'compiles' | 'cannot'
 }
 

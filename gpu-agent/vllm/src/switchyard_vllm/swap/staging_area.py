@@ -34,13 +34,11 @@ class StagingArea:
         return [self._segment(first, last) for first, last in runs(taken)]
 
     def view(self, segment: Segment) -> Any:
-        return self._buffer[segment.start : segment.start + segment.rows]
+        return segment.of(self._buffer)
 
     def give_back(self, segment: Segment, fence: Fence | None) -> None:
         """`fence`: done once the range is not used any more. None: it is not in use."""
-        if segment.back:
-            raise ValueError("This range was given back already.")
-        segment.back = True
+        segment.end()
         self._pool.give_back(range(segment.start, segment.start + segment.rows))
         if fence is not None:
             self._read.append((segment, fence))

@@ -23,6 +23,15 @@ class Segment:
     fence: Fence | None = None
     back: bool = False
 
+    def of(self, buffer: Any) -> Any:
+        """Its rows of the buffer."""
+        return buffer[self.start : self.start + self.rows]
+
+    def end(self) -> None:
+        if self.back:
+            raise ValueError("This range was given back already.")
+        self.back = True
+
 
 class StagingRing:
     def __init__(self, buffer: Any) -> None:
@@ -84,13 +93,11 @@ class StagingRing:
         return parts
 
     def view(self, segment: Segment) -> Any:
-        return self._buffer[segment.start : segment.start + segment.rows]
+        return segment.of(self._buffer)
 
     def give_back(self, segment: Segment, fence: Fence | None) -> None:
         """`fence`: done once the range is not used any more. None: it is not in use."""
-        if segment.back:
-            raise ValueError("This range was given back already.")
-        segment.back = True
+        segment.end()
         segment.fence = fence
 
     def _make_room(self, taken: Segment) -> None:
