@@ -57,6 +57,8 @@ export interface SimulationConfig {
   seed: number
   /** Programs are labelled with their workload, so that each is a class; else all are of one. */
   labelled: boolean
+  /** Programs that ended before, for policies that learn. */
+  history?: readonly WorkloadProgram[]
   /** Take equal steps at once. The result is the same without. */
   jump: boolean
   /** Ends the simulation at this time, even if programs are open. */

@@ -7,8 +7,9 @@ import type { Measurement } from '../gpu-agent/engine/types.ts'
 import { DEFAULT_SERVICE_RATES, type ServiceRates } from '../src/core/call/service.ts'
 import { createBalancer } from '../src/core/pool/balancers/index.ts'
 import { TenantShares } from '../src/core/pool/tenant-shares.ts'
+import { programClass } from '../src/core/program/program-class.ts'
 import { ENGINES_PER_AGENT_MAX } from '../src/protocol/link.ts'
-import { createPolicy, isClairvoyant } from './policies/index.ts'
+import { createPolicy, isClairvoyant, learns } from './policies/index.ts'
 import { Clairvoyance, programTokens } from './policies/srpt.ts'
 import { seededRandom } from './random.ts'
 import {
@@ -19,6 +20,7 @@ import {
   type TenantConfig,
 } from './simulation-types.ts'
 import type { WorkloadProgram } from './workloads/program.ts'
+import { ClassKnowledge } from './world/class-knowledge.ts'
 import { ControlPlane } from './world/control-plane.ts'
 import { SimPool } from './world/pool.ts'
 import { ProgramRun } from './world/program-run.ts'
@@ -48,6 +50,7 @@ class Simulation {
   readonly #plane: ControlPlane
   readonly #result: SimulationResult
   readonly #rates: ServiceRates
+  readonly #classes = new ClassKnowledge()
   #ended_programs = 0
 
   constructor(config: SimulationConfig) {
@@ -72,6 +75,9 @@ class Simulation {
   run(): SimulationResult {
     const { programs, arrivals_us, until_us } = this.#config
     const places = new Placement(this.#config)
+    for (const ended of this.#config.history ?? []) {
+      for (const { name } of this.#config.tenants) this.#learn(ended, name, 0)
+    }
     for (const [index, program] of programs.entries()) {
       const { tenant, region } = places.next()
       const place = { index, tenant: tenant.name, tenant_weight: tenant.weight, region }
@@ -108,6 +114,12 @@ class Simulation {
     this.#timeline.send(0, () => this.#plane.start(run))
   }
 
+  #learn(program: WorkloadProgram, tenant: string, now_us: number): void {
+    if (!learns(this.#config.policy)) return
+    const app = this.#config.labelled ? program.workload : null
+    this.#classes.ended(tenant, programClass({ app, system_prompt: null, tool_names: [] }), program, now_us)
+  }
+
   #callEnded(run: ProgramRun, call: number, measured: Measurement): void {
     const result = this.#result
     result.calls += 1
@@ -126,6 +138,7 @@ class Simulation {
 
   #programEnded(run: ProgramRun): void {
     this.#clairvoyance.end(run.name)
+    this.#learn(run.program, run.place.tenant, this.#timeline.now_us)
     this.#ended_programs += 1
     this.#result.makespan_us = Math.max(this.#result.makespan_us, run.ended_us)
     const program = this.#result.programs[run.place.index] as ProgramResult
@@ -177,7 +190,7 @@ class Simulation {
     const ordering = isClairvoyant(policy) ? 'modelled' : reading
     return schedulerConfig({
       epoch: 'e',
-      policy: createPolicy(policy, ordering, tuning, this.#clairvoyance),
+      policy: createPolicy(policy, ordering, tuning, this.#clairvoyance, this.#classes),
       shares: new TenantShares(),
       seats: engine.max_seqs,
       slots: Math.min(SLOTS_MAX, Math.max(profile.slots, engine.max_seqs * SLOTS_PER_SEAT)),

@@ -32,7 +32,7 @@ export function stretchOf(
   plan: StepPlan,
   flight: readonly ScheduledCall[],
   kv: KvCache<ScheduledCall>,
-  order: Pick<ProgramOrder<ScheduledCall>, 'chargeLeftUs'>,
+  order: Pick<ProgramOrder<ScheduledCall>, 'chargeLeftUs' | 'outputTokensLeft'>,
   until_us: number,
 ): Stretch {
   if (plan.operations.some(({ op }) => op !== 'truncate')) return SINGLE_STEP
@@ -49,6 +49,7 @@ export function stretchOf(
       return SINGLE_STEP
     }
     steps_max = Math.min(steps_max, call.call.max_output_tokens - call.output.length)
+    steps_max = Math.min(steps_max, Math.max(1, order.outputTokensLeft(call.order)))
     charge_us = Math.min(charge_us, order.chargeLeftUs(call.order))
   }
   return { steps_max: stepsThatFit(steps_max, flight, kv), until_us, charge_us }

@@ -4,7 +4,7 @@ import {
   POLICY_NAMES as ENGINE_POLICY_NAMES,
 } from '../../gpu-agent/engine/order/policies/index.ts'
 import type { LevelConfig } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
-import type { Policy, Ties } from '../../gpu-agent/engine/order/policy.ts'
+import type { ClassTables, Policy, Ties } from '../../gpu-agent/engine/order/policy.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
 import { type Clairvoyance, Srpt } from './srpt.ts'
 
@@ -24,14 +24,20 @@ export function isClairvoyant(name: PolicyName): name is 'srpt' | 'wsrpt' {
   return name === 'srpt' || name === 'wsrpt'
 }
 
+/** Whether it orders by what is known of classes. */
+export function learns(name: PolicyName): boolean {
+  return name === 'learned'
+}
+
 export function createPolicy(
   name: PolicyName,
   reading: ServiceReading,
   tuning: PolicyTuning,
   clairvoyance: Clairvoyance,
+  classes: ClassTables | null,
 ): Policy {
   if (isClairvoyant(name)) return new Srpt(name, clairvoyance)
-  const context = { reading }
+  const context = { reading, classes }
   const ties = tuning.ties === undefined ? {} : { ties: tuning.ties }
   switch (name) {
     case 'fcfs':
@@ -43,6 +49,8 @@ export function createPolicy(
     }
     case 'mlfq':
       return createEnginePolicy({ name, ...tuning.levels, ...ties }, context)
+    case 'learned':
+      return createEnginePolicy({ name }, context)
     default:
       return createEnginePolicy({ name, ...tuning.levels }, context)
   }

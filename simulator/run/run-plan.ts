@@ -55,7 +55,12 @@ export function pointsOf({ policies, rates, balancers, seeds }: RunPlan): RunPoi
   )
 }
 
-export function configOf(plan: RunPlan, point: RunPoint, programs: readonly WorkloadProgram[]): SimulationConfig {
+export function configOf(
+  plan: RunPlan,
+  point: RunPoint,
+  programs: readonly WorkloadProgram[],
+  history: readonly WorkloadProgram[],
+): SimulationConfig {
   const { kind } = plan.arrivals
   const process = kind === 'burst' ? { kind } : { ...plan.arrivals, rate: point.rate }
   return {
@@ -74,6 +79,7 @@ export function configOf(plan: RunPlan, point: RunPoint, programs: readonly Work
     tenants: plan.tenants,
     seed: point.seed,
     labelled: plan.label === 'workload',
+    history,
     jump: plan.jump,
   }
 }

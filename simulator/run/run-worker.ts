@@ -1,6 +1,7 @@
 /** A worker thread: simulates the points that it is given, one after another, and says how far it has come. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { simulate } from '../simulation.ts'
+import { readHistory } from './history.ts'
 import { configOf, type RunPlan, type RunPoint, WorkloadPrograms } from './run-plan.ts'
 import { type RunResult, runResult } from './run-result.ts'
 
@@ -20,6 +21,7 @@ const REPORTED_SHARE = 1 / 50
 
 const plan = workerData as RunPlan
 const workload = new WorkloadPrograms(plan)
+const history = readHistory(plan)
 
 parentPort?.on('message', (task: WorkerTask) => {
   try {
@@ -36,7 +38,7 @@ function play({ index, point }: WorkerTask): WorkerMessage {
   const onProgram = (ended: number) => {
     if (ended % every === 0) post({ kind: 'progress', index, ended_share: ended / programs.length })
   }
-  const config = { ...configOf(plan, point, programs), onProgram }
+  const config = { ...configOf(plan, point, programs, history), onProgram }
   const started_ms = performance.now()
   const simulated = simulate(config)
   const sim_wall_s = Math.round(performance.now() - started_ms) / 1000

@@ -13,6 +13,7 @@
  * Every policy passes policy.contract.ts.
  */
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
+import type { IndexTable, Objective } from '../../../src/core/classes/index-table.ts'
 import type { OrderedCall } from '../types.ts'
 import type { ProgramView } from './program-table.ts'
 
@@ -51,14 +52,14 @@ export interface PolicyContext {
   /** The reading of service in which it is charged. */
   reading: ServiceReading
   rates: ServiceRates
-  /** Statistics of ended programs, for policies that learn. Null: none. */
+  /** What is known about classes of programs, for policies that learn. Null: nothing. */
   classes: ClassTables | null
 }
 
-/** Ended programs by class, as sketches that the control plane sends. */
+/** What is known about classes of programs. It changes as programs end. */
 export interface ClassTables {
-  /** Output tokens of ended programs of this class, ascending. Null: none has ended. */
-  outputTokensOf(tenant: string, program_class: string): readonly number[] | null
+  /** The table by which programs of this class are ordered. Null: nothing is known of the class. */
+  tableOf(tenant: string, program_class: string, objective: Objective): IndexTable | null
 }
 
 export interface Policy<P extends Place = Place> {
@@ -85,6 +86,11 @@ export interface Policy<P extends Place = Place> {
    * is charged separately.
    */
   chargeLeftUs?(place: P): number
+  /**
+   * How many more output tokens each open call of the program may have until `charge` or `refresh` returns true, provided
+   * that only these change them. Absent: any number.
+   */
+  outputTokensLeft?(place: P): number
   /**
    * When the call must be offered to `due` if it is not in a step until then. Infinity: never. Between two times at which
    * `arrive`, `charge`, `refresh` or `due` moved the call, only the arrival or end of another call of its program may make

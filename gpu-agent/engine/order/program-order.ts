@@ -204,6 +204,15 @@ export class ProgramOrder<O> {
     return left_us
   }
 
+  /** How many more output tokens each open call of the program may have before the policy must be called. */
+  outputTokensLeft(call: CallState<O>): number {
+    const { policy } = this.#config
+    if (policy.outputTokensLeft === undefined) return Number.POSITIVE_INFINITY
+    let left = policy.outputTokensLeft(call.place)
+    for (const sibling of call.program.open) left = Math.min(left, policy.outputTokensLeft(sibling.place))
+    return left
+  }
+
   #moveCharged(calls: readonly CallState<O>[], now_us: number): void {
     const { policy } = this.#config
     for (const call of calls) {

@@ -3,12 +3,13 @@ import { DEFAULT_SERVICE_RATES, type ServiceReading } from '../../../../src/core
 import type { Policy, PolicyContext } from '../policy.ts'
 import { Atlas } from './atlas/atlas.ts'
 import { Fcfs } from './fcfs/fcfs.ts'
+import { LEARNED, Learned, type LearnedConfig } from './learned/learned.ts'
 import { CPU_PREFILL_US_PER_TOKEN, PROGRAM_LEVELS, type ProgramLevelConfig } from './levels/levels.ts'
 import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
 import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
 
-export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas'] as const
+export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas', 'learned'] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
 
 export type PolicyConfig =
@@ -16,12 +17,13 @@ export type PolicyConfig =
   | ({ name: 'rr' } & Partial<RrConfig>)
   | ({ name: 'mlfq' } & Partial<MlfqConfig>)
   | ({ name: 'plas' | 'atlas' } & Partial<ProgramLevelConfig>)
+  | ({ name: 'learned' } & Partial<LearnedConfig>)
 
 const CONTEXT_DEFAULT: PolicyContext = { reading: 'modelled', rates: DEFAULT_SERVICE_RATES, classes: null }
 
 /** A policy's defaults depend on the reading of service in which it is charged. */
 export function createPolicy(config: PolicyConfig, context: Partial<PolicyContext> = {}): Policy {
-  const { reading } = { ...CONTEXT_DEFAULT, ...context }
+  const { reading, rates, classes } = { ...CONTEXT_DEFAULT, ...context }
   switch (config.name) {
     case 'fcfs':
       return new Fcfs('call')
@@ -35,6 +37,8 @@ export function createPolicy(config: PolicyConfig, context: Partial<PolicyContex
       return new Plas({ ...PROGRAM_LEVELS[reading], ...config })
     case 'atlas':
       return new Atlas({ ...PROGRAM_LEVELS[reading], ...config })
+    case 'learned':
+      return new Learned({ ...LEARNED, ...config }, rates, classes)
   }
 }
 

@@ -1,0 +1,58 @@
+/**
+ * What is known about a class of programs: how much output, how many calls, how long a path, how much service and tool
+ * time its ended programs had. Bounded, mergeable and aged: each end makes what was known before count a little less, so
+ * the sketch follows a workload that changes.
+ */
+import type { ClassSketchData } from '../../protocol/classes.ts'
+import type { EndedProgram } from './ended-program.ts'
+import { LogSketch } from './log-sketch.ts'
+
+/** About so many ends count. After twice as many, what was known before has a weight of e^-2. */
+export const ENDS_REMEMBERED = 256
+const AGE = 1 - 1 / ENDS_REMEMBERED
+
+const MEASURES = ['output_tokens', 'calls', 'path_us', 'service_us', 'tool_us', 'later_prompt_tokens'] as const
+
+export class ClassSketch {
+  /** Programs that have ended, since the class is known. */
+  ends = 0
+  readonly output_tokens = new LogSketch()
+  readonly calls = new LogSketch()
+  readonly path_us = new LogSketch()
+  readonly service_us = new LogSketch()
+  readonly tool_us = new LogSketch()
+  readonly later_prompt_tokens = new LogSketch()
+
+  static from(data: ClassSketchData): ClassSketch {
+    const sketch = new ClassSketch()
+    sketch.ends = data.ends
+    for (const measure of MEASURES) sketch[measure].merge(LogSketch.of(data[measure]))
+    return sketch
+  }
+
+  /** A program without output tells nothing of what a program's output costs, and is left out. */
+  add(program: EndedProgram): void {
+    if (program.output_tokens <= 0) return
+    this.ends += 1
+    for (const measure of MEASURES) {
+      this[measure].age(AGE)
+      this[measure].add(program[measure])
+    }
+  }
+
+  merge(other: ClassSketch): void {
+    this.ends += other.ends
+    for (const measure of MEASURES) this[measure].merge(other[measure])
+  }
+
+  /** Of later calls, for each token of output. */
+  get prompt_tokens_per_output_token(): number {
+    const output_tokens = this.output_tokens.sum
+    return output_tokens > 0 ? this.later_prompt_tokens.sum / output_tokens : 0
+  }
+
+  data(): ClassSketchData {
+    const measures = MEASURES.map((measure) => [measure, this[measure].bins()])
+    return { ends: this.ends, ...Object.fromEntries(measures) } as ClassSketchData
+  }
+}
