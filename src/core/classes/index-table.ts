@@ -40,7 +40,8 @@ export interface IndexTable {
   prompt_tokens_per_output_token: number
 }
 
-interface Sample {
+/** Programs of so much output. */
+export interface Sample {
   tokens: number
   weight: number
 }
@@ -51,7 +52,7 @@ const PRIOR_ENDS = 40
 const PRIOR_MEDIAN_TOKENS = 8
 /** The prior's points lie this far apart, and go up to so many tokens. */
 const PRIOR_RATIO = Math.SQRT2
-const TOKENS_MAX = 2 ** 27
+export const TOKENS_MAX = 2 ** 27
 /** Steps of `o`. */
 const STEP_MIN_TOKENS = 4
 const STEP_RATIO = 1.2
@@ -59,12 +60,19 @@ const STEP_RATIO = 1.2
 const WORTH_SHARE_MIN = 0.02
 
 export function indexTable(sketch: ClassSketch | null, objective: Objective = 'token_latency'): IndexTable {
-  const samples = withPrior(sketch)
+  return {
+    steps: indexSteps(withPrior(sketch), objective),
+    prompt_tokens_per_output_token: sketch?.prompt_tokens_per_output_token ?? 0,
+  }
+}
+
+/** `samples` ascend, and the last has at least TOKENS_MAX. */
+export function indexSteps(samples: readonly Sample[], objective: Objective): IndexStep[] {
   const steps: IndexStep[] = []
   for (let from_tokens = 0; from_tokens < TOKENS_MAX; from_tokens = nextStep(from_tokens)) {
     steps.push(indexStep(samples, from_tokens, objective))
   }
-  return { steps, prompt_tokens_per_output_token: sketch?.prompt_tokens_per_output_token ?? 0 }
+  return steps
 }
 
 function nextStep(from_tokens: number): number {

@@ -1,0 +1,110 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ClassSketch } from './class-sketch.ts'
+import {
+  type IndexStep,
+  indexOf,
+  indexSteps,
+  indexTable,
+  type Objective,
+  type Sample,
+  stepAt,
+  TOKENS_MAX,
+} from './index-table.ts'
+
+const program = { calls: 1, path_us: 1, service_us: 1, tool_us: 0, later_prompt_tokens: 0 }
+
+function sketchOf(outputs: readonly number[]): ClassSketch {
+  const sketch = new ClassSketch()
+  for (const output_tokens of outputs) sketch.add({ ...program, output_tokens })
+  return sketch
+}
+
+/** The definition, over every time at which a program may be stopped. */
+function gittins(samples: readonly Sample[], o: number, k: number, objective: Objective): number {
+  const later = samples.filter(({ tokens }) => tokens > o)
+  const worth = (d: number) =>
+    later.reduce(
+      (sum, { tokens, weight }) => sum + (tokens <= d ? weight / (objective === 'response' ? 1 : tokens) : 0),
+      0,
+    )
+  const total = later.reduce((sum, { weight }) => sum + weight, 0)
+  const all = worth(Number.POSITIVE_INFINITY)
+  let least = Number.POSITIVE_INFINITY
+  for (const { tokens: d } of later) {
+    if (worth(d) < 0.02 * all) continue
+    const cost = later.reduce((sum, { tokens, weight }) => sum + weight * (Math.min(tokens, d) - o), 0)
+    least = Math.min(least, (k * total + cost) / worth(d))
+  }
+  return least
+}
+
+const samples = fc
+  .uniqueArray(
+    fc.record({ tokens: fc.integer({ min: 1, max: 20_000 }), weight: fc.double({ min: 0.01, max: 10, noNaN: true }) }),
+    {
+      minLength: 1,
+      maxLength: 30,
+      selector: ({ tokens }) => tokens,
+    },
+  )
+  .map((some) => [...some.sort((a, b) => a.tokens - b.tokens), { tokens: TOKENS_MAX, weight: 0.001 }])
+
+describe('the index', () => {
+  it('is the least cost for its worth over every time to stop, for every k', () => {
+    fc.assert(
+      fc.property(
+        samples,
+        fc.nat(20_000),
+        fc.nat(50_000),
+        fc.constantFrom<Objective>('token_latency', 'response'),
+        (some, o, k, objective) => {
+          const steps = indexSteps(some, objective)
+          const step = steps[stepAt({ steps, prompt_tokens_per_output_token: 0 }, o)] as IndexStep
+          const expected = gittins(some, step.from_tokens, k, objective)
+          expect(Math.abs(indexOf(step, k) / expected - 1)).toBeLessThan(1e-9)
+        },
+      ),
+    )
+  })
+
+  it('falls with output where all programs are alike, and rises with it where nothing is known', () => {
+    const alike = indexTable(sketchOf(Array(500).fill(1000)))
+    const unknown = indexTable(null)
+    const index = (table: typeof alike, o: number) => indexOf(table.steps[stepAt(table, o)] as IndexStep, 0)
+    const at = [0, 100, 300, 600, 900]
+    const known = at.map((o) => index(alike, o))
+    expect(known).toEqual([...known].sort((a, b) => b - a))
+    const guessed = at.map((o) => index(unknown, o))
+    expect(guessed).toEqual([...guessed].sort((a, b) => a - b))
+  })
+
+  it('charges a lost context: more prompt tokens never make it less', () => {
+    fc.assert(
+      fc.property(samples, fc.nat(20_000), fc.nat(50_000), fc.nat(50_000), (some, o, k, more) => {
+        const steps = indexSteps(some, 'token_latency')
+        const step = steps[stepAt({ steps, prompt_tokens_per_output_token: 0 }, o)] as IndexStep
+        expect(indexOf(step, k + more)).toBeGreaterThanOrEqual(indexOf(step, k))
+      }),
+    )
+  })
+
+  it('goes on beyond the longest program that was seen', () => {
+    const table = indexTable(sketchOf([10, 20, 40]))
+    const far = [1e3, 1e4, 1e5, 1e6, 1e9].map((o) => indexOf(table.steps[stepAt(table, o)] as IndexStep, 0))
+    expect(far.every(Number.isFinite)).toBe(true)
+    expect(far).toEqual([...far].sort((a, b) => a - b))
+  })
+})
+
+describe('expected remaining tokens', () => {
+  it('are the mean of what the programs that go on still have', () => {
+    const some = [100, 200, 400].map((tokens) => ({ tokens, weight: 1 }))
+    const steps = indexSteps([...some, { tokens: TOKENS_MAX, weight: 1e-12 }], 'token_latency')
+    const at = (o: number) =>
+      (steps[stepAt({ steps, prompt_tokens_per_output_token: 0 }, o)] as IndexStep).remaining_tokens
+    expect(at(0)).toBeCloseTo(700 / 3, 1)
+    const step = steps.findLast(({ from_tokens }) => from_tokens <= 150)?.from_tokens as number
+    expect(at(150)).toBeCloseTo((200 + 400) / 2 - step, 1)
+  })
+})
