@@ -51,6 +51,7 @@ export const SYSTEMS = {
   'rr-program': { ...PREEMPTIVE, label: 'RR by program', policy: 'rr', ties: 'program' },
   plas: { ...OURS, label: 'PLAS (ours)', policy: 'plas' },
   atlas: { ...OURS, label: 'ATLAS (ours)', policy: 'atlas' },
+  learned: { ...OURS, label: 'learned (ours)', policy: 'learned' },
   srpt: { ...OURS, label: 'SRPT (clairvoyant)', policy: 'srpt' },
   wsrpt: { ...OURS, label: 'WSRPT (clairvoyant)', policy: 'wsrpt' },
 } as const satisfies Record<string, System>

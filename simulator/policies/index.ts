@@ -3,6 +3,7 @@ import {
   createPolicy as createEnginePolicy,
   POLICY_NAMES as ENGINE_POLICY_NAMES,
 } from '../../gpu-agent/engine/order/policies/index.ts'
+import type { LearnedConfig } from '../../gpu-agent/engine/order/policies/learned/learned.ts'
 import type { LevelConfig } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
 import type { ClassTables, Policy, Ties } from '../../gpu-agent/engine/order/policy.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
@@ -16,6 +17,7 @@ export type PolicyName = (typeof POLICY_NAMES)[number]
 export interface PolicyTuning {
   levels: Partial<LevelConfig>
   rr_quantum_us?: number
+  learned?: Partial<LearnedConfig>
   /** Of mlfq and rr. */
   ties?: Ties
 }
@@ -50,7 +52,7 @@ export function createPolicy(
     case 'mlfq':
       return createEnginePolicy({ name, ...tuning.levels, ...ties }, context)
     case 'learned':
-      return createEnginePolicy({ name }, context)
+      return createEnginePolicy({ name, ...tuning.learned }, context)
     default:
       return createEnginePolicy({ name, ...tuning.levels }, context)
   }

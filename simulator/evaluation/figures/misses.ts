@@ -24,7 +24,7 @@ type Other = (typeof OTHERS)[number]
 const TOLERANCE = 1.05
 
 /** Programs per second around what one engine of a100-8b serves with a prefix cache. */
-const CAPACITY: Readonly<Partial<Record<WorkloadName, number>>> = {
+export const CAPACITY: Readonly<Partial<Record<WorkloadName, number>>> = {
   sharegpt: 1.6,
   bfcl: 0.8,
   lats: 0.8,

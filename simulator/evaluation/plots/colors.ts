@@ -12,6 +12,7 @@ export const SYSTEM_COLORS: Readonly<Record<SystemName, string>> = {
   'rr-program': '#7e22ce',
   plas: '#10b981',
   atlas: '#84a312',
+  learned: '#0f172a',
   srpt: '#ef4444',
   wsrpt: '#ec4899',
 }

@@ -41,8 +41,20 @@ export function playRun(
 }
 
 export function programsOf(spec: RunSpec): readonly WorkloadProgram[] {
+  return programsOfSeed(spec, spec.programs, spec.seed)
+}
+
+/** Beyond every seed of the evaluation. */
+const HISTORY_SEED = 2 ** 31
+
+/** What ended before the run. */
+function historyOf(spec: RunSpec): readonly WorkloadProgram[] {
+  return spec.history === undefined ? [] : programsOfSeed(spec, spec.history, HISTORY_SEED + spec.seed)
+}
+
+function programsOfSeed(spec: RunSpec, programs: number, seed: number): readonly WorkloadProgram[] {
   if (spec.workload === 'toy') return TOY_PROGRAMS
-  const drawn = drawWorkload(spec.workload, spec.programs, spec.seed)
+  const drawn = drawWorkload(spec.workload, programs, seed)
   return spec.app_prefix ? drawn : drawn.map(withoutAppPrefix)
 }
 
@@ -77,6 +89,7 @@ function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): Simulati
     tenants: spec.tenants,
     seed: spec.seed,
     labelled: true,
+    history: historyOf(spec),
     jump: true,
   }
 }

@@ -30,6 +30,8 @@ export interface RunSpec {
   swap_cost_factor: number
   /** How KV is moved, of `a100-8b`. Left out: at the profile's costs. */
   swap_kernel?: SwapKernelName
+  /** Programs of the workload, of another seed, that policies that learn have seen before. Left out: none. */
+  history?: number
   decision_us: number
   balancer: BalancerName
   /** An engine reports a changed queue at most so often. */
@@ -83,10 +85,11 @@ export function changesOf(spec: RunSpec): RunChange {
   const changed = Object.entries(DEFAULTS).filter(
     ([field, value]) => canonical(spec[field as keyof RunSpec]) !== canonical(value),
   )
-  const { swap_kernel } = spec
+  const { swap_kernel, history } = spec
   return {
     ...Object.fromEntries(changed.map(([field]) => [field, spec[field as keyof RunSpec]])),
     ...(swap_kernel === undefined ? {} : { swap_kernel }),
+    ...(history === undefined ? {} : { history }),
   }
 }
 

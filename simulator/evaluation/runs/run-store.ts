@@ -31,6 +31,7 @@ const POLICY_MODULES: Readonly<Partial<Record<PolicyName, string>>> = {
   rr: 'rr/rr.ts',
   plas: 'plas/plas.ts',
   atlas: 'atlas/atlas.ts',
+  learned: 'learned/learned.ts',
 }
 
 export interface CodeVersions {

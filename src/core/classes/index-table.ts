@@ -32,6 +32,8 @@ export interface IndexStep {
   lines: readonly IndexLine[]
   /** E[O − o | O > o]. */
   remaining_tokens: number
+  /** The median of O, given O > o. */
+  median_tokens: number
 }
 
 export interface IndexTable {
@@ -111,7 +113,21 @@ function indexStep(samples: readonly Sample[], from_tokens: number, objective: O
     const cost = done_cost + Math.max(0, last ? 0 : left) * (sample.tokens - from_tokens)
     lines.push([cost / worth, total / worth])
   }
-  return { from_tokens, lines: lowerEnvelope(lines), remaining_tokens: done_cost / total }
+  return {
+    from_tokens,
+    lines: lowerEnvelope(lines),
+    remaining_tokens: done_cost / total,
+    median_tokens: medianOf(later, total),
+  }
+}
+
+function medianOf(samples: readonly Sample[], total: number): number {
+  let left = total / 2
+  for (const { tokens, weight } of samples) {
+    left -= weight
+    if (left <= 0) return tokens
+  }
+  return samples.at(-1)?.tokens ?? 0
 }
 
 /** Those that are the least somewhere in k ≥ 0. The slopes given fall. */

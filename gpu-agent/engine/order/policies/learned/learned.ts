@@ -24,15 +24,20 @@ import {
   type PolicyCall,
   yieldsToBetterRank,
 } from '../../policy.ts'
+import { addToWindow, openWindow, type Window } from '../levels/starvation.ts'
 
 export interface LearnedConfig {
   /** What is made small: the mean latency per output token of programs, or their mean response time. */
   objective: Objective
+  /** p: a program's rank falls by one each time that 1 + its wait ÷ its typical service grows by a factor of 2^(1/p). 0: never. */
+  age_power: number
+  /** Its typical service is taken so many times. */
+  age_scale: number
 }
 
-export const LEARNED: LearnedConfig = { objective: 'token_latency' }
+export const LEARNED: LearnedConfig = { objective: 'token_latency', age_power: 0, age_scale: 1 }
 
-export interface LearnedPlace extends Place {
+export interface LearnedPlace extends Place, Window {
   readonly of: PolicyCall
   readonly table: IndexTable
   /** What one output token of the program costs, prompts of its later calls included. */
@@ -40,6 +45,10 @@ export interface LearnedPlace extends Place {
   /** The position of the table's step that holds. */
   at: number
   missing_tokens: number
+  /** The rank without its wait. */
+  index_rank: number
+  /** By how much its wait has made its rank better. */
+  aged: number
 }
 
 const PRIOR_TABLES: Record<Objective, IndexTable | null> = { token_latency: null, response: null }
@@ -56,35 +65,39 @@ export class Learned implements Policy<LearnedPlace> {
   readonly yieldsTo = yieldsToBetterRank
   readonly #classes: ClassTables | null
   readonly #rates: ServiceRates
-  readonly #objective: Objective
+  readonly #config: LearnedConfig
 
-  constructor({ objective }: LearnedConfig, rates: ServiceRates, classes: ClassTables | null) {
-    this.#objective = objective
+  constructor(config: LearnedConfig, rates: ServiceRates, classes: ClassTables | null) {
+    this.#config = config
     this.#rates = rates
     this.#classes = classes
   }
 
-  arrive(call: PolicyCall): LearnedPlace {
+  arrive(call: PolicyCall, now_us: number): LearnedPlace {
     const { tenant, class: program_class } = call.call
-    const table = this.#classes?.tableOf(tenant, program_class, this.#objective) ?? priorTable(this.#objective)
+    const { objective } = this.#config
+    const table = this.#classes?.tableOf(tenant, program_class, objective) ?? priorTable(objective)
     const { decode_us_per_token, prefill_us_per_token } = this.#rates
     const token_us = decode_us_per_token + prefill_us_per_token * table.prompt_tokens_per_output_token
-    const place = { rank: 0, of: call, table, token_us, at: 0, missing_tokens: 0 }
+    const place = {
+      ...{ rank: 0, index_rank: 0, of: call, table, token_us, at: -1, missing_tokens: 0, aged: 0 },
+      ...openWindow(now_us),
+    }
     this.#look(place)
-    place.rank = this.#rankOf(place)
+    this.#age(place, now_us)
+    place.rank = place.index_rank - place.aged
     return place
   }
 
-  charge(place: LearnedPlace, _charge: Charge): boolean {
-    return this.refresh(place)
+  charge(place: LearnedPlace, { wall_us, charge_us }: Charge, now_us: number): boolean {
+    addToWindow(place, wall_us, charge_us)
+    return this.refresh(place, now_us)
   }
 
-  refresh(place: LearnedPlace): boolean {
+  refresh(place: LearnedPlace, now_us: number): boolean {
     if (!this.#look(place)) return false
-    const rank = this.#rankOf(place)
-    if (rank === place.rank) return false
-    place.rank = rank
-    return true
+    this.#age(place, now_us)
+    return this.#ranks(place)
   }
 
   chargeLeftUs(): number {
@@ -98,28 +111,51 @@ export class Learned implements Policy<LearnedPlace> {
     return Math.ceil((next.from_tokens - output_tokens) / Math.max(1, open_calls))
   }
 
-  dueUs(): number {
-    return Number.POSITIVE_INFINITY
+  dueUs(place: LearnedPlace): number {
+    if (this.#config.age_power === 0) return Number.POSITIVE_INFINITY
+    const wait_us = this.#waitForUs(place, place.aged + 1)
+    return Math.ceil(place.window_started_us + place.window_wall_us + wait_us - place.of.program.wait_us)
   }
 
-  due(): boolean {
-    return false
+  due(place: LearnedPlace, now_us: number): boolean {
+    this.#age(place, now_us)
+    return this.#ranks(place)
   }
 
-  /** Whether anything changed on which the rank depends. */
+  /** The wait that makes its rank better by `aged`. */
+  #waitForUs({ table, at, token_us }: LearnedPlace, aged: number): number {
+    const { age_power, age_scale } = this.#config
+    const typical_us = (table.steps[at] as IndexStep).median_tokens * token_us * age_scale
+    return typical_us * (2 ** (aged / age_power) - 1)
+  }
+
+  #age(place: LearnedPlace, now_us: number): void {
+    if (this.#config.age_power === 0) return
+    const { window_started_us, window_wall_us, of } = place
+    const wait_us = of.program.wait_us + now_us - window_started_us - window_wall_us
+    place.aged = 0
+    while (this.#waitForUs(place, place.aged + 1) <= wait_us) place.aged += 1
+  }
+
+  /** Whether its rank changed. */
+  #ranks(place: LearnedPlace): boolean {
+    const rank = place.index_rank - place.aged
+    if (rank === place.rank) return false
+    place.rank = rank
+    return true
+  }
+
+  /** Whether anything changed on which the index depends. */
   #look(place: LearnedPlace): boolean {
-    const { of, table } = place
-    const at = stepAt(table, of.program.output_tokens, place.at)
+    const { of, table, token_us } = place
+    const at = stepAt(table, of.program.output_tokens, Math.max(0, place.at))
     const missing_tokens = of.prompt_tokens - of.resident_tokens
     if (at === place.at && missing_tokens === place.missing_tokens) return false
     place.at = at
     place.missing_tokens = missing_tokens
-    return true
-  }
-
-  #rankOf({ table, at, token_us, missing_tokens }: LearnedPlace): number {
     const missing_us = missing_tokens * this.#rates.prefill_us_per_token
     const index_us = token_us * indexOf(table.steps[at] as IndexStep, missing_us / token_us)
-    return Math.round(Math.log2(index_us))
+    place.index_rank = Math.round(Math.log2(index_us))
+    return true
   }
 }
