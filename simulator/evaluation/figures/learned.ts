@@ -16,8 +16,8 @@ import { CAPACITY } from './misses.ts'
 
 /** Orders that know nothing. */
 const OTHERS = ['vllm-opt', 'fcfs-program', 'mlfq', 'plas', 'atlas'] as const satisfies readonly SystemName[]
-const CLAIRVOYANT = 'wsrpt' satisfies SystemName
-const LEARNED = 'learned' satisfies SystemName
+const CLAIRVOYANT: SystemName = 'wsrpt'
+const LEARNED: SystemName = 'learned'
 
 const WORKLOADS = Object.keys(CAPACITY) as WorkloadName[]
 const LOADS = [0.6, 0.9, 1, 1.25, 1.5, 2] as const
