@@ -163,3 +163,14 @@ export function indexOf({ lines }: IndexStep, prompt_tokens: number): number {
   for (const [base, slope] of lines) least = Math.min(least, base + slope * prompt_tokens)
   return least
 }
+
+/**
+ * The whole octave that an index is nearest to. Exact in any language that has IEEE doubles, unlike the rounding of a
+ * logarithm.
+ */
+export function octaveOf(index: number): number {
+  let octave = Math.round(Math.log2(index))
+  if (index < Math.SQRT1_2 * 2 ** octave) octave -= 1
+  else if (index >= Math.SQRT1_2 * 2 ** (octave + 1)) octave += 1
+  return octave
+}

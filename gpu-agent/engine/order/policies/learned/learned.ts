@@ -14,6 +14,7 @@ import {
   indexOf,
   indexTable,
   type Objective,
+  octaveOf,
   stepAt,
 } from '../../../../../src/core/classes/index-table.ts'
 import {
@@ -29,13 +30,13 @@ import { addToWindow, openWindow, type Window } from '../levels/starvation.ts'
 export interface LearnedConfig {
   /** What is made small: the mean latency per output token of programs, or their mean response time. */
   objective: Objective
-  /** p: a program's rank falls by one each time that 1 + its wait ÷ its typical service grows by a factor of 2^(1/p). 0: never. */
-  age_power: number
+  /** A program's rank falls by one each time that 1 + its wait ÷ its typical service grows by so many octaves. 0: never. */
+  octaves_per_rank: number
   /** Its typical service is taken so many times. */
   age_scale: number
 }
 
-export const LEARNED: LearnedConfig = { objective: 'token_latency', age_power: 0, age_scale: 1 }
+export const LEARNED: LearnedConfig = { objective: 'token_latency', octaves_per_rank: 0, age_scale: 1 }
 
 export interface LearnedPlace extends Place, Window {
   readonly of: PolicyCall
@@ -112,7 +113,7 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   dueUs(place: LearnedPlace): number {
-    if (this.#config.age_power === 0) return Number.POSITIVE_INFINITY
+    if (this.#config.octaves_per_rank === 0) return Number.POSITIVE_INFINITY
     const wait_us = this.#waitForUs(place, place.aged + 1)
     return Math.ceil(place.window_started_us + place.window_wall_us + wait_us - place.of.program.wait_us)
   }
@@ -124,13 +125,13 @@ export class Learned implements Policy<LearnedPlace> {
 
   /** The wait that makes its rank better by `aged`. */
   #waitForUs({ table, at, token_us }: LearnedPlace, aged: number): number {
-    const { age_power, age_scale } = this.#config
+    const { octaves_per_rank, age_scale } = this.#config
     const typical_us = (table.steps[at] as IndexStep).median_tokens * token_us * age_scale
-    return typical_us * (2 ** (aged / age_power) - 1)
+    return typical_us * (2 ** (aged * octaves_per_rank) - 1)
   }
 
   #age(place: LearnedPlace, now_us: number): void {
-    if (this.#config.age_power === 0) return
+    if (this.#config.octaves_per_rank === 0) return
     const { window_started_us, window_wall_us, of } = place
     const wait_us = of.program.wait_us + now_us - window_started_us - window_wall_us
     place.aged = 0
@@ -155,7 +156,7 @@ export class Learned implements Policy<LearnedPlace> {
     place.missing_tokens = missing_tokens
     const missing_us = missing_tokens * this.#rates.prefill_us_per_token
     const index_us = token_us * indexOf(table.steps[at] as IndexStep, missing_us / token_us)
-    place.index_rank = Math.round(Math.log2(index_us))
+    place.index_rank = octaveOf(index_us)
     return true
   }
 }
