@@ -11,6 +11,7 @@ export interface Env {
   RESPONSES: DurableObjectNamespace
   CONVERSATION: DurableObjectNamespace
   ARCHIVE: DurableObjectNamespace
+  CLASS: DurableObjectNamespace
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
   /** For how long ended programs are kept. */

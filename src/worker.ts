@@ -2,6 +2,7 @@
 import { app } from './api/app.ts'
 
 export { ArchiveActor } from './actors/archive.ts'
+export { ClassActor } from './actors/class.ts'
 export { ConversationActor } from './actors/conversation.ts'
 export { IdempotencyActor } from './actors/idempotency-actor.ts'
 export { PoolActor } from './actors/pool.ts'

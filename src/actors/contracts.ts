@@ -4,6 +4,7 @@
  */
 
 import type { KeyVerdict } from '../core/call/idempotency-table.ts'
+import type { EndedProgram } from '../core/classes/ended-program.ts'
 import type {
   ConversationAnswer,
   ConversationArrival,
@@ -21,7 +22,7 @@ import type {
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import type { MeasuredSums, ProgramSource } from '../protocol/index.ts'
+import type { ClassSketchData, MeasuredSums, ProgramSource } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -82,6 +83,8 @@ export interface ProgramRpc {
 
 export interface LeaseRequest extends ProgramRequest {
   call: string
+  /** Of the call's program. */
+  class: string
   /** Another region was too full or had no engine. Recorded with the reason of the choice. */
   spilled: boolean
   /** Version of the snapshot that the isolate holds, so that it is sent only when it changed. Null: none. */
@@ -156,7 +159,11 @@ export interface UsageListed extends MeasuredSums {
 /** RPC methods of TenantActor; one object per tenant. ProgramActors notify it when they flush, never on the call path. */
 export interface TenantRpc {
   programFlushed(program: ProgramListed): Promise<void>
-  programEnded(program: string, run: string): Promise<void>
+  /**
+   * The run leaves the index. `ended_class`: the class of which it tells; null or left out: none. Returns the class for
+   * which it counts (core/classes/tenant-classes.ts).
+   */
+  programEnded(program: string, run: string, ended_class?: string | null): Promise<string | null>
   /** Running programs, newest first. `cursor` is opaque. Null: the cursor is invalid. */
   running(page: {
     cursor: string | null
@@ -185,6 +192,16 @@ export interface ArchiveRpc {
   append(part: { tenant: string; body: Uint8Array }): Promise<{ segment: string; offset: number }>
 }
 
+/** RPC methods of ClassActor; one object per tenant and class, named by `classActorName`. */
+export interface ClassRpc {
+  /** Counts what an ended run had, once however often it is told. */
+  ended(end: { run: string; program: EndedProgram }): Promise<void>
+  /** Null: nothing is known, or `known_ends` programs had ended at the last answer and it still stands. */
+  sketch(known_ends: number | null): Promise<ClassSketchData | null>
+  /** Forgets all that is known. */
+  forget(): Promise<void>
+}
+
 /** RPC methods of ConversationActor; one object per tenant and shard of its conversations, named by `conversationActorName`. */
 export interface ConversationRpc {
   /** Finds the program of a call that names none, and remembers the call. A repeated call gets the same answer. */
@@ -211,6 +228,10 @@ export interface KeyClaim {
 
 /** `failed`: the client got nothing, or only a part. `answer` null: the answer is not kept. */
 export type KeyEnd = { status: 'answered'; answer: string | null } | { status: 'failed' }
+
+export function classActorName(tenant: string, name: string): string {
+  return JSON.stringify([tenant, name])
+}
 
 export function conversationActorName(tenant: string, shard: number): string {
   return JSON.stringify([tenant, shard])

@@ -9,7 +9,7 @@
  * An applied record is found again by its lease, so repeats change nothing in any case.
  */
 import { ProgramEntry, type ProgramOpening } from '../core/program/program-entry.ts'
-import type { ProvenRecord } from '../core/program/program-state.ts'
+import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
 import { runStartMs } from '../platform/run-id.ts'
 import { type ArchiveStore, archivedRun, archivedRuns, knownLeases } from '../store/archive.ts'
@@ -65,17 +65,17 @@ export async function sortLateRecords(
 
 /**
  * Applies records to one archived run. Core recomputes the sums from all of its leases. `foreign`: leases that were given to
- * another agent; their records were not applied. `unreadable`: the archived rows are not as they were written. A record of
- * a run that is past its retention is taken and dropped.
+ * another agent; their records were not applied. `changed`: the run's rows, if any record was applied. `unreadable`: the
+ * archived rows are not as they were written. A record of a run that is past its retention is taken and dropped.
  */
 export async function settleArchived(
   store: ArchiveStore,
   run: string,
   records: readonly ProvenRecord[],
   now_ms: number,
-): Promise<{ status: 'settled'; foreign: string[] } | { status: 'unreadable' }> {
+): Promise<{ status: 'settled'; foreign: string[]; changed: ProgramRows | null } | { status: 'unreadable' }> {
   const [first] = records
-  if (first === undefined) return { status: 'settled', foreign: [] }
+  if (first === undefined) return { status: 'settled', foreign: [], changed: null }
   const key = { tenant: first.tenant, program: first.program, run }
   const read = await inTime(archivedRun(store, key), READ_MS).catch((error: unknown) => {
     if (isUnreadable(error)) return { status: 'unreadable' as const }
@@ -85,18 +85,19 @@ export async function settleArchived(
   if (read.status === 'absent') throw new Error(`run ${run} left the archive while its records were applied`)
   if (read.status === 'expired') {
     logFailure('records_past_retention', `${records.length} records`, { tenant: first.tenant, run })
-    return { status: 'settled', foreign: [] }
+    return { status: 'settled', foreign: [], changed: null }
   }
   const entry = ProgramEntry.restore(read.rows)
   const settlements = records.map((record) => entry.settle(record, now_ms))
+  let changed: ProgramRows | null = null
   if (settlements.includes('applied')) {
-    const changed = entry.takeDirty()
-    const now = { rows: entry.rows(), summary: entry.summary() }
-    const written = await changeArchived(store.DB, { key, version: read.version }, changed, now)
+    changed = entry.rows()
+    const now = { rows: changed, summary: entry.summary() }
+    const written = await changeArchived(store.DB, { key, version: read.version }, entry.takeDirty(), now)
     if (!written) throw new Error(`run ${run} was changed while its records were applied`)
   }
   const foreign = records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)
-  return { status: 'settled', foreign }
+  return { status: 'settled', foreign, changed }
 }
 
 /** The run that a forgotten record opens again. Everything known of it beyond its calls is lost. */

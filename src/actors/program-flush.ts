@@ -12,6 +12,7 @@ import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { staleAtMs } from '../core/program/staleness.ts'
 import { logFailure } from '../platform/log.ts'
 import type { ArchiveRetry } from './archive-retry.ts'
+import type { ClassNotifier } from './class-notifier.ts'
 import { Mutex } from './mutex.ts'
 import type { ProgramResidency } from './program-residency.ts'
 import type { ProgramStorage } from './program-storage.ts'
@@ -30,6 +31,7 @@ interface Surroundings {
   readonly storage: ProgramStorage
   readonly residency: ProgramResidency
   readonly retry: ArchiveRetry
+  readonly classes: ClassNotifier
   readonly stale_after_ms: number
   setAlarm(at_ms: number): Promise<void>
   /** The run's rows are stored. */
@@ -78,8 +80,8 @@ export class ProgramFlush {
   forget(entry: ProgramEntry): Promise<void> {
     this.#alarm_at_ms = null
     return this.#turns.run(async () => {
-      const { storage, residency } = this.#around
-      await storage.forget(entry.run, residency.isHeld ? 'stays' : 'goes')
+      const { storage, residency, classes } = this.#around
+      await storage.forget(entry.run, residency.isHeld || !classes.isEmpty ? 'stays' : 'goes')
       await this.setAlarm()
     })
   }
@@ -90,8 +92,8 @@ export class ProgramFlush {
 
   /** An alarm that is set too early fires for nothing and sets itself again. That is cheaper than a write per call. */
   async setAlarm(): Promise<void> {
-    const { runs, residency, retry, stale_after_ms, setAlarm } = this.#around
-    let { due_ms } = residency
+    const { runs, residency, classes, retry, stale_after_ms, setAlarm } = this.#around
+    let due_ms = Math.min(residency.due_ms, classes.due_ms)
     for (const { entry } of runs.all) {
       const at_ms = entry.state === 'ended' ? retry.dueMs(Date.now()) : staleAtMs(entry, stale_after_ms)
       due_ms = Math.min(due_ms, at_ms)

@@ -11,6 +11,7 @@ import type { Checkpoint, DirtyRows, ProgramRows } from '../core/program/program
 import { CallRowJson, CheckpointJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
 import { RetryState } from './archive-retry.ts'
 import { isUnreadable, type LoadedRun } from './broken-runs.ts'
+import { WaitingEnds } from './class-notifier.ts'
 import { Hold } from './program-residency.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { programMigrations } from './storage/migrations.gen.ts'
@@ -18,6 +19,7 @@ import { calls, leases, runs } from './storage/program-schema.ts'
 
 const HOLD_KEY = 'hold'
 const RETRY_KEY = 'retry'
+const CLASS_ENDS_KEY = 'class_ends'
 const ARCHIVED_KEY = 'archived'
 const ArchivedRuns = z.array(z.string())
 const StoredCheckpoint = z.object({ checkpoint: CheckpointJson.nullable().default(null) })
@@ -109,6 +111,17 @@ export class ProgramStorage {
     await this.storage.writable()
     if (retry === null) await this.values.delete(RETRY_KEY)
     else await this.values.put(RETRY_KEY, retry)
+  }
+
+  async loadClassEnds(): Promise<WaitingEnds> {
+    const stored = (await this.storage.stored()) === null ? undefined : await this.values.get(CLASS_ENDS_KEY)
+    return stored === undefined ? [] : WaitingEnds.parse(stored)
+  }
+
+  async storeClassEnds(waiting: WaitingEnds): Promise<void> {
+    await this.storage.writable()
+    if (waiting.length === 0) await this.values.delete(CLASS_ENDS_KEY)
+    else await this.values.put(CLASS_ENDS_KEY, waiting)
   }
 
   /** What remains of a forgotten run. Reads only if there are tables, so a new object reads nothing more. */

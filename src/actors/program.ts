@@ -30,6 +30,7 @@ import { withDeadline } from '../store/d1-deadline.ts'
 import { ArchiveRetry } from './archive-retry.ts'
 import { BrokenRuns } from './broken-runs.ts'
 import { cancelLeases } from './cancel-leases.ts'
+import { ClassNotifier, classEndOf, tellsOfClass } from './class-notifier.ts'
 import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { LostLeases } from './lost-leases.ts'
@@ -39,7 +40,7 @@ import { hasRoom, openingOfCall, openingOfStart, RUNS_UNARCHIVED_MAX, runsPendin
 import { ProgramResidency } from './program-residency.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { type Run, RunTable } from './run-table.ts'
-import { archiveActor, poolActor, tenantActor } from './stubs.ts'
+import { archiveActor, classActor, poolActor, tenantActor } from './stubs.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
 /** Rounds of archiving a run that keeps changing, before the alarm takes over. */
@@ -63,6 +64,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private readonly starting = new Mutex()
   private readonly residency: ProgramResidency
   private readonly notifier: TenantNotifier
+  private readonly classes: ClassNotifier
   private readonly retry = new ArchiveRetry((state) => this.storage.storeRetry(state))
   private readonly name: { tenant: string; program: string }
   private readonly broken: BrokenRuns
@@ -82,13 +84,18 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     })
     const [tenant, program] = ProgramName.parse(JSON.parse(ctx.id.name ?? 'null'))
     this.name = { tenant, program }
+    this.classes = new ClassNotifier({
+      actorOf: (name) => classActor(this.env, tenant, name),
+      store: (waiting) => this.storage.storeClassEnds(waiting),
+      waitUntil: (work) => ctx.waitUntil(work),
+    })
     this.broken = new BrokenRuns(this.name, {
       database: () => this.d1,
-      forget: (run) => this.storage.forget(run, this.residency.isHeld ? 'stays' : 'goes'),
+      forget: (run) => this.storage.forget(run, this.isNeeded ? 'stays' : 'goes'),
     })
     this.flush = new ProgramFlush({
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
-      retry: this.retry,
+      ...{ retry: this.retry, classes: this.classes },
       setAlarm: (at_ms) => ctx.storage.setAlarm(at_ms),
       flushed: (entry) => this.notifier.changed(entry),
     })
@@ -102,6 +109,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       this.runs.restore(runs)
       this.residency.restore(await this.storage.loadHold())
       this.retry.restore(await this.storage.loadRetry())
+      this.classes.restore(await this.storage.loadClassEnds())
       // The previous object may have died before D1 had it.
       const { running } = this.runs
       if (running !== null && running.entry.regions !== null) this.residency.tell(running.entry)
@@ -112,6 +120,11 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** Whose questions all have a deadline: archiving and late records wait for it under a lock. */
   private get d1(): D1Database {
     return withDeadline(this.env.DB)
+  }
+
+  /** Whether the object has more to do than what its runs need. */
+  private get isNeeded(): boolean {
+    return this.residency.isHeld || !this.classes.isEmpty
   }
 
   async admit(request: AdmitRequest): Promise<AdmitReply> {
@@ -242,7 +255,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.archiveEnded(this.runs.all)
     await this.setBrokenAside()
     await this.residency.expire(Date.now())
-    if (this.runs.size === 0 && !this.residency.isHeld) return this.storage.clear()
+    await this.classes.due(Date.now())
+    if (this.runs.size === 0 && !this.isNeeded) return this.storage.clear()
     // The flush has set one for the time before the runs were tried.
     this.flush.alarmFired()
     await this.flush.setAlarm()
@@ -304,8 +318,12 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.broken.bury([...lost, ...dead])
     for (const [run, ofRun] of archived) {
       const settled = await settleArchived({ DB: this.d1, BUCKET: this.env.BUCKET }, run, ofRun, now_ms)
-      if (settled.status === 'unreadable') await this.broken.bury(ofRun)
-      else for (const lease of settled.foreign) foreign.add(lease)
+      if (settled.status === 'unreadable') {
+        await this.broken.bury(ofRun)
+        continue
+      }
+      for (const lease of settled.foreign) foreign.add(lease)
+      if (settled.changed !== null) this.classes.archiveChanged(run, settled.changed)
     }
     for (const record of [...here, ...(await this.adopted(forgotten, now_ms))]) {
       const settlement = this.runs.settle(record, now_ms)
@@ -359,10 +377,13 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const { entry } = run
     for (let round = 0; round < ARCHIVE_ROUNDS_MAX; round++) {
       const { revision } = run
-      if (run.archived_revision !== revision) await this.write(run)
+      const rows = this.runs.entryOf(run, false).rows()
+      if (run.archived_revision !== revision) await this.write(run, rows)
+      const end = classEndOf(rows)
+      let counts_for: string | null
       try {
         if (entry.regions !== null) await this.residency.tellOnce(entry)
-        await this.notifier.ended(entry)
+        counts_for = await this.notifier.ended(entry, tellsOfClass(end) ? rows.program.class : null)
       } catch (error) {
         if (run.revision === revision) await this.storage.markArchived(entry.run)
         throw error
@@ -371,17 +392,19 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       if (run.revision !== revision) continue
       this.runs.forget(entry.run)
       this.broken.archived(entry.run)
+      if (counts_for !== null) await this.classes.ended(entry.run, counts_for, end)
       return this.flush.forget(entry)
     }
   }
 
-  private async write(run: Run): Promise<void> {
-    const { revision } = run
-    const entry = this.runs.entryOf(run, false)
+  /** `rows`: the run's, as they are. */
+  private async write(run: Run, rows: ProgramRows): Promise<void> {
+    const { revision, entry } = run
     const { tenant } = entry
+    const summary = entry.summary()
     const append = (body: Uint8Array) => archiveActor(this.env, tenant).append({ tenant, body })
     await this.broken.keep(entry.run)
-    await archiveRun(this.d1, append, entry.rows(), entry.summary())
+    await archiveRun(this.d1, append, rows, summary)
     run.archived_revision = revision
   }
 

@@ -6,7 +6,9 @@ import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
 import {
   type ArchiveRpc,
+  type ClassRpc,
   type ConversationRpc,
+  classActorName,
   conversationActorName,
   type IdempotencyRpc,
   idempotencyActorName,
@@ -54,6 +56,10 @@ export function responsesActor(env: Env, tenant: string, shard: number): Respons
 
 export function archiveActor(env: Env, tenant: string): ArchiveRpc {
   return env.ARCHIVE.getByName(tenant) as unknown as ArchiveRpc
+}
+
+export function classActor(env: Env, tenant: string, name: string): ClassRpc {
+  return env.CLASS.getByName(classActorName(tenant, name)) as unknown as ClassRpc
 }
 
 export function tenantActor(env: Env, tenant: string): TenantRpc {

@@ -58,16 +58,23 @@ export class TenantNotifier {
   async forgotten({ tenant, program }: { tenant: string; program: string }, run: string): Promise<void> {
     await this.order
       .run(() => this.tenantOf(tenant).programEnded(program, run))
-      .catch((error: unknown) => logFailure('tenant_not_told', error))
+      .catch((error: unknown) => {
+        logFailure('tenant_not_told', error)
+        return null
+      })
   }
 
-  /** Rejects if the tenant cannot be reached; the caller keeps the run until it can. */
-  ended(entry: ProgramEntry): Promise<void> {
+  /**
+   * `ended_class`: the class of which the run tells; null: none. Returns the class for which it counts. Rejects if the
+   * tenant cannot be reached; the caller keeps the run until it can.
+   */
+  ended(entry: ProgramEntry, ended_class: string | null): Promise<string | null> {
     if (this.pending?.state === 'ended' && this.timer !== null) {
       clearTimeout(this.timer)
       this.timer = null
     }
-    return this.order.run(() => this.tenantOf(entry.tenant).programEnded(entry.program, entry.run))
+    const { tenant, program, run } = entry
+    return this.order.run(() => this.tenantOf(tenant).programEnded(program, run, ended_class))
   }
 }
 

@@ -6,6 +6,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, isNull, lt, ne, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { type CallBucket, takeCalls } from '../core/call/call-rate.ts'
+import { TenantClasses, TenantClassRows } from '../core/classes/tenant-classes.ts'
 import { STALE_OPEN_FACTOR } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
@@ -15,6 +16,7 @@ import { decodeCursor, encodeCursor } from './cursor.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { programs } from './storage/tenant-schema.ts'
+import { classActor } from './stubs.ts'
 import { UsageMeter } from './usage-meter.ts'
 
 /** Programs in the index. Past it the longest-running one is left out of lists; it is served as before. */
@@ -34,6 +36,9 @@ const INDEX_GATHER_MS = 50
 /** The bucket is stored at most this often, and no call waits for it. A crash gives back what was taken since. */
 const BUCKET_FLUSH_MS = 1_000
 const BUCKET_KEY = 'calls'
+/** The classes are stored at most this often. A crash forgets how many ends they have had since. */
+const CLASSES_FLUSH_MS = 5_000
+const CLASSES_KEY = 'classes'
 const StoredBucket = z.object({ calls: z.number(), at_ms: z.number() })
 
 /** Start and id of the last program of a page. */
@@ -55,6 +60,8 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private dead_dropped_ms = Number.NEGATIVE_INFINITY
   private bucket: CallBucket | null = null
   private bucketTimer: ReturnType<typeof setTimeout> | null = null
+  private classes = new TenantClasses()
+  private classesTimer: ReturnType<typeof setTimeout> | null = null
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -64,6 +71,8 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     ctx.blockConcurrencyWhile(async () => {
       const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))
       this.bucket = stored.success ? stored.data : null
+      const classes = TenantClassRows.safeParse(await ctx.storage.get(CLASSES_KEY))
+      if (classes.success) this.classes = new TenantClasses(classes.data)
     })
   }
 
@@ -151,16 +160,34 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   }
 
   /** Only the ended run leaves the index: the id may have been opened again. */
-  async programEnded(program: string, run: string): Promise<void> {
+  async programEnded(program: string, run: string, ended_class: string | null = null): Promise<string | null> {
     this.opening.delete(program)
+    const counts_for = ended_class === null ? null : this.classFor(ended_class)
     const db = await this.storage.stored()
-    if (db === null) return
+    if (db === null) return counts_for
     const gone = db
       .delete(programs)
       .where(and(eq(programs.program, program), eq(programs.run, run)))
       .returning({ program: programs.program })
       .all()
     if (this.indexed !== null) this.indexed -= gone.length
+    return counts_for
+  }
+
+  /** The class for which a program of this class counts. A class that lost its place is forgotten. */
+  private classFor(ended_class: string): string {
+    const { class: counts_for, displaced } = this.classes.ended(ended_class, Date.now())
+    this.classesTimer ??= setTimeout(() => {
+      this.classesTimer = null
+      const rows = this.classes.rows()
+      this.ctx.storage.put(CLASSES_KEY, rows).catch((error: unknown) => logFailure('classes_not_kept', error))
+    }, CLASSES_FLUSH_MS)
+    if (displaced !== null) {
+      const forgotten = classActor(this.env, Id.parse(this.ctx.id.name), displaced).forget()
+      // It is forgotten in any case when it has had no end for long enough.
+      this.ctx.waitUntil(forgotten.catch((error: unknown) => logFailure('class_not_forgotten', error)))
+    }
+    return counts_for
   }
 
   async running(page: Parameters<TenantRpc['running']>[0]): Promise<Awaited<ReturnType<TenantRpc['running']>>> {

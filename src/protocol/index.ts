@@ -1,3 +1,4 @@
+export * from './classes.ts'
 export * from './ids.ts'
 export * from './link.ts'
 export * from './measurement.ts'

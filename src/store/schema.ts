@@ -210,6 +210,21 @@ export const adoptedLeases = sqliteTable(
   (table) => [index('adopted_leases_by_time').on(table.tenant, table.at_ms)],
 )
 
+/** What is known about classes of programs, for operators and for an actor that lost its storage (store/classes.ts). */
+export const classes = sqliteTable(
+  'classes',
+  {
+    tenant: text('tenant').notNull(),
+    class: text('class').notNull(),
+    /** Programs that have ended since the class is known. */
+    ends: integer('ends').notNull(),
+    updated_at_ms: integer('updated_at_ms').notNull(),
+    /** JSON ClassSketchData. */
+    sketch: text('sketch').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenant, table.class] })],
+)
+
 /** Residency of programs, for a relay that cannot ask the ProgramActor in time. */
 export const programRegions = sqliteTable(
   'program_regions',

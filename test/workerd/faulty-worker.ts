@@ -14,6 +14,7 @@ import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
+export { ClassActor } from '../../src/actors/class.ts'
 export { ConversationActor } from '../../src/actors/conversation.ts'
 export { IdempotencyActor } from '../../src/actors/idempotency-actor.ts'
 export { ResponsesActor } from '../../src/actors/responses.ts'
