@@ -65,6 +65,12 @@ export function sendFrame(socket: WebSocket, message: DownMessage): void {
   socket.send(JSON.stringify(message))
 }
 
+/** The links whose agents have said hello. */
+export function joinedLinks(links: readonly WebSocket[]): WebSocket[] {
+  const open = links.filter((socket) => socket.readyState === WebSocket.OPEN)
+  return open.filter((socket) => readAttachment(socket).state === 'joined')
+}
+
 /** Frames of the link are ignored from here on, even before the other side notices. */
 export function closeLink(socket: WebSocket, code: number, reason: string): void {
   const link = readAttachment(socket)

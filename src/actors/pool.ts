@@ -34,6 +34,7 @@ import {
   HELLO_TIMEOUT_MS,
   helloDueMs,
   isEngineOf,
+  joinedLinks,
   makeRoomForLink,
   newAttachment,
   readAttachment,
@@ -42,11 +43,13 @@ import {
   writeAttachment,
 } from './link-frames.ts'
 import { LinkGuard } from './link-guard.ts'
+import { PoolClasses } from './pool-classes.ts'
 import { RefusedAgents } from './refused-agents.ts'
 import { ReportWatch } from './report-watch.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { poolMigrations } from './storage/migrations.gen.ts'
 import { members } from './storage/pool-schema.ts'
+import { classActor } from './stubs.ts'
 
 /** Open sockets: one for every agent, and as many again that are being replaced. */
 export const LINKS_MAX = 2 * AGENTS_PER_POOL_MAX
@@ -78,6 +81,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly refusedAgents = new RefusedAgents()
   private readonly guard: LinkGuard
   private readonly questions = new LeaseQuestions()
+  private readonly classes: PoolClasses
   /** By agent: the row that is stored. A hello that changes nothing writes nothing. */
   private readonly rows = new Map<string, string>()
   /** When members without a link are dropped; null: none is waited for. */
@@ -95,6 +99,13 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       storage: ctx.storage,
       waitUntil: (work) => ctx.waitUntil(work),
       abort: (reason) => ctx.abort(reason),
+    })
+    this.classes = new PoolClasses({
+      actorOf: (tenant, name) => classActor(this.env, tenant, name),
+      waitUntil: (work) => ctx.waitUntil(work),
+      send: (frame) => {
+        for (const socket of joinedLinks(ctx.getWebSockets())) socket.send(frame)
+      },
     })
     this.table = new PoolTable({ region, model }, balancerOf(env))
     ctx.blockConcurrencyWhile(() => this.restore({ region, model }))
@@ -115,6 +126,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const asked = { lease, tenant, program, call, prompt_tokens_estimate }
     this.recent.add({ ...asked, agent, engine, pin, load, reason, at_ms: now_ms })
     const charges = this.table.chargesOf(request)
+    this.classes.leased(tenant, request.class, now_ms)
     return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot, charges }
   }
 
@@ -288,6 +300,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       clock_offset_ms,
     })
     if (draining) sendFrame(socket, { type: 'drain', engines: [] })
+    for (const frame of this.classes.frames()) socket.send(frame)
     const row = JSON.stringify([{ ...hello, now_ms: 0 }, ticket_kid, draining])
     if (this.rows.get(link.agent) === row) return
     const db = await this.storage.writable()

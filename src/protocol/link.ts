@@ -3,6 +3,7 @@
  * as bearer. JSON text frames. The agent says `hello` first and the pool answers `welcome` or closes with a code below.
  */
 import { z } from 'zod'
+import { ClassData } from './classes.ts'
 import { Count, Id, Microseconds } from './ids.ts'
 
 export const PROTOCOL_VERSION_MIN = 2
@@ -19,6 +20,8 @@ export const LEASES_SEEN_MAX = 4096
 export const CHARGES_PER_STATUS_MAX = 1024
 /** Charges ride on a status that goes out anyway, and not more often than this. */
 export const CHARGES_INTERVAL_MS = 500
+/** What is known of a class takes some kilobytes, and up to 60. */
+export const CLASSES_PER_FRAME_MAX = 64
 export const FRAME_BYTES_MAX = 512 * 1024
 
 export const CLOSE = {
@@ -138,5 +141,12 @@ export const Ask = z.object({
 /** One of the two clocks was set: this offset takes the place of the one in `welcome`. Ignored like `ask`. */
 export const Clock = z.object({ type: z.literal('clock'), clock_offset_ms: Welcome.shape.clock_offset_ms })
 
-export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask, Clock])
+/** What is known about classes of programs. It takes the place of what was known of each. Ignored like `ask`. */
+export const Classes = z.object({
+  type: z.literal('classes'),
+  classes: z.array(ClassData).max(CLASSES_PER_FRAME_MAX),
+})
+export type Classes = z.infer<typeof Classes>
+
+export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask, Clock, Classes])
 export type DownMessage = z.infer<typeof DownMessage>

@@ -117,7 +117,7 @@ function leaseRequest(
   const { id, tenant, program, prompt_tokens_estimate } = call
   const { max_load, spilled } = question
   const asked = { lease, prompt_tokens_estimate, pin, excluded_engines, max_load, spilled }
-  return { call: id, tenant, program: program ?? id, ...asked }
+  return { call: id, tenant, program: program ?? id, class: call.class, ...asked }
 }
 
 function regionOf(call: IdentifiedCall, id: string): Region {

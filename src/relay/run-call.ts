@@ -120,7 +120,7 @@ async function placeAndServe(
     return refuse(asked, null, times, admitted.http_status, admitted.error, admitted.retry_after_s)
   }
   const { admission } = admitted
-  const call = heldTo(asked, admission.regions)
+  const call = { ...heldTo(asked, admission.regions), class: admission.class }
   const notes = new SettleNotes(call, admission, deps)
   if (call.regions.length === 0 && asked.regions.length > 0) {
     if (leasing?.status === 'leased') releaseLease(leasing.leased, call.model, deps)

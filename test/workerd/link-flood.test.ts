@@ -43,7 +43,8 @@ async function joined(region: string, agent: string): Promise<Link> {
 function lease(id: string): LeaseRequest {
   return {
     ...{ lease: id, call: 'call', tenant: 'tenant-a', program: 'program', prompt_tokens_estimate: 10, pin: null },
-    ...{ excluded_engines: [], max_load: null, spilled: false, snapshot_version: null, now_ms: Date.now() },
+    ...{ class: 'tenant', excluded_engines: [], max_load: null, spilled: false, snapshot_version: null },
+    now_ms: Date.now(),
   }
 }
 

@@ -357,7 +357,8 @@ async function sinceReport(): Promise<number | undefined> {
 function leaseRequest(lease: string): LeaseRequest {
   return {
     ...{ call: 'call', lease, tenant: 'tenant-a', program: 'program', prompt_tokens_estimate: 10, pin: null },
-    ...{ excluded_engines: [], max_load: null, spilled: false, snapshot_version: null, now_ms: Date.now() },
+    ...{ class: 'tenant', excluded_engines: [], max_load: null, spilled: false, snapshot_version: null },
+    now_ms: Date.now(),
   }
 }
 

@@ -1,0 +1,105 @@
+/**
+ * What a pool knows about the classes of its calls, for its agents. A class's actor is asked off the call path when a call
+ * of the class is leased, and at most once in ASK_INTERVAL_MS. What is new goes to the links, and a link that opens gets
+ * all. Nothing is stored: agents keep what they were told.
+ */
+import { logFailure } from '../platform/log.ts'
+import { CLASSES_PER_FRAME_MAX, type ClassData, type Classes, FRAME_BYTES_MAX } from '../protocol/index.ts'
+import type { ClassRpc } from './contracts.ts'
+
+/** Classes of a pool, over all tenants. The one that was leased for longest ago is forgotten first. */
+const POOL_CLASSES_MAX = 512
+export const ASK_INTERVAL_MS = 60_000
+/** Actors that are asked at a time. Past it a class is asked for with its next call. */
+export const ASKS_AT_ONCE_MAX = 16
+/** Answers of this time share a frame. */
+const GATHER_MS = 100
+
+interface PoolClass {
+  tenant: string
+  name: string
+  asked_at_ms: number
+  /** Null: nothing is known. */
+  data: ClassData | null
+}
+
+interface Surroundings {
+  actorOf(tenant: string, name: string): Pick<ClassRpc, 'sketch'>
+  waitUntil(work: Promise<void>): void
+  /** Sends a frame over each link whose agent has said hello. */
+  send(frame: string): void
+}
+
+export class PoolClasses {
+  readonly #around: Surroundings
+  /** The one leased for longest ago first. */
+  readonly #classes = new Map<string, PoolClass>()
+  #asking = 0
+  #fresh: ClassData[] = []
+  #sending: ReturnType<typeof setTimeout> | null = null
+
+  constructor(around: Surroundings) {
+    this.#around = around
+  }
+
+  /** A call of the class was leased. Returns at once. */
+  leased(tenant: string, name: string, now_ms: number): void {
+    const key = JSON.stringify([tenant, name])
+    const known = this.#classes.get(key) ?? { tenant, name, asked_at_ms: Number.NEGATIVE_INFINITY, data: null }
+    this.#classes.delete(key)
+    this.#classes.set(key, known)
+    const [oldest] = this.#classes.keys()
+    if (this.#classes.size > POOL_CLASSES_MAX) this.#classes.delete(oldest as string)
+    if (now_ms - known.asked_at_ms < ASK_INTERVAL_MS || this.#asking >= ASKS_AT_ONCE_MAX) return
+    known.asked_at_ms = now_ms
+    this.#around.waitUntil(this.#ask(known))
+  }
+
+  /** All that is known, for a link that has opened. */
+  frames(): string[] {
+    return classFrames([...this.#classes.values()].flatMap(({ data }) => data ?? []))
+  }
+
+  async #ask(known: PoolClass): Promise<void> {
+    const { tenant, name } = known
+    this.#asking += 1
+    try {
+      const sketch = await this.#around.actorOf(tenant, name).sketch(known.data?.sketch.ends ?? null)
+      if (sketch === null) return
+      known.data = { tenant, class: name, sketch }
+      this.#fresh.push(known.data)
+      this.#sending ??= setTimeout(() => this.#send(), GATHER_MS)
+    } catch (error) {
+      logFailure('class_not_asked', error, { tenant })
+    } finally {
+      this.#asking -= 1
+    }
+  }
+
+  #send(): void {
+    this.#sending = null
+    for (const frame of classFrames(this.#fresh.splice(0))) this.#around.send(frame)
+  }
+}
+
+/** As few frames as their bounds allow. All of it is ASCII, so a character is a byte. */
+export function classFrames(classes: readonly ClassData[]): string[] {
+  const empty: Classes = { type: 'classes', classes: [] }
+  const around_chars = JSON.stringify(empty).length
+  const frames: string[] = []
+  let texts: string[] = []
+  let chars = around_chars
+  const end = (): void => {
+    if (texts.length > 0) frames.push(`{"type":"classes","classes":[${texts.join(',')}]}`)
+    texts = []
+    chars = around_chars
+  }
+  for (const one of classes) {
+    const text = JSON.stringify(one)
+    if (texts.length === CLASSES_PER_FRAME_MAX || chars + text.length + 1 > FRAME_BYTES_MAX) end()
+    texts.push(text)
+    chars += text.length + 1
+  }
+  end()
+  return frames
+}
