@@ -1,5 +1,6 @@
 /** What an agent is started with, and the limits of its ending. `tuning` is for tests: the defaults are the product's. */
 import type { OtlpSettings } from '../../src/protocol/index.ts'
+import type { KnownClasses } from './classes/known-classes.ts'
 import type { DataPlaneOptions } from './data-plane/data-plane.ts'
 import type { Report } from './events.ts'
 import type { EngineFront, EngineFrontEvents } from './fronts/engine-front.ts'
@@ -22,8 +23,11 @@ export interface EngineStart {
   id: string
   /** The engine may outlive the agent, and then tells the next one what became of its calls. */
   outlives_agent?: boolean
-  /** `lost`: calls that a former process of the agent left open on it, if it outlives agents. */
-  create(events: EngineFrontEvents, lost: readonly LostCall[]): Promise<EngineFront>
+  /**
+   * `lost`: calls that a former process of the agent left open on it, if it outlives agents. `classes`: what is known about
+   * classes of programs.
+   */
+  create(events: EngineFrontEvents, lost: readonly LostCall[], classes: KnownClasses): Promise<EngineFront>
 }
 
 export interface AgentOptions {

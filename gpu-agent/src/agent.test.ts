@@ -5,7 +5,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { CallRecord, CLOSE, NOTHING_MEASURED } from '../../src/protocol/index.ts'
+import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
+import { CallRecord, CLOSE, type ClassData, NOTHING_MEASURED } from '../../src/protocol/index.ts'
 import { Agent, AgentStartError } from './agent.ts'
 import { ERRORS } from './data-plane/stream-errors.ts'
 import type { AgentEvent } from './events.ts'
@@ -45,6 +46,34 @@ test('tells what open leases were charged, until they end', async () => {
   await control.until(() => control.records.length === 1 && last()?.length === 0)
   const { service_wall_us, service_modelled_us } = control.records[0] ?? {}
   expect(told).toEqual([lease, service_wall_us, service_modelled_us])
+})
+
+test('keeps what pools tell about classes, tells its engines what is new, and starts with it', async () => {
+  const known = (tenant: string, ends: number): ClassData => {
+    const sketch = new ClassSketch()
+    const program = { output_tokens: 9, calls: 1, path_us: 1, service_us: 1, tool_us: 0, later_prompt_tokens: 0 }
+    for (let end = 0; end < ends; end++) sketch.add(program)
+    return { tenant, class: 'app:x', sketch: sketch.data() }
+  }
+  const { front, control, agent, data_dir } = await startAgent(QUIET)
+  control.down({ type: 'classes', classes: [known('a', 1), known('b', 1)] })
+  control.down({ type: 'classes', classes: [known('a', 1), known('b', 2)] })
+  await until(() => front.told.length === 3)
+  expect(front.told.map(({ tenant, sketch }) => [tenant, sketch.ends])).toEqual([
+    ['a', 1],
+    ['b', 1],
+    ['b', 2],
+  ])
+  const metrics = async (url: string) => (await fetch(`${url}/metrics`)).text()
+  expect(await metrics(agent.url)).toContain('switchyard_agent_known_classes 2')
+  expect(await metrics(agent.url)).toContain('switchyard_agent_known_class_ends 3')
+  await agent.stop()
+
+  // A control plane that never answers.
+  const mute = await startControlPlane()
+  mute.welcome = null
+  const again = await startAgent({ ...QUIET, control: mute, data_dir })
+  expect(again.front.told).toEqual([known('a', 1), known('b', 2)])
 })
 
 test('an ended program cancels its calls, and their clients are told why', async () => {

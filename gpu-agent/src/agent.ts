@@ -6,7 +6,7 @@
  * no further calls, the calls under way, the records, the rest. Nothing is lost by skipping any of it: kill -9 is as
  * safe for the accounts as a drain, only less kind to clients.
  */
-import type { CallRecord, EngineDescription, TicketClaims } from '../../src/protocol/index.ts'
+import type { CallRecord, ClassData, EngineDescription, TicketClaims } from '../../src/protocol/index.ts'
 import type { LedgerRow } from '../engine/types.ts'
 import {
   type AgentOptions,
@@ -17,6 +17,7 @@ import {
   FLUSH_LIMIT_MS,
   PRUNE_INTERVAL_MS,
 } from './agent-options.ts'
+import { KnownClasses } from './classes/known-classes.ts'
 import { DataPlane } from './data-plane/data-plane.ts'
 import { DISK_WAIT_MS } from './data-plane/disk-wait.ts'
 import { AgentMetrics } from './data-plane/metrics.ts'
@@ -57,6 +58,7 @@ export class Agent {
   readonly #spans: SpanSender | null
   #links: readonly Link[] = []
   #outbox: Outbox | null = null
+  #classes = new KnownClasses()
   #lost: readonly OpenLease[] = []
   #data_plane: DataPlane | null = null
   #sender: RecordSender | null = null
@@ -84,6 +86,7 @@ export class Agent {
       spans_dropped: () => this.#spans?.dropped ?? 0,
       open_calls: () => this.openCalls,
       outbox_depth: () => this.#outbox?.depth ?? 0,
+      classes: () => ({ known: this.#classes.size, ends: this.#classes.ends }),
       links: () => this.#links,
     })
   }
@@ -152,6 +155,7 @@ export class Agent {
     })
     if (opening.status !== 'open') throw new AgentStartError('outbox', opening.message)
     this.#outbox = opening.outbox
+    this.#classes = new KnownClasses(opening.outbox.keptClasses())
     this.#lost = opening.left_open
     for (const record of opening.recovered) this.#metrics.settled(record, 1)
     if (opening.recovered.length > 0) report({ event: 'recovered', leases: opening.recovered.length })
@@ -186,7 +190,7 @@ export class Agent {
         counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
         swapCosts: (costs: KvSwapCosts) => this.#swapCosts(id, costs),
       }
-      const front = await create(events, this.#lostCallsOf(id, outbox))
+      const front = await create(events, this.#lostCallsOf(id, outbox), this.#classes)
       this.#engines.set(id, new ServedEngine(id, front))
     } catch (error) {
       throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
@@ -256,6 +260,7 @@ export class Agent {
       wall_ms: this.#wall_ms,
       holdEngines: (ids, held) => this.#holdEngines(ids, held),
       cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
+      classes: (classes) => this.#classesTold(classes),
       openSums: () => this.#outbox?.openSums() ?? [],
       isOpen: (lease) => this.#outbox?.isOpen(lease) ?? false,
       ignored: () => this.#metrics.messageIgnored(),
@@ -264,6 +269,13 @@ export class Agent {
       },
     })
     for (const link of this.#links) link.start()
+  }
+
+  #classesTold(classes: readonly ClassData[]): void {
+    const changed = this.#classes.take(classes)
+    if (changed.length === 0) return
+    this.#outbox?.keepClasses(changed)
+    for (const { front } of this.#engines.values()) front.classes?.(changed)
   }
 
   #linkOf(engine: string): Link | undefined {

@@ -1,8 +1,9 @@
 /** The gpu-agent as a process: flags in, one JSON line per event out, signals to drain and exit codes. */
 import { writeSync } from 'node:fs'
 import { Agent, AgentStartError } from './agent.ts'
+import type { KnownClasses } from './classes/known-classes.ts'
 import { type AgentEvent, messageOf } from './events.ts'
-import type { EngineFrontEvents } from './fronts/engine-front.ts'
+import type { EngineFront, EngineFrontEvents } from './fronts/engine-front.ts'
 import { type CliOptions, HELP, parseCli } from './options.ts'
 import type { LostCall } from './outbox/lost-calls.ts'
 
@@ -29,15 +30,20 @@ function fail(stage: string, error: unknown): never {
 
 function agentOf(options: CliOptions, leaving: AbortSignal, refused: (reason: string) => void): Agent {
   const { engine, engines, model_id, policy, front, data_dir } = options
-  const create = (id: string, engine_index: number) => async (events: EngineFrontEvents, lost: readonly LostCall[]) => {
-    // Loaded here, so that --help and a wrong flag do not load an inference library.
-    const { createFront } = await import('./fronts/create-front.ts')
-    const { endStrays, engineFolder } = await import('./fronts/vllm/process/engine-folder.ts')
-    // The outbox is open by now, so this agent has the data directory to itself.
-    if (engine_index === 0) await endStrays(data_dir, engine === 'vllm' && front.vllm?.mode === 'process' ? engines : 0)
-    const place = { folder: engineFolder(data_dir, engine_index), engine_index, engines }
-    return createFront({ engine, id, model_id, policy, ...front, place }, events, undefined, { report, leaving, lost })
-  }
+  type Create = (events: EngineFrontEvents, lost: readonly LostCall[], classes: KnownClasses) => Promise<EngineFront>
+  const create =
+    (id: string, engine_index: number): Create =>
+    async (events, lost, classes) => {
+      // Loaded here, so that --help and a wrong flag do not load an inference library.
+      const { createFront } = await import('./fronts/create-front.ts')
+      const { endStrays, engineFolder } = await import('./fronts/vllm/process/engine-folder.ts')
+      // The outbox is open by now, so this agent has the data directory to itself.
+      if (engine_index === 0)
+        await endStrays(data_dir, engine === 'vllm' && front.vllm?.mode === 'process' ? engines : 0)
+      const place = { folder: engineFolder(data_dir, engine_index), engine_index, engines }
+      const host = { report, leaving, lost }
+      return createFront({ engine, id, model_id, policy, ...front, place }, events, classes, undefined, host)
+    }
   const ids = Array.from({ length: engines }, (_, index) => `${options.id}-e${index}`)
   return new Agent({
     ...options,

@@ -147,6 +147,10 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
   }
   const engines = whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX)
   const front = frontFlags(values, engine, engines, env)
+  const policy = choice('--policy', values.policy, POLICY_NAMES)
+  if (engine === 'vllm' && policy === 'learned') {
+    throw new WrongFlag('--policy learned does not go with --engine vllm: its plug-in has no such policy')
+  }
   return {
     id,
     region,
@@ -157,7 +161,7 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
     engine,
     engines,
     model_id: idOf('--model-id', values['model-id'] ?? defaultModelId(engine, front)),
-    policy: choice('--policy', values.policy, POLICY_NAMES),
+    policy,
     front,
     data_dir: values['data-dir'] ?? join('.switchyard', 'agents', encodeURIComponent(id)),
     metrics_token: env[METRICS_VARIABLE]?.trim() || null,

@@ -30,6 +30,7 @@ function openCall() {
       },
     },
     metrics: new AgentMetrics({
+      classes: () => ({ known: 0, ends: 0 }),
       open_calls: () => 0,
       outbox_depth: () => 0,
       links: () => [],

@@ -9,6 +9,8 @@ import type { FrontCount, KvSwapCosts } from '../fronts/engine-front.ts'
 export interface MetricSources {
   open_calls: () => number
   outbox_depth: () => number
+  /** `ends`: ended programs of which they tell. */
+  classes: () => { known: number; ends: number }
   /** 1 for each pool whose link is up. */
   links: () => readonly { model: string; linked: boolean }[]
   engines: () => readonly EngineLoad[]
@@ -82,6 +84,12 @@ export class AgentMetrics {
   constructor(sources: MetricSources) {
     this.#gauge('open_calls', 'Calls under way.', (gauge) => gauge.set(sources.open_calls()))
     this.#gauge('outbox_records', 'Records that are not acknowledged.', (gauge) => gauge.set(sources.outbox_depth()))
+    this.#gauge('known_classes', 'Classes of programs of which this agent knows something.', (gauge) =>
+      gauge.set(sources.classes().known),
+    )
+    this.#gauge('known_class_ends', 'Ended programs from which it knows that.', (gauge) =>
+      gauge.set(sources.classes().ends),
+    )
     this.#gauge('spans_dropped', 'Spans of calls that no receiver took.', (gauge) => gauge.set(sources.spans_dropped()))
     this.#engineGauges(sources.engines)
     this.#gauge(

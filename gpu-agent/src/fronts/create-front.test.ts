@@ -5,14 +5,18 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { ClassSketch } from '../../../src/core/classes/class-sketch.ts'
+import type { ClassData } from '../../../src/protocol/index.ts'
 import { describeWithModel, MODEL_PATH } from '../../engine/backends/llama/testing/real-model.ts'
 import type { LedgerRow } from '../../engine/types.ts'
+import { KnownClasses } from '../classes/known-classes.ts'
 import { ChildFront } from './child/child-front.ts'
 import { forkChild } from './child/child-link.ts'
 import { createFront } from './create-front.ts'
 import type { EngineFront } from './engine-front.ts'
 import type { FrontOptions } from './front-options.ts'
 import { dispatched, user } from './testing/dispatched.ts'
+import { innerChild } from './testing/inner-child.ts'
 import { RecordingSink } from './testing/recording-sink.ts'
 
 const quiet = { ledger: () => undefined, status: () => undefined, epoch: () => undefined }
@@ -22,6 +26,30 @@ function serve(front: EngineFront, body: Record<string, unknown>): { sink: Recor
   const call = dispatched(front.describe().epoch, body)
   front.serve(call, sink)
   return { sink, lease: call.claims.lease }
+}
+
+function learnedOf(name: string, output_tokens: number): ClassData {
+  const sketch = new ClassSketch()
+  for (let end = 0; end < 200; end++) {
+    sketch.add({ output_tokens, calls: 1, path_us: 1, service_us: 1, tool_us: 0, later_prompt_tokens: 0 })
+  }
+  return { tenant: 'tenant', class: name, sketch: sketch.data() }
+}
+
+/** Of a call of each class that wait for the one seat, the long class's program opened first. */
+async function endedFirst(front: EngineFront): Promise<string | undefined> {
+  const { epoch } = front.describe()
+  const ended: string[] = []
+  const send = async (name: string, opened_ms: number): Promise<void> => {
+    const sink = new RecordingSink()
+    const claims = { class: name, program: name, run: name, sequence: [opened_ms, 0] as const }
+    front.serve(dispatched(epoch, { messages: user(name), max_tokens: 8 }, claims), sink)
+    await sink.over
+    ended.push(name)
+  }
+  await Promise.all([send('app:long', 1), send('app:short', 2)])
+  await front.stop()
+  return ended[0]
 }
 
 describe('createFront, emulated', () => {
@@ -56,6 +84,21 @@ describe('createFront, emulated', () => {
     await front.stop()
   })
 
+  test('a policy that learns orders by what is known of classes, in this process and in a child', async () => {
+    const known = new KnownClasses([learnedOf('app:long', 5000), learnedOf('app:short', 5)])
+    const options: FrontOptions = { ...emulated, policy: 'learned', seats: 1 }
+    const report = (message: string): never => expect.fail(message)
+    const child = { front: options, report, fork: innerChild }
+    const starting = [
+      (classes: KnownClasses) => createFront(options, quiet, classes),
+      (classes: KnownClasses) => ChildFront.start({ ...child, classes: () => classes.all() }, quiet),
+    ]
+    for (const start of starting) {
+      expect(await endedFirst(await start(known))).toBe('app:short')
+      expect(await endedFirst(await start(new KnownClasses()))).toBe('app:long')
+    }
+  })
+
   test('an unknown profile is an error', async () => {
     await expect(createFront({ ...emulated, profile: 'huge' }, quiet)).rejects.toThrow('no profile huge')
   })
@@ -64,8 +107,10 @@ describe('createFront, emulated', () => {
 test('an embedded engine without its model cannot start', async () => {
   const embedded: FrontOptions = { engine: 'embedded', id: 'e0', model_id: 'm', policy: 'plas' }
   const report = () => undefined
-  await expect(createFront(embedded, quiet, report)).rejects.toThrow('needs a model file')
-  await expect(createFront({ ...embedded, model_path: '/nonexistent.gguf' }, quiet, report)).rejects.toThrow()
+  await expect(createFront(embedded, quiet, undefined, report)).rejects.toThrow('needs a model file')
+  await expect(
+    createFront({ ...embedded, model_path: '/nonexistent.gguf' }, quiet, undefined, report),
+  ).rejects.toThrow()
 })
 
 /** Its header promises more entries than any file has, and the loader reads on for them. */

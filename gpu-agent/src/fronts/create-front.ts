@@ -1,5 +1,6 @@
 /** Makes the front of an engine by its kind. Ready when resolved; rejects when the engine cannot be started. */
 
+import { KnownClasses } from '../classes/known-classes.ts'
 import type { Report } from '../events.ts'
 import type { LostCall } from '../outbox/lost-calls.ts'
 import { ChildFront } from './child/child-front.ts'
@@ -20,20 +21,24 @@ export interface FrontHost {
   lost: readonly LostCall[]
 }
 
-/** `report` hears of failures that no caller awaits: an engine that broke, a child that died. */
+/**
+ * `classes`: what is known about classes of programs. `report` hears of failures that no caller awaits: an engine that
+ * broke, a child that died.
+ */
 export async function createFront(
   options: FrontOptions,
   events: EngineFrontEvents,
+  classes: KnownClasses = new KnownClasses(),
   report: (message: string, error: unknown) => void = reportOnStderr,
   host: FrontHost | null = null,
 ): Promise<EngineFront> {
   switch (options.engine) {
     case 'emulated':
-      return startEmulatedFront(options, events, report)
+      return startEmulatedFront(options, events, report, classes.book)
     case 'scripted':
-      return startScriptedFront(options, events, report)
+      return startScriptedFront(options, events, report, classes.book)
     case 'embedded':
-      return ChildFront.start({ front: options, report }, events)
+      return ChildFront.start({ front: options, report, classes: () => classes.all() }, events)
     case 'vllm':
       if (host === null) throw new Error('a vLLM needs the agent that it is run by')
       return startVllm(options, events, report, host)

@@ -4,6 +4,7 @@
  * knows nothing of tickets' signatures, HTTP, records or the link.
  */
 import type {
+  ClassData,
   EngineDescription,
   EngineStatus,
   FinishReason,
@@ -90,6 +91,8 @@ export interface EngineFront {
   /** Takes no further calls; resolves when those under way have ended. */
   drain(): Promise<void>
   stop(): Promise<void>
+  /** What is known about classes of programs has changed. Engines of this process read the agent's book instead. */
+  classes?(classes: readonly ClassData[]): void
   /** The record of this lease is on disk: other copies of it may be dropped. */
   recorded?(lease: string): void
 }

@@ -31,5 +31,5 @@ frontContract("vLLM's front", async (events) => {
 
 describeWithModel('with the real model', () => {
   frontContract('the embedded front', (events) => startEmbeddedFront(embedded, events, broken))
-  frontContract('the embedded front in its child', (events) => createFront(embedded, events, broken))
+  frontContract('the embedded front in its child', (events) => createFront(embedded, events, undefined, broken))
 })

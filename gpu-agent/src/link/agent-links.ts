@@ -1,5 +1,5 @@
 /** The links of an agent: one per pool, which is one per model that its engines serve. */
-import { type Hello, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN } from '../../../src/protocol/index.ts'
+import { type ClassData, type Hello, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN } from '../../../src/protocol/index.ts'
 import type { AgentOptions } from '../agent-options.ts'
 import type { TicketGate } from '../data-plane/ticket-gate.ts'
 import { type ServedEngine, takeStatuses } from '../served-engine.ts'
@@ -18,6 +18,8 @@ interface PoolLinksOptions {
   holdEngines: (ids: readonly string[], held: boolean) => void
   /** The program of these leases was ended. */
   cancel: (leases: readonly string[]) => void
+  /** What a pool knows about classes of programs. */
+  classes: (classes: readonly ClassData[]) => void
   /** Every open lease with what it has been charged. */
   openSums: () => Iterable<OpenLeaseSums>
   /** The control plane refuses this agent in this pool, and not just for a moment. */
@@ -64,6 +66,7 @@ function poolLink(model: string, context: PoolLinksOptions): Link {
     onUndrain: (ids) => holdEngines(ids, false),
     onDismissed: () => gate.forget(model),
     onCancel: cancel,
+    onClasses: context.classes,
     isOpen: context.isOpen,
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),

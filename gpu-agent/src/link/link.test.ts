@@ -77,6 +77,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
       dismissed.count += 1
     },
     onCancel: (leases) => cancelled.push(leases),
+    onClasses: () => undefined,
     isOpen: (lease) => lease.startsWith('open'),
     onIgnored: () => {
       ignored.count += 1

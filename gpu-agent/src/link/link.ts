@@ -9,6 +9,7 @@ import { type RawData, WebSocket } from 'ws'
 import { type BackoffBounds, backoffMs } from '../../../src/core/backoff.ts'
 import {
   CLOSE,
+  type ClassData,
   DownMessage,
   FRAME_BYTES_MAX,
   type Hello,
@@ -75,6 +76,8 @@ export interface LinkOptions {
   /** The operator removed this agent or replaced its token. */
   onDismissed: () => void
   onCancel: (leases: readonly string[]) => void
+  /** What the pool knows about classes of programs. */
+  onClasses: (classes: readonly ClassData[]) => void
   /** Whether the lease is open here. */
   isOpen: (lease: string) => boolean
   onIgnored: () => void
@@ -234,6 +237,8 @@ export class Link {
         return this.#options.onUndrain(parsed.data.engines)
       case 'cancel':
         return this.#options.onCancel(parsed.data.leases)
+      case 'classes':
+        return this.#options.onClasses(parsed.data.classes)
       case 'ask': {
         const { id, leases } = parsed.data
         return this.#send({ type: 'open', id, leases: leases.filter((lease) => this.#options.isOpen(lease)) })

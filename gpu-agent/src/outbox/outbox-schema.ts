@@ -6,7 +6,7 @@
  * together with or after every ledger row of its lease.
  */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import type { CallRecord, TicketClaims } from '../../../src/protocol/index.ts'
+import type { CallRecord, ClassSketchData, TicketClaims } from '../../../src/protocol/index.ts'
 
 /** Every lease that reached an engine. A ticket whose lease stands here is not honoured again. */
 export const leases = sqliteTable(
@@ -47,4 +47,16 @@ export const records = sqliteTable(
     acknowledged_at_ms: integer(),
   },
   (table) => [index('records_by_acknowledgement').on(table.acknowledged_at_ms, table.seq)],
+)
+
+/** What pools told about classes of programs. `told` is the order in which they did. */
+export const classes = sqliteTable(
+  'classes',
+  {
+    tenant: text().notNull(),
+    class: text().notNull(),
+    told: integer().notNull(),
+    sketch: text({ mode: 'json' }).$type<ClassSketchData>().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenant, table.class] }), index('classes_by_told').on(table.told)],
 )

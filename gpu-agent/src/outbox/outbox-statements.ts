@@ -1,7 +1,7 @@
 /** The outbox's statements, prepared once: every call on the write path runs one of these inside a group commit. */
 import { and, asc, count, eq, gt, inArray, isNotNull, isNull, lt, max, sql, sum } from 'drizzle-orm'
 import type { OutboxHandle } from './outbox-database.ts'
-import { leases, ledger, records } from './outbox-schema.ts'
+import { classes, leases, ledger, records } from './outbox-schema.ts'
 
 const at = sql.placeholder
 
@@ -76,6 +76,28 @@ export function prepareStatements(db: OutboxHandle) {
       .prepare(),
     countUnacknowledged: db.select({ n: count() }).from(records).where(isNull(records.acknowledged_at_ms)).prepare(),
     countAcknowledged: db.select({ n: count() }).from(records).where(isNotNull(records.acknowledged_at_ms)).prepare(),
+    classes: db.select().from(classes).orderBy(asc(classes.told)).prepare(),
+    lastTold: db
+      .select({ told: max(classes.told) })
+      .from(classes)
+      .prepare(),
+    putClass: db
+      .insert(classes)
+      .values({ tenant: at('tenant'), class: at('class'), told: at('told'), sketch: at('sketch') })
+      .onConflictDoUpdate({
+        target: [classes.tenant, classes.class],
+        set: { told: sql`excluded.told`, sketch: sql`excluded.sketch` },
+      })
+      .prepare(),
+    keepLatestClasses: db
+      .delete(classes)
+      .where(
+        lt(
+          classes.told,
+          sql`(SELECT min(told) FROM (SELECT told FROM ${classes} ORDER BY told DESC LIMIT ${at('limit')}))`,
+        ),
+      )
+      .prepare(),
     forget(victims: readonly string[]): void {
       db.delete(ledger)
         .where(inArray(ledger.lease, [...victims]))

@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { CallRecord, type TicketClaims } from '../../../src/protocol/index.ts'
+import { ClassSketch } from '../../../src/core/classes/class-sketch.ts'
+import { CallRecord, type ClassData, type TicketClaims } from '../../../src/protocol/index.ts'
+import { KNOWN_CLASSES_MAX } from '../classes/known-classes.ts'
 import { ERRORS } from '../data-plane/stream-errors.ts'
 import type { AgentEvent } from '../events.ts'
 import { claimsOf } from '../testing/control-plane-stand-in.ts'
@@ -276,4 +278,27 @@ test('property: for all interleavings before a crash, records on disk equal the 
     }),
     { numRuns: 20 },
   )
+})
+
+test('what is known of classes is kept, the latest of each, up to a bound', async () => {
+  const { outbox, data_dir } = open()
+  const known = (name: string, ends: number): ClassData => ({
+    tenant: 'a',
+    class: name,
+    sketch: { ...new ClassSketch().data(), ends },
+  })
+  outbox.keepClasses(Array.from({ length: KNOWN_CLASSES_MAX }, (_, at) => known(`${at}`, 1)))
+  outbox.keepClasses([known('0', 2), known('one more', 1)])
+  await opened(outbox, 'commits')
+  const kept = outbox.keptClasses()
+  expect(kept).toHaveLength(KNOWN_CLASSES_MAX)
+  expect(kept[0]).toEqual(known('2', 1))
+  expect(kept.slice(-2)).toEqual([known('0', 2), known('one more', 1)])
+  outbox.close()
+
+  const db = new Database(join(data_dir, OUTBOX_FILE))
+  db.prepare(`update classes set sketch = '{"ends":-1}' where class = '5'`).run()
+  db.close()
+  const { outbox: again } = open({ data_dir })
+  expect(again.keptClasses()).toEqual(kept.filter(({ class: name }) => name !== '5'))
 })

@@ -8,11 +8,14 @@
  */
 import {
   type CallRecord,
+  type ClassData,
+  ClassSketchData,
   TICKET_CLOCK_TOLERANCE_S,
   TICKET_LIFETIME_S,
   type TicketClaims,
 } from '../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../engine/types.ts'
+import { KNOWN_CLASSES_MAX } from '../classes/known-classes.ts'
 import type { Report } from '../events.ts'
 import type { OpenLeaseSums } from '../link/charge-reports.ts'
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts'
@@ -218,6 +221,28 @@ export class Outbox {
         this.#acknowledged += changed
       },
     )
+  }
+
+  /** What was kept of classes of programs, the one told longest ago first. A row that does not load is left out. */
+  keptClasses(): ClassData[] {
+    return this.#statements.classes.all().flatMap(({ tenant, class: name, sketch }) => {
+      const read = ClassSketchData.safeParse(sketch)
+      return read.success ? [{ tenant, class: name, sketch: read.data }] : []
+    })
+  }
+
+  /** Keeps what is known of these classes, and of KNOWN_CLASSES_MAX in all. A disk that takes nothing does without it. */
+  keepClasses(classes: readonly ClassData[]): void {
+    if (classes.length === 0 || this.#commit.failing) return
+    const keep = (): void => {
+      let told = this.#statements.lastTold.get()?.told ?? 0
+      for (const { tenant, class: name, sketch } of classes) {
+        told += 1
+        this.#statements.putClass.run({ tenant, class: name, told, sketch })
+      }
+      this.#statements.keepLatestClasses.run({ limit: KNOWN_CLASSES_MAX })
+    }
+    this.#commit.push({ apply: keep }, 'delayed')
   }
 
   /** Deletes what is acknowledged and old. Call it from a timer; it goes on by itself while there is more. */

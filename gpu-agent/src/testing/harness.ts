@@ -50,8 +50,9 @@ export async function startAgent(
     data_dir,
     engines: ids.map((id) => ({
       id,
-      create: async (front_events) => {
+      create: async (front_events, _, classes) => {
         const front = new ScriptedFront(id, front_events)
+        front.classes(classes.all())
         fronts.push(front)
         return front
       },

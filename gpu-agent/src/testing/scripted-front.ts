@@ -3,6 +3,7 @@
  * ledger rows, and its measurements are their sums, as a real front's are.
  */
 import {
+  type ClassData,
   type EngineDescription,
   type EngineStatus,
   type Measurement,
@@ -81,6 +82,8 @@ export class ScriptedFront implements EngineFront {
   step = 0
   state: EngineStatus['state'] = 'ready'
   drained = false
+  /** What it was told about classes of programs. */
+  readonly told: ClassData[] = []
   /** Whether a cancelled call ends by itself, as it must on a real engine. */
   ends_cancelled = true
   /** Called with every call that arrives. */
@@ -92,6 +95,10 @@ export class ScriptedFront implements EngineFront {
     this.id = id
     this.events = events
     this.model = model
+  }
+
+  classes(classes: readonly ClassData[]): void {
+    this.told.push(...classes)
   }
 
   /** The next call that arrives and that no other `next` took. */

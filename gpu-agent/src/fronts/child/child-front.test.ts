@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { ClassSketch } from '../../../../src/core/classes/class-sketch.ts'
+import type { ClassData } from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
 import { dispatched, user } from '../testing/dispatched.ts'
 import { RecordingSink } from '../testing/recording-sink.ts'
 import { CHILD_CALLS_MAX, CHILD_SILENCE_MS_MAX, ChildFront, START_MS_MAX, STOP_MS_MAX } from './child-front.ts'
 import type { ChildListener } from './child-link.ts'
-import type { ChildEvent, FrontStatus, ParentMessage } from './child-protocol.ts'
+import { type ChildEvent, CLASSES_PER_MESSAGE_MAX, type FrontStatus, type ParentMessage } from './child-protocol.ts'
 
 const description = (epoch: string) => ({
   id: 'e0',
@@ -71,9 +73,10 @@ let now_us = 0
 
 const current = (): FakeChild => children.at(-1) ?? expect.fail('no child')
 
-async function start(): Promise<ChildFront> {
+async function start(classes: readonly ClassData[] = []): Promise<ChildFront> {
   const starting = ChildFront.start(
     {
+      classes: () => classes,
       front: { engine: 'embedded', id: 'e0', model_id: 'm', policy: 'plas' },
       report: () => undefined,
       fork: (listener) => {
@@ -184,6 +187,23 @@ describe('ChildFront', () => {
     expect(front.describe().epoch).toBe('epoch-2')
     expect(serve(front, 'epoch-1').sink.error).toMatchObject({ error: { code: 'epoch_gone' } })
     expect(serve(front, 'epoch-2').sink.error).toBeNull()
+  })
+
+  test('each child is told what is known of classes, some at a time, and then what is new', async () => {
+    const classes = Array.from({ length: CLASSES_PER_MESSAGE_MAX + 1 }, (_, at): ClassData => {
+      return { tenant: 'a', class: `${at}`, sketch: new ClassSketch().data() }
+    })
+    const told = () =>
+      current().sent.flatMap((message) => (message.type === 'classes' ? [message.classes.map((one) => one.class)] : []))
+    const all = [classes.slice(0, CLASSES_PER_MESSAGE_MAX), classes.slice(CLASSES_PER_MESSAGE_MAX)]
+    const names = all.map((some) => some.map((one) => one.class))
+    const front = await start(classes)
+    expect(told()).toEqual(names)
+    front.classes(classes.slice(0, 1))
+    expect(told()).toEqual([...names, ['0']])
+    current().listener.gone('SIGSEGV')
+    await expect.poll(() => children.length).toBe(2)
+    expect(told()).toEqual(names)
   })
 
   test("the child's own restart of its engine is told too", async () => {

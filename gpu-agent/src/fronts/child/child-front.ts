@@ -6,14 +6,14 @@
  */
 
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
-import type { EngineDescription, StreamError } from '../../../../src/protocol/index.ts'
+import type { ClassData, EngineDescription, StreamError } from '../../../../src/protocol/index.ts'
 import { engineFailed, engineFull, unavailable } from '../../openai/errors.ts'
 import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
 import { monotonicUs } from '../local/scheduler-of.ts'
 import { ChildCall } from './child-call.ts'
 import { type ChildLink, type ForkChild, forkChild } from './child-link.ts'
-import type { ChildEvent, FrontStatus } from './child-protocol.ts'
+import { type ChildEvent, CLASSES_PER_MESSAGE_MAX, type FrontStatus } from './child-protocol.ts'
 
 export const RESTART_PAUSE: BackoffBounds = { min_ms: 200, max_ms: 30_000 }
 /** Open calls of one engine. */
@@ -31,6 +31,8 @@ export const STOP_MS_MAX = 10_000
 export interface ChildFrontOptions {
   front: FrontOptions
   report: (message: string, error: unknown) => void
+  /** All that is known about classes of programs, for a child that starts. */
+  classes?: () => readonly ClassData[]
   fork?: ForkChild
   clock?: () => number
   random?: () => number
@@ -101,6 +103,12 @@ export class ChildFront implements EngineFront {
     if (this.#calls.has(lease)) this.#child?.send({ type: 'cancel', lease, error })
   }
 
+  classes(classes: readonly ClassData[]): void {
+    for (let from = 0; from < classes.length; from += CLASSES_PER_MESSAGE_MAX) {
+      this.#child?.send({ type: 'classes', classes: classes.slice(from, from + CLASSES_PER_MESSAGE_MAX) })
+    }
+  }
+
   async drain(): Promise<void> {
     this.#draining = true
     this.#events.status()
@@ -157,6 +165,7 @@ export class ChildFront implements EngineFront {
       child.kill()
     }, start_ms_max)
     child.send({ type: 'start', options: front })
+    this.classes(this.#options.classes?.() ?? [])
   }
 
   #checkSilence(child: ChildLink): void {

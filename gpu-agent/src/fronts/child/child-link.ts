@@ -17,7 +17,7 @@ export interface ChildListener {
 
 export interface ChildLink {
   readonly pid: number | undefined
-  /** For messages that must not be lost: at most one per open call, and two more. */
+  /** For messages that must not be lost: at most one per open call, two more, and what pools tell about classes. */
   send(message: ParentMessage): void
   /** False: too much is on its way already, and the message is not sent. */
   offer(message: ParentMessage): boolean

@@ -2,6 +2,8 @@
  * Entry of the embedded engine's process: one LocalFront, spoken to over IPC. A native crash ends this process and not the
  * agent's; it ends itself when the agent is gone. Signals from a terminal go to both: the agent decides, so they are ignored.
  */
+import { ClassBook } from '../../../../src/core/classes/class-book.ts'
+import { ClassSketch } from '../../../../src/core/classes/class-sketch.ts'
 import type { CallSink, EngineFront } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
 import { startEmbeddedFront } from '../local/embedded-front.ts'
@@ -25,6 +27,7 @@ const outbox = new ChildOutbox(
 )
 
 let front: EngineFront | null = null
+const classes = new ClassBook()
 
 async function start(options: FrontOptions): Promise<void> {
   const started = await startEmbeddedFront(
@@ -39,6 +42,7 @@ async function start(options: FrontOptions): Promise<void> {
       },
     },
     (message, error) => console.error(`${options.id}: ${message}:`, error),
+    classes,
   )
   front = started
   const hints = [...(started.hints ?? [])]
@@ -58,6 +62,9 @@ async function handle(message: ParentMessage): Promise<void> {
   switch (message.type) {
     case 'start':
       return start(message.options)
+    case 'classes':
+      for (const one of message.classes) classes.set(one.tenant, one.class, ClassSketch.from(one.sketch))
+      return
     case 'serve':
       return front?.serve(message.call, sinkOf(message.call.claims.lease))
     case 'cancel':

@@ -2,7 +2,7 @@
  * What the agent and its engine's child say to each other over Node's IPC channel (JSON). Both ends are this code, forked
  * from one file, so messages are typed and not validated. The channel keeps order: rows of a call arrive before its end.
  */
-import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
+import type { ClassData, EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
 import type { CallEnd, DispatchedCall } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
@@ -11,6 +11,8 @@ export type FrontStatus = Omit<EngineStatus, 'leases_seen'>
 
 export type ParentMessage =
   | { type: 'start'; options: FrontOptions }
+  /** What is known about them from here on; at most CLASSES_PER_MESSAGE_MAX. */
+  | { type: 'classes'; classes: readonly ClassData[] }
   | { type: 'serve'; call: DispatchedCall }
   | { type: 'cancel'; lease: string; error: StreamError | null }
   | { type: 'drain' }
@@ -34,5 +36,7 @@ export interface ChildMessage {
   events: readonly ChildEvent[]
 }
 
+/** Some kilobytes each: a message must not hold up the calls behind it. */
+export const CLASSES_PER_MESSAGE_MAX = 64
 /** Events that the child holds for a parent that does not read. Beyond it the parent is as good as gone, and the child ends. */
 export const EVENTS_UNSENT_MAX = 65_536

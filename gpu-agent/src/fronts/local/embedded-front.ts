@@ -12,6 +12,7 @@ import { modelShape } from '../../../engine/backends/llama/model-shape.ts'
 import { samplingDefaults } from '../../../engine/backends/llama/sampling-defaults.ts'
 import { EngineDriver } from '../../../engine/driver.ts'
 import { memoryOf } from '../../../engine/memory/backend-memory.ts'
+import type { ClassTables } from '../../../engine/order/policy.ts'
 import { EMBEDDED } from '../../openai/capabilities.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EMBEDDED_DEFAULTS, type FrontOptions } from '../front-options.ts'
@@ -22,6 +23,7 @@ export async function startEmbeddedFront(
   options: FrontOptions,
   events: EngineFrontEvents,
   report: (message: string, error: unknown) => void,
+  classes: ClassTables | null = null,
 ): Promise<EngineFront> {
   if (options.model_path === undefined) throw new Error('the embedded engine needs a model file')
   const runtime = await loadLlamaRuntime(options.model_path)
@@ -56,7 +58,7 @@ export async function startEmbeddedFront(
         spare = null
         return new EngineDriver({
           epoch,
-          scheduler: schedulerOf(epoch, sizes, options, memory(backend), true),
+          scheduler: schedulerOf(epoch, sizes, options, classes, memory(backend), true),
           backend,
           clock: monotonicUs,
           ...hooks,

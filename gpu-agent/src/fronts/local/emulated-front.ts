@@ -5,6 +5,7 @@ import { emulatedContentHash } from '../../../engine/backends/emulated/emulated-
 import { type LatencyProfile, type ProfileName, profileOf } from '../../../engine/backends/emulated/profiles/index.ts'
 import { EngineDriver } from '../../../engine/driver.ts'
 import { memoryOf } from '../../../engine/memory/backend-memory.ts'
+import type { ClassTables } from '../../../engine/order/policy.ts'
 import type { EngineCall } from '../../../engine/types.ts'
 import { type Capabilities, EMULATED } from '../../openai/capabilities.ts'
 import { CHAT_OUTPUT_TOKENS_DEFAULT } from '../../openai/translate.ts'
@@ -24,6 +25,7 @@ export function startEmulatedFront(
   options: FrontOptions,
   events: EngineFrontEvents,
   report: (message: string, error: unknown) => void,
+  classes: ClassTables | null = null,
 ): Promise<EngineFront> {
   const profile = sizedProfile(options, PROFILE_DEFAULT)
   return startLatencyFront(
@@ -34,6 +36,7 @@ export function startEmulatedFront(
       capabilities: EMULATED,
       system_fingerprint: `switchyard-emulated-${profile.name}`,
       backend: { output_tokens: answerTokens },
+      classes,
       report,
     },
     events,
@@ -48,12 +51,13 @@ export interface LatencyFrontOptions {
   system_fingerprint: string
   /** What its calls say. */
   backend: EmulatedOptions
+  classes: ClassTables | null
   report: (message: string, error: unknown) => void
 }
 
 /** Any engine whose steps last as long as a latency profile says. */
 export function startLatencyFront(
-  { options, profile, backend: says, ...front }: LatencyFrontOptions,
+  { options, profile, backend: says, classes, ...front }: LatencyFrontOptions,
   events: EngineFrontEvents,
 ): Promise<EngineFront> {
   const description = {
@@ -75,7 +79,7 @@ export function startLatencyFront(
         const backend = new EmulatedBackend({ profile, clock: monotonicUs, ...says })
         // Images hold as much as the engine's memory: a host has more than its GPU.
         const memory = memoryOf(backend, description.prefill_tokens_per_s, description.kv_capacity_tokens)
-        const scheduler = schedulerOf(epoch, profile, options, memory)
+        const scheduler = schedulerOf(epoch, profile, options, classes, memory)
         return new EngineDriver({ epoch, scheduler, backend, clock: monotonicUs, ...hooks })
       },
     },

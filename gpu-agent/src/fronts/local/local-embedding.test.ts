@@ -79,6 +79,7 @@ async function start(text = new EmbeddingTextModel(CONTEXT_TOKENS)): Promise<Loc
           epoch,
           { ...sizes, max_step_tokens: 16, prefill_chunk_tokens: CHUNK_TOKENS },
           { engine: 'emulated', id: 'e0', model_id: 'm', policy: 'fcfs' },
+          null,
         )
         return new EngineDriver({ epoch, scheduler, backend, clock: monotonicUs, ...hooks })
       },

@@ -140,6 +140,7 @@ async function start(context_tokens = CONTEXT_TOKENS): Promise<LocalFront> {
           epoch,
           { ...sizes, max_step_tokens: 64, prefill_chunk_tokens: 64 },
           { engine: 'emulated', id: 'e0', model_id: 'm', policy: 'fcfs' },
+          null,
         )
         return new EngineDriver({
           epoch,

@@ -1,6 +1,7 @@
 /** One scheduler, configured alike for both local engines. */
 import { TenantShares } from '../../../../src/core/pool/tenant-shares.ts'
 import { createPolicy, policyOnCpu } from '../../../engine/order/policies/index.ts'
+import type { ClassTables } from '../../../engine/order/policy.ts'
 import { Scheduler } from '../../../engine/scheduler.ts'
 import { type SchedulerConfig, schedulerConfig } from '../../../engine/scheduler-config.ts'
 import type { FrontOptions } from '../front-options.ts'
@@ -15,11 +16,12 @@ export interface EngineSizes {
   prefill_chunk_tokens: number
 }
 
-/** `memory`: what the backend does with KV beyond keeping it. `on_cpu`: the backend computes there. Throws RangeError for sizes that no step can satisfy. */
+/** `classes`: what is known about classes of programs; null: nothing. `memory`: what the backend does with KV beyond keeping it. `on_cpu`: the backend computes there. Throws RangeError for sizes that no step can satisfy. */
 export function schedulerOf(
   epoch: string,
   sizes: EngineSizes,
   { policy, ordering = 'modelled' }: FrontOptions,
+  classes: ClassTables | null,
   memory: Partial<Pick<SchedulerConfig, 'swap' | 'copies_prefixes'>> = {},
   on_cpu = false,
 ): Scheduler {
@@ -27,7 +29,7 @@ export function schedulerOf(
     epoch,
     ...sizes,
     ...memory,
-    policy: createPolicy(on_cpu ? policyOnCpu(policy, ordering) : { name: policy }, { reading: ordering }),
+    policy: createPolicy(on_cpu ? policyOnCpu(policy, ordering) : { name: policy }, { reading: ordering, classes }),
     shares: new TenantShares(),
     ordering,
   })

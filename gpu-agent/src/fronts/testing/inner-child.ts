@@ -1,4 +1,6 @@
 /** A child that runs in this process and hears and says what a forked one would, as copies and a turn later. */
+import { ClassBook } from '../../../../src/core/classes/class-book.ts'
+import { ClassSketch } from '../../../../src/core/classes/class-sketch.ts'
 import type { ChildLink, ForkChild } from '../child/child-link.ts'
 import type { ChildEvent, ParentMessage } from '../child/child-protocol.ts'
 import type { CallSink, EngineFront } from '../engine-front.ts'
@@ -6,6 +8,7 @@ import { startEmulatedFront } from '../local/emulated-front.ts'
 
 export const innerChild: ForkChild = (listener) => {
   let front: EngineFront | null = null
+  const classes = new ClassBook()
   const say = (event: ChildEvent): void => {
     const copy = structuredClone(event)
     setImmediate(() => listener.events([copy]))
@@ -23,11 +26,15 @@ export const innerChild: ForkChild = (listener) => {
           if (front !== null) say({ type: 'status', status: front.status() })
         }
         const events = { ledger: (rows: ChildRows) => say({ type: 'ledger', rows }), status, epoch: () => undefined }
-        front = await startEmulatedFront(message.options, events, (text, error) => {
+        const broken = (text: string, error: unknown): never => {
           throw new Error(text, { cause: error })
-        })
+        }
+        front = await startEmulatedFront(message.options, events, broken, classes)
         return say({ type: 'ready', description: front.describe(), status: front.status(), hints: [] })
       }
+      case 'classes':
+        for (const one of message.classes) classes.set(one.tenant, one.class, ClassSketch.from(one.sketch))
+        return
       case 'serve':
         return front?.serve(message.call, sinkOf(message.call.claims.lease))
       case 'cancel':

@@ -2,6 +2,7 @@
  * The front of an engine that plays answers from a file: scheduler, streams, tool calls, usage and records as with any other
  * engine, and no model. It describes itself as emulated. For tests of agents against the whole system.
  */
+import type { ClassTables } from '../../../../engine/order/policy.ts'
 import type { EngineCall } from '../../../../engine/types.ts'
 import { SCRIPTED } from '../../../openai/capabilities.ts'
 import { assistantText } from '../../../openai/tool-text.ts'
@@ -17,6 +18,7 @@ export function startScriptedFront(
   options: FrontOptions,
   events: EngineFrontEvents,
   report: (message: string, error: unknown) => void,
+  classes: ClassTables | null = null,
 ): Promise<EngineFront> {
   if (options.script_path === undefined) throw new Error('the scripted engine needs a script')
   const script = readScript(options.script_path)
@@ -29,6 +31,7 @@ export function startScriptedFront(
       capabilities: SCRIPTED,
       system_fingerprint: 'switchyard-scripted',
       backend: { answer: (call) => answerOf(script, call) },
+      classes,
       report,
     },
     events,
