@@ -6,13 +6,14 @@ import { parseArgs } from 'node:util'
 import { textTable } from '../../cli/table.ts'
 import { DATA_DIR_DEFAULT, dataDir } from '../system/data-dir.ts'
 import { readDevJson } from '../system/dev-json.ts'
+import { CLASS_COMMANDS } from './class-commands.ts'
 import { AdminClient, CommandFailure, ROWS_MAX } from './client.ts'
 import { type Answer, type Command, shown } from './command.ts'
 import { FLEET_COMMANDS } from './fleet-commands.ts'
 import { COMMON_FLAGS, helpOf, helpOfAll, usageOf } from './help.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 
-const COMMANDS: readonly Command[] = [...TENANT_COMMANDS, ...FLEET_COMMANDS]
+const COMMANDS: readonly Command[] = [...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS]
 const EXIT = { usage: 2, refused: 1, unreachable: 3 } as const
 const LIMIT_DEFAULT = 50
 /** An API key, an agent's token, an operator's key. */

@@ -2,6 +2,7 @@
 import { type AdminScope, limitBody, requireAdmin, router } from '../boundary.ts'
 import { agentAdminRoutes } from './agents.ts'
 import { auditRoutes } from './audit.ts'
+import { classRoutes } from './classes.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
 import { keyRoutes } from './keys.ts'
 import { modelRoutes } from './models.ts'
@@ -24,6 +25,7 @@ for (const routes of [
   regionRoutes,
   agentAdminRoutes,
   poolRoutes,
+  classRoutes,
   auditRoutes,
   deadLetterRoutes,
 ]) {

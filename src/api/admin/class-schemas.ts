@@ -1,0 +1,45 @@
+/** What is known about a class of programs, as OpenAPI schemas. */
+import { z } from '@hono/zod-openapi'
+import type { Objective } from '../../core/classes/index-table.ts'
+
+export const OBJECTIVES = ['token_latency', 'response'] as const satisfies readonly Objective[]
+
+const Quantile = z.number().nonnegative().nullable()
+const Quantiles = z
+  .object({ p10: Quantile, p50: Quantile, p90: Quantile, p99: Quantile })
+  .openapi('ClassQuantiles', { description: 'Of ended programs, recent ones counting for more. Null: none' })
+export type Quantiles = z.infer<typeof Quantiles>
+
+export const ClassJson = z
+  .object({
+    tenant: z.string(),
+    class: z.string(),
+    ends: z.number().int().nonnegative().openapi({ description: 'Programs that have ended since the class is known' }),
+    updated_at: z.iso.datetime(),
+    output_tokens: Quantiles,
+    calls: Quantiles,
+    path_s: Quantiles.openapi({ description: 'Longest chain of calls, modelled service' }),
+    service_s: Quantiles.openapi({ description: 'Modelled service' }),
+    tool_s: Quantiles.openapi({ description: 'From the end of a call’s last parent to its start, summed over calls' }),
+    prompt_tokens_per_output_token: z
+      .number()
+      .nonnegative()
+      .openapi({ description: 'Prompt tokens that calls after the first added, for each token of output' }),
+  })
+  .openapi('ProgramClass')
+
+const IndexPoint = z.object({
+  output_tokens: z.number().int().nonnegative().openapi({ description: 'Output of the program so far' }),
+  index: z.number().nonnegative().openapi({ description: 'Lower runs first; its logarithm to base 2 is the rank' }),
+  expected_remaining_tokens: z
+    .number()
+    .nonnegative()
+    .openapi({ description: 'Output that is still to come, on average' }),
+})
+
+export const ClassIndexJson = ClassJson.extend({
+  objective: z.enum(OBJECTIVES),
+  index: z.array(IndexPoint).openapi({
+    description: 'How `learned` orders a program of the class whose context is at hand. A point holds up to the next',
+  }),
+}).openapi('ProgramClassIndex')

@@ -1,0 +1,116 @@
+/** /admin/v1/classes: what is known about classes of programs, and how `learned` orders by it. Up to a minute old. */
+import { createRoute, z } from '@hono/zod-openapi'
+import { ClassSketch } from '../../core/classes/class-sketch.ts'
+import { indexOf, indexTable, type Objective } from '../../core/classes/index-table.ts'
+import type { LogSketch } from '../../core/classes/log-sketch.ts'
+import { Id } from '../../protocol/index.ts'
+import { classesPage, type KnownClass, knownClass } from '../../store/classes.ts'
+import { fromStore } from '../../store/database.ts'
+import { tenantById } from '../../store/tenants.ts'
+import { type AdminScope, refusal, router } from '../boundary.ts'
+import { listOf, PageQuery } from '../program-schemas.ts'
+import { failure, invalidCursor, json, pageOf, pageStart } from '../route-parts.ts'
+import { absent, iso, SECURITY as security } from './answers.ts'
+import { ClassIndexJson, ClassJson, OBJECTIVES, type Quantiles } from './class-schemas.ts'
+
+export const classRoutes = router<AdminScope>()
+
+const ClassParams = z.object({
+  tenant: Id.openapi({ param: { name: 'tenant', in: 'path' } }),
+  class: Id.openapi({ param: { name: 'class', in: 'path' } }),
+})
+/** The curve goes on to so many times the largest output that was seen. */
+const CURVE_BEYOND = 4
+const US_PER_S = 1e6
+
+classRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/classes',
+    security,
+    request: { query: PageQuery.extend({ tenant: Id }) },
+    responses: {
+      200: json(listOf(ClassJson), 'Classes of a tenant, by name'),
+      400: failure('Invalid'),
+      404: failure('No such tenant'),
+    },
+  }),
+  async (c) => {
+    const { tenant, limit, cursor } = c.req.valid('query')
+    const start = pageStart(cursor, z.tuple([Id]))
+    if (start.status === 'unreadable') return refusal(invalidCursor())
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null)
+      return refusal(absent('tenant', tenant, 'tenant'))
+    const rows = await fromStore(() => classesPage(c.env.DB, tenant, start.position?.[0] ?? null, limit + 1))
+    return c.json(
+      pageOf(
+        rows,
+        limit,
+        (row) => classJson(row, ClassSketch.from(row.sketch)),
+        (row) => [row.class],
+      ),
+      200,
+    )
+  },
+)
+
+classRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/classes/{tenant}/{class}',
+    security,
+    request: {
+      params: ClassParams,
+      query: z.object({ objective: z.enum(OBJECTIVES).default('token_latency') }),
+    },
+    responses: {
+      200: json(ClassIndexJson, 'What is known, and the index by output tokens'),
+      400: failure('Invalid'),
+      404: failure('Nothing is known of such a class'),
+    },
+  }),
+  async (c) => {
+    const { tenant, class: name } = c.req.valid('param')
+    const { objective } = c.req.valid('query')
+    const row = await fromStore(() => knownClass(c.env.DB, tenant, name))
+    if (row === null) return refusal(absent('class', name, 'class'))
+    const sketch = ClassSketch.from(row.sketch)
+    return c.json({ ...classJson(row, sketch), objective, index: indexCurve(sketch, objective) }, 200)
+  },
+)
+
+function classJson(
+  { tenant, class: name, ends, updated_at_ms }: KnownClass,
+  sketch: ClassSketch,
+): z.infer<typeof ClassJson> {
+  return {
+    ...{ tenant, class: name, ends, updated_at: iso(updated_at_ms) },
+    output_tokens: quantiles(sketch.output_tokens),
+    calls: quantiles(sketch.calls),
+    path_s: quantiles(sketch.path_us, US_PER_S),
+    service_s: quantiles(sketch.service_us, US_PER_S),
+    tool_s: quantiles(sketch.tool_us, US_PER_S),
+    prompt_tokens_per_output_token: sketch.prompt_tokens_per_output_token,
+  }
+}
+
+function quantiles(sketch: LogSketch, unit = 1): Quantiles {
+  const at = (share: number): number | null => {
+    const value = sketch.quantile(share)
+    return value === null ? null : value / unit
+  }
+  return { p10: at(0.1), p50: at(0.5), p90: at(0.9), p99: at(0.99) }
+}
+
+/** Of a program whose context is at hand. */
+function indexCurve(sketch: ClassSketch, objective: Objective): z.infer<typeof ClassIndexJson>['index'] {
+  const { steps } = indexTable(sketch, objective)
+  const most = CURVE_BEYOND * (sketch.output_tokens.quantile(1) ?? 0)
+  return steps
+    .filter(({ from_tokens }) => from_tokens <= most)
+    .map((step) => ({
+      output_tokens: step.from_tokens,
+      index: indexOf(step, 0),
+      expected_remaining_tokens: step.remaining_tokens,
+    }))
+}
