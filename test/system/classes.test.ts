@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { clientCall } from '../../lab/chaos/client.ts'
 import { Fleet, type FleetAgent } from '../../lab/chaos/fleet.ts'
+import { runCommand } from '../../lab/testbed/run-command.ts'
 import { callOf, MODEL } from './support/fleet-calls.ts'
 import { eventually } from './support/system.ts'
 
@@ -126,6 +127,19 @@ it('is told to operators and agents, and outlives both', async () => {
   await programs('second')
   await toldOf(12, 'second')
 }, 300_000)
+
+it('is shown by the command line', async () => {
+  const env = { SWITCHYARD_URL: fleet.url, SWITCHYARD_ADMIN_KEY: fleet.secrets.adminKey }
+  const shown = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await runCommand('ops/switchyard/main.ts', ['classes', ...args], { env })
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    return stdout
+  }
+  expect(await shown('--tenant', 'local')).toMatch(/^class +ends .*\napp:long .*\napp:short +\d+ .* 8(\.000)? /)
+  expect(await shown('get', 'local', 'app:short')).toMatch(/^class +app:short$/m)
+  const curve = await shown('index', 'local', 'app:short', '--objective', 'response', '--limit', '2')
+  expect(curve).toMatch(/^output tokens +index +expected remaining tokens\n +0 +[\d.]+ +[\d.]+\n +4 +[\d.]+ +[\d.]+\n$/)
+})
 
 it('is each tenant’s own, under the same label too', async () => {
   const { body: tenant } = await admin<{ id: string }>('POST', '/admin/v1/tenants', { name: 'other' })

@@ -96,12 +96,12 @@ function pathOf({ path, parameters }: Operation, pick: (kind: Kind) => string, r
   return query.length === 0 ? filled : `${filled}?${query.join('&')}`
 }
 
-/** Without region and model these answer 400 and nothing else. */
-const required = (path: string): boolean => path === '/agents/v1/link' || path === '/admin/v1/leases'
+/** Without their parameters these answer 400 and nothing else. */
+const required = (path: string): boolean => ['/agents/v1/link', '/admin/v1/leases', '/admin/v1/classes'].includes(path)
 
 function queryValue(name: string, schema: object, pick: (kind: Kind) => string, random: Random): string {
   if (random.chance(0.15)) return hostileText(random)
-  if (name === 'cursor' || name === 'model' || name === 'region') return pick(name)
+  if (name === 'cursor' || name === 'model' || name === 'region' || name === 'tenant') return pick(name)
   if (name === 'after') return pick('item').split('/')[1] ?? ''
   return String(sample({ ...schema }, { schemas: {} }, random))
 }

@@ -78,7 +78,13 @@ async function describe(folder: string, remove: () => Promise<void>): Promise<Fu
   const secret = `known-to-the-other-tenant-${Math.random().toString(36).slice(2)}`
   const foreign = await fill((route, body) => ask(route, `${otherKey}`, body), model, secret)
   const own = await fill((route, body) => ask(route, apiKey, body), model, 'own')
-  const admin = { tenant: ['local', `${other}`], region: [REGION], model: [model], agent: [`${REGION}-1`] }
+  const admin = {
+    tenant: ['local', `${other}`],
+    class: ['tenant'],
+    region: [REGION],
+    model: [model],
+    agent: [`${REGION}-1`],
+  }
   const keys = [stored.keyPepper, stored.ticketSecret, ...Object.values(stored.agentTokens), apiKey, adminKey]
   const call = { model, max_tokens: 2, messages: [{ role: 'user', content: 'Hello' }] }
   return {

@@ -16,6 +16,7 @@ export type Kind =
   | 'key'
   | 'region'
   | 'agent'
+  | 'class'
   | 'cursor'
 
 const KEPT_MAX = 200
