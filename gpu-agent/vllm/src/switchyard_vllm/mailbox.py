@@ -7,12 +7,13 @@ from threading import Lock
 from typing import Any
 
 from .open_charges import Sums
+from .order.class_tables import ClassTables
 
 Message = Mapping[str, Any]
 
 
 class Mailbox:
-    """The latest status and charges, options that wait to be applied, and what became of them."""
+    """The latest status and charges, options that wait to be applied, what became of them, and what is known of classes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -20,6 +21,8 @@ class Mailbox:
         self._charges: dict[str, Sums] = {}
         self._options: tuple[int, Message] | None = None
         self._verdicts: list[Message] = []
+        #: Locks for itself.
+        self.classes = ClassTables()
         #: An agent is connected: charges are of use. Written by the channel, read without the lock.
         self.heard = False
 

@@ -1,7 +1,8 @@
 """The channel between an engine and the agent that fronts it: one Unix socket, JSON lines, both ways, versioned.
 
 Engine → agent: `hello` when an agent connects, `record` for every ended call, `charges` of open ones, `status` once a second,
-`applied` or `refused` for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`.
+`applied` or `refused` for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`,
+`classes` (what is known about classes of programs; an engine that takes it says `classes` in its hello).
 
 A record is kept until it is acknowledged and is sent again on the next connection, so an agent that crashed loses none;
 the number and the engine's `epoch` tell the next agent which it has. One agent at a time: a later connection replaces the
@@ -34,7 +35,9 @@ from .records import RecordBuffer
 
 PROTOCOL_VERSION = 1
 #: A longer line from the agent ends its connection.
-LINE_BYTES_MAX = 65_536
+LINE_BYTES_MAX = 1 << 20
+#: Read at a time.
+READ_BYTES = 65_536
 #: Bytes on their way to the agent before no further records are added: an agent that does not read must not fill the memory.
 OUTGOING_BYTES_MAX = 1 << 20
 RECORDS_PER_TURN_MAX = 256
@@ -116,7 +119,7 @@ class SideChannel:
         self._agent = Agent(connection)
         self._mailbox.heard = True
         self._selector.register(connection, selectors.EVENT_READ)
-        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid()}
+        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid(), "classes": True}
         self._agent.say({"type": "hello", **who, **self._hello, "policy": self._mailbox.status().get("policy")})
 
     def _drop_agent(self) -> None:
@@ -139,6 +142,8 @@ class SideChannel:
             case "options" if isinstance(number, int) and isinstance(message.get("options"), dict):
                 self._mailbox.ask(number, message["options"])
                 return True
+            case "classes":
+                return self._mailbox.classes.take(message.get("classes"))
         return False
 
 
@@ -198,7 +203,7 @@ class Agent:
     def read(self, heard: Callable[[Message], bool]) -> bool:
         """False: the agent has gone, or says what cannot be understood."""
         try:
-            received = self.connection.recv(LINE_BYTES_MAX)
+            received = self.connection.recv(READ_BYTES)
         except BlockingIOError:
             return True
         except OSError:

@@ -127,6 +127,20 @@ def test_the_latest_options_are_left_for_the_scheduler_and_its_verdict_goes_back
     agent.close()
 
 
+def test_what_is_known_of_classes_is_left_for_the_scheduler(engine: Engine) -> None:
+    agent = engine.agent()
+    assert agent.hear("hello")["classes"] is True
+    step = {"from_tokens": 0, "lines": [[1, 2]], "remaining_tokens": 3}
+    table = {"steps": [step], "prompt_tokens_per_output_token": 0}
+    told = {"tenant": "a", "class": "app:x", "objective": "response", "table": table}
+    agent.say(type="classes", classes=[told])
+    eventually(lambda: len(engine.mailbox.classes) == 1)
+    known = engine.mailbox.classes.table_of("a", "app:x", "response")
+    assert known is not None
+    assert known.steps[0].lines == ((1.0, 2.0),)
+    agent.close()
+
+
 def test_charges_are_said_as_they_change_and_all_of_them_to_the_next_agent(engine: Engine) -> None:
     first = engine.agent()
     first.hear("hello")
@@ -188,6 +202,8 @@ def test_a_later_agent_replaces_the_one_before(engine: Engine) -> None:
         b'{"type":"hello","v":2}\n',
         b'{"type":"ack","number":"1"}\n',
         b'{"type":"options","number":1,"options":[]}\n',
+        b'{"type":"classes"}\n',
+        b'{"type":"classes","classes":[{}]}\n',
         b"x" * (LINE_BYTES_MAX + 1),
     ],
 )

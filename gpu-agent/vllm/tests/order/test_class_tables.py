@@ -1,0 +1,111 @@
+"""What an agent tells about classes of programs: read whole or not at all, and bounded."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from switchyard_vllm.order.class_tables import (
+    CLASSES_MAX,
+    CLASSES_PER_MESSAGE_MAX,
+    LINES_PER_STEP_MAX,
+    STEPS_MAX,
+    ClassTables,
+    IndexStep,
+    IndexTable,
+)
+
+
+def told(name: str = "app:x", tenant: str = "a", remaining_tokens: float = 10.5) -> dict[str, Any]:
+    first = {"from_tokens": 0, "lines": [[1, 2.5], [3, 0.5]], "remaining_tokens": remaining_tokens}
+    then = {"from_tokens": 4, "lines": [[2, 1]], "remaining_tokens": 0}
+    table = {"steps": [first, then], "prompt_tokens_per_output_token": 1.5}
+    return {"tenant": tenant, "class": name, "objective": "token_latency", "table": table}
+
+
+TABLE = IndexTable((IndexStep(0, ((1.0, 2.5), (3.0, 0.5)), 10.5), IndexStep(4, ((2.0, 1.0),), 0.0)), 1.5)
+
+
+def test_a_table_is_of_one_tenant_class_and_objective() -> None:
+    tables = ClassTables()
+    assert tables.take([told()])
+    assert tables.table_of("a", "app:x", "token_latency") == TABLE
+    for other in (("b", "app:x", "token_latency"), ("a", "app:y", "token_latency"), ("a", "app:x", "response")):
+        assert tables.table_of(*other) is None
+
+
+def test_the_latest_word_counts() -> None:
+    tables = ClassTables()
+    assert tables.take([told(), told(remaining_tokens=3)])
+    table = tables.table_of("a", "app:x", "token_latency")
+    assert table is not None
+    assert table.steps[0].remaining_tokens == 3
+    assert len(tables) == 1
+
+
+def test_of_more_classes_the_one_told_longest_ago_is_forgotten() -> None:
+    tables = ClassTables()
+    for index in range(CLASSES_MAX):
+        assert tables.take([told(f"{index}")])
+    assert tables.take([told("0"), told("one more")])
+    assert len(tables) == CLASSES_MAX
+    known = [tables.table_of("a", name, "token_latency") is not None for name in ("0", "1", "one more")]
+    assert known == [True, False, True]
+
+
+def changed(path: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    """`value` None: the field is left out."""
+    whole: Any = copy.deepcopy(told())
+    at = whole
+    for step in path[:-1]:
+        at = at[step]
+    if value is None:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return dict(whole)
+
+
+STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "classes",
+        7,
+        changed(("tenant",), ""),
+        changed(("tenant",), "x" * 129),
+        changed(("class",), 5),
+        changed(("objective",), "fairness"),
+        changed(("table",), []),
+        changed(("table", "steps"), []),
+        changed(("table", "steps"), None),
+        changed(("table", "steps"), [{**STEP, "from_tokens": index} for index in range(STEPS_MAX + 1)]),
+        changed(("table", "steps", 0, "from_tokens"), 1),
+        changed(("table", "steps", 0, "from_tokens"), True),
+        changed(("table", "steps", 1, "from_tokens"), 0),
+        changed(("table", "steps", 0, "lines"), [[1, 1]] * (LINES_PER_STEP_MAX + 1)),
+        changed(("table", "steps", 0, "lines"), []),
+        changed(("table", "steps", 0, "lines", 0), [1]),
+        changed(("table", "steps", 0, "lines", 0), [1, -1]),
+        changed(("table", "steps", 0, "lines", 0), [1, "1"]),
+        changed(("table", "steps", 0, "lines", 0), [1, json.loads("NaN")]),
+        changed(("table", "steps", 0, "lines", 0), [1, json.loads("Infinity")]),
+        changed(("table", "steps", 0, "remaining_tokens"), None),
+        changed(("table", "prompt_tokens_per_output_token"), -1),
+    ],
+)
+def test_what_is_wrong_is_refused_with_all_that_comes_with_it(wrong: object) -> None:
+    tables = ClassTables()
+    assert not tables.take([told("good"), wrong])
+    assert len(tables) == 0
+
+
+def test_a_message_is_bounded() -> None:
+    tables = ClassTables()
+    assert tables.take([told(f"{index}") for index in range(CLASSES_PER_MESSAGE_MAX)])
+    assert not tables.take([told(f"{index}") for index in range(CLASSES_PER_MESSAGE_MAX + 1)])
+    assert not tables.take({"classes": []})
+    assert tables.take([])
