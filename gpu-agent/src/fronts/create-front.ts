@@ -41,7 +41,7 @@ export async function createFront(
       return ChildFront.start({ front: options, report, classes: () => classes.all() }, events)
     case 'vllm':
       if (host === null) throw new Error('a vLLM needs the agent that it is run by')
-      return startVllm(options, events, report, host)
+      return startVllm(options, events, report, host, classes)
   }
 }
 
@@ -50,10 +50,12 @@ function startVllm(
   events: EngineFrontEvents,
   report: (message: string, error: unknown) => void,
   { lost, ...host }: FrontHost,
+  classes: KnownClasses,
 ): Promise<EngineFront> {
   const { id, model_id, ordering = 'modelled' } = options
   const server = createVllmServer(options, host)
-  return VllmFront.start({ id, model_id, ordering, server, lost, report }, events)
+  const learned = options.policy === 'learned' ? classes.book : null
+  return VllmFront.start({ id, model_id, ordering, server, lost, classes: learned, report }, events)
 }
 
 function reportOnStderr(message: string, error: unknown): void {

@@ -6,6 +6,8 @@
  * Without the plug-in it serves all the same, with reduced powers: vLLM's own order, service measured from outside.
  */
 import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
+import { LEARNED } from '../../../engine/order/policies/learned/learned.ts'
+import type { ClassTables } from '../../../engine/order/policy.ts'
 import { ERRORS } from '../../data-plane/stream-errors.ts'
 import { VLLM_HINTS } from '../../openai/capabilities.ts'
 import { engineFull, unavailable } from '../../openai/errors.ts'
@@ -15,6 +17,7 @@ import { monotonicUs } from '../local/scheduler-of.ts'
 import { VllmCalls } from './calls/vllm-calls.ts'
 import type { Refusal } from './calls/vllm-errors.ts'
 import type { EngineReport } from './channel/channel-messages.ts'
+import { ClassTeller, type ToldClass } from './channel/class-teller.ts'
 import { EngineConnection, type EngineFacts } from './channel/engine-connection.ts'
 import { EngineWatch } from './channel/engine-watch.ts'
 import type { LoadReport } from './channel/reported-load.ts'
@@ -35,6 +38,8 @@ export interface VllmFrontOptions {
   server: VllmServer
   /** Calls that a former agent left open here. */
   lost?: readonly LostCall[]
+  /** What the plug-in's policy orders classes of programs by. Left out or null: its policy does not learn. */
+  classes?: ClassTables | null
   report: (message: string, error: unknown) => void
   clock?: () => number
   wall_ms?: () => number
@@ -49,6 +54,7 @@ export class VllmFront implements EngineFront {
   readonly #times: VllmTimes
   readonly #calls: VllmCalls
   readonly #watch: EngineWatch
+  readonly #teller: ClassTeller | null
   #connection: EngineConnection | null = null
   #facts: EngineFacts | null = null
   #up = false
@@ -75,7 +81,9 @@ export class VllmFront implements EngineFront {
   }
 
   private constructor(options: VllmFrontOptions, events: EngineFrontEvents) {
-    const { clock = monotonicUs, wall_ms = Date.now, lost = [], model_id, ordering } = options
+    const { clock = monotonicUs, wall_ms = Date.now, lost = [], model_id, ordering, classes = null } = options
+    const tell = (told: readonly ToldClass[]): boolean => this.#connection?.tellClasses(told) === true
+    this.#teller = classes === null ? null : new ClassTeller({ classes, objective: LEARNED.objective, tell })
     this.#options = options
     this.#events = events
     this.#times = { ...VLLM_TIMES, ...options.times }
@@ -130,6 +138,7 @@ export class VllmFront implements EngineFront {
   async stop(): Promise<void> {
     this.#draining = true
     this.#stopped = true
+    this.#teller?.stop()
     if (this.#checking !== null) clearInterval(this.#checking)
     this.#calls.cancelAll(ERRORS.agent_draining)
     await this.#calls.whenIdle()
@@ -192,6 +201,7 @@ export class VllmFront implements EngineFront {
     if (was_up && restarted) this.#calls.engineLost()
     this.#facts = facts
     this.#up = true
+    this.#teller?.forget()
     if (restarted || !was_up) {
       this.#plugin_failed = false
       this.#swap_costs = ''
@@ -235,7 +245,10 @@ export class VllmFront implements EngineFront {
     if (this.#calls.has(lease)) throw new Error(`lease ${lease} is open`)
     if (this.#calls.size === 0) this.#watch.progressed()
     const refusal = this.#calls.open(call, sink, connection.address)
-    if (refusal === null) this.#events.status()
+    if (refusal === null) {
+      this.#teller?.used(call.claims.tenant, call.claims.class)
+      this.#events.status()
+    }
     return refusal
   }
 

@@ -22,6 +22,8 @@ export const Hello = z.object({
   seats: Count.nullish(),
   kv_capacity_tokens: Count.nullish(),
   context_tokens_max: Count.nullish(),
+  /** It takes tables of classes of programs. */
+  classes: z.boolean().nullish(),
 })
 export type EngineHello = z.infer<typeof Hello>
 

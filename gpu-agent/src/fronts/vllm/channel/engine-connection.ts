@@ -5,6 +5,7 @@
 import type { FrontCount } from '../../engine-front.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { Charges, EngineHello, EngineRecord, EngineReport } from './channel-messages.ts'
+import type { ToldClass } from './class-teller.ts'
 import type { LoadReport } from './reported-load.ts'
 import { type OptionsVerdict, SideChannel } from './side-channel.ts'
 import { MetricsPoll } from './vllm-metrics.ts'
@@ -15,6 +16,8 @@ export interface EngineFacts {
   seats: number
   kv_capacity_tokens: number
   context_tokens_max: number
+  /** It takes tables of classes of programs. */
+  takes_classes: boolean
 }
 
 export interface ConnectionListener {
@@ -49,7 +52,7 @@ export class EngineConnection {
     this.address = address
     this.#listener = listener
     const { epoch, seats, kv_capacity_tokens, context_tokens_max, socket, url, api_key } = address
-    this.#facts = { epoch, seats, kv_capacity_tokens, context_tokens_max }
+    this.#facts = { epoch, seats, kv_capacity_tokens, context_tokens_max, takes_classes: false }
     this.#channel = socket === null ? null : this.#openChannel(socket, random)
     this.#poll =
       socket !== null
@@ -68,6 +71,11 @@ export class EngineConnection {
 
   settle(epoch: string, number: number): void {
     this.#channel?.settle(epoch, number)
+  }
+
+  /** False: they were not sent. A plug-in that does not know of them would hang up. */
+  tellClasses(classes: readonly ToldClass[]): boolean {
+    return this.#facts.takes_classes && this.#channel?.tellClasses(classes) === true
   }
 
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
@@ -106,6 +114,7 @@ export class EngineConnection {
       seats: hello.seats ?? this.address.seats,
       kv_capacity_tokens: hello.kv_capacity_tokens ?? this.address.kv_capacity_tokens,
       context_tokens_max: hello.context_tokens_max ?? this.address.context_tokens_max,
+      takes_classes: hello.classes === true,
     }
     this.#listener.ready(this.#facts)
   }

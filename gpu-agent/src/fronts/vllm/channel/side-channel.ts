@@ -19,6 +19,7 @@ import {
   type EngineReport,
   readMessage,
 } from './channel-messages.ts'
+import type { ToldClass } from './class-teller.ts'
 
 /** The longest message, 1,024 charges of ids of 128 characters, has 200 KB. */
 export const LINE_BYTES_MAX = 1024 * 1024
@@ -29,6 +30,8 @@ const STABLE_MS = 10_000
 /** Acknowledgements are cumulative: one for all that became safe meanwhile. */
 const ACK_DELAY_MS = 20
 /** A change is applied before the engine's next step, and an idle engine may have none. */
+/** Tables that the engine has not read. Past it no more are sent. */
+const CLASSES_UNREAD_BYTES_MAX = 1024 * 1024
 export const OPTIONS_ANSWER_MS_MAX = 30_000
 const LF = 10
 
@@ -103,6 +106,14 @@ export class SideChannel {
     clearTimeout(timer)
     this.#asked.delete(number)
     return verdict
+  }
+
+  /** False: there is no connection, or the engine has too much to read. */
+  tellClasses(classes: readonly ToldClass[]): boolean {
+    if (this.#socket === null || this.#epoch === null) return false
+    if (this.#socket.writableLength > CLASSES_UNREAD_BYTES_MAX) return false
+    this.#say({ type: 'classes', classes })
+    return true
   }
 
   /** Sends the last acknowledgement. Nothing is heard after it. */
