@@ -76,7 +76,7 @@ class Simulation {
     const { programs, arrivals_us, until_us } = this.#config
     const places = new Placement(this.#config)
     for (const ended of this.#config.history ?? []) {
-      for (const { name } of this.#config.tenants) this.#learn(ended, name, 0)
+      for (const { name } of this.#config.tenants) this.#learn('', ended, name, 0)
     }
     for (const [index, program] of programs.entries()) {
       const { tenant, region } = places.next()
@@ -114,14 +114,22 @@ class Simulation {
     this.#timeline.send(0, () => this.#plane.start(run))
   }
 
-  #learn(program: WorkloadProgram, tenant: string, now_us: number): void {
+  #learn(name: string, program: WorkloadProgram, tenant: string, now_us: number): void {
     if (!learns(this.#config.policy)) return
+    this.#classes.ended(tenant, this.#classOf(program), name, program, now_us)
+  }
+
+  #classOf(program: WorkloadProgram): string {
     const app = this.#config.labelled ? program.workload : null
-    this.#classes.ended(tenant, programClass({ app, system_prompt: null, tool_names: [] }), program, now_us)
+    return programClass({ app, system_prompt: null, tool_names: [] })
   }
 
   #callEnded(run: ProgramRun, call: number, measured: Measurement): void {
     const result = this.#result
+    if (learns(this.#config.policy)) {
+      const { tenant } = run.place
+      this.#classes.wentOn(tenant, this.#classOf(run.program), run.name, measured.output_tokens, this.#timeline.now_us)
+    }
     result.calls += 1
     result.service_us += measured.service_wall_us
     result.wait_us += measured.wait_us
@@ -138,7 +146,7 @@ class Simulation {
 
   #programEnded(run: ProgramRun): void {
     this.#clairvoyance.end(run.name)
-    this.#learn(run.program, run.place.tenant, this.#timeline.now_us)
+    this.#learn(run.name, run.program, run.place.tenant, this.#timeline.now_us)
     this.#ended_programs += 1
     this.#result.makespan_us = Math.max(this.#result.makespan_us, run.ended_us)
     const program = this.#result.programs[run.place.index] as ProgramResult

@@ -4,33 +4,67 @@
  */
 import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
 import { modelledServiceUs } from '../../src/core/call/service.ts'
-import { ClassBook } from '../../src/core/classes/class-book.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
 import type { EndedProgram } from '../../src/core/classes/ended-program.ts'
-import type { IndexTable, Objective } from '../../src/core/classes/index-table.ts'
+import { type IndexTable, indexTable, type Objective } from '../../src/core/classes/index-table.ts'
+import { LogSketch } from '../../src/core/classes/log-sketch.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 
 /** Programs end before their class is told for the first time; while few have ended it is told after each. */
 const TOLD_INTERVAL_US = 60_000_000
-const TOLD_AT_ONCE_ENDS = 64
+const TOLD_AT_ONCE_ENDS = 256
+const TOLD_SOON_US = 2_000_000
+
+interface KnownClass {
+  readonly sketch: ClassSketch
+  /** Output tokens so far of programs that go on. */
+  readonly open: Map<string, number>
+  told_us: number
+  tables: Partial<Record<Objective, IndexTable>>
+}
 
 export class ClassKnowledge implements ClassTables {
-  readonly #book = new ClassBook()
-  #told_us = 0
+  readonly #classes = new Map<string, KnownClass>()
 
-  /** A program of the class has ended. */
-  ended(tenant: string, program_class: string, program: WorkloadProgram, now_us: number): void {
-    const known = this.#book.sketchOf(tenant, program_class)
-    const sketch = known ?? new ClassSketch()
-    sketch.add(endedProgram(program))
-    if (known === null) this.#book.set(tenant, program_class, sketch)
-    if (sketch.ends > TOLD_AT_ONCE_ENDS && now_us < this.#told_us + TOLD_INTERVAL_US) return
-    this.#told_us = now_us
-    this.#book.publish()
+  /** A call of a program of the class has ended. */
+  wentOn(tenant: string, program_class: string, program: string, output_tokens: number, now_us: number): void {
+    const known = this.#of(tenant, program_class)
+    known.open.set(program, (known.open.get(program) ?? 0) + output_tokens)
+    this.#tell(known, now_us)
   }
 
-  tableOf(tenant: string, program_class: string, objective: Objective): IndexTable | null {
-    return this.#book.tableOf(tenant, program_class, objective)
+  /** A program of the class has ended. */
+  ended(tenant: string, program_class: string, name: string, program: WorkloadProgram, now_us: number): void {
+    const known = this.#of(tenant, program_class)
+    known.open.delete(name)
+    known.sketch.add(endedProgram(program))
+    this.#tell(known, now_us)
+  }
+
+  tableOf(tenant: string, program_class: string, objective: Objective): IndexTable {
+    const known = this.#of(tenant, program_class)
+    if (known.tables[objective] === undefined) {
+      known.sketch.going_on = new LogSketch()
+      for (const output_tokens of known.open.values()) known.sketch.going_on.add(output_tokens)
+      known.tables[objective] = indexTable(known.sketch, objective)
+    }
+    return known.tables[objective]
+  }
+
+  #of(tenant: string, program_class: string): KnownClass {
+    const key = JSON.stringify([tenant, program_class])
+    const known = this.#classes.get(key)
+    if (known !== undefined) return known
+    const first: KnownClass = { sketch: new ClassSketch(), open: new Map(), told_us: 0, tables: {} }
+    this.#classes.set(key, first)
+    return first
+  }
+
+  #tell(known: KnownClass, now_us: number): void {
+    const interval_us = known.sketch.ends < TOLD_AT_ONCE_ENDS ? TOLD_SOON_US : TOLD_INTERVAL_US
+    if (now_us < known.told_us + interval_us) return
+    known.told_us = now_us
+    known.tables = {}
   }
 }
 

@@ -23,6 +23,8 @@ export const ClassSketchData = z.object({
   service_us: SketchBins,
   tool_us: SketchBins,
   later_prompt_tokens: SketchBins,
+  /** Output tokens so far of programs that have not ended. Left out: none. */
+  going_on: SketchBins.optional(),
 })
 export type ClassSketchData = z.infer<typeof ClassSketchData>
 

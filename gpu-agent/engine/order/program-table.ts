@@ -41,6 +41,8 @@ export interface ProgramView {
   /** Summed wait of ended calls. */
   readonly wait_us: number
   readonly output_tokens: number
+  /** Of them, those of its open calls. */
+  readonly open_output_tokens: number
   readonly open_calls: number
 }
 
@@ -70,6 +72,10 @@ export class ProgramSums<C extends ProgramCall = ProgramCall> implements Program
 
   get output_tokens(): number {
     return this.#known_output_tokens + this.#live_output_tokens
+  }
+
+  get open_output_tokens(): number {
+    return this.#live_output_tokens
   }
 
   get open_calls(): number {

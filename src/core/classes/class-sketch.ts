@@ -22,11 +22,14 @@ export class ClassSketch {
   readonly service_us = new LogSketch()
   readonly tool_us = new LogSketch()
   readonly later_prompt_tokens = new LogSketch()
+  /** Output tokens so far of programs that have not ended. They tell that the class has programs of more. */
+  going_on = new LogSketch()
 
   static from(data: ClassSketchData): ClassSketch {
     const sketch = new ClassSketch()
     sketch.ends = data.ends
     for (const measure of MEASURES) sketch[measure].merge(LogSketch.of(data[measure]))
+    sketch.going_on.merge(LogSketch.of(data.going_on ?? []))
     return sketch
   }
 
@@ -43,6 +46,7 @@ export class ClassSketch {
   merge(other: ClassSketch): void {
     this.ends += other.ends
     for (const measure of MEASURES) this[measure].merge(other[measure])
+    this.going_on.merge(other.going_on)
   }
 
   /** Of later calls, for each token of output. */
@@ -51,8 +55,13 @@ export class ClassSketch {
     return output_tokens > 0 ? this.later_prompt_tokens.sum / output_tokens : 0
   }
 
+  /** Mean output of a call. 0: not known. */
+  get call_tokens(): number {
+    return this.calls.sum > 0 ? this.output_tokens.sum / this.calls.sum : 0
+  }
+
   data(): ClassSketchData {
     const measures = MEASURES.map((measure) => [measure, this[measure].bins()])
-    return { ends: this.ends, ...Object.fromEntries(measures) } as ClassSketchData
+    return { ends: this.ends, ...Object.fromEntries(measures), going_on: this.going_on.bins() } as ClassSketchData
   }
 }

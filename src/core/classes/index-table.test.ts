@@ -60,7 +60,7 @@ describe('the index', () => {
         fc.constantFrom<Objective>('token_latency', 'response'),
         (some, o, k, objective) => {
           const steps = indexSteps(some, objective)
-          const step = steps[stepAt({ steps, prompt_tokens_per_output_token: 0 }, o)] as IndexStep
+          const step = steps[stepAt({ steps }, o)] as IndexStep
           const expected = gittins(some, step.from_tokens, k, objective)
           expect(Math.abs(indexOf(step, k) / expected - 1)).toBeLessThan(1e-9)
         },
@@ -83,7 +83,7 @@ describe('the index', () => {
     fc.assert(
       fc.property(samples, fc.nat(20_000), fc.nat(50_000), fc.nat(50_000), (some, o, k, more) => {
         const steps = indexSteps(some, 'token_latency')
-        const step = steps[stepAt({ steps, prompt_tokens_per_output_token: 0 }, o)] as IndexStep
+        const step = steps[stepAt({ steps }, o)] as IndexStep
         expect(indexOf(step, k + more)).toBeGreaterThanOrEqual(indexOf(step, k))
       }),
     )
@@ -101,8 +101,7 @@ describe('expected remaining tokens', () => {
   it('are the mean of what the programs that go on still have', () => {
     const some = [100, 200, 400].map((tokens) => ({ tokens, weight: 1 }))
     const steps = indexSteps([...some, { tokens: TOKENS_MAX, weight: 1e-12 }], 'token_latency')
-    const at = (o: number) =>
-      (steps[stepAt({ steps, prompt_tokens_per_output_token: 0 }, o)] as IndexStep).remaining_tokens
+    const at = (o: number) => (steps[stepAt({ steps }, o)] as IndexStep).remaining_tokens
     expect(at(0)).toBeCloseTo(700 / 3, 1)
     const step = steps.findLast(({ from_tokens }) => from_tokens <= 150)?.from_tokens as number
     expect(at(150)).toBeCloseTo((200 + 400) / 2 - step, 1)

@@ -19,6 +19,7 @@
  * policy knows what they cost.
  */
 import type { ClassSketch } from './class-sketch.ts'
+import type { LogSketch } from './log-sketch.ts'
 
 export type Objective = 'token_latency' | 'response'
 
@@ -40,6 +41,8 @@ export interface IndexTable {
   steps: readonly IndexStep[]
   /** Of later calls, for each token of output. */
   prompt_tokens_per_output_token: number
+  /** Mean output of a call. 0: not known. */
+  call_tokens: number
 }
 
 /** Programs of so much output. */
@@ -60,12 +63,20 @@ const STEP_MIN_TOKENS = 4
 const STEP_RATIO = 1.2
 /** A `d` by which fewer end than this share of the whole worth is no time to stop at. */
 const WORTH_SHARE_MIN = 0.02
+/** Beyond rounding errors. */
+const WEIGHT_MIN = 1e-12
 
 export function indexTable(sketch: ClassSketch | null, objective: Objective = 'token_latency'): IndexTable {
+  const samples = samplesOf(sketch?.output_tokens)
   return {
-    steps: indexSteps(withPrior(sketch), objective),
+    steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), withPrior(samples)), objective),
     prompt_tokens_per_output_token: sketch?.prompt_tokens_per_output_token ?? 0,
+    call_tokens: sketch?.call_tokens ?? 0,
   }
+}
+
+function samplesOf(sketch: LogSketch | undefined): Sample[] {
+  return (sketch?.bins() ?? []).map(([, weight, sum]) => ({ tokens: sum / weight, weight }))
 }
 
 /** `samples` ascend, and the last has at least TOKENS_MAX. */
@@ -82,22 +93,46 @@ function nextStep(from_tokens: number): number {
 }
 
 /** What is known, and the prior. Ascending. */
-function withPrior(sketch: ClassSketch | null): Sample[] {
-  const known = (sketch?.output_tokens.bins() ?? []).map(([, weight, sum]) => ({ tokens: sum / weight, weight }))
-  const median = sketch?.output_tokens.quantile(0.5) ?? PRIOR_MEDIAN_TOKENS
+function withPrior(known: readonly Sample[]): Sample[] {
+  const median = known.length === 0 ? PRIOR_MEDIAN_TOKENS : medianOf(known, weightOf(known))
   const prior: Sample[] = []
-  let total = 0
   for (let tokens = median, weight = 1; tokens < TOKENS_MAX * 2; tokens *= PRIOR_RATIO, weight /= PRIOR_RATIO) {
     prior.push({ tokens, weight })
-    total += weight
   }
-  for (const point of prior) point.weight *= PRIOR_ENDS / total
-  return [...known, ...prior].sort((a, b) => a.tokens - b.tokens)
+  const ends = PRIOR_ENDS / weightOf(prior)
+  const weighed = prior.map(({ tokens, weight }) => ({ tokens, weight: weight * ends }))
+  return [...known, ...weighed].sort((a, b) => a.tokens - b.tokens)
+}
+
+function weightOf(samples: readonly Sample[]): number {
+  return samples.reduce((sum, { weight }) => sum + weight, 0)
+}
+
+/**
+ * The samples' weights as Kaplan and Meier (1958) have them: a program that goes on has shown that it ends later, so its
+ * weight goes to the ends beyond. Without it a class would be taken for shorter than it is until its long programs end, and
+ * one of which nothing has ended for unknown. Both ascend.
+ */
+export function censoredBy(going_on: readonly Sample[], samples: readonly Sample[]): Sample[] {
+  let at_risk = weightOf(samples) + weightOf(going_on)
+  const total = at_risk
+  let next = 0
+  let survival = 1
+  return samples.map(({ tokens, weight }) => {
+    for (; next < going_on.length && (going_on[next] as Sample).tokens < tokens; next++) {
+      at_risk -= (going_on[next] as Sample).weight
+    }
+    const share = Math.min(1, weight / at_risk)
+    const mass = survival * share * total
+    survival *= 1 - share
+    at_risk -= weight
+    return { tokens, weight: Math.max(mass, WEIGHT_MIN) }
+  })
 }
 
 function indexStep(samples: readonly Sample[], from_tokens: number, objective: Objective): IndexStep {
   const later = samples.filter(({ tokens }) => tokens > from_tokens)
-  const total = later.reduce((sum, { weight }) => sum + weight, 0)
+  const total = weightOf(later)
   const worthOf = ({ tokens, weight }: Sample) => (objective === 'response' ? weight : weight / tokens)
   const worth_total = later.reduce((sum, sample) => sum + worthOf(sample), 0)
   const lines: IndexLine[] = []
@@ -150,9 +185,10 @@ function crossing(a: IndexLine, b: IndexLine): number {
   return (b[0] - a[0]) / (a[1] - b[1])
 }
 
-/** The position of the step that holds at `output_tokens`, from the position `at` on. */
-export function stepAt({ steps }: IndexTable, output_tokens: number, at = 0): number {
+/** The position of the step that holds at `output_tokens`. Quick if it is near `at`. */
+export function stepAt({ steps }: Pick<IndexTable, 'steps'>, output_tokens: number, at = 0): number {
   let position = at
+  while (position > 0 && (steps[position] as IndexStep).from_tokens > output_tokens) position -= 1
   while (position + 1 < steps.length && (steps[position + 1] as IndexStep).from_tokens <= output_tokens) position += 1
   return position
 }
@@ -164,13 +200,33 @@ export function indexOf({ lines }: IndexStep, prompt_tokens: number): number {
   return least
 }
 
+/** Ranks to an octave of the index. */
+export const RANKS_PER_OCTAVE = 4
+/** Where one rank ends and the next begins, within an octave. */
+const RANK_ENDS = [2 ** (1 / 8), 2 ** (3 / 8), 2 ** (5 / 8), 2 ** (7 / 8)] as const
+
 /**
- * The whole octave that an index is nearest to. Exact in any language that has IEEE doubles, unlike the rounding of a
- * logarithm.
+ * The quarter of an octave that an index, above 0, is nearest to. Scaling by powers of two and comparing are exact, so every
+ * language with IEEE doubles gives the same.
  */
-export function octaveOf(index: number): number {
-  let octave = Math.round(Math.log2(index))
-  if (index < Math.SQRT1_2 * 2 ** octave) octave -= 1
-  else if (index >= Math.SQRT1_2 * 2 ** (octave + 1)) octave += 1
-  return octave
+export function rankOf(index: number): number {
+  let octave = Math.floor(Math.log2(index))
+  while (2 ** octave > index) octave -= 1
+  while (2 ** (octave + 1) <= index) octave += 1
+  const within = index / 2 ** octave
+  return octave * RANKS_PER_OCTAVE + RANK_ENDS.filter((end) => within >= end).length
+}
+
+/** The least index of a rank. */
+export function rankFrom(rank: number): number {
+  const octave = Math.floor(rank / RANKS_PER_OCTAVE)
+  const within = rank - octave * RANKS_PER_OCTAVE
+  return within === 0 ? RANK_ENDS[3] * 2 ** (octave - 1) : (RANK_ENDS[within - 1] as number) * 2 ** octave
+}
+
+/** By how much `prompt_tokens` may fall before the index is less than `index`. */
+export function promptTokensAbove({ lines }: IndexStep, prompt_tokens: number, index: number): number {
+  let least = 0
+  for (const [base, slope] of lines) least = Math.max(least, (index - base) / slope)
+  return prompt_tokens - least
 }
