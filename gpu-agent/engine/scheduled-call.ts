@@ -6,7 +6,7 @@ import type { Image } from './memory/image-store.ts'
 import type { KvClaimant, Slot } from './memory/kv-cache.ts'
 import type { CallState } from './order/call-state.ts'
 import type { HeapNode } from './order/heap.ts'
-import type { EndReason, EngineCall, Measurement } from './types.ts'
+import type { EndReason, EngineCall, Measurement, Outlook } from './types.ts'
 
 /** When a call has been open for too long. */
 export interface DeadlineNode extends HeapNode {
@@ -23,6 +23,8 @@ export class ScheduledCall implements KvClaimant {
   readonly deadline: DeadlineNode
   /** Its place in the order. Set as soon as the order has taken it. */
   order!: CallState<ScheduledCall>
+  /** What the policy knew of it then. */
+  outlook: Outlook = {}
 
   // KV (memory/placement.ts).
   slot: Slot<ScheduledCall> | null = null
@@ -104,6 +106,7 @@ export class ScheduledCall implements KvClaimant {
       swap_us: Math.round(this.swap_us),
       first_token_us: order.first_token_us,
       duration_us,
+      ...this.outlook,
     }
   }
 }

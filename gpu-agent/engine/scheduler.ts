@@ -72,6 +72,7 @@ export class Scheduler {
     const scheduled = new ScheduledCall(call, now_us)
     const tokens = { prompt_tokens: call.prompt.length, resident_tokens: this.#placement.residentTokens(scheduled) }
     scheduled.order = this.#order.arrive(call, tokens, scheduled, now_us)
+    scheduled.outlook = this.#order.outlook(scheduled.order)
     this.#calls.set(call.lease, scheduled)
     this.#placement.open(scheduled)
     if (call.deadline_us !== undefined) this.#deadlines.push(scheduled.deadline)

@@ -200,4 +200,4 @@ export type EndReason = 'stop' | 'length' | 'cancelled' | 'failed'
 export type FailureCode = 'deadline_exceeded' | 'engine_lost' | 'output_incomplete'
 
 /** What the scheduler measured for one call, given once when it leaves. */
-export type { Measurement } from '../../src/protocol/measurement.ts'
+export type { Measurement, Outlook } from '../../src/protocol/measurement.ts'

@@ -65,8 +65,8 @@ export function listedItem(listed: ProgramListed): ProgramListItem {
   }
 }
 
-/** `reading`: which of the two readings of service orders calls on the call's model. */
-export function callJson(call: CallEntry, reading: ServiceReading): Call {
+/** `of_class`: its program's. `reading`: which of the two readings of service orders calls on the call's model. */
+export function callJson(call: CallEntry, of_class: string, reading: ServiceReading): Call {
   const leases = call.leases.map((lease) => leaseJson(lease, reading))
   const sums = measuredSums(NOTHING_MEASURED)
   let service_us = 0
@@ -74,9 +74,13 @@ export function callJson(call: CallEntry, reading: ServiceReading): Call {
     addSums(sums, lease)
     service_us += orderingServiceUs(lease, reading, lease.speed_factor)
   }
+  const outlook = call.leases.findLast(({ rank }) => rank !== undefined)
   return {
     object: 'program.call',
     id: call.call,
+    class: of_class,
+    rank: outlook?.rank ?? null,
+    expected_remaining_tokens: outlook?.expected_remaining_tokens ?? null,
     thread: call.thread,
     parents: call.parents,
     source: call.source,

@@ -61,7 +61,9 @@ export async function callsPage(
   const page = await findCalls(env, tenant, program, start.position, limit)
   if (page === null) return { status: 'absent' }
   const { models } = await catalogue(env)
-  const data = page.calls.map((call) => callJson(call, models.get(call.model)?.ordering_service ?? 'modelled'))
+  const data = page.calls.map((call) =>
+    callJson(call, page.class, models.get(call.model)?.ordering_service ?? 'modelled'),
+  )
   return { status: 'page', list: listJson(data, page.next === null ? null : cursorOf(page.run, page.next)) }
 }
 
@@ -75,7 +77,7 @@ async function findCalls(
   program: string,
   start: z.infer<typeof Position> | null,
   limit: number,
-): Promise<{ run: string; calls: CallEntry[]; next: CallPosition | null } | null> {
+): Promise<{ run: string; class: string; calls: CallEntry[]; next: CallPosition | null } | null> {
   const actor = programActor(env, tenant, program)
   const present = await actor.describe(Date.now())
   const [run, after, position = null] = start ?? [present?.run ?? null, null]
@@ -83,7 +85,7 @@ async function findCalls(
     const page = await actor.calls({ after, limit })
     if (page !== null) {
       const next = page.next === null ? null : { call: page.next, position: null }
-      return { run, calls: page.calls, next }
+      return { run, class: present.class, calls: page.calls, next }
     }
   }
   const archived = run ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))?.run

@@ -105,6 +105,14 @@ export const Call = z
   .object({
     object: z.literal('program.call'),
     id: z.string(),
+    class: z.string().openapi({ description: 'Of its program' }),
+    rank: z.number().nullable().openapi({
+      description:
+        'On its last engine when it came there: a lower rank runs first. Null: the policy there does not learn',
+    }),
+    expected_remaining_tokens: z.number().nonnegative().nullable().openapi({
+      description: 'Output that its program was expected to have from there on',
+    }),
     thread: z.string(),
     parents: z.array(z.string()),
     source: Source,

@@ -30,6 +30,11 @@ export const Measurement = z.object({
   first_token_us: Microseconds.nullable(),
   /** From arrival on the engine to the end. */
   duration_us: Microseconds,
+  // As of the call's arrival on the engine. Left out where its policy does not go by what programs of the class had.
+  /** Its place in the order: a lower rank runs first. */
+  rank: z.number().optional(),
+  /** Output that the program was expected to have from there on. */
+  expected_remaining_tokens: z.number().nonnegative().optional(),
 })
 export type Measurement = z.infer<typeof Measurement>
 
@@ -38,7 +43,11 @@ export const StoredMeasurement = Measurement.omit({ duration_us: true })
 export type StoredMeasurement = z.infer<typeof StoredMeasurement>
 
 /** What adds up over the leases of a program. */
-export const MeasuredSums = StoredMeasurement.omit({ first_token_us: true })
+export const MeasuredSums = StoredMeasurement.omit({
+  first_token_us: true,
+  rank: true,
+  expected_remaining_tokens: true,
+})
 export type MeasuredSums = z.infer<typeof MeasuredSums>
 export const MEASURED_SUMS = Object.keys(MeasuredSums.shape) as readonly (keyof MeasuredSums)[]
 
@@ -60,8 +69,19 @@ export const NOTHING_MEASURED: Measurement = {
 
 /** Of anything that has these fields and more. */
 export function storedMeasurement(of: StoredMeasurement): StoredMeasurement {
-  return { ...measuredSums(of), first_token_us: of.first_token_us }
+  return { ...measuredSums(of), first_token_us: of.first_token_us, ...outlookOf(of) }
 }
+
+/** What an engine's policy knew of a call when it came. */
+export type Outlook = Pick<Measurement, 'rank' | 'expected_remaining_tokens'>
+
+/** Of anything that has these fields and more. Nothing where neither is known. */
+export function outlookOf({ rank, expected_remaining_tokens }: Nullable<Outlook>): Outlook {
+  const known = expected_remaining_tokens == null ? {} : { expected_remaining_tokens }
+  return rank == null ? known : { rank, ...known }
+}
+
+type Nullable<T> = { [field in keyof T]: T[field] | null }
 
 /** Of anything that has these fields and more. */
 export function measuredSums(of: MeasuredSums): MeasuredSums {

@@ -1,7 +1,7 @@
 /** Rows of D1 ⇄ core's rows and summaries of an ended program. JSON columns are checked when read. */
 import { z } from 'zod'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program/program-state.ts'
-import { Id, measuredSums } from '../protocol/index.ts'
+import { Id, measuredSums, outlookOf } from '../protocol/index.ts'
 import {
   AnsweredJson,
   EngineJson,
@@ -116,10 +116,12 @@ export function callOf(stored: StoredCall): CallRow {
 }
 
 export function storeLease(key: RunKey, row: LeaseRow): StoredLease {
-  return { ...key, ...row }
+  const { rank = null, expected_remaining_tokens = null } = row
+  return { ...key, ...row, rank, expected_remaining_tokens }
 }
 
 export function leaseOf(stored: StoredLease): LeaseRow {
-  const { tenant: _, program: __, run: ___, reason, ...rest } = stored
-  return { ...rest, reason: LeaseReasonJson.nullable().parse(reason) }
+  const { tenant: _, program: __, run: ___, reason, rank, expected_remaining_tokens, ...rest } = stored
+  const outlook = outlookOf({ rank, expected_remaining_tokens })
+  return { ...rest, ...outlook, reason: LeaseReasonJson.nullable().parse(reason) }
 }

@@ -70,6 +70,8 @@ export interface CallsPage {
   calls: CallEntry[]
   /** The call to go on after. */
   next: CallPosition | null
+  /** Of the program. Empty where there is no call. */
+  class: string
 }
 
 /** Calls of an archived run in order of arrival, after the call `after`. Empty where R2 has them no longer. */
@@ -79,7 +81,7 @@ export async function archivedCalls(
   after: CallPosition | null,
   limit: number,
 ): Promise<CallsPage> {
-  const none: CallsPage = { calls: [], next: null }
+  const none: CallsPage = { calls: [], next: null, class: '' }
   const row = await database(DB).select().from(endedPrograms).where(ofRun(endedPrograms, key)).get()
   if (row === undefined) return none
   const part = partOf(row)
@@ -94,6 +96,7 @@ export async function archivedCalls(
   const byCall = Map.groupBy(leases, (lease) => lease.call)
   const end = page.at(-1)
   return {
+    class: row.class,
     calls: page.map((call) => callEntry(call, byCall.get(call.call) ?? [])),
     next: end === undefined || to >= row.calls ? null : { call: end.call, position: end.position },
   }

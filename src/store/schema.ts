@@ -193,6 +193,9 @@ export const endedLeases = sqliteTable(
     ...measuredColumns(),
     first_token_us: integer('first_token_us'),
     finish_reason: text('finish_reason'),
+    /** Null: its engine's policy did not know it. */
+    rank: real('rank'),
+    expected_remaining_tokens: real('expected_remaining_tokens'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
 )

@@ -98,6 +98,14 @@ it('is told to operators and agents, and outlives both', async () => {
   await programs('first')
   const classes = await shown('local', 3)
   expect(classes.map((one) => one.class)).toEqual(['app:long', 'app:short'])
+  const told = await ask<{ data: { class: string; rank: number; expected_remaining_tokens: number }[] }>(
+    ...(['GET', '/v1/programs/long-first-0/calls', fleet.secrets.apiKey] as const),
+  )
+  const anyNumber = expect.any(Number)
+  expect(told.body.data).toMatchObject([
+    { class: 'app:long', rank: anyNumber, expected_remaining_tokens: anyNumber },
+    { class: 'app:long', rank: anyNumber, expected_remaining_tokens: anyNumber },
+  ])
   expect(classes[0]).toMatchObject({ calls: { p50: 2 }, output_tokens: { p10: 2 * LONG_TOKENS, p50: 2 * LONG_TOKENS } })
   expect(classes[1]).toMatchObject({
     calls: { p50: 2 },

@@ -206,7 +206,7 @@ describe('a record that comes after archiving', () => {
     expect(await actor('expired').settle([record])).toEqual([record.lease])
     expect(await archivedProgram(env.DB, TENANT, 'expired')).toMatchObject({ calls: 1, service_us: 1_000 })
     expect(await archivedCalls(env, { tenant: TENANT, program: 'expired', run }, null, 10)).toEqual({
-      ...{ calls: [], next: null },
+      ...{ calls: [], next: null, class: '' },
     })
   })
 })

@@ -134,6 +134,35 @@ describe('a program that ends', () => {
   })
 })
 
+describe('the calls of a program', () => {
+  const shown = async (program: string) => {
+    const { data } = await json<{ data: Record<string, unknown>[] }>(
+      request('GET', `/v1/programs/${program}/calls`, KEY_A),
+    )
+    return data.map((call) => [call.id, call.class, call.rank, call.expected_remaining_tokens])
+  }
+
+  it('say their class, and what their engine’s policy knew of them, while it runs, archived, and of late records', async () => {
+    let run = ''
+    for (const call of ['ranked-0', 'ranked-1', 'ranked-2']) run = await openCall('ranked', call, 'app:ranked')
+    const known = { rank: -7, expected_remaining_tokens: 40.5 }
+    await actor('ranked').settle([
+      recordOf('ranked', run, 'ranked-0', known),
+      recordOf('ranked', run, 'ranked-1', { rank: 12 }),
+    ])
+    const early = [
+      ['ranked-0', 'app:ranked', -7, 40.5],
+      ['ranked-1', 'app:ranked', 12, null],
+    ]
+    expect(await shown('ranked')).toEqual([...early, ['ranked-2', 'app:ranked', null, null]])
+    await actor('ranked').end(Date.now())
+    await expect.poll(() => actor('ranked').describe(Date.now())).toBeNull()
+    expect(await shown('ranked')).toEqual([...early, ['ranked-2', 'app:ranked', null, null]])
+    await actor('ranked').settle([recordOf('ranked', run, 'ranked-2', known)])
+    expect(await shown('ranked')).toEqual([...early, ['ranked-2', 'app:ranked', -7, 40.5]])
+  })
+})
+
 describe('while a class refuses', () => {
   const down = { CLASS: { getByName: () => ({ ended: refused }) } }
 

@@ -220,7 +220,11 @@ describe('the archive', () => {
     } while (after !== null)
     const calls = Array.from({ length: 2 * CALLS_PER_CHUNK + 1 }, (_, i) => `call-${i} large-lease-call-${i}`)
     expect(shown).toEqual(calls)
-    expect(await archivedCalls(env, key, { call: 'none', position: null }, 1)).toEqual({ calls: [], next: null })
+    expect(await archivedCalls(env, key, { call: 'none', position: null }, 1)).toEqual({
+      calls: [],
+      next: null,
+      class: '',
+    })
   })
 
   it('never unsettles a lease: an older copy of a run changes nothing', async () => {
@@ -236,7 +240,7 @@ describe('the archive', () => {
   it('shows no other tenant’s run', async () => {
     const key = { tenant: 'tenant-b', program: 'large', run: 'run-1' }
     expect(await archivedRun(env, key)).toEqual({ status: 'absent' })
-    expect(await archivedCalls(env, key, null, 10)).toEqual({ calls: [], next: null })
+    expect(await archivedCalls(env, key, null, 10)).toEqual({ calls: [], next: null, class: '' })
   })
 
   it('refuses a run that has not ended', async () => {

@@ -14,7 +14,7 @@
  */
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
 import type { IndexTable, Objective } from '../../../src/core/classes/index-table.ts'
-import type { OrderedCall } from '../types.ts'
+import type { OrderedCall, Outlook } from '../types.ts'
 import type { ProgramView } from './program-table.ts'
 
 /** A policy's view of one call. A policy adds the fields that it must remember, and owns their contents. */
@@ -97,6 +97,8 @@ export interface Policy<P extends Place = Place> {
    * it earlier.
    */
   dueUs(place: P): number
+  /** What it knows of a call that has just arrived, for people. Absent: nothing that means anything outside of it. */
+  outlook?(place: P): Outlook
   /** Offered at or after `dueUs`. Returns true when the call goes to the tail of its (possibly same) rank. */
   due(place: P, now_us: number): boolean
 }

@@ -13,7 +13,7 @@
  */
 import type { ServiceRates, ServiceReading, ServiceTokens } from '../../../src/core/call/service.ts'
 import { invariant } from '../invariant.ts'
-import type { OrderedCall } from '../types.ts'
+import type { OrderedCall, Outlook } from '../types.ts'
 import { CallState } from './call-state.ts'
 import { DrainRate } from './drain-rate.ts'
 import { DueCalls } from './due-calls.ts'
@@ -75,6 +75,11 @@ export class ProgramOrder<O> {
     this.#due.set(state)
     this.#refreshSiblings(state, now_us)
     return state
+  }
+
+  /** What the policy knows of a call that has just arrived. */
+  outlook(call: CallState<O>): Outlook {
+    return this.#config.policy.outlook?.(call.place) ?? {}
   }
 
   /** The number of the call's prompt tokens whose KV is at hand has changed. */

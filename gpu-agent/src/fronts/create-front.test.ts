@@ -99,6 +99,21 @@ describe('createFront, emulated', () => {
     }
   })
 
+  test('a policy that learns tells of each call what it knew when the call came, and no other does', async () => {
+    const known = new KnownClasses([learnedOf('class', 5000)])
+    const measured = async (policy: FrontOptions['policy']) => {
+      const front = await createFront({ ...emulated, policy }, quiet, known)
+      const { sink } = serve(front, { messages: user('Hi'), max_tokens: 4, n: 2 })
+      await sink.over
+      await front.stop()
+      return sink.end?.measurement
+    }
+    const { rank, expected_remaining_tokens } = (await measured('learned')) ?? {}
+    expect(rank).toEqual(expect.any(Number))
+    expect(expected_remaining_tokens).toBeGreaterThan(4000)
+    expect(await measured('plas')).not.toHaveProperty('rank')
+  })
+
   test('an unknown profile is an error', async () => {
     await expect(createFront({ ...emulated, profile: 'huge' }, quiet)).rejects.toThrow('no profile huge')
   })

@@ -30,7 +30,7 @@ export const ClassJson = z
 
 const IndexPoint = z.object({
   output_tokens: z.number().int().nonnegative().openapi({ description: 'Output of the program so far' }),
-  index: z.number().nonnegative().openapi({ description: 'Lower runs first; its logarithm to base 2 is the rank' }),
+  index: z.number().nonnegative().openapi({ description: 'Lower runs first. Its octave, in quarters, is the rank' }),
   expected_remaining_tokens: z
     .number()
     .nonnegative()
@@ -40,6 +40,6 @@ const IndexPoint = z.object({
 export const ClassIndexJson = ClassJson.extend({
   objective: z.enum(OBJECTIVES),
   index: z.array(IndexPoint).openapi({
-    description: 'How `learned` orders a program of the class whose context is at hand. A point holds up to the next',
+    description: 'How `learned` orders a program of the class whose context is at hand and that has no open call. A point holds up to the next',
   }),
 }).openapi('ProgramClassIndex')

@@ -3,12 +3,20 @@
  * theirs. The prompt counts once, as OpenAI counts it, with what the choice that found least of it in the cache had to say.
  * With several prompts each is a choice.
  */
-import { type Measurement, type TicketClaims, tpotUs, type UsageExtension } from '../../../../src/protocol/index.ts'
+import {
+  type MeasuredSums,
+  type Measurement,
+  outlookOf,
+  type TicketClaims,
+  tpotUs,
+  type UsageExtension,
+} from '../../../../src/protocol/index.ts'
 
 /** Of at least one choice. `prompts`: several have one answer each, and all count; the answers to one share it. */
 export function summed(measurements: readonly Measurement[], prompts = 1): Measurement {
-  const of = (field: Exclude<keyof Measurement, 'first_token_us'>) => measurements.map((one) => one[field])
-  const sum = (field: Exclude<keyof Measurement, 'first_token_us'>) => of(field).reduce((total, one) => total + one, 0)
+  type Figure = keyof MeasuredSums
+  const of = (field: Figure) => measurements.map((one) => one[field])
+  const sum = (field: Figure) => of(field).reduce((total, one) => total + one, 0)
   const first = measurements.flatMap(({ first_token_us }) => first_token_us ?? [])
   return {
     prompt_tokens: prompts > 1 ? sum('prompt_tokens') : Math.max(...of('prompt_tokens')),
@@ -24,6 +32,7 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
     swap_us: sum('swap_us'),
     first_token_us: first.length === 0 ? null : Math.min(...first),
     duration_us: Math.max(...measurements.map(({ duration_us }) => duration_us)),
+    ...outlookOf(measurements[0] ?? {}),
   }
 }
 

@@ -18,13 +18,13 @@ from switchyard_vllm.order.class_tables import (
 
 
 def told(name: str = "app:x", tenant: str = "a", remaining_tokens: float = 10.5) -> dict[str, Any]:
-    first = {"from_tokens": 0, "lines": [[1, 2.5], [3, 0.5]], "remaining_tokens": remaining_tokens}
-    then = {"from_tokens": 4, "lines": [[2, 1]], "remaining_tokens": 0}
-    table = {"steps": [first, then], "prompt_tokens_per_output_token": 1.5}
+    first = {"from_tokens": 0, "lines": [[1, 2.5], [3, 0.5]], "remaining_tokens": remaining_tokens, "median_tokens": 7}
+    then = {"from_tokens": 4, "lines": [[2, 1]], "remaining_tokens": 0, "median_tokens": 9}
+    table = {"steps": [first, then], "prompt_tokens_per_output_token": 1.5, "call_tokens": 3}
     return {"tenant": tenant, "class": name, "objective": "token_latency", "table": table}
 
 
-TABLE = IndexTable((IndexStep(0, ((1.0, 2.5), (3.0, 0.5)), 10.5), IndexStep(4, ((2.0, 1.0),), 0.0)), 1.5)
+TABLE = IndexTable((IndexStep(0, ((1.0, 2.5), (3.0, 0.5)), 10.5, 7.0), IndexStep(4, ((2.0, 1.0),), 0.0, 9.0)), 1.5, 3.0)
 
 
 def test_a_table_is_of_one_tenant_class_and_objective() -> None:
@@ -67,7 +67,7 @@ def changed(path: tuple[str | int, ...], value: object) -> dict[str, Any]:
     return dict(whole)
 
 
-STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1}
+STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1, "median_tokens": 1}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,8 @@ STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1}
         changed(("table", "steps", 0, "lines", 0), [1, json.loads("NaN")]),
         changed(("table", "steps", 0, "lines", 0), [1, json.loads("Infinity")]),
         changed(("table", "steps", 0, "remaining_tokens"), None),
+        changed(("table", "steps", 0, "median_tokens"), None),
+        changed(("table", "call_tokens"), None),
         changed(("table", "prompt_tokens_per_output_token"), -1),
     ],
 )

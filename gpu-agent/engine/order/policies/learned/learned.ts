@@ -25,6 +25,7 @@ import {
   rankOf,
   stepAt,
 } from '../../../../../src/core/classes/index-table.ts'
+import type { Outlook } from '../../../types.ts'
 import type { Charge, ClassTables, Place, Policy, PolicyCall } from '../../policy.ts'
 import { addToWindow, openWindow, type Window } from '../levels/starvation.ts'
 
@@ -143,6 +144,11 @@ export class Learned implements Policy<LearnedPlace> {
   due(place: LearnedPlace, now_us: number): boolean {
     this.#age(place, now_us)
     return this.#ranks(place)
+  }
+
+  outlook({ rank, table, at, committed_tokens }: LearnedPlace): Outlook {
+    const { remaining_tokens } = table.steps[at] as IndexStep
+    return { rank, expected_remaining_tokens: committed_tokens + remaining_tokens }
   }
 
   /** The wait that halves its index so many times. */

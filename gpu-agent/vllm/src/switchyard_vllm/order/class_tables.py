@@ -27,6 +27,8 @@ class IndexStep(NamedTuple):
     #: Base and slope: what an index costs without prompt tokens, and for each prompt token more. The least of them counts.
     lines: tuple[tuple[float, float], ...]
     remaining_tokens: float
+    #: Of programs that have had so many.
+    median_tokens: float
 
 
 class IndexTable(NamedTuple):
@@ -34,6 +36,8 @@ class IndexTable(NamedTuple):
     steps: tuple[IndexStep, ...]
     #: Of later calls, for each token of output.
     prompt_tokens_per_output_token: float
+    #: Mean output of a call. 0: not known.
+    call_tokens: float
 
 
 class ClassTables:
@@ -80,7 +84,8 @@ def _read_table(told: object) -> IndexTable:
     starts = [step.from_tokens for step in steps]
     if starts[0] != 0 or any(later <= start for start, later in itertools.pairwise(starts)):
         raise ValueError("steps ascend from 0")
-    return IndexTable(steps, _figure(fields.get("prompt_tokens_per_output_token")))
+    prompt_tokens = _figure(fields.get("prompt_tokens_per_output_token"))
+    return IndexTable(steps, prompt_tokens, _figure(fields.get("call_tokens")))
 
 
 def _read_step(told: object) -> IndexStep:
@@ -89,7 +94,8 @@ def _read_step(told: object) -> IndexStep:
     if isinstance(from_tokens, bool) or not isinstance(from_tokens, int) or from_tokens < 0:
         raise ValueError("a step begins at a number of tokens")
     lines = tuple(_read_line(line) for line in _items(fields.get("lines"), LINES_PER_STEP_MAX))
-    return IndexStep(from_tokens, lines, _figure(fields.get("remaining_tokens")))
+    remaining_tokens, median_tokens = _figure(fields.get("remaining_tokens")), _figure(fields.get("median_tokens"))
+    return IndexStep(from_tokens, lines, remaining_tokens, median_tokens)
 
 
 def _read_line(told: object) -> tuple[float, float]:
