@@ -12,14 +12,30 @@ import { type RunSpec, runSpec } from '../runs/run-spec.ts'
 import { type Interval, interval } from '../statistics/interval.ts'
 import { figure, percent, withInterval } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
-import { CAPACITY } from './misses.ts'
 
 /** Orders that know nothing. */
 const OTHERS = ['vllm-opt', 'fcfs-program', 'mlfq', 'plas', 'atlas'] as const satisfies readonly SystemName[]
 const CLAIRVOYANT: SystemName = 'wsrpt'
 const LEARNED: SystemName = 'learned'
 
-const WORKLOADS = Object.keys(CAPACITY) as WorkloadName[]
+/**
+ * Programs per second that one engine of a100-8b serves with 128 seats: the middle of a burst under FCFS by program. And how
+ * many are played, so that an overload lasts longer than a program does.
+ */
+const PLAYED: Readonly<Partial<Record<WorkloadName, { capacity: number; programs: number }>>> = {
+  sharegpt: { capacity: 1.4, programs: 400 },
+  bfcl: { capacity: 0.83, programs: 300 },
+  lats: { capacity: 0.25, programs: 120 },
+  mixed: { capacity: 0.65, programs: 240 },
+  'bfcl-whole': { capacity: 2.2, programs: 500 },
+  'lats-long': { capacity: 0.24, programs: 120 },
+  'mixed-whole': { capacity: 0.65, programs: 240 },
+  infercept: { capacity: 7.3, programs: 1500 },
+  'infercept-single': { capacity: 20, programs: 2000 },
+  toolbench: { capacity: 6, programs: 1000 },
+  'lamps-toolbench': { capacity: 7.7, programs: 1000 },
+}
+const WORKLOADS = Object.keys(PLAYED) as WorkloadName[]
 const LOADS = [0.6, 0.9, 1, 1.25, 1.5, 2] as const
 /** Seats, and the loads played with them. */
 const SEATS: readonly { seats: number; loads: readonly number[] }[] = [
@@ -27,7 +43,6 @@ const SEATS: readonly { seats: number; loads: readonly number[] }[] = [
   { seats: 64, loads: [1, 1.5] },
   { seats: 256, loads: [1, 1.5] },
 ]
-const PROGRAMS = 300
 const QUICK_PROGRAMS = 40
 const QUICK_WORKLOADS: readonly WorkloadName[] = ['bfcl']
 /** Programs of each workload that have ended before a warm run. */
@@ -65,9 +80,10 @@ function spec(
   quick: boolean,
   start?: Start,
 ): RunSpec {
-  const rate = Number((load * (CAPACITY[workload] ?? 1)).toPrecision(3))
+  const { capacity, programs } = PLAYED[workload] ?? { capacity: 1, programs: QUICK_PROGRAMS }
+  const rate = Number((load * capacity).toPrecision(3))
   return runSpec({
-    ...{ workload, programs: quick ? QUICK_PROGRAMS : PROGRAMS, seed, rate, system, max_seqs: seats },
+    ...{ workload, programs: quick ? QUICK_PROGRAMS : programs, seed, rate, system, max_seqs: seats },
     ...(start === 'warm' ? { history: HISTORY } : {}),
   })
 }
@@ -127,7 +143,7 @@ export const LEARNED_FIGURE: Figure = {
   title: 'Learned: near clairvoyant, and never worse',
   paper: null,
   setup:
-    `${WORKLOADS.join(', ')} on a100-8b, ${PROGRAMS} programs (quick: ${QUICK_PROGRAMS}) at ${LOADS.join(', ')} times about what an engine serves, with 128 seats, and at ` +
+    `${WORKLOADS.join(', ')} on a100-8b, 120 to 2,000 programs (quick: ${QUICK_PROGRAMS}) at ${LOADS.join(', ')} times about what an engine serves, with 128 seats, and at ` +
     `${SEATS[1]?.loads.join(' and ')} times with 64 and 256. “The best” is the least mean of ${OTHERS.map((name) => systemOf(name).label).join(', ')}, seed by seed. Warm: ` +
     `${HISTORY} programs of the workload ended before the run. Cold: none did. Tails are beside vLLM-opt, which is first come, first served.`,
   chains: (scope) => [
@@ -198,7 +214,7 @@ function goalsOf(all: readonly Read[]): Goal[] {
             .slice(0, 4)
             .map(({ cell }) => nameOf(cell))
             .join('; ')}${misses.length > 4 ? ' …' : ''}`,
-    met: misses.length === 0,
+    met: among.length === 0 ? null : misses.length === 0,
   })
   return STARTS.flatMap((start) => {
     const overloads = all.filter(({ cell, learned }) => cell.load >= GAP_LOAD_MIN && learned[start].closed !== null)

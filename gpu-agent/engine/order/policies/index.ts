@@ -38,7 +38,7 @@ export function createPolicy(config: PolicyConfig, context: Partial<PolicyContex
     case 'atlas':
       return new Atlas({ ...PROGRAM_LEVELS[reading], ...config })
     case 'learned':
-      return new Learned({ ...LEARNED, ...config }, rates, classes)
+      return new Learned({ ...LEARNED[reading], ...config }, rates, classes)
   }
 }
 

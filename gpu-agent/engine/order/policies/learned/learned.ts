@@ -10,9 +10,12 @@
  *
  * The rank is the logarithm of the index, in quarters of an octave. Programs of one rank run in the order in which they were
  * opened. A seat is taken only for a program that is better by a whole octave.
+ *
+ * A call that starves (levels/starvation.ts) is promoted: its rank is that of what it is charged from then on, until its
+ * index is better.
  */
 
-import type { ServiceRates } from '../../../../../src/core/call/service.ts'
+import type { ServiceRates, ServiceReading } from '../../../../../src/core/call/service.ts'
 import {
   type IndexStep,
   type IndexTable,
@@ -27,11 +30,14 @@ import {
 } from '../../../../../src/core/classes/index-table.ts'
 import type { Outlook } from '../../../types.ts'
 import type { Charge, ClassTables, Place, Policy, PolicyCall } from '../../policy.ts'
-import { addToWindow, openWindow, type Window } from '../levels/starvation.ts'
+import { PROGRAM_LEVELS } from '../levels/levels.ts'
+import { addToWindow, openWindow, promotionUs, resetWindow, type Window } from '../levels/starvation.ts'
 
 export interface LearnedConfig {
   /** What is made small: the mean latency per output token of programs, or their mean response time. */
   objective: Objective
+  /** β: wait over service at which a call is promoted. The service is at least what is usual for its class. */
+  promotion_ratio: number
   /**
    * A program's index halves each time that 1 + its wait ÷ its usual service grows by so many octaves. 0: never. A whole
    * number, so that both languages compute the same times.
@@ -41,7 +47,21 @@ export interface LearnedConfig {
   age_scale: number
 }
 
-export const LEARNED: LearnedConfig = { objective: 'token_latency', age_octaves: 0, age_scale: 1 }
+/** β as the policies of levels have it: a modelled second is worth many wall seconds. */
+export const LEARNED: Readonly<Record<ServiceReading, LearnedConfig>> = {
+  modelled: {
+    objective: 'token_latency',
+    promotion_ratio: PROGRAM_LEVELS.modelled.promotion_ratio,
+    age_octaves: 0,
+    age_scale: 1,
+  },
+  wall: {
+    objective: 'token_latency',
+    promotion_ratio: PROGRAM_LEVELS.wall.promotion_ratio,
+    age_octaves: 0,
+    age_scale: 1,
+  },
+}
 
 export interface LearnedPlace extends Place, Window {
   readonly of: PolicyCall
@@ -56,6 +76,7 @@ export interface LearnedPlace extends Place, Window {
   index_rank: number
   /** How many times its wait has halved its index. */
   halvings: number
+  promoted: boolean
 }
 
 const PRIOR_TABLES: Record<Objective, IndexTable | null> = { token_latency: null, response: null }
@@ -91,7 +112,7 @@ export class Learned implements Policy<LearnedPlace> {
     const token_us = decode_us_per_token + prefill_us_per_token * table.prompt_tokens_per_output_token
     const place = {
       ...{ rank: 0, index_rank: 0, halvings: 0, of: call, table, token_us },
-      ...{ at: 0, committed_tokens: -1, missing_tokens: -1 },
+      ...{ at: 0, committed_tokens: -1, missing_tokens: -1, promoted: false },
       ...openWindow(now_us),
     }
     this.#look(place)
@@ -107,8 +128,7 @@ export class Learned implements Policy<LearnedPlace> {
 
   refresh(place: LearnedPlace, now_us: number): boolean {
     const { at } = place
-    if (!this.#look(place)) return false
-    if (place.at !== at) this.#age(place, now_us)
+    if (this.#look(place) && place.at !== at) this.#age(place, now_us)
     return this.#ranks(place)
   }
 
@@ -116,9 +136,9 @@ export class Learned implements Policy<LearnedPlace> {
     return worst.rank - best.rank >= RANKS_PER_OCTAVE
   }
 
-  /** Service does not move it, only tokens. */
-  chargeLeftUs(): number {
-    return Number.POSITIVE_INFINITY
+  /** Only a promoted call moves with its service. */
+  chargeLeftUs({ promoted }: LearnedPlace): number {
+    return promoted ? 0 : Number.POSITIVE_INFINITY
   }
 
   /** While its open calls get what they are expected to, the index falls with each token. */
@@ -136,14 +156,17 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   dueUs(place: LearnedPlace): number {
-    if (this.#config.age_octaves === 0) return Number.POSITIVE_INFINITY
-    const wait_us = this.#waitForUs(place, place.halvings + 1)
-    return Math.ceil(place.window_started_us + place.window_wall_us + wait_us - place.of.program.wait_us)
+    return Math.min(this.#agesUs(place), this.#promotionUs(place))
   }
 
   due(place: LearnedPlace, now_us: number): boolean {
     this.#age(place, now_us)
-    return this.#ranks(place)
+    if (now_us < this.#promotionUs(place)) return this.#ranks(place)
+    place.promoted = true
+    resetWindow(place, now_us)
+    this.#age(place, now_us)
+    this.#ranks(place)
+    return true
   }
 
   outlook({ rank, table, at, committed_tokens }: LearnedPlace): Outlook {
@@ -151,11 +174,29 @@ export class Learned implements Policy<LearnedPlace> {
     return { rank, expected_remaining_tokens: committed_tokens + remaining_tokens }
   }
 
+  #promotionUs(place: LearnedPlace): number {
+    if (place.promoted && place.window_charge_us === 0) return Number.POSITIVE_INFINITY
+    const { service_us, wait_us } = place.of.program
+    const missing_us = place.missing_tokens * this.#rates.prefill_us_per_token
+    const service_at_least_us = Math.max(service_us, this.#usualUs(place)) + missing_us
+    return promotionUs(place, service_at_least_us, wait_us, this.#config.promotion_ratio)
+  }
+
+  #agesUs(place: LearnedPlace): number {
+    if (this.#config.age_octaves === 0) return Number.POSITIVE_INFINITY
+    const wait_us = this.#waitForUs(place, place.halvings + 1)
+    return Math.ceil(place.window_started_us + place.window_wall_us + wait_us - place.of.program.wait_us)
+  }
+
   /** The wait that halves its index so many times. */
-  #waitForUs({ table, at, token_us }: LearnedPlace, halvings: number): number {
+  #waitForUs(place: LearnedPlace, halvings: number): number {
     const { age_octaves, age_scale } = this.#config
-    const usual_us = (table.steps[at] as IndexStep).median_tokens * token_us * age_scale
-    return usual_us * (2 ** (halvings * age_octaves) - 1)
+    return this.#usualUs(place) * age_scale * (2 ** (halvings * age_octaves) - 1)
+  }
+
+  /** What a program of its class that has come so far has had in the end, as often as not. */
+  #usualUs({ table, at, token_us }: LearnedPlace): number {
+    return (table.steps[at] as IndexStep).median_tokens * token_us
   }
 
   #age(place: LearnedPlace, now_us: number): void {
@@ -168,10 +209,15 @@ export class Learned implements Policy<LearnedPlace> {
 
   /** Whether its rank changed. */
   #ranks(place: LearnedPlace): boolean {
-    const rank = place.index_rank - RANKS_PER_OCTAVE * place.halvings
+    const rank = this.#rankOf(place)
     if (rank === place.rank) return false
     place.rank = rank
     return true
+  }
+
+  #rankOf({ index_rank, halvings, promoted, window_charge_us }: LearnedPlace): number {
+    const rank = index_rank - RANKS_PER_OCTAVE * halvings
+    return promoted ? Math.min(rank, rankOf(1 + window_charge_us)) : rank
   }
 
   /** Whether anything changed on which the index depends. */
