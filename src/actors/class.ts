@@ -1,5 +1,6 @@
 /**
- * ClassActor: one per tenant and class of programs. It holds what ended programs of the class tell, as core's sketch.
+ * ClassActor: one per tenant and class of programs. It holds what ended programs of the class tell, as core's sketch. What
+ * programs tell that go on is in the tenant's index, and is asked for there.
  *
  * Keeps true:
  * - An end counts once, however often it is told.
@@ -13,13 +14,15 @@ import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import { ClassEnds, ClassEndsData } from '../core/classes/class-ends.ts'
+import type { SketchBin } from '../core/classes/log-sketch.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
-import { type ClassSketchData, Id } from '../protocol/index.ts'
+import { Id } from '../protocol/index.ts'
 import { dropClass, knownClass, putClass } from '../store/classes.ts'
 import { withDeadline } from '../store/d1-deadline.ts'
 import type { ClassRpc } from './contracts.ts'
 import { Mutex } from './mutex.ts'
+import { tenantActor } from './stubs.ts'
 
 /** From an end to its write. */
 export const CLASS_FLUSH_MS = 3_000
@@ -72,9 +75,22 @@ export class ClassActor extends DurableObject<Env> implements ClassRpc {
     if (known.add(run, program, Date.now())) this.flushSoon()
   }
 
-  async sketch(known_ends: number | null): Promise<ClassSketchData | null> {
-    const { known } = this
-    return known === null || known.ends === 0 || known.ends === known_ends ? null : known.sketch()
+  async sketch(known_revision: string | null): ReturnType<ClassRpc['sketch']> {
+    const going_on = await this.goingOn()
+    const ends = this.known?.ends ?? 0
+    const revision = JSON.stringify([ends, going_on])
+    if ((ends === 0 && going_on.length === 0) || revision === known_revision) return null
+    return { sketch: { ...(this.known ?? ClassEnds.none()).sketch(), going_on }, revision }
+  }
+
+  /** Nothing where the tenant's object does not answer: ends tell most. */
+  private async goingOn(): Promise<SketchBin[]> {
+    try {
+      return await tenantActor(this.env, this.tenant).goingOn(this.name)
+    } catch (error) {
+      logFailure('tenant_not_asked', error, { tenant: this.tenant })
+      return []
+    }
   }
 
   forget(): Promise<void> {

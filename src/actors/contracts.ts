@@ -5,6 +5,7 @@
 
 import type { KeyVerdict } from '../core/call/idempotency-table.ts'
 import type { EndedProgram } from '../core/classes/ended-program.ts'
+import type { SketchBin } from '../core/classes/log-sketch.ts'
 import type {
   ConversationAnswer,
   ConversationArrival,
@@ -143,6 +144,9 @@ export interface ProgramListed {
   open_calls: number
   calls: number
   service_us: number
+  class: string
+  /** Of its settled leases. */
+  output_tokens: number
 }
 
 export interface UsageListed extends MeasuredSums {
@@ -169,6 +173,8 @@ export interface TenantRpc {
     cursor: string | null
     limit: number
   }): Promise<{ programs: ProgramListed[]; next: string | null } | null>
+  /** Output so far of running programs of this class that have open calls. */
+  goingOn(name: string): Promise<SketchBin[]>
   /** Takes up to `wanted` calls out of the tenant's minute (core/call-rate.ts). Waits for no durable write. */
   takeCalls(request: {
     calls_per_minute_max: number
@@ -196,8 +202,11 @@ export interface ArchiveRpc {
 export interface ClassRpc {
   /** Counts what an ended run had, once however often it is told. */
   ended(end: { run: string; program: EndedProgram }): Promise<void>
-  /** Null: nothing is known, or `known_ends` programs had ended at the last answer and it still stands. */
-  sketch(known_ends: number | null): Promise<ClassSketchData | null>
+  /**
+   * What is known, programs that go on included. `revision` names it. Null: nothing is, or nothing else than at
+   * `known_revision`.
+   */
+  sketch(known_revision: string | null): Promise<{ sketch: ClassSketchData; revision: string } | null>
   /** Forgets all that is known. */
   forget(): Promise<void>
 }

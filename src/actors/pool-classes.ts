@@ -1,15 +1,15 @@
 /**
  * What a pool knows about the classes of its calls, for its agents. A class's actor is asked off the call path when a call
- * of the class is leased, and at most once in ASK_INTERVAL_MS. What is new goes to the links, and a link that opens gets
- * all. Nothing is stored: agents keep what they were told.
+ * of the class is leased. The time between two questions doubles from ASK_INTERVAL.min_ms: what ends first tells most. What
+ * is new goes to the links, and a link that opens gets all. Nothing is stored: agents keep what they were told.
  */
 import { logFailure } from '../platform/log.ts'
 import { CLASSES_PER_FRAME_MAX, type ClassData, type Classes, FRAME_BYTES_MAX } from '../protocol/index.ts'
 import type { ClassRpc } from './contracts.ts'
 
 /** Classes of a pool, over all tenants. The one that was leased for longest ago is forgotten first. */
-const POOL_CLASSES_MAX = 512
-export const ASK_INTERVAL_MS = 60_000
+export const POOL_CLASSES_MAX = 512
+export const ASK_INTERVAL = { min_ms: 2_000, max_ms: 60_000 } as const
 /** Actors that are asked at a time. Past it a class is asked for with its next call. */
 export const ASKS_AT_ONCE_MAX = 16
 /** Answers of this time share a frame. */
@@ -18,8 +18,11 @@ const GATHER_MS = 100
 interface PoolClass {
   tenant: string
   name: string
-  asked_at_ms: number
-  /** Null: nothing is known. */
+  /** When it may be asked about next. */
+  due_ms: number
+  interval_ms: number
+  /** What it said last. Null: nothing is known. */
+  revision: string | null
   data: ClassData | null
 }
 
@@ -45,13 +48,14 @@ export class PoolClasses {
   /** A call of the class was leased. Returns at once. */
   leased(tenant: string, name: string, now_ms: number): void {
     const key = JSON.stringify([tenant, name])
-    const known = this.#classes.get(key) ?? { tenant, name, asked_at_ms: Number.NEGATIVE_INFINITY, data: null }
+    const known = this.#classes.get(key) ?? newClass(tenant, name)
     this.#classes.delete(key)
     this.#classes.set(key, known)
     const [oldest] = this.#classes.keys()
     if (this.#classes.size > POOL_CLASSES_MAX) this.#classes.delete(oldest as string)
-    if (now_ms - known.asked_at_ms < ASK_INTERVAL_MS || this.#asking >= ASKS_AT_ONCE_MAX) return
-    known.asked_at_ms = now_ms
+    if (now_ms < known.due_ms || this.#asking >= ASKS_AT_ONCE_MAX) return
+    known.due_ms = now_ms + known.interval_ms
+    known.interval_ms = Math.min(ASK_INTERVAL.max_ms, 2 * known.interval_ms)
     this.#around.waitUntil(this.#ask(known))
   }
 
@@ -64,9 +68,10 @@ export class PoolClasses {
     const { tenant, name } = known
     this.#asking += 1
     try {
-      const sketch = await this.#around.actorOf(tenant, name).sketch(known.data?.sketch.ends ?? null)
-      if (sketch === null) return
-      known.data = { tenant, class: name, sketch }
+      const told = await this.#around.actorOf(tenant, name).sketch(known.revision)
+      if (told === null) return
+      known.revision = told.revision
+      known.data = { tenant, class: name, sketch: told.sketch }
       this.#fresh.push(known.data)
       this.#sending ??= setTimeout(() => this.#send(), GATHER_MS)
     } catch (error) {
@@ -79,6 +84,17 @@ export class PoolClasses {
   #send(): void {
     this.#sending = null
     for (const frame of classFrames(this.#fresh.splice(0))) this.#around.send(frame)
+  }
+}
+
+function newClass(tenant: string, name: string): PoolClass {
+  return {
+    tenant,
+    name,
+    due_ms: Number.NEGATIVE_INFINITY,
+    interval_ms: ASK_INTERVAL.min_ms,
+    revision: null,
+    data: null,
   }
 }
 

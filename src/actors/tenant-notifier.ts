@@ -79,9 +79,11 @@ export class TenantNotifier {
 }
 
 function listed(entry: ProgramEntry): ProgramListed {
-  const { program, run, app, source, started_at_ms, last_arrival_ms, open_calls, calls, service_us } = entry.summary()
+  const summary = entry.summary()
+  const { program, run, app, source, started_at_ms, last_arrival_ms, open_calls, calls, service_us } = summary
   return {
     ...{ program, run, app, source, started_at_ms, open_calls, calls, service_us },
+    ...{ class: summary.class, output_tokens: summary.output_tokens },
     last_arrival_ms: last_arrival_ms ?? started_at_ms,
   }
 }

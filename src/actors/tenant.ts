@@ -6,6 +6,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, isNull, lt, ne, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { type CallBucket, takeCalls } from '../core/call/call-rate.ts'
+import { LogSketch } from '../core/classes/log-sketch.ts'
 import { TenantClasses, TenantClassRows } from '../core/classes/tenant-classes.ts'
 import { STALE_OPEN_FACTOR } from '../core/program/staleness.ts'
 import type { Env } from '../env.ts'
@@ -24,6 +25,9 @@ export const PROGRAMS_INDEXED_MAX = 100_000
 export const RUNNING_PAGE_MAX = 100
 /** The median is taken over this many programs, those that called last. */
 export const MEDIAN_SAMPLE_MAX = 1_000
+
+/** Programs that are looked at for those that go on: those that called last. */
+export const GOING_ON_SAMPLE_MAX = 1_000
 
 /** A program that was given room and sent nothing for this long was never opened. */
 export const OPENING_EXPIRY_MS = 60_000
@@ -223,6 +227,23 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return this.meteredUsage.page(page)
   }
 
+  async goingOn(name: string): ReturnType<TenantRpc['goingOn']> {
+    const db = await this.storage.stored()
+    if (db === null) return []
+    const { class: of_class, open_calls, output_tokens, last_arrival_ms } = programs
+    const rows = db
+      .select({ of_class, open_calls, output_tokens })
+      .from(programs)
+      .orderBy(desc(last_arrival_ms))
+      .limit(GOING_ON_SAMPLE_MAX)
+      .all()
+    // A program without open calls may be over, although its client has not ended it.
+    const going_on = rows.filter((row) => row.of_class === name && row.open_calls > 0 && row.output_tokens > 0)
+    const sketch = new LogSketch()
+    for (const row of going_on) sketch.add(row.output_tokens)
+    return sketch.bins()
+  }
+
   async medianService(): Promise<{ settled_service_us: number }> {
     const db = await this.storage.stored()
     if (db === null) return { settled_service_us: 0 }
@@ -248,6 +269,8 @@ function prepare(db: ActorDb) {
     open_calls: sql.placeholder('open_calls'),
     calls: sql.placeholder('calls'),
     service_us: sql.placeholder('service_us'),
+    class: sql.placeholder('class'),
+    output_tokens: sql.placeholder('output_tokens'),
     source: sql.placeholder('source'),
     told_at_ms: sql.placeholder('told_at_ms'),
   }

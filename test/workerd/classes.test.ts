@@ -8,7 +8,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import { CLASS_FLUSH_MS, ROW_INTERVAL_MS } from '../../src/actors/class.ts'
 import { CLASS_TRIES_MAX, LATE_RECORDS_MS } from '../../src/actors/class-notifier.ts'
 import type { ClassRpc, LeaseRequest } from '../../src/actors/contracts.ts'
-import { ASK_INTERVAL_MS, ASKS_AT_ONCE_MAX, classFrames } from '../../src/actors/pool-classes.ts'
+import { ASK_INTERVAL, ASKS_AT_ONCE_MAX, classFrames } from '../../src/actors/pool-classes.ts'
 import { classActor, poolActor, programActor, tenantActor } from '../../src/actors/stubs.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
 import type { EndedProgram } from '../../src/core/classes/ended-program.ts'
@@ -51,7 +51,7 @@ afterEach(() => {
 const later = (ms: number) => vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
 const classStub = (name: string, tenant = TENANT) => env.CLASS.getByName(JSON.stringify([tenant, name]))
 const actor = (program: string) => programActor(env, TENANT, program)
-const sketchOf = (name: string, tenant = TENANT) => classActor(env, tenant, name).sketch(null)
+const sketchOf = async (name: string, tenant = TENANT) => (await classActor(env, tenant, name).sketch(null))?.sketch
 const endsOf = async (name: string) => (await sketchOf(name))?.ends ?? 0
 const refused = async () => {
   throw new Error('refused')
@@ -92,7 +92,7 @@ describe('a program that ends', () => {
     await endedProgram('told', 'app:told')
     const sketch = await sketchOf('app:told')
     expect(sketch).toMatchObject({ ends: 1, output_tokens: [[expect.any(Number), 1, 10]], calls: [[5, 1, 2]] })
-    expect(await sketchOf('app:told', 'tenant-b')).toBeNull()
+    expect(await sketchOf('app:told', 'tenant-b')).toBeUndefined()
   })
 
   it('tells it once, although its end is told again and its archive changes', async () => {
@@ -130,7 +130,7 @@ describe('a program that ends', () => {
   it('without output tells nothing and takes no place', async () => {
     await actor('silent').start({ tenant: TENANT, program: 'silent', app: 'mute', metadata: null, now_ms: Date.now() })
     await actor('silent').end(Date.now())
-    expect(await sketchOf('app:mute')).toBeNull()
+    expect(await sketchOf('app:mute')).toBeUndefined()
   })
 })
 
@@ -289,10 +289,25 @@ describe('a class', () => {
     expect(await runInDurableObject(classStub('past'), async (_, { storage }) => (await storage.list()).size)).toBe(0)
   })
 
-  it('says nothing to one that knows it already', async () => {
+  it('tells of programs that go on, and nothing to one that knows it all', async () => {
+    const tenant = tenantActor(env, TENANT)
+    const running = { app: null, source: null, started_at_ms: 1, last_arrival_ms: 1, calls: 2, service_us: 1 }
+    const told = (program: string, output_tokens: number, open_calls: number, of_class = 'known') =>
+      tenant.programFlushed({ ...running, program, run: `of-${program}`, class: of_class, output_tokens, open_calls })
+    const actor = classActor(env, TENANT, 'known')
+    expect(await actor.sketch(null)).toBeNull()
+    await told('going-on', 300, 1)
+    await Promise.all([told('between', 400, 0), told('fresh', 0, 1), told('other', 500, 1, 'other')])
+    const first = await actor.sketch(null)
+    expect(first?.sketch).toMatchObject({ ends: 0, going_on: [[expect.any(Number), 1, 300]] })
     await tell('known', 'run-0')
-    expect(await classActor(env, TENANT, 'known').sketch(1)).toBeNull()
-    expect(await classActor(env, TENANT, 'known').sketch(0)).toMatchObject({ ends: 1 })
+    const second = await actor.sketch(first?.revision ?? '')
+    expect(second?.sketch).toMatchObject({ ends: 1, going_on: first?.sketch.going_on })
+    expect(await actor.sketch(second?.revision ?? '')).toBeNull()
+    await tenant.programEnded('going-on', 'of-going-on')
+    expect((await actor.sketch(second?.revision ?? ''))?.sketch).toMatchObject({ ends: 1, going_on: [] })
+    await replaceBindings(classStub('known'), { TENANT: { getByName: () => ({ goingOn: refused }) } })
+    expect((await actor.sketch(null))?.sketch).toMatchObject({ ends: 1, going_on: [] })
   })
 })
 
@@ -350,7 +365,7 @@ describe('a pool', () => {
     await expect.poll(async () => (await pool.lease(request)).status).toBe('leased')
   }
 
-  it('tells its agents what is known of the classes of its calls, what is new after a minute, and a new link all', async () => {
+  it('tells its agents what is known of the classes of its calls, what is new and a new link all', async () => {
     await classActor(env, TENANT, 'app:led').ended({ run: 'run-0', program: FACTS })
     const link = await linked()
     await lease('app:unknown')
@@ -362,7 +377,7 @@ describe('a pool', () => {
     const again = await linked()
     expect(Classes.parse(await again.message())).toEqual(first)
     await lease('app:led')
-    later(ASK_INTERVAL_MS)
+    later(ASK_INTERVAL.max_ms)
     again.send(statusOf(2))
     await lease('app:led')
     const second = Classes.parse(await again.message())

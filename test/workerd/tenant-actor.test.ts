@@ -9,7 +9,7 @@ import { STALE_OPEN_FACTOR } from '../../src/core/program/staleness.ts'
 
 const listed = (program: string, change: Partial<ProgramListed> = {}): ProgramListed => ({
   ...{ program, run: 'run-1', app: null, started_at_ms: 1_000, last_arrival_ms: 1_000, open_calls: 0, calls: 1 },
-  service_us: 0,
+  ...{ service_us: 0, class: 'tenant', output_tokens: 0 },
   source: null,
   ...change,
 })
@@ -88,7 +88,7 @@ describe('the list of running programs', () => {
     await runInDurableObject(env.TENANT.getByName('full'), (_, state) => {
       state.storage.sql.exec(
         `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, 0, NULL, 0 FROM n`,
+         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, 0, NULL, 0, '', 0 FROM n`,
         PROGRAMS_INDEXED_MAX,
       )
     })
@@ -115,7 +115,7 @@ describe('the median', () => {
     await runInDurableObject(env.TENANT.getByName('sample'), (_, state) => {
       state.storage.sql.exec(
         `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, CASE WHEN i > 2000 THEN 7 ELSE 1 END, NULL, 0 FROM n`,
+         INSERT INTO programs SELECT 'program-' || i, 'run-1', NULL, i, i, 0, 0, CASE WHEN i > 2000 THEN 7 ELSE 1 END, NULL, 0, '', 0 FROM n`,
       )
     })
     expect(await tenant.medianService()).toEqual({ settled_service_us: 7 })

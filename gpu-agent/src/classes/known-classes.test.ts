@@ -29,6 +29,8 @@ test('what says nothing new changes nothing: its tables stay', () => {
   expect(known.take([data('x', 3)])).toEqual([])
   expect(known.book.tableOf('a', 'x', 'response')).toBe(table)
   expect(known.take([data('x', 2)])).toHaveLength(1)
+  const { sketch } = data('x', 2)
+  expect(known.take([{ ...data('x', 2), sketch: { ...sketch, going_on: [[4, 1, 3]] } }])).toHaveLength(1)
 })
 
 test('is bounded: the class told longest ago is forgotten', () => {

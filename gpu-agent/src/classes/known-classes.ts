@@ -36,7 +36,7 @@ export class KnownClasses {
 
   /** Returns those that say something else than what was known. */
   take(classes: readonly ClassData[]): ClassData[] {
-    const changed = classes.filter((one) => this.#classes.get(keyOf(one))?.sketch.ends !== one.sketch.ends)
+    const changed = classes.filter((one) => !isSame(this.#classes.get(keyOf(one)), one))
     this.#set(changed)
     return changed
   }
@@ -56,4 +56,10 @@ export class KnownClasses {
 
 function keyOf({ tenant, class: name }: ClassData): string {
   return JSON.stringify([tenant, name])
+}
+
+/** A class whose programs have ended as often, and go on as far, says the same. */
+function isSame(known: ClassData | undefined, { sketch }: ClassData): boolean {
+  if (known?.sketch.ends !== sketch.ends) return false
+  return JSON.stringify(known.sketch.going_on ?? []) === JSON.stringify(sketch.going_on ?? [])
 }

@@ -85,6 +85,13 @@ export const tenantMigrations = {
         "when": 1795397531592,
         "tag": "0004_kv_swap",
         "breakpoints": true
+      },
+      {
+        "idx": 5,
+        "version": "6",
+        "when": 1795417051625,
+        "tag": "0005_going_on",
+        "breakpoints": true
       }
     ]
   },
@@ -93,7 +100,8 @@ export const tenantMigrations = {
     "m0001": "ALTER TABLE `programs` ADD `source` text;",
     "m0002": "CREATE TABLE `metered_leases` (\n\t`lease` text PRIMARY KEY NOT NULL,\n\t`call` text NOT NULL,\n\t`at_ms` integer NOT NULL\n);\n--> statement-breakpoint\nCREATE INDEX `metered_leases_by_call` ON `metered_leases` (`call`);--> statement-breakpoint\nCREATE INDEX `metered_leases_by_time` ON `metered_leases` (`at_ms`);--> statement-breakpoint\nCREATE TABLE `usage` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`leases` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_wall_us` integer NOT NULL,\n\t`service_modelled_us` integer NOT NULL,\n\t`wait_us` integer NOT NULL,\n\t`preemptions` integer NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `model`)\n);\n",
     "m0003": "ALTER TABLE `programs` ADD `told_at_ms` integer DEFAULT 0 NOT NULL;",
-    "m0004": "ALTER TABLE `usage` ADD `swapped_out_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `swapped_in_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `recomputed_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `swap_us` integer DEFAULT 0 NOT NULL;"
+    "m0004": "ALTER TABLE `usage` ADD `swapped_out_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `swapped_in_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `recomputed_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `swap_us` integer DEFAULT 0 NOT NULL;",
+    "m0005": "ALTER TABLE `programs` ADD `class` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `programs` ADD `output_tokens` integer DEFAULT 0 NOT NULL;"
   }
 }
 

@@ -15,6 +15,9 @@ export const programs = sqliteTable(
     calls: integer('calls').notNull(),
     service_us: integer('service_us').notNull(),
     source: text('source').$type<ProgramSource>(),
+    /** Empty: before there was this column. */
+    class: text('class').notNull().default(''),
+    output_tokens: integer('output_tokens').notNull().default(0),
     /** When the program was last heard of here. 0: before there was this column. */
     told_at_ms: integer('told_at_ms').notNull().default(0),
   },

@@ -40,6 +40,7 @@ const IndexPoint = z.object({
 export const ClassIndexJson = ClassJson.extend({
   objective: z.enum(OBJECTIVES),
   index: z.array(IndexPoint).openapi({
-    description: 'How `learned` orders a program of the class whose context is at hand and that has no open call. A point holds up to the next',
+    description:
+      'How `learned` orders a program of the class whose context is at hand and that has no open call. A point holds up to the next',
   }),
 }).openapi('ProgramClassIndex')
