@@ -146,9 +146,8 @@ export const LEARNED_FIGURE: Figure = {
     `${WORKLOADS.join(', ')} on a100-8b, 120 to 2,000 programs (quick: ${QUICK_PROGRAMS}) at ${LOADS.join(', ')} times about what an engine serves, with 128 seats, and at ` +
     `${SEATS[1]?.loads.join(' and ')} times with 64 and 256. “The best” is the least mean of ${OTHERS.map((name) => systemOf(name).label).join(', ')}, seed by seed. Warm: ` +
     `${HISTORY} programs of the workload ended before the run. Cold: none did. Tails are beside vLLM-opt, which is first come, first served.`,
-  chains: (scope) => [
-    { steps: [cells(scope).flatMap((cell) => scope.seeds.flatMap((seed) => specs(cell, seed, scope.quick)))] },
-  ],
+  chains: (scope) =>
+    cells(scope).map((cell) => ({ steps: [scope.seeds.flatMap((seed) => specs(cell, seed, scope.quick))] })),
   read: (runs, scope) => {
     const all = cells(scope).map((cell) => read(cell, runs, scope))
     const goals = goalsOf(all)
