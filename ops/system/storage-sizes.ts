@@ -27,7 +27,11 @@ export function storageTable(sizes: StorageSizes, disk_free_bytes: number | null
   const rows = [
     { name: 'D1', bytes: sizes.d1_bytes, what: 'tenants, keys, one row per ended program' },
     { name: 'R2', bytes: sizes.r2_bytes, what: 'calls of ended programs' },
-    { name: 'Durable Objects', bytes: sizes.durable_objects_bytes, what: 'running programs, pools, stored responses' },
+    {
+      name: 'Durable Objects',
+      bytes: sizes.durable_objects_bytes,
+      what: 'running programs, pools, stored responses, classes',
+    },
     { name: 'agents', bytes: sizes.agents_bytes, what: 'ledgers, records not yet delivered' },
     { name: 'backups', bytes: sizes.backups_bytes, what: 'copies made before upgrades' },
     { name: 'logs', bytes: sizes.logs_bytes, what: '' },

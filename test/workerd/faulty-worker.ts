@@ -7,6 +7,7 @@
 import '@hono/zod-openapi'
 import { z } from 'zod'
 import { ArchiveActor as RealArchiveActor } from '../../src/actors/archive.ts'
+import { ClassActor as RealClassActor } from '../../src/actors/class.ts'
 import { PoolActor as RealPoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor as RealProgramActor } from '../../src/actors/program.ts'
 import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
@@ -14,7 +15,6 @@ import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
-export { ClassActor } from '../../src/actors/class.ts'
 export { ConversationActor } from '../../src/actors/conversation.ts'
 export { IdempotencyActor } from '../../src/actors/idempotency-actor.ts'
 export { ResponsesActor } from '../../src/actors/responses.ts'
@@ -115,6 +115,12 @@ export class PoolActor extends RealPoolActor {
 }
 
 export class ArchiveActor extends RealArchiveActor {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, withFaultyStores(env))
+  }
+}
+
+export class ClassActor extends RealClassActor {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, withFaultyStores(env))
   }
