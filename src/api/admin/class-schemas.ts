@@ -1,8 +1,6 @@
 /** What is known about a class of programs, as OpenAPI schemas. */
 import { z } from '@hono/zod-openapi'
-import type { Objective } from '../../core/classes/index-table.ts'
-
-export const OBJECTIVES = ['token_latency', 'response'] as const satisfies readonly Objective[]
+import { OBJECTIVES } from '../../core/classes/index-table.ts'
 
 const Quantile = z.number().nonnegative().nullable()
 const Quantiles = z

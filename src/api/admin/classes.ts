@@ -1,7 +1,7 @@
 /** /admin/v1/classes: what is known about classes of programs, and how `learned` orders by it. Up to a minute old. */
 import { createRoute, z } from '@hono/zod-openapi'
 import { ClassSketch } from '../../core/classes/class-sketch.ts'
-import { indexOf, indexTable, type Objective } from '../../core/classes/index-table.ts'
+import { indexOf, indexTable, OBJECTIVES, type Objective } from '../../core/classes/index-table.ts'
 import type { LogSketch } from '../../core/classes/log-sketch.ts'
 import { Id } from '../../protocol/index.ts'
 import { classesPage, type KnownClass, knownClass } from '../../store/classes.ts'
@@ -11,7 +11,7 @@ import { type AdminScope, refusal, router } from '../boundary.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
 import { failure, invalidCursor, json, pageOf, pageStart } from '../route-parts.ts'
 import { absent, iso, SECURITY as security } from './answers.ts'
-import { ClassIndexJson, ClassJson, OBJECTIVES, type Quantiles } from './class-schemas.ts'
+import { ClassIndexJson, ClassJson, type Quantiles } from './class-schemas.ts'
 
 export const classRoutes = router<AdminScope>()
 

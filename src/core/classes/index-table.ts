@@ -21,7 +21,8 @@
 import type { ClassSketch } from './class-sketch.ts'
 import type { LogSketch } from './log-sketch.ts'
 
-export type Objective = 'token_latency' | 'response'
+export const OBJECTIVES = ['token_latency', 'response'] as const
+export type Objective = (typeof OBJECTIVES)[number]
 
 /** Of one `o`: what an index costs without prompt tokens, and for each prompt token more. In tokens ÷ worth. */
 export type IndexLine = readonly [base: number, slope: number]
@@ -63,6 +64,8 @@ const STEP_MIN_TOKENS = 4
 const STEP_RATIO = 1.2
 /** A `d` by which fewer end than this share of the whole worth is no time to stop at. */
 const WORTH_SHARE_MIN = 0.02
+/** Lines that are the least only beyond so many prompt tokens, in tokens of output's cost, are left out. No prompt has more. */
+const PROMPT_TOKENS_MAX = 2 ** 20
 /** Beyond rounding errors. */
 const WEIGHT_MIN = 1e-12
 
@@ -71,7 +74,7 @@ export function indexTable(sketch: ClassSketch | null, objective: Objective = 't
   return {
     steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), withPrior(samples)), objective),
     prompt_tokens_per_output_token: sketch?.prompt_tokens_per_output_token ?? 0,
-    call_tokens: sketch?.call_tokens ?? 0,
+    call_tokens: Math.min(TOKENS_MAX, sketch?.call_tokens ?? 0),
   }
 }
 
@@ -165,7 +168,7 @@ function medianOf(samples: readonly Sample[], total: number): number {
   return samples.at(-1)?.tokens ?? 0
 }
 
-/** Those that are the least somewhere in k ≥ 0. The slopes given fall. */
+/** Those that are the least somewhere in 0 ≤ k ≤ PROMPT_TOKENS_MAX. The slopes given fall. */
 function lowerEnvelope(lines: readonly IndexLine[]): IndexLine[] {
   const hull: IndexLine[] = []
   for (const line of lines) {
@@ -177,7 +180,10 @@ function lowerEnvelope(lines: readonly IndexLine[]): IndexLine[] {
     }
     hull.push(line)
   }
-  return hull
+  const beyond = hull.findIndex(
+    (line, index) => index > 0 && crossing(hull[index - 1] as IndexLine, line) > PROMPT_TOKENS_MAX,
+  )
+  return beyond === -1 ? hull : hull.slice(0, beyond)
 }
 
 /** The k at which the second, which has the smaller slope, becomes the less. */
@@ -224,9 +230,9 @@ export function rankFrom(rank: number): number {
   return within === 0 ? RANK_ENDS[3] * 2 ** (octave - 1) : (RANK_ENDS[within - 1] as number) * 2 ** octave
 }
 
-/** By how much `prompt_tokens` may fall before the index is less than `index`. */
-export function promptTokensAbove({ lines }: IndexStep, prompt_tokens: number, index: number): number {
+/** The least number of prompt tokens at which the index is no less than `index`. */
+export function promptTokensAt({ lines }: IndexStep, index: number): number {
   let least = 0
   for (const [base, slope] of lines) least = Math.max(least, (index - base) / slope)
-  return prompt_tokens - least
+  return least
 }

@@ -22,7 +22,7 @@ import {
   indexOf,
   indexTable,
   type Objective,
-  promptTokensAbove,
+  promptTokensAt,
   RANKS_PER_OCTAVE,
   rankFrom,
   rankOf,
@@ -40,12 +40,16 @@ export interface LearnedConfig {
   promotion_ratio: number
   /**
    * A program's index halves each time that 1 + its wait ÷ its usual service grows by so many octaves. 0: never. A whole
-   * number, so that both languages compute the same times.
+   * number up to AGE_OCTAVES_MAX, so that both languages compute the same times.
    */
   age_octaves: number
-  /** A program's usual service is taken so many times. */
+  /** A program's usual service is taken so many times. From AGE_SCALE_MIN to AGE_SCALE_MAX. */
   age_scale: number
 }
+
+export const AGE_OCTAVES_MAX = 32
+export const AGE_SCALE_MIN = 1e-6
+export const AGE_SCALE_MAX = 1e6
 
 /** β as the policies of levels have it: a modelled second is worth many wall seconds. */
 export const LEARNED: Readonly<Record<ServiceReading, LearnedConfig>> = {
@@ -68,16 +72,20 @@ export interface LearnedPlace extends Place, Window {
   readonly table: IndexTable
   /** What one output token of the program costs, prompts of its later calls included. */
   readonly token_us: number
-  /** The position of the table's step that holds. */
+  /** The position of the table's step that holds. -1: not known. */
   at: number
   committed_tokens: number
-  missing_tokens: number
-  /** The rank without its wait. */
+  /** The rank without its wait. It holds while the prompt tokens are between these bounds, and the step is the same. */
   index_rank: number
+  prompt_tokens_min: number
+  prompt_tokens_max: number
   /** How many times its wait has halved its index. */
   halvings: number
   promoted: boolean
 }
+
+/** Of a call that was just promoted. */
+const PROMOTED_RANK = 0
 
 const PRIOR_TABLES: Record<Objective, IndexTable | null> = { token_latency: null, response: null }
 
@@ -95,10 +103,14 @@ export class Learned implements Policy<LearnedPlace> {
   readonly #config: LearnedConfig
 
   constructor(config: LearnedConfig, rates: ServiceRates, classes: ClassTables | null) {
-    if (!(Number.isInteger(config.age_octaves) && config.age_octaves >= 0)) {
-      throw new RangeError('learned: age_octaves must be a whole number, 0 or above')
+    const { promotion_ratio, age_octaves, age_scale } = config
+    if (!(promotion_ratio > 0)) throw new RangeError('learned: promotion_ratio must be positive')
+    if (!(Number.isInteger(age_octaves) && age_octaves >= 0 && age_octaves <= AGE_OCTAVES_MAX)) {
+      throw new RangeError(`learned: age_octaves must be an integer from 0 to ${AGE_OCTAVES_MAX}`)
     }
-    if (!(config.age_scale > 0)) throw new RangeError('learned: age_scale must be above 0')
+    if (!(age_scale >= AGE_SCALE_MIN && age_scale <= AGE_SCALE_MAX)) {
+      throw new RangeError(`learned: age_scale must be from ${AGE_SCALE_MIN} to ${AGE_SCALE_MAX}`)
+    }
     this.#config = config
     this.#rates = rates
     this.#classes = classes
@@ -112,12 +124,10 @@ export class Learned implements Policy<LearnedPlace> {
     const token_us = decode_us_per_token + prefill_us_per_token * table.prompt_tokens_per_output_token
     const place = {
       ...{ rank: 0, index_rank: 0, halvings: 0, of: call, table, token_us },
-      ...{ at: 0, committed_tokens: -1, missing_tokens: -1, promoted: false },
+      ...{ at: -1, committed_tokens: 0, prompt_tokens_min: 0, prompt_tokens_max: 0, promoted: false },
       ...openWindow(now_us),
     }
-    this.#look(place)
-    this.#age(place, now_us)
-    this.#ranks(place)
+    this.refresh(place, now_us)
     return place
   }
 
@@ -127,9 +137,18 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   refresh(place: LearnedPlace, now_us: number): boolean {
-    const { at } = place
-    if (this.#look(place) && place.at !== at) this.#age(place, now_us)
-    return this.#ranks(place)
+    const { of, table, at: before, prompt_tokens_min, prompt_tokens_max } = place
+    const { output_tokens, open_calls, open_output_tokens } = of.program
+    place.committed_tokens = Math.max(0, Math.floor(table.call_tokens * open_calls + 0.5) - open_output_tokens)
+    const at = stepAt(table, output_tokens + place.committed_tokens, Math.max(0, before))
+    const prompt_tokens = this.#promptTokens(place)
+    if (at === before && prompt_tokens >= prompt_tokens_min && prompt_tokens <= prompt_tokens_max) {
+      return place.promoted && this.#ranks(place)
+    }
+    place.at = at
+    findRank(place, prompt_tokens)
+    const aged = at !== before && this.#age(place, now_us)
+    return this.#ranks(place) || aged
   }
 
   yieldsTo(worst: LearnedPlace, best: LearnedPlace): boolean {
@@ -143,13 +162,12 @@ export class Learned implements Policy<LearnedPlace> {
 
   /** While its open calls get what they are expected to, the index falls with each token. */
   outputTokensLeft(place: LearnedPlace): number {
-    const { of, table, at, committed_tokens, token_us, index_rank } = place
+    const { of, table, at, committed_tokens, prompt_tokens_min } = place
     const { output_tokens, open_calls } = of.program
     const calls = Math.max(1, open_calls)
-    const step = table.steps[at] as IndexStep
     if (committed_tokens > 0) {
-      const left = promptTokensAbove(step, this.#promptTokens(place), rankFrom(index_rank) / token_us)
-      return Math.max(1, Math.floor(Math.min(committed_tokens, left - 1) / calls))
+      const left = this.#promptTokens(place) - prompt_tokens_min
+      return Math.max(1, Math.floor(Math.min(committed_tokens, left) / calls))
     }
     const next = table.steps[at + 1]
     return next === undefined ? Number.POSITIVE_INFINITY : Math.ceil((next.from_tokens - output_tokens) / calls)
@@ -161,7 +179,8 @@ export class Learned implements Policy<LearnedPlace> {
 
   due(place: LearnedPlace, now_us: number): boolean {
     this.#age(place, now_us)
-    if (now_us < this.#promotionUs(place)) return this.#ranks(place)
+    const moved = this.#ranks(place)
+    if (now_us < this.#promotionUs(place)) return moved
     place.promoted = true
     resetWindow(place, now_us)
     this.#age(place, now_us)
@@ -175,9 +194,9 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   #promotionUs(place: LearnedPlace): number {
-    if (place.promoted && place.window_charge_us === 0) return Number.POSITIVE_INFINITY
+    if (place.rank <= PROMOTED_RANK) return Number.POSITIVE_INFINITY
     const { service_us, wait_us } = place.of.program
-    const missing_us = place.missing_tokens * this.#rates.prefill_us_per_token
+    const missing_us = missingTokens(place.of) * this.#rates.prefill_us_per_token
     const service_at_least_us = Math.max(service_us, this.#usualUs(place)) + missing_us
     return promotionUs(place, service_at_least_us, wait_us, this.#config.promotion_ratio)
   }
@@ -199,12 +218,16 @@ export class Learned implements Policy<LearnedPlace> {
     return (table.steps[at] as IndexStep).median_tokens * token_us
   }
 
-  #age(place: LearnedPlace, now_us: number): void {
-    if (this.#config.age_octaves === 0) return
+  /** Whether its age changed, and with it the time at which it must be looked at. */
+  #age(place: LearnedPlace, now_us: number): boolean {
+    if (this.#config.age_octaves === 0) return false
     const { window_started_us, window_wall_us, of } = place
     const wait_us = of.program.wait_us + now_us - window_started_us - window_wall_us
-    place.halvings = 0
-    while (this.#waitForUs(place, place.halvings + 1) <= wait_us) place.halvings += 1
+    let halvings = 0
+    while (this.#waitForUs(place, halvings + 1) <= wait_us) halvings += 1
+    const aged = halvings !== place.halvings
+    place.halvings = halvings
+    return aged
   }
 
   /** Whether its rank changed. */
@@ -220,25 +243,27 @@ export class Learned implements Policy<LearnedPlace> {
     return promoted ? Math.min(rank, rankOf(1 + window_charge_us)) : rank
   }
 
-  /** Whether anything changed on which the index depends. */
-  #look(place: LearnedPlace): boolean {
-    const { of, table, token_us } = place
-    const { output_tokens, open_calls, open_output_tokens } = of.program
-    const committed_tokens = Math.max(0, Math.floor(table.call_tokens * open_calls + 0.5) - open_output_tokens)
-    const at = stepAt(table, output_tokens + committed_tokens, place.at)
-    const missing_tokens = of.prompt_tokens - of.resident_tokens
-    if (at === place.at && committed_tokens === place.committed_tokens && missing_tokens === place.missing_tokens) {
-      return false
-    }
-    place.at = at
-    place.committed_tokens = committed_tokens
-    place.missing_tokens = missing_tokens
-    place.index_rank = rankOf(token_us * indexOf(table.steps[at] as IndexStep, this.#promptTokens(place)))
-    return true
-  }
-
   /** What is computed before anything is gained, in tokens of output's cost. */
-  #promptTokens({ missing_tokens, committed_tokens, token_us }: LearnedPlace): number {
-    return (missing_tokens * this.#rates.prefill_us_per_token) / token_us + committed_tokens
+  #promptTokens({ of, committed_tokens, token_us }: LearnedPlace): number {
+    return (missingTokens(of) * this.#rates.prefill_us_per_token) / token_us + committed_tokens
+  }
+}
+
+function missingTokens({ prompt_tokens, resident_tokens }: PolicyCall): number {
+  return prompt_tokens - resident_tokens
+}
+
+/** The rank at so many prompt tokens, and down to how many it holds: calls that get tokens have ever fewer. */
+function findRank(place: LearnedPlace, prompt_tokens: number): void {
+  const { table, at, token_us } = place
+  const step = table.steps[at] as IndexStep
+  const rank = rankOf(token_us * indexOf(step, prompt_tokens))
+  place.index_rank = rank
+  place.prompt_tokens_min = prompt_tokens
+  place.prompt_tokens_max = prompt_tokens
+  // Rounding may put the exact end of the rank on either side.
+  const fewer_tokens = promptTokensAt(step, rankFrom(rank) / token_us) + 1
+  if (fewer_tokens < prompt_tokens && rankOf(token_us * indexOf(step, fewer_tokens)) === rank) {
+    place.prompt_tokens_min = fewer_tokens
   }
 }
