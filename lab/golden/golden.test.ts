@@ -2,10 +2,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
+import { learnedPriors, PRIORS_FILE } from './learned-priors.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
 
-const golden = path.join(import.meta.dirname, '../../gpu-agent/vllm/golden')
+const vllm = path.join(import.meta.dirname, '../../gpu-agent/vllm')
+const golden = path.join(vllm, 'golden')
 const folder = path.join(golden, 'traces')
 
 describe('the committed golden traces', () => {
@@ -25,6 +27,10 @@ describe('the committed golden traces', () => {
 
   it('of the choice between swap and recompute are what the engine chooses', () => {
     expect(handlingLines()).toBe(readFileSync(path.join(golden, 'handling', HANDLING_FILE), 'utf8'))
+  })
+
+  it('go with the tables of the prior of learned that the engine has', () => {
+    expect(learnedPriors()).toBe(readFileSync(path.join(vllm, PRIORS_FILE), 'utf8'))
   })
 
   it('show what they are there for', () => {

@@ -11,6 +11,7 @@
  *   {"t","ended":lease,"sums":[wall, modelled, output tokens]}
  *   {"t","settled":[[lease, due]…]}   due null: never
  *   {"t","reconfigured":policy and its parameters, and the limits as in the header}
+ *   {"t","classes":[{"tenant","class","objective","table"}…]}   known from then on, as the side channel tells it
  * `ranks` beside any of them: {lease: rank} of the open calls whose rank is another than before. `usage` beside a new
  * decision is each tenant's recent service.
  */
@@ -23,6 +24,7 @@ import { type SchedulerConfig, schedulerConfig } from '../../gpu-agent/engine/sc
 import type { OrderedCall } from '../../gpu-agent/engine/types.ts'
 import type { ServiceTokens } from '../../src/core/call/service.ts'
 import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
+import { type ToldClass, ToldClasses } from './told-classes.ts'
 
 export const TRACE_VERSION = 2
 
@@ -31,16 +33,32 @@ export interface Scenario {
   policy: PolicyConfig
   config: Omit<Parameters<typeof schedulerConfig>[0], 'policy' | 'shares' | 'epoch'>
   play: (config: SchedulerConfig, order: RecordingOrder) => void
+  /** In order of time. Each happens before the first decision at or after its time. */
+  changes?: readonly Change[]
+}
+
+/** Tables of classes are told, the policy is replaced, or both. */
+export interface Change {
+  at_us: number
+  classes?: readonly ToldClass[]
+  policy?: PolicyConfig
 }
 
 type Line = Record<string, unknown>
 
 /** The whole trace of a scenario, a line each. */
-export function recordTrace({ name, policy, config: given, play }: Scenario): string {
+export function recordTrace({ name, policy, config: given, play, changes = [] }: Scenario): string {
   const shares = new TenantShares()
-  const context = { reading: given.ordering ?? ('modelled' as const) }
+  const classes = new ToldClasses()
+  const context = { reading: given.ordering ?? ('modelled' as const), classes }
   const config = schedulerConfig({ epoch: 'golden', ...given, policy: createPolicy(policy, context), shares })
   const order = new RecordingOrder(config, shares, { name, policy })
+  for (const { at_us, classes: told, policy: other } of changes) {
+    order.plan(at_us, (t) => {
+      if (told !== undefined) order.tellClasses(classes, told, t)
+      if (other !== undefined) order.change(other, { ...config, policy: createPolicy(other, context) }, t)
+    })
+  }
   play(config, order)
   return `${order.lines.map((line) => JSON.stringify(line)).join('\n')}\n`
 }
@@ -58,6 +76,7 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
   readonly #ranks = new Map<string, number>()
   #policy: Policy
   #seated = ''
+  readonly #planned: { at_us: number; work: (t: number) => void }[] = []
   /** Charges of the step being charged; null between steps. */
   #charges: { t: number; wall: number; charges: unknown[] } | null = null
 
@@ -92,6 +111,7 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
   }
 
   override decide(t: number): readonly CallState<O>[] {
+    while ((this.#planned[0]?.at_us ?? Number.POSITIVE_INFINITY) <= t) this.#planned.shift()?.work(t)
     const order = super.decide(t)
     const leases = order.map(({ call }) => call.lease)
     const seated = JSON.stringify(leases)
@@ -137,6 +157,17 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     this.reconfigure(config, t)
     this.#policy = config.policy
     this.#tell({ t, reconfigured: policy, ...limitsOf(config) })
+  }
+
+  /** Later calls of these classes are ordered by other tables. */
+  tellClasses(classes: ToldClasses, told: readonly ToldClass[], t: number): void {
+    classes.take(told)
+    this.#tell({ t, classes: told })
+  }
+
+  /** `work` happens before the first decision at or after `at_us`. Plans come in order of time. */
+  plan(at_us: number, work: (t: number) => void): void {
+    this.#planned.push({ at_us, work })
   }
 
   /** Charges are told before what came after them, and those between which nothing came are one line. */

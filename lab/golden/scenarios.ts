@@ -7,7 +7,9 @@ import { engineCall } from '../../gpu-agent/engine/testing/calls.ts'
 import { type Program, type ProgramCall, runPrograms } from '../../gpu-agent/engine/testing/programs.ts'
 import { type VirtualEvent, virtualRun } from '../../gpu-agent/engine/testing/virtual-run.ts'
 import { seededRandom } from '../../simulator/random.ts'
+import type { IndexTable } from '../../src/core/classes/index-table.ts'
 import type { Scenario } from './record-trace.ts'
+import type { ToldClass } from './told-classes.ts'
 
 const LEVELS = { levels: 4, first_quantum_us: 3_000, quantum_ratio: 2, promotion_ratio: 8 }
 const ROOMY = {
@@ -38,6 +40,63 @@ const SMALL: readonly PolicyConfig[] = [
   { name: 'plas', ...LEVELS },
   { name: 'atlas', ...LEVELS },
 ]
+
+/** Programs that end soon. */
+const SHORT: IndexTable = {
+  steps: [
+    {
+      from_tokens: 0,
+      lines: [
+        [6.25, 1.5],
+        [9, 1.1],
+      ],
+      remaining_tokens: 6,
+      median_tokens: 5.5,
+    },
+    { from_tokens: 4, lines: [[3.75, 1.3]], remaining_tokens: 4, median_tokens: 7 },
+    {
+      from_tokens: 9,
+      lines: [
+        [40.5, 2.6],
+        [64, 1.9],
+      ],
+      remaining_tokens: 30,
+      median_tokens: 25,
+    },
+  ],
+  prompt_tokens_per_output_token: 0.75,
+  call_tokens: 2.4,
+}
+/** Programs that go on, and are nearer to their end with each token. */
+const LONG: IndexTable = {
+  steps: [
+    {
+      from_tokens: 0,
+      lines: [
+        [900, 4.5],
+        [1_200.5, 3.25],
+        [2_000, 2],
+      ],
+      remaining_tokens: 60,
+      median_tokens: 55,
+    },
+    { from_tokens: 6, lines: [[600, 4]], remaining_tokens: 50, median_tokens: 56 },
+    {
+      from_tokens: 20,
+      lines: [
+        [150.125, 3.5],
+        [170, 3],
+      ],
+      remaining_tokens: 35,
+      median_tokens: 58,
+    },
+    { from_tokens: 45, lines: [[20, 3.125]], remaining_tokens: 10, median_tokens: 60 },
+  ],
+  prompt_tokens_per_output_token: 2.125,
+  call_tokens: 6.7,
+}
+/** As a class turns out to be whose programs have become long. */
+const DRIFTED: IndexTable = { ...LONG, prompt_tokens_per_output_token: 1.5, call_tokens: 9 }
 
 export const SCENARIOS: readonly Scenario[] = [
   ...SMALL.flatMap((policy, index): Scenario[] => [
@@ -116,7 +175,84 @@ export const SCENARIOS: readonly Scenario[] = [
     config: { ...ROOMY, seats: 1, ordering: 'wall' },
     play: openLoad({ seed: 308, calls: 16, tenants: 1 }),
   },
+  ...learnedScenarios(),
 ]
+
+function learnedScenarios(): Scenario[] {
+  return [
+    {
+      name: 'learned-tenants',
+      policy: { name: 'learned' },
+      config: { ...ROOMY, ordering: 'modelled' },
+      play: openLoad({ seed: 501, calls: 30, tenants: 2, sequences: true, classes: true }),
+      changes: [{ at_us: 0, classes: [known('t0', 'p0', SHORT), known('t0', 'p1', LONG), known('t1', 'p2', LONG)] }],
+    },
+    {
+      name: 'learned-response',
+      policy: { name: 'learned', objective: 'response' },
+      config: { ...ROOMY, ordering: 'wall' },
+      play: openLoad({ seed: 502, calls: 26, tenants: 2, sequences: true, classes: true }),
+      changes: [
+        {
+          at_us: 2_000,
+          classes: [known('t0', 'p0', SHORT, 'response'), known('t0', 'p1', LONG, 'response'), known('t1', 'p0', LONG)],
+        },
+      ],
+    },
+    {
+      name: 'learned-prior',
+      policy: { name: 'learned' },
+      config: { ...ROOMY, seats: 3 },
+      play: waveLoad(503),
+    },
+    {
+      name: 'learned-waves',
+      policy: { name: 'learned', promotion_ratio: 3 },
+      config: { ...ROOMY, seats: 3 },
+      play: waveLoad(504),
+      changes: [{ at_us: 0, classes: [known('tenant', 'class', SHORT)] }],
+    },
+    {
+      name: 'learned-ageing',
+      policy: { name: 'learned', promotion_ratio: 5, age_octaves: 1, age_scale: 0.05 },
+      config: { ...ROOMY, seats: 2, ordering: 'wall' },
+      play: openLoad({ seed: 505, calls: 30, tenants: 2, sequences: true, classes: true }),
+      changes: [{ at_us: 0, classes: [known('t0', 'p0', SHORT), known('t0', 'p1', LONG), known('t1', 'p1', SHORT)] }],
+    },
+    {
+      name: 'learned-drift',
+      policy: { name: 'learned', age_octaves: 2, age_scale: 0.5 },
+      config: { ...ROOMY, seats: 3 },
+      play: programLoad(506, 9),
+      changes: [
+        { at_us: 1_500, classes: [known('tenant', 'class', SHORT)] },
+        { at_us: 6_000, classes: [known('tenant', 'class', DRIFTED)] },
+      ],
+    },
+    {
+      name: 'learned-scarce-memory',
+      policy: { name: 'learned' },
+      config: SCARCE,
+      play: openLoad({ seed: 507, calls: 26, tenants: 2, sequences: true, classes: true }),
+      changes: [{ at_us: 0, classes: [known('t0', 'p0', SHORT), known('t0', 'p1', LONG), known('t1', 'p3', LONG)] }],
+    },
+    {
+      name: 'plas-to-learned',
+      policy: { name: 'plas', ...LEVELS },
+      config: { ...ROOMY, seats: 3 },
+      play: openLoad({ seed: 508, calls: 30, tenants: 2, sequences: true, classes: true }),
+      changes: [
+        { at_us: 0, classes: [known('t0', 'p0', SHORT), known('t0', 'p1', LONG)] },
+        { at_us: 8_000, policy: { name: 'learned', age_octaves: 1 }, classes: [known('t1', 'p0', SHORT)] },
+        { at_us: 16_000, policy: { name: 'plas', ...LEVELS } },
+      ],
+    },
+  ]
+}
+
+function known(tenant: string, name: string, table: IndexTable, objective: ToldClass['objective'] = 'token_latency') {
+  return { tenant, class: name, objective, table }
+}
 
 interface OpenLoad {
   seed: number
@@ -124,10 +260,12 @@ interface OpenLoad {
   tenants: number
   /** Programs have sequences, in another order than their calls arrive. */
   sequences?: boolean
+  /** Programs have classes, and have had output before they came here. */
+  classes?: boolean
 }
 
 /** Calls of several programs and tenants that come independently of one another; some are cancelled or finished early. */
-function openLoad({ seed, calls, tenants, sequences = false }: OpenLoad): Scenario['play'] {
+function openLoad({ seed, calls, tenants, sequences = false, classes = false }: OpenLoad): Scenario['play'] {
   const below = generator(seed)
   const events: VirtualEvent[] = []
   for (let index = 0; index < calls; index++) {
@@ -141,6 +279,7 @@ function openLoad({ seed, calls, tenants, sequences = false }: OpenLoad): Scenar
       tenant_weight: 1 + tenant,
       program: `t${tenant}/p${program}`,
       sequence: sequences ? [9 - (program >> 1), program] : null,
+      ...(classes ? { class: `p${program}`, program_output_tokens: below(2) * below(40) } : {}),
       prompt: [seed, tenant, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
       max_output_tokens: 1 + below(14),
       settled_service_us: below(2) * below(30_000),

@@ -2,14 +2,16 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
+import { learnedPriors, PRIORS_FILE } from './learned-priors.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
 
-const golden = path.join(import.meta.dirname, '../../gpu-agent/vllm/golden')
+const vllm = path.join(import.meta.dirname, '../../gpu-agent/vllm')
+const golden = path.join(vllm, 'golden')
 const folder = path.join(golden, 'traces')
 if (process.argv.length > 2) {
   console.log(
-    'usage: node lab/golden/write-golden.ts\nWrites one trace per scenario of scenarios.ts into golden/traces, and the\nchoices of handling into golden/handling.',
+    'usage: node lab/golden/write-golden.ts\nWrites one trace per scenario of scenarios.ts into golden/traces, the\nchoices of handling into golden/handling, and the tables of the prior of learned into the package.',
   )
   process.exit(process.argv[2] === '--help' ? 0 : 2)
 }
@@ -23,3 +25,4 @@ for (const scenario of SCENARIOS) {
 const handling = path.join(golden, 'handling')
 mkdirSync(handling, { recursive: true })
 writeFileSync(path.join(handling, HANDLING_FILE), handlingLines())
+writeFileSync(path.join(vllm, PRIORS_FILE), learnedPriors())

@@ -25,7 +25,17 @@ describe('fuzzing', () => {
     for (const line of lines) for (const name of Object.keys(line)) seen.add(name)
     const policies = new Set(lines.flatMap(({ policy }) => (policy as { name: string } | undefined)?.name ?? []))
     expect([...policies].sort()).toEqual([...POLICY_NAMES].sort())
-    for (const kind of ['arrive', 'resident', 'seated', 'charges', 'ended', 'settled', 'reconfigured', 'usage']) {
+    for (const kind of [
+      'arrive',
+      'resident',
+      'seated',
+      'charges',
+      'ended',
+      'settled',
+      'reconfigured',
+      'classes',
+      'usage',
+    ]) {
       expect(seen).toContain(kind)
     }
     const count = (kind: string) => lines.filter((line) => kind in line).length

@@ -5,6 +5,7 @@ import type { OrderConfig } from '../../../gpu-agent/engine/order/program-order.
 import type { OrderedCall } from '../../../gpu-agent/engine/types.ts'
 import { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
 import { RecordingOrder } from '../../golden/record-trace.ts'
+import { ToldClasses } from '../../golden/told-classes.ts'
 import type { FuzzScenario, Limits, OrderEvent, Work } from './scenario.ts'
 
 type Call = CallState<null>
@@ -20,6 +21,7 @@ export function play(scenario: FuzzScenario): string[] {
 class Player {
   readonly #scenario: FuzzScenario
   readonly #shares = new TenantShares()
+  readonly #classes = new ToldClasses()
   readonly #order: RecordingOrder<null>
   readonly #open: Call[] = []
   /** By program: what it had settled after each of its calls that ended here. */
@@ -61,6 +63,9 @@ class Player {
       }
       case 'reconfigure':
         this.#order.change(event.policy, this.#config(event.policy, event.limits), this.#now_us)
+        break
+      case 'classes':
+        this.#order.tellClasses(this.#classes, event.told, this.#now_us)
     }
   }
 
@@ -70,11 +75,11 @@ class Player {
 
   #config(policy: PolicyConfig, limits: Limits): OrderConfig {
     const { ordering, rates, seats } = this.#scenario
-    const made = createPolicy(policy, { reading: ordering, rates })
+    const made = createPolicy(policy, { reading: ordering, rates, classes: this.#classes })
     return { ...limits, seats, policy: made, shares: this.#shares, ordering, rates }
   }
 
-  #arrive({ tenant, program, ticket, prompt_tokens, resident }: Of<'arrive'>): void {
+  #arrive({ tenant, program, class: of_class, ticket, prompt_tokens, resident }: Of<'arrive'>): void {
     const name = `t${tenant}/p${program}`
     const settled_us = this.#settled_us.get(name) ?? []
     const call: OrderedCall = {
@@ -83,7 +88,7 @@ class Player {
       tenant_weight: 1 + tenant,
       program: name,
       thread: '',
-      class: '',
+      class: `c${of_class}`,
       sequence: this.#scenario.sequences[program] ?? null,
       settled_service_us: (settled_us.at(-1 - ticket.late_calls) ?? 0) + ticket.elsewhere_settled_us,
       open_elsewhere_us: ticket.open_elsewhere_us,

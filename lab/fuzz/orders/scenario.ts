@@ -5,6 +5,8 @@
 import fc from 'fast-check'
 import type { PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
+import { type IndexTable, OBJECTIVES } from '../../../src/core/classes/index-table.ts'
+import type { ToldClass } from '../../golden/told-classes.ts'
 
 export interface Limits {
   shares_interval_us: number
@@ -38,6 +40,7 @@ export type OrderEvent =
       do: 'arrive'
       tenant: number
       program: number
+      class: number
       ticket: Ticket
       prompt_tokens: number
       resident: number
@@ -48,6 +51,7 @@ export type OrderEvent =
   | { do: 'decide' }
   | { do: 'end'; call: number }
   | { do: 'reconfigure'; policy: PolicyConfig; limits: Limits }
+  | { do: 'classes'; told: readonly ToldClass[] }
 
 export interface FuzzScenario {
   ordering: ServiceReading
@@ -62,6 +66,7 @@ export interface FuzzScenario {
 
 export const PROGRAMS = 5
 const TENANTS = 3
+const CLASSES = 3
 const EVENTS_MAX = 60
 
 const share = fc.constantFrom(0, 0.3, 0.5, 1)
@@ -87,6 +92,51 @@ const levels = fc.record(
 
 const prefill = fc.record({ prefill_us_per_token: fc.constantFrom(0, 3, 72, 300) }, { requiredKeys: [] })
 
+const learned = fc.record(
+  {
+    objective: fc.constantFrom(...OBJECTIVES),
+    promotion_ratio: fc.constantFrom(0.1, 1, 8, 100),
+    age_octaves: fc.integer({ min: 0, max: 3 }),
+    age_scale: fc.constantFrom(1e-6, 0.01, 0.3, 1, 50),
+  },
+  { requiredKeys: [] },
+)
+
+/** From less than a token to many, with and without a fraction. */
+const figure = fc.oneof(fc.double({ min: 0.01, max: 100, noNaN: true }), fc.double({ min: 1, max: 1e6, noNaN: true }))
+
+const step = fc.record({
+  /** More than the step before. */
+  tokens: fc.oneof(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 300 })),
+  lines: fc.array(fc.tuple(figure, figure), { minLength: 1, maxLength: 4 }),
+  remaining_tokens: figure,
+  median_tokens: figure,
+})
+
+const table: fc.Arbitrary<IndexTable> = fc
+  .record({
+    list: fc.array(step, { minLength: 1, maxLength: 6 }),
+    prompt_tokens_per_output_token: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 50, noNaN: true })),
+    call_tokens: fc.oneof(fc.constantFrom(0, 1, 2.5), fc.double({ min: 0, max: 60, noNaN: true })),
+  })
+  .map(({ list, ...others }) => {
+    let from_tokens = 0
+    const steps = list.map(({ tokens, ...rest }, index) => {
+      from_tokens += index === 0 ? 0 : tokens
+      return { from_tokens, ...rest }
+    })
+    return { steps, ...others }
+  })
+
+const told: fc.Arbitrary<ToldClass> = fc
+  .record({
+    tenant: fc.nat(TENANTS - 1),
+    class: fc.nat(CLASSES - 1),
+    objective: fc.constantFrom(...OBJECTIVES),
+    table,
+  })
+  .map(({ tenant, class: number, ...others }) => ({ tenant: `t${tenant}`, class: `c${number}`, ...others }))
+
 const policy: fc.Arbitrary<PolicyConfig> = fc.oneof(
   fc.constantFrom({ name: 'fcfs' as const }, { name: 'fcfs-program' as const }),
   fc.record({ name: fc.constant('rr' as const), quantum_us: fc.constantFrom(1, 700, 2_000.5, 20_000), ties }),
@@ -99,6 +149,7 @@ const policy: fc.Arbitrary<PolicyConfig> = fc.oneof(
     weight: 2,
     arbitrary: fc.tuple(levels, prefill).map(([given, cost]) => ({ name: 'atlas' as const, ...given, ...cost })),
   },
+  { weight: 3, arbitrary: learned.map((given) => ({ name: 'learned' as const, ...given })) },
 )
 
 const limits: fc.Arbitrary<Limits> = fc.record({
@@ -131,6 +182,7 @@ const event: fc.Arbitrary<OrderEvent> = fc.oneof(
       do: fc.constant('arrive' as const),
       tenant: fc.nat(TENANTS - 1),
       program: fc.nat(PROGRAMS - 1),
+      class: fc.nat(CLASSES - 1),
       ticket,
       prompt_tokens: fc.oneof(fc.nat(80), fc.nat(9_000)),
       resident: share,
@@ -149,6 +201,13 @@ const event: fc.Arbitrary<OrderEvent> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('decide' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('end' as const), call: fc.nat(20) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reconfigure' as const), policy, limits }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('classes' as const),
+      told: fc.array(told, { minLength: 1, maxLength: 4 }),
+    }),
+  },
 )
 
 const sequence = fc.option(

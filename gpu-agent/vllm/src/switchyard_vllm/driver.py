@@ -41,10 +41,9 @@ class Driver:
         self.scheduler: Any = meter.scheduler
         self.options = options
         self._seats = meter.seats
-        self.order = ProgramOrder(
-            options.seating(self._seats), options.create_policy(), TenantShares(), options.ordering
-        )
         self.mailbox = meter.mailbox
+        policy = options.create_policy(self.mailbox.classes)
+        self.order = ProgramOrder(options.seating(self._seats), policy, TenantShares(), options.ordering)
         self.calls = meter.calls
         self.residency = Residency(self.scheduler, self.order, swap)
         self.preemption = Preemption(self.scheduler, self.order, self.calls, limit, seat_limit, self._seats, swap)
@@ -168,7 +167,8 @@ class Driver:
         except OptionsError as error:
             self.mailbox.answer({"type": "refused", "number": number, "reason": str(error)})
             return
-        self.order.reconfigure(self.options.seating(self._seats), self.options.create_policy(), now_us)
+        policy = self.options.create_policy(self.mailbox.classes)
+        self.order.reconfigure(self.options.seating(self._seats), policy, now_us)
         # An agent that hears the answer and asks for the status finds the change in it.
         self.report(now_us)
         self.mailbox.answer({"type": "applied", "number": number, "policy": self.options.policy})

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from .order.index_table import OBJECTIVES, Objective
 from .order.policies import POLICY_NAMES, create_policy
-from .order.policy import Policy, Ties
+from .order.policy import ClassLookup, Policy, Ties
 from .order.seating import SeatingConfig
 from .order.service import ServiceReading
 
@@ -45,6 +46,13 @@ class Options:
     prefill_us_per_token: float | None = None
     #: How mlfq and rr queue: calls or programs. None: calls, as in the literature.
     ties: Ties | None = None
+    #: What learned makes small: the mean latency per output token of programs, or their mean response time.
+    #: None: the latency per token.
+    objective: Objective | None = None
+    #: How fast a program that waits rises under learned: it halves the index each time that 1 + its wait over `age_scale`
+    #: times its usual service grows by so many octaves. None: it does not.
+    age_octaves: int | None = None
+    age_scale: float | None = None
     steps_per_decision: int = 1
     preemptions_per_decision_max: int | None = None
     identity: IdentitySource = "agent"
@@ -57,8 +65,9 @@ class Options:
     #: Filled in by `read_options`.
     parameters: Mapping[str, float | str] = field(default_factory=dict)
 
-    def create_policy(self) -> Policy[Any]:
-        return create_policy(self.policy, self.parameters, self.ordering)
+    def create_policy(self, classes: ClassLookup | None = None) -> Policy[Any]:
+        """`classes`: what is known of them, for policies that learn."""
+        return create_policy(self.policy, self.parameters, self.ordering, classes=classes)
 
     def seating(self, seats: int) -> SeatingConfig:
         return SeatingConfig(
@@ -68,11 +77,12 @@ class Options:
         )
 
 
-_NUMBERS = {"quantum_s", "quantum_ratio", "beta", "preemption_levels_min", "prefill_us_per_token"}
-_INTEGERS = {"levels", "steps_per_decision", "preemptions_per_decision_max"}
+_NUMBERS = {"quantum_s", "quantum_ratio", "beta", "preemption_levels_min", "prefill_us_per_token", "age_scale"}
+_INTEGERS = {"levels", "age_octaves", "steps_per_decision", "preemptions_per_decision_max"}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "policy": POLICY_NAMES,
     "ties": get_args(Ties),
+    "objective": OBJECTIVES,
     "ordering": get_args(ServiceReading),
     "identity": get_args(IdentitySource),
 }
@@ -91,6 +101,9 @@ _PARAMETERS = {
     "preemption_levels_min": "preemption_levels_min",
     "prefill_us_per_token": "prefill_us_per_token",
     "ties": "ties",
+    "objective": "objective",
+    "age_octaves": "age_octaves",
+    "age_scale": "age_scale",
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from switchyard_vllm.order.call_state import Call, CallState
+from switchyard_vllm.order.class_tables import CLASSES_PER_MESSAGE_MAX, ClassTables
 from switchyard_vllm.order.policies import create_policy
 from switchyard_vllm.order.policy import NEVER_US
 from switchyard_vllm.order.program_order import ProgramOrder, StepCharge, StepShare
@@ -31,10 +32,11 @@ class Replay:
     def __init__(self, header: dict[str, Any]) -> None:
         self._expect("trace version", header["trace"], TRACE_VERSION)
         self._reading = header["ordering"]
-        rates = ServiceRates(**header["rates"])
+        self._rates = ServiceRates(**header["rates"])
+        self._classes = ClassTables()
         self.shares = TenantShares()
         policy = self._policy(header["policy"])
-        self.order = ProgramOrder(_seating(header), policy, self.shares, self._reading, rates)
+        self.order = ProgramOrder(_seating(header), policy, self.shares, self._reading, self._rates)
         self.decisions = 0
         self._seated: list[str] = []
         self._ranks: dict[str, float] = {}
@@ -48,6 +50,7 @@ class Replay:
             "ended": self._end,
             "settled": self._settle,
             "reconfigured": self._reconfigure,
+            "classes": self._learn,
         }
 
     def line(self, line: dict[str, Any]) -> None:
@@ -121,9 +124,15 @@ class Replay:
     def _reconfigure(self, line: dict[str, Any], t: int) -> None:
         self.order.reconfigure(_seating(line), self._policy(line["reconfigured"]), t)
 
+    def _learn(self, line: dict[str, Any], _t: int) -> None:
+        told = line["classes"]
+        for begin in range(0, len(told), CLASSES_PER_MESSAGE_MAX):
+            if not self._classes.take(told[begin : begin + CLASSES_PER_MESSAGE_MAX]):
+                raise MismatchError("the tables are refused here")
+
     def _policy(self, config: dict[str, Any]) -> Any:
         parameters = dict(config)
-        return create_policy(parameters.pop("name"), parameters, self._reading)
+        return create_policy(parameters.pop("name"), parameters, self._reading, self._rates, self._classes)
 
     def _call(self, lease: str) -> CallState:
         state = self.order.get(lease)

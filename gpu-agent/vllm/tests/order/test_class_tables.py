@@ -9,22 +9,31 @@ import pytest
 from switchyard_vllm.order.class_tables import (
     CLASSES_MAX,
     CLASSES_PER_MESSAGE_MAX,
+    ClassTables,
+)
+from switchyard_vllm.order.index_table import (
+    FIGURE_MAX,
     LINES_PER_STEP_MAX,
     STEPS_MAX,
-    ClassTables,
+    TOKENS_MAX,
     IndexStep,
     IndexTable,
 )
 
 
 def told(name: str = "app:x", tenant: str = "a", remaining_tokens: float = 10.5) -> dict[str, Any]:
-    first = {"from_tokens": 0, "lines": [[1, 2.5], [3, 0.5]], "remaining_tokens": remaining_tokens, "median_tokens": 7}
+    first = {"from_tokens": 0, "lines": [[1, 2.5], [3, 0.5]], "remaining_tokens": remaining_tokens}
     then = {"from_tokens": 4, "lines": [[2, 1]], "remaining_tokens": 0, "median_tokens": 9}
-    table = {"steps": [first, then], "prompt_tokens_per_output_token": 1.5, "call_tokens": 3}
+    steps = [{**first, "median_tokens": 8}, then]
+    table = {"steps": steps, "prompt_tokens_per_output_token": 1.5, "call_tokens": 3}
     return {"tenant": tenant, "class": name, "objective": "token_latency", "table": table}
 
 
-TABLE = IndexTable((IndexStep(0, ((1.0, 2.5), (3.0, 0.5)), 10.5, 7.0), IndexStep(4, ((2.0, 1.0),), 0.0, 9.0)), 1.5, 3.0)
+TABLE = IndexTable(
+    (IndexStep(0, ((1.0, 2.5), (3.0, 0.5)), 10.5, 8.0), IndexStep(4, ((2.0, 1.0),), 0.0, 9.0)),
+    prompt_tokens_per_output_token=1.5,
+    call_tokens=3.0,
+)
 
 
 def test_a_table_is_of_one_tenant_class_and_objective() -> None:
@@ -79,6 +88,7 @@ STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1, "median_toke
         changed(("tenant",), "x" * 129),
         changed(("class",), 5),
         changed(("objective",), "fairness"),
+        changed(("objective",), []),
         changed(("table",), []),
         changed(("table", "steps"), []),
         changed(("table", "steps"), None),
@@ -90,19 +100,39 @@ STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1, "median_toke
         changed(("table", "steps", 0, "lines"), []),
         changed(("table", "steps", 0, "lines", 0), [1]),
         changed(("table", "steps", 0, "lines", 0), [1, -1]),
+        # An index of 0 has no rank, and neither has one beyond every number.
+        changed(("table", "steps", 0, "lines", 0), [0, 1]),
+        changed(("table", "steps", 0, "lines", 0), [1, 0]),
+        changed(("table", "steps", 0, "lines", 0), [FIGURE_MAX * 2, 1]),
         changed(("table", "steps", 0, "lines", 0), [1, "1"]),
         changed(("table", "steps", 0, "lines", 0), [1, json.loads("NaN")]),
         changed(("table", "steps", 0, "lines", 0), [1, json.loads("Infinity")]),
         changed(("table", "steps", 0, "remaining_tokens"), None),
         changed(("table", "steps", 0, "median_tokens"), None),
-        changed(("table", "call_tokens"), None),
+        # No wait would be long beside it.
+        changed(("table", "steps", 0, "median_tokens"), 0),
+        changed(("table", "steps", 1, "from_tokens"), TOKENS_MAX + 1),
         changed(("table", "prompt_tokens_per_output_token"), -1),
+        changed(("table", "prompt_tokens_per_output_token"), FIGURE_MAX * 2),
+        changed(("table", "call_tokens"), None),
+        changed(("table", "call_tokens"), -1),
+        changed(("table", "call_tokens"), TOKENS_MAX + 1),
     ],
 )
 def test_what_is_wrong_is_refused_with_all_that_comes_with_it(wrong: object) -> None:
     tables = ClassTables()
     assert not tables.take([told("good"), wrong])
     assert len(tables) == 0
+
+
+def test_figures_at_their_bounds_are_taken() -> None:
+    for path, value in (
+        (("table", "call_tokens"), TOKENS_MAX),
+        (("table", "steps", 1, "from_tokens"), TOKENS_MAX),
+        (("table", "steps", 0, "lines", 0), [FIGURE_MAX, 1 / FIGURE_MAX]),
+        (("table", "prompt_tokens_per_output_token"), 0),
+    ):
+        assert ClassTables().take([changed(path, value)])
 
 
 def test_a_message_is_bounded() -> None:

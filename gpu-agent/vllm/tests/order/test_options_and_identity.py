@@ -71,14 +71,16 @@ def test_every_option_arrives_where_it_belongs() -> None:
     assert (seating.seats, seating.steps_per_decision, seating.preemptions_max) == (9, 4, 2)
     assert read(policy="mlfq", ties="program").create_policy().ties == "program"
     assert read(policy="rr", quantum_s=0.2).parameters == {"quantum_us": 200_000}
+    learned = read(policy="learned", objective="response", age_octaves=32, age_scale=0.5)
+    assert learned.parameters == {"objective": "response", "age_octaves": 32, "age_scale": 0.5}
 
 
 @pytest.mark.parametrize(
     ("section", "reason"),
     [
-        ({"quantum": 1}, "there is no option 'quantum'; there are beta"),
+        ({"quantum": 1}, "there is no option 'quantum'; there are age_octaves, age_scale, beta"),
         ({"parameters": {}}, "there is no option 'parameters'"),
-        ({"policy": "srpt"}, "policy must be one of fcfs, fcfs-program, mlfq, rr, plas, atlas"),
+        ({"policy": "srpt"}, "policy must be one of fcfs, fcfs-program, mlfq, rr, plas, atlas, learned"),
         ({"levels": 2.5}, "levels must be an integer"),
         ({"levels": True}, "levels must be an integer"),
         ({"levels": 0}, "levels must be an integer from 1 to 64"),
@@ -91,6 +93,14 @@ def test_every_option_arrives_where_it_belongs() -> None:
         ({"policy": "fcfs", "quantum_s": 1}, "policy fcfs has no parameter"),
         ({"report_in_body": 1}, "report_in_body must be true or false"),
         ({"steps_per_decision": 0}, "at least 1"),
+        ({"policy": "learned", "objective": "fairness"}, "objective must be one of token_latency, response"),
+        ({"policy": "learned", "age_octaves": 0.5}, "age_octaves must be an integer"),
+        ({"policy": "learned", "age_octaves": -1}, "age_octaves must be an integer from 0 to 32"),
+        ({"policy": "learned", "age_octaves": 33}, "age_octaves must be an integer from 0 to 32"),
+        ({"policy": "learned", "age_scale": 0}, "age_scale must be from 1e-06 to"),
+        ({"policy": "learned", "age_scale": 1e7}, "age_scale must be from 1e-06 to"),
+        ({"policy": "learned", "levels": 3}, "policy learned has no parameter"),
+        ({"objective": "response"}, "policy plas has no parameter"),
         ({"seat_hold_ms": 5}, "there is no option 'seat_hold_ms'"),
     ],
 )

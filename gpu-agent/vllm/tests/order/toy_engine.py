@@ -23,11 +23,13 @@ def small_policies(draw: st.DrawFn, names: tuple[str, ...], ordering: Any) -> Po
     name = draw(st.sampled_from(names))
     ties = {"ties": draw(st.sampled_from(["call", "program"]))}
     levels = {**LEVELS, "preemption_levels_min": draw(st.sampled_from([0, 1, 2]))}
+    age = {"age_octaves": draw(st.integers(0, 2)), "age_scale": draw(st.sampled_from([0.01, 1])), "promotion_ratio": 8}
     parameters: dict[str, dict[str, Any]] = {
         "rr": {"quantum_us": 2_000, **ties},
         "mlfq": {**levels, **ties},
         "plas": levels,
         "atlas": levels,
+        "learned": age,
     }
     return create_policy(name, parameters.get(name, {}), ordering)
 

@@ -12,6 +12,8 @@ import math
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from .call_state import Call
+    from .index_table import IndexTable
     from .program_table import ProgramSums
 
 Ties = Literal["program", "call"]
@@ -31,6 +33,9 @@ class Place:
 
 class PolicyCall(Protocol):
     """What a policy may see of a call; `resident_tokens` changes while the call is open."""
+
+    @property
+    def call(self) -> Call: ...
 
     @property
     def prompt_tokens(self) -> int: ...
@@ -56,6 +61,14 @@ class Charge(NamedTuple):
 
 
 P = TypeVar("P", bound=Place)
+
+
+class ClassLookup(Protocol):
+    """What is known about classes of programs. It changes as programs end."""
+
+    def table_of(self, tenant: str, program_class: str, objective: str) -> IndexTable | None:
+        """The table by which programs of this class are ordered. None: nothing is known of the class."""
+        ...
 
 
 class Policy(Protocol[P]):

@@ -27,12 +27,12 @@ class ProgramSums:
     __slots__ = (
         "_known_output_tokens",
         "_known_us",
-        "_live_output_tokens",
         "_live_us",
         "_settled_us",
         "_ticket_elsewhere_us",
         "_ticket_settled_us",
         "open",
+        "open_output_tokens",
         "output_tokens",
         "path_us",
         "program",
@@ -48,6 +48,8 @@ class ProgramSums:
         #: Attained service, open calls included: known and live.
         self.service_us = 0
         self.output_tokens = 0
+        #: Of them, those of its open calls.
+        self.open_output_tokens = 0
         #: The longest chain of dependent calls observed, open calls included (eq. 2's scalar). At most `service_us`.
         self.path_us = 0
         #: Summed wait of ended calls.
@@ -60,7 +62,6 @@ class ProgramSums:
         self._ticket_elsewhere_us = 0
         self._known_output_tokens = 0
         self._live_us = 0
-        self._live_output_tokens = 0
 
     @property
     def open_calls(self) -> int:
@@ -81,7 +82,7 @@ class ProgramSums:
         self.wait_us = max(self.wait_us, call.program_wait_us)
         self._known_output_tokens = max(self._known_output_tokens, call.program_output_tokens)
         self.service_us = self._known_us + self._live_us
-        self.output_tokens = self._known_output_tokens + self._live_output_tokens
+        self.output_tokens = self._known_output_tokens + self.open_output_tokens
         state.path_before_us = self.path_us
         self.open[state] = None
 
@@ -89,7 +90,7 @@ class ProgramSums:
         """`charged_us` of the call holds the charge already."""
         self._live_us += charge_us
         self.service_us += charge_us
-        self._live_output_tokens += output_tokens
+        self.open_output_tokens += output_tokens
         self.output_tokens += output_tokens
         path_us = state.path_before_us + state.charged_us
         if path_us > self.path_us:
@@ -102,7 +103,7 @@ class ProgramSums:
         self._live_us -= state.charged_us
         self._known_us += state.charged_us
         self._settled_us += state.charged_us
-        self._live_output_tokens -= state.output_tokens
+        self.open_output_tokens -= state.output_tokens
         self._known_output_tokens += state.output_tokens
         self.wait_us += wait_us
 

@@ -4,24 +4,30 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from ..policy import Policy, Ties
-from ..service import ServiceReading
+from ..policy import ClassLookup, Policy, Ties
+from ..service import DEFAULT_SERVICE_RATES, ServiceRates, ServiceReading
 from .atlas import atlas
 from .fcfs import Fcfs
+from .learned import LEARNED, Learned
 from .levels import PROGRAM_LEVELS
 from .mlfq import MLFQ_DEFAULTS, Mlfq
 from .plas import plas
 from .rr import RR_DEFAULTS, Rr
 
-POLICY_NAMES = ("fcfs", "fcfs-program", "mlfq", "rr", "plas", "atlas")
+POLICY_NAMES = ("fcfs", "fcfs-program", "mlfq", "rr", "plas", "atlas", "learned")
 
 
 def create_policy(
     name: str,
     parameters: Mapping[str, Any] = {},
     reading: ServiceReading = "modelled",
+    rates: ServiceRates = DEFAULT_SERVICE_RATES,
+    classes: ClassLookup | None = None,
 ) -> Policy[Any]:
-    """`parameters` replaces defaults, which depend on the reading. Raises ValueError for what no policy can be made of."""
+    """`parameters` replaces defaults, which depend on the reading. `classes`: what is known of them. None: nothing.
+
+    Raises ValueError for what no policy can be made of.
+    """
     if reading not in get_args(ServiceReading):
         raise ValueError(f"reading must be one of {', '.join(get_args(ServiceReading))}, not {reading!r}")
     if parameters.get("ties", "call") not in get_args(Ties):
@@ -39,6 +45,8 @@ def create_policy(
             return plas(replace(PROGRAM_LEVELS[reading], **parameters))
         if name == "atlas":
             return atlas(replace(PROGRAM_LEVELS[reading], **parameters))
+        if name == "learned":
+            return Learned(replace(LEARNED[reading], **parameters), rates, classes)
     except TypeError:
         raise ValueError(f"policy {name} has no parameter set {sorted(parameters)}") from None
     raise ValueError(f"policy must be one of {', '.join(POLICY_NAMES)}, not {name!r}")

@@ -1,0 +1,221 @@
+"""Programs by a Gittins index of what their class is known to need, and of the prompt tokens that are really left.
+
+The same as `gpu-agent/engine/order/policies/learned/learned.ts`, which holds the reasons. A class without a table is ordered by
+the prior, which amounts to least attained service. `learned_priors.json` has its tables as the TypeScript side makes them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..index_table import (
+    OBJECTIVES,
+    RANKS_PER_OCTAVE,
+    IndexTable,
+    Objective,
+    index_of,
+    prompt_tokens_at,
+    rank_from,
+    rank_of,
+    read_table,
+    step_at,
+)
+from ..policy import NEVER_US, Charge, ClassLookup, PolicyCall, Ties
+from ..service import ServiceRates, ServiceReading
+from .levels import PROGRAM_LEVELS
+from .starvation import WindowPlace, promotion_us
+
+AGE_OCTAVES_MAX = 32
+AGE_SCALE_MIN = 1e-6
+AGE_SCALE_MAX = 1e6
+
+#: Of a call that was just promoted.
+_PROMOTED_RANK = 0
+
+_PRIORS = Path(__file__).with_name("learned_priors.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedConfig:
+    #: beta: wait over service at which a call is promoted. The service is at least what is usual for its class.
+    promotion_ratio: float
+    #: What is made small: the mean latency per output token of programs, or their mean response time.
+    objective: Objective = "token_latency"
+    #: A program's index halves each time that 1 + its wait over its usual service grows by so many octaves. 0: never.
+    age_octaves: int = 0
+    #: A program's usual service is taken so many times.
+    age_scale: float = 1
+
+
+LEARNED: dict[ServiceReading, LearnedConfig] = {
+    "modelled": LearnedConfig(PROGRAM_LEVELS["modelled"].promotion_ratio),
+    "wall": LearnedConfig(PROGRAM_LEVELS["wall"].promotion_ratio),
+}
+
+
+@cache
+def prior_table(objective: Objective) -> IndexTable:
+    return read_table(json.loads(_PRIORS.read_text(encoding="utf-8"))[objective])
+
+
+class LearnedPlace(WindowPlace):
+    __slots__ = (
+        "at",
+        "committed_tokens",
+        "halvings",
+        "index_rank",
+        "of",
+        "promoted",
+        "prompt_tokens_max",
+        "prompt_tokens_min",
+        "table",
+        "token_us",
+    )
+
+    def __init__(self, of: PolicyCall, table: IndexTable, token_us: float, now_us: int) -> None:
+        super().__init__(0, now_us)
+        self.of = of
+        self.table = table
+        #: What one output token of the program costs, prompts of its later calls included.
+        self.token_us = token_us
+        #: The position of the table's step that holds.
+        self.at = -1
+        #: The rank without its wait. It holds while the prompt tokens are between these bounds, and the step is the same.
+        self.index_rank = 0
+        self.prompt_tokens_min = 0.0
+        self.prompt_tokens_max = 0.0
+        #: How many times its wait has halved its index.
+        self.halvings = 0
+        self.promoted = False
+
+
+class Learned:
+    name = "learned"
+    ties: Ties = "program"
+    refreshes = True
+
+    def __init__(self, config: LearnedConfig, rates: ServiceRates, classes: ClassLookup | None) -> None:
+        if config.objective not in OBJECTIVES:
+            raise ValueError(f"learned: objective must be one of {', '.join(OBJECTIVES)}, not {config.objective!r}")
+        if not config.promotion_ratio > 0:
+            raise ValueError("learned: promotion_ratio must be positive")
+        if not (isinstance(config.age_octaves, int) and 0 <= config.age_octaves <= AGE_OCTAVES_MAX):
+            raise ValueError(f"learned: age_octaves must be an integer from 0 to {AGE_OCTAVES_MAX}")
+        if not AGE_SCALE_MIN <= config.age_scale <= AGE_SCALE_MAX:
+            raise ValueError(f"learned: age_scale must be from {AGE_SCALE_MIN} to {AGE_SCALE_MAX}")
+        self._config = config
+        self._classes = classes
+        self._prefill_us_per_token = rates.prefill_us_per_token
+        self._decode_us_per_token = rates.decode_us_per_token
+
+    def arrive(self, call: PolicyCall, now_us: int) -> LearnedPlace:
+        objective = self._config.objective
+        told = call.call
+        table = None if self._classes is None else self._classes.table_of(told.tenant, told.program_class, objective)
+        if table is None:
+            table = prior_table(objective)
+        token_us = self._decode_us_per_token + self._prefill_us_per_token * table.prompt_tokens_per_output_token
+        place = LearnedPlace(call, table, token_us, now_us)
+        self.refresh(place, now_us)
+        return place
+
+    def charge(self, place: LearnedPlace, charge: Charge, now_us: int) -> bool:
+        place.window_wall_us += charge.wall_us
+        place.window_charge_us += charge.charge_us
+        return self.refresh(place, now_us)
+
+    def refresh(self, place: LearnedPlace, now_us: int) -> bool:
+        # For every call of every step.
+        call = place.of
+        program = call.program
+        table = place.table
+        committed_tokens = math.floor(table.call_tokens * len(program.open) + 0.5) - program.open_output_tokens
+        if committed_tokens < 0:
+            committed_tokens = 0
+        before = place.at
+        at = step_at(table, program.output_tokens + committed_tokens, max(0, before))
+        missing_tokens = call.prompt_tokens - call.resident_tokens
+        prompt_tokens = missing_tokens * self._prefill_us_per_token / place.token_us + committed_tokens
+        if at == before and place.prompt_tokens_min <= prompt_tokens <= place.prompt_tokens_max:
+            return place.promoted and self._ranks(place)
+        place.at = at
+        self._find_rank(place, prompt_tokens)
+        return (at != before and self._age(place, now_us)) | self._ranks(place)
+
+    def yields_to(self, worst: LearnedPlace, best: LearnedPlace) -> bool:
+        return worst.rank - best.rank >= RANKS_PER_OCTAVE
+
+    def due_us(self, place: LearnedPlace) -> float:
+        return min(self._ages_us(place), self._promotion_us(place))
+
+    def due(self, place: LearnedPlace, now_us: int) -> bool:
+        self._age(place, now_us)
+        moved = self._ranks(place)
+        if now_us < self._promotion_us(place):
+            return moved
+        place.promoted = True
+        place.reset_window(now_us)
+        self._age(place, now_us)
+        self._ranks(place)
+        return True
+
+    def _promotion_us(self, place: LearnedPlace) -> float:
+        if place.rank <= _PROMOTED_RANK:
+            return NEVER_US
+        call = place.of
+        program = call.program
+        missing_us = (call.prompt_tokens - call.resident_tokens) * self._prefill_us_per_token
+        service_at_least_us = max(program.service_us, self._usual_us(place)) + missing_us
+        return promotion_us(place, service_at_least_us, program.wait_us, self._config.promotion_ratio)
+
+    def _ages_us(self, place: LearnedPlace) -> float:
+        if self._config.age_octaves == 0:
+            return NEVER_US
+        wait_us = self._wait_for_us(place, place.halvings + 1)
+        return math.ceil(place.window_started_us + place.window_wall_us + wait_us - place.of.program.wait_us)
+
+    def _find_rank(self, place: LearnedPlace, prompt_tokens: float) -> None:
+        """The rank at so many prompt tokens, and down to how many it holds: calls that get tokens have ever fewer."""
+        step, token_us = place.table.steps[place.at], place.token_us
+        rank = rank_of(token_us * index_of(step, prompt_tokens))
+        place.index_rank = rank
+        place.prompt_tokens_min = place.prompt_tokens_max = prompt_tokens
+        # Rounding may put the exact end of the rank on either side.
+        fewer_tokens = prompt_tokens_at(step, rank_from(rank) / token_us) + 1
+        if fewer_tokens < prompt_tokens and rank_of(token_us * index_of(step, fewer_tokens)) == rank:
+            place.prompt_tokens_min = fewer_tokens
+
+    def _wait_for_us(self, place: LearnedPlace, halvings: int) -> float:
+        """The wait that halves its index so many times."""
+        config = self._config
+        return self._usual_us(place) * config.age_scale * (2.0 ** (halvings * config.age_octaves) - 1)
+
+    def _usual_us(self, place: LearnedPlace) -> float:
+        """What a program of its class that has come so far has had in the end, as often as not."""
+        return place.table.steps[place.at].median_tokens * place.token_us
+
+    def _age(self, place: LearnedPlace, now_us: int) -> bool:
+        """Whether its age changed, and with it the time at which it must be looked at."""
+        if self._config.age_octaves == 0:
+            return False
+        wait_us = place.of.program.wait_us + now_us - place.window_started_us - place.window_wall_us
+        halvings = 0
+        while self._wait_for_us(place, halvings + 1) <= wait_us:
+            halvings += 1
+        aged = halvings != place.halvings
+        place.halvings = halvings
+        return aged
+
+    def _ranks(self, place: LearnedPlace) -> bool:
+        """Whether its rank changed."""
+        rank = place.index_rank - RANKS_PER_OCTAVE * place.halvings
+        if place.promoted:
+            rank = min(rank, rank_of(1 + place.window_charge_us))
+        if rank == place.rank:
+            return False
+        place.rank = rank
+        return True
