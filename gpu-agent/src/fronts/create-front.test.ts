@@ -172,6 +172,13 @@ describeWithModel('the embedded engine in a child process', () => {
     context_tokens: 512,
   }
 
+  test('orders by what the agent knows of classes when the child starts', async () => {
+    const known = new KnownClasses([learnedOf('app:long', 5000), learnedOf('app:short', 5)])
+    const options: FrontOptions = { ...front_options, policy: 'learned', seats: 1 }
+    expect(await endedFirst(await createFront(options, quiet, known))).toBe('app:short')
+    expect(await endedFirst(await createFront(options, quiet))).toBe('app:long')
+  })
+
   test('serves a program of two turns; cached tokens and ledger add up; a killed child is replaced', async () => {
     const rows: LedgerRow[] = []
     const epochs: string[] = []
