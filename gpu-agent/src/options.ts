@@ -148,9 +148,6 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
   const engines = whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX)
   const front = frontFlags(values, engine, engines, env)
   const policy = choice('--policy', values.policy, POLICY_NAMES)
-  if (engine === 'vllm' && policy === 'learned') {
-    throw new WrongFlag('--policy learned does not go with --engine vllm: its plug-in has no such policy')
-  }
   return {
     id,
     region,

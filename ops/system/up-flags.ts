@@ -110,8 +110,6 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
     if (typeof result === 'string') return refuse(result)
   if (policy === undefined)
     return refuse(`--policy must be one of ${POLICY_NAMES.join(', ')}, not ${JSON.stringify(values.policy)}`)
-  if (policy === 'learned' && engine === 'vllm')
-    return refuse('--policy learned does not go with --engine vllm: its plug-in has no such policy')
   const balancer = BALANCER_NAMES.find((name) => name === values.balancer)
   if (balancer === undefined)
     return refuse(`--balancer must be one of ${BALANCER_NAMES.join(', ')}, not ${JSON.stringify(values.balancer)}`)

@@ -95,6 +95,51 @@ def test_an_agent_hears_of_every_end_and_changes_the_policy_while_calls_run(fold
     engine.scheduler.shutdown()
 
 
+def known(name: str, tokens: int) -> dict[str, Any]:
+    """A class whose programs all have so many output tokens."""
+    steps = [
+        {
+            "from_tokens": begin,
+            "lines": [[(tokens - begin) * tokens, tokens]],
+            "remaining_tokens": tokens - begin,
+            "median_tokens": tokens,
+        }
+        for begin in range(0, tokens, max(1, tokens // 4))
+    ]
+    table = {"steps": steps, "prompt_tokens_per_output_token": 0, "call_tokens": 0}
+    return {"tenant": "t", "class": name, "objective": "token_latency", "table": table}
+
+
+@pytest.mark.parametrize(
+    ("tables", "order"),
+    [
+        ([], ["first", "second"]),
+        ([known("app:a", 400), known("app:b", 4)], ["second", "first"]),
+        ([known("app:a", 4), known("app:b", 400)], ["first", "second"]),
+        # Of another tenant, and so of another class.
+        ([{**known("app:b", 4), "tenant": "u"}, {**known("app:a", 400), "tenant": "u"}], ["first", "second"]),
+    ],
+)
+def test_calls_are_ordered_by_what_an_agent_tells_of_their_classes(
+    folder: str, tables: list[dict[str, Any]], order: list[str]
+) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, seats=1, switchyard={"policy": "fcfs", "socket": path})
+    agent = Agent(path)
+    agent.say(type="classes", classes=tables)
+    agent.say(type="options", number=1, options={"policy": "learned"})
+    mailbox = engine.scheduler.switchyard.mailbox
+    eventually(lambda: mailbox.waits() == 1)
+    for name, program_class in (("first", "app:a"), ("second", "app:b")):
+        engine.add(name, output=12, xargs={**ticket(name), "switchyard_class": program_class})
+        for _ in range(3):
+            engine.step()
+    assert mailbox.status()["policy"] == "learned"
+    engine.run()
+    assert list(engine.play.ended) == order
+    engine.scheduler.shutdown()
+
+
 def test_options_that_cannot_be_are_refused_with_the_reason_and_nothing_changes(folder: str) -> None:
     path = f"{folder}/engine.sock"
     engine = Engine(ProgramAwareScheduler, switchyard={"policy": "plas", "socket": path})

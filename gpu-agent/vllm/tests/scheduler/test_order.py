@@ -38,12 +38,12 @@ def test_one_level_gives_the_figures_of_first_come_first_served(
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("prefix_cache", [True, False])
 @pytest.mark.parametrize("blocks", [400, 26])
-@pytest.mark.parametrize("policy", ["plas", "atlas", "mlfq", "rr"])
+@pytest.mark.parametrize("policy", ["plas", "atlas", "mlfq", "rr", "learned"])
 def test_every_call_ends_with_all_its_tokens_under_preemption(
     depth: int, prefix_cache: bool, blocks: int, policy: str
 ) -> None:
     load = mixed(4)
-    options: dict[str, object] = {"policy": policy, "quantum_s": 0.01}
+    options: dict[str, object] = {"policy": policy, **({} if policy == "learned" else {"quantum_s": 0.01})}
     sizes = {"seats": 2, "depth": depth, "prefix_cache": prefix_cache, "blocks": blocks}
     engine = Engine(ProgramAwareScheduler, switchyard=options, **sizes)  # type: ignore[arg-type]
     play = engine.run(load)
