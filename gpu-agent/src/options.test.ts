@@ -136,7 +136,8 @@ test('a wrong flag is named', () => {
     expect(wrong(...LEAST, ...embedded, flag)).toMatch(/is a number from 0 to [12], not/)
   expect(wrong(...LEAST, '--system-prompt', 'x')).toBe('--system-prompt goes with --engine embedded')
   expect(wrong(...LEAST, '--policy', 'lifo')).toMatch(/^--policy is one of fcfs, fcfs-program, mlfq/)
-  expect(wrong(...LEAST, '--engine=vllm', '--vllm-url=http://127.0.0.1:1', '--policy=learned')).toBe('run')
+  const vllm = ['--engine=vllm', '--vllm-url=http://127.0.0.1:1', '--model-id=m']
+  expect(wrong(...LEAST, ...vllm, '--policy=learned')).toBe('run')
   for (const engines of ['0', String(ENGINES_PER_AGENT_MAX + 1), '1.5', '-1', 'many', '']) {
     expect(wrong(...LEAST, `--engines=${engines}`)).toMatch(/^--engines is a whole number from 1 to 64/)
   }
