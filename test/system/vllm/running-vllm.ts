@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type OpenAI from 'openai'
 import { parse } from 'smol-toml'
+import type { PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 import { unsettled } from '../../../lab/chaos/ledger.ts'
 import { DEVICE_VARIABLE } from '../../../ops/vllm/host.ts'
 import { reconciled } from '../support/fleet-calls.ts'
@@ -60,11 +61,11 @@ export class RunningVllm {
     this.#metadata = metadata
   }
 
-  static async start(): Promise<RunningVllm> {
+  static async start(policy: PolicyName = 'plas'): Promise<RunningVllm> {
     process.env[DEVICE_VARIABLE] = 'cpu'
     const metadata = pluginMetadata()
     process.env.PYTHONPATH = metadata
-    const flags = ['--seats', String(SEATS), '--vllm-args', VLLM_ARGS, '--policy', 'plas']
+    const flags = ['--seats', String(SEATS), '--vllm-args', VLLM_ARGS, '--policy', policy]
     return new RunningVllm(await System.start({ engine: 'vllm', flags }), metadata)
   }
 

@@ -83,7 +83,7 @@ export class VllmFront implements EngineFront {
   private constructor(options: VllmFrontOptions, events: EngineFrontEvents) {
     const { clock = monotonicUs, wall_ms = Date.now, lost = [], model_id, ordering, classes = null } = options
     const tell = (told: readonly ToldClass[]): boolean => this.#connection?.tellClasses(told) === true
-    this.#teller = classes === null ? null : new ClassTeller({ classes, objective: LEARNED.modelled.objective, tell })
+    this.#teller = classes === null ? null : new ClassTeller({ classes, objective: LEARNED[ordering].objective, tell })
     this.#options = options
     this.#events = events
     this.#times = { ...VLLM_TIMES, ...options.times }

@@ -175,6 +175,7 @@ class CallMeter:
             _OUTCOMES.get(request.status.name, "failed"),
             state.computed_tokens,
             state.measurement(now_us),
+            open_call.outlook,
         )
         if identity.lease is not None and self._charges.ended(identity.lease, state):
             self.mailbox.forget_charges(identity.lease)

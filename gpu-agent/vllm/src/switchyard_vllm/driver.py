@@ -77,6 +77,7 @@ class Driver:
         )
         state = self.order.arrive(call, now_us, self.residency.resident_tokens(request))
         self.meter.opened(request, identity, state)
+        self.calls[request.request_id].outlook = self.order.outlook(state)
         self.hold.arrived(state, now_us)
         self._priorities.arrived(request, state)
 

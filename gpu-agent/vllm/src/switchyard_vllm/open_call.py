@@ -6,6 +6,7 @@ from typing import Any
 
 from .identity import Identity
 from .order.call_state import CallState
+from .order.policy import Outlook
 from .order.program_order import StepShare
 from .order.service import NO_TOKENS, ONE_TOKEN
 
@@ -17,6 +18,7 @@ class OpenCall:
         "decode",
         "decoded",
         "identity",
+        "outlook",
         "output_tokens_at_admission",
         "reached_tokens",
         "request",
@@ -29,6 +31,8 @@ class OpenCall:
         self.request = request
         self.identity = identity
         self.state = state
+        #: What the policy knew of it when it came. None: it does not learn.
+        self.outlook: Outlook | None = None
         #: That it came with.
         self.stock_priority = request.priority
         #: Tokens that it had given when it was last admitted.

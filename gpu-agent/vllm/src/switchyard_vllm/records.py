@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, Literal, Protocol
 
 from .order.call_state import Measurement
+from .order.policy import Outlook
 
 RECORD_VERSION = 1
 #: Records not taken yet. Of more, the oldest is dropped and counted: an engine must not grow with its records.
@@ -29,15 +30,18 @@ class CallRecord:
     #: Tokens that steps computed for it, what they computed again included.
     computed_tokens: int
     measurement: Measurement
+    #: None: the policy did not learn when it came.
+    outlook: Outlook | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready; times are microseconds of the engine's own clock."""
         own = {name: getattr(self, name) for name in _OWN_FIELDS}
         measured = {name: getattr(self.measurement, name) for name in _MEASURED_FIELDS}
-        return {"v": RECORD_VERSION, **own, **measured}
+        known = {} if self.outlook is None else self.outlook._asdict()
+        return {"v": RECORD_VERSION, **own, **measured, **known}
 
 
-_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name != "measurement")
+_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name not in {"measurement", "outlook"})
 _MEASURED_FIELDS = tuple(one.name for one in fields(Measurement))
 
 

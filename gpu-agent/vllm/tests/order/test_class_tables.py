@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from switchyard_vllm.order.call_state import Call, Measurement
 from switchyard_vllm.order.class_tables import (
     CLASSES_MAX,
     CLASSES_PER_MESSAGE_MAX,
@@ -19,6 +20,12 @@ from switchyard_vllm.order.index_table import (
     IndexStep,
     IndexTable,
 )
+from switchyard_vllm.order.policies import create_policy
+from switchyard_vllm.order.policy import Outlook
+from switchyard_vllm.order.program_order import ProgramOrder
+from switchyard_vllm.order.seating import SeatingConfig
+from switchyard_vllm.order.tenant_shares import TenantShares
+from switchyard_vllm.records import CallRecord
 
 
 def told(name: str = "app:x", tenant: str = "a", remaining_tokens: float = 10.5) -> dict[str, Any]:
@@ -141,3 +148,38 @@ def test_a_message_is_bounded() -> None:
     assert not tables.take([told(f"{index}") for index in range(CLASSES_PER_MESSAGE_MAX + 1)])
     assert not tables.take({"classes": []})
     assert tables.take([])
+
+
+def order_of(policy: str, tables: ClassTables) -> ProgramOrder:
+    return ProgramOrder(SeatingConfig(seats=1), create_policy(policy, classes=tables), TenantShares())
+
+
+def call(program_class: str, program_output_tokens: int) -> Call:
+    return Call("lease", "a", 1, "program", 0, 0, 0, 10, 0, program_output_tokens, program_class)
+
+
+def test_an_order_that_learns_says_what_it_knew_of_a_call_when_it_came() -> None:
+    tables = ClassTables()
+    tables.take([told(remaining_tokens=90)])
+    order = order_of("learned", tables)
+    state = order.arrive(call("app:x", 0), 0)
+    # Three tokens of the call itself, and 90 beyond.
+    assert order.outlook(state) == Outlook(state.place.rank, 93)
+    unknown = order_of("learned", tables)
+    outlook = unknown.outlook(unknown.arrive(call("app:y", 0), 0))
+    assert outlook is not None
+    assert outlook.expected_remaining_tokens != 93
+
+
+def test_an_order_that_does_not_learn_says_nothing() -> None:
+    order = order_of("plas", ClassTables())
+    assert order.outlook(order.arrive(call("app:x", 0), 0)) is None
+
+
+def test_a_record_has_what_was_known_and_nothing_where_nothing_was() -> None:
+    measurement = Measurement(1, 0, 1, 5, 5, 0, 0, 0, 0, 0, 0, 5, 5)
+    own = ("request", None, "", "", None, "stop", 2, measurement)
+    known = CallRecord(*own, Outlook(-4, 93)).as_dict()  # type: ignore[arg-type]
+    assert (known["rank"], known["expected_remaining_tokens"]) == (-4, 93)
+    assert "outlook" not in known
+    assert known.keys() - CallRecord(*own).as_dict().keys() == {"rank", "expected_remaining_tokens"}  # type: ignore[arg-type]

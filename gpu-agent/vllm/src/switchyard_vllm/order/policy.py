@@ -9,7 +9,7 @@ float. The same contract as `gpu-agent/engine/order/policy.ts`, which holds the 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from .call_state import Call
@@ -69,6 +69,19 @@ class ClassLookup(Protocol):
     def table_of(self, tenant: str, program_class: str, objective: str) -> IndexTable | None:
         """The table by which programs of this class are ordered. None: nothing is known of the class."""
         ...
+
+
+class Outlook(NamedTuple):
+    """What a policy that learns knows of a call when it comes, for people."""
+
+    rank: float
+    #: Output that its program is expected to have from there on.
+    expected_remaining_tokens: float
+
+
+@runtime_checkable
+class Learns(Protocol):
+    def outlook(self, place: Any) -> Outlook: ...
 
 
 class Policy(Protocol[P]):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .call_state import Call, CallState, Measurement
 from .due_calls import DueCalls
-from .policy import Charge, Policy
+from .policy import Charge, Learns, Outlook, Policy
 from .program_table import ProgramTable
 from .seating import Seating, SeatingConfig, SeatShares
 from .service import DEFAULT_SERVICE_RATES, ONE_TOKEN, ServiceRates, ServiceReading, ServiceTokens
@@ -108,6 +108,10 @@ class ProgramOrder:
                     # The ticket may know of more wait.
                     self._due.set(sibling)
         return state
+
+    def outlook(self, call: CallState) -> Outlook | None:
+        """What the policy knows of a call that has just come. None: it does not learn."""
+        return self.policy.outlook(call.place) if isinstance(self.policy, Learns) else None
 
     def resident(self, call: CallState, tokens: int, now_us: int) -> None:
         """Another number of the call's prompt tokens has its KV at hand."""

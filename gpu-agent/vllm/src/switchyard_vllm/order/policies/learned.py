@@ -24,7 +24,7 @@ from ..index_table import (
     read_table,
     step_at,
 )
-from ..policy import NEVER_US, Charge, ClassLookup, PolicyCall, Ties
+from ..policy import NEVER_US, Charge, ClassLookup, Outlook, PolicyCall, Ties
 from ..service import ServiceRates, ServiceReading
 from .levels import PROGRAM_LEVELS
 from .starvation import WindowPlace, promotion_us
@@ -162,6 +162,13 @@ class Learned:
         self._age(place, now_us)
         self._ranks(place)
         return True
+
+    def outlook(self, place: LearnedPlace) -> Outlook:
+        call, table = place.of, place.table
+        committed_tokens = (
+            math.floor(table.call_tokens * len(call.program.open) + 0.5) - call.program.open_output_tokens
+        )
+        return Outlook(place.rank, max(0, committed_tokens) + table.steps[place.at].remaining_tokens)
 
     def _promotion_us(self, place: LearnedPlace) -> float:
         if place.rank <= _PROMOTED_RANK:
