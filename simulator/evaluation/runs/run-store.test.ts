@@ -29,7 +29,7 @@ test('a version follows the code that runs under a policy depend on, and nothing
     writeFileSync(path.join(root, file), text)
   }
   const policies = 'gpu-agent/engine/order/policies'
-  for (const name of ['fcfs', 'mlfq', 'rr', 'plas']) write(`${policies}/${name}/${name}.ts`, name)
+  for (const name of ['fcfs', 'mlfq', 'rr', 'plas', 'learned']) write(`${policies}/${name}/${name}.ts`, name)
   write(`${policies}/levels/path.ts`, 'of levels')
   write(`${policies}/atlas/atlas.ts`, "import { a } from '../levels/path.ts'\nimport { b } from '../../policy.ts'\n")
   write('src/core/a.ts', '1')
