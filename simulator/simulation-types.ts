@@ -55,8 +55,12 @@ export interface SimulationConfig {
   tenants: readonly TenantConfig[]
   /** Of the draws that the simulation itself makes: tenants and regions of programs. */
   seed: number
-  /** Programs are labelled with their workload, so that each is a class; else all are of one. */
+  /** Programs are of the classes that their clients name; else all are of one. */
   labelled: boolean
+  /** From the end of an answer until the control plane has its record. Default: none. */
+  record_us?: number
+  /** Engines are told of a class at most so often. Default: as the control plane tells them. */
+  told_us?: number
   /** Programs that ended before, for policies that learn. */
   history?: readonly WorkloadProgram[]
   /** Take equal steps at once. The result is the same without. */

@@ -7,7 +7,6 @@ import type { Measurement } from '../gpu-agent/engine/types.ts'
 import { DEFAULT_SERVICE_RATES, type ServiceRates } from '../src/core/call/service.ts'
 import { createBalancer } from '../src/core/pool/balancers/index.ts'
 import { TenantShares } from '../src/core/pool/tenant-shares.ts'
-import { programClass } from '../src/core/program/program-class.ts'
 import { ENGINES_PER_AGENT_MAX } from '../src/protocol/link.ts'
 import { createPolicy, isClairvoyant, learns } from './policies/index.ts'
 import { Clairvoyance, programTokens } from './policies/srpt.ts'
@@ -20,7 +19,7 @@ import {
   type TenantConfig,
 } from './simulation-types.ts'
 import type { WorkloadProgram } from './workloads/program.ts'
-import { ClassKnowledge } from './world/class-knowledge.ts'
+import { ClassKnowledge, classOf } from './world/class-knowledge.ts'
 import { ControlPlane } from './world/control-plane.ts'
 import { SimPool } from './world/pool.ts'
 import { ProgramRun } from './world/program-run.ts'
@@ -50,13 +49,14 @@ class Simulation {
   readonly #plane: ControlPlane
   readonly #result: SimulationResult
   readonly #rates: ServiceRates
-  readonly #classes = new ClassKnowledge()
+  readonly #classes: ClassKnowledge
   #ended_programs = 0
 
   constructor(config: SimulationConfig) {
     this.#config = config
     this.#result = emptyResult()
     this.#rates = config.rates ?? DEFAULT_SERVICE_RATES
+    this.#classes = new ClassKnowledge(config.told_us)
     for (const { name, engines } of config.regions) this.#openRegion(name, engines)
     this.#plane = new ControlPlane({
       timeline: this.#timeline,
@@ -67,8 +67,11 @@ class Simulation {
       prefix_cache: config.engine.prefix_cache,
       programs_max: config.programs.length + 1,
       labelled: config.labelled,
+      record_us: config.record_us ?? 0,
       onCall: (run, index, measured) => this.#callEnded(run, index, measured),
+      onRecord: (run, measured) => this.#learnCall(run, measured),
       onProgram: (run) => this.#programEnded(run),
+      onEnd: (run) => this.#learn(run.name, run.program, run.place.tenant, this.#timeline.now_us),
     })
   }
 
@@ -76,10 +79,11 @@ class Simulation {
     const { programs, arrivals_us, until_us } = this.#config
     const places = new Placement(this.#config)
     for (const ended of this.#config.history ?? []) {
-      for (const { name } of this.#config.tenants) this.#learn('', ended, name, 0)
+      if (ended.client?.tells_end === false) continue
+      for (const { name } of tenantsOf(ended, this.#config.tenants)) this.#learn('', ended, name, 0)
     }
     for (const [index, program] of programs.entries()) {
-      const { tenant, region } = places.next()
+      const { tenant, region } = places.next(program)
       const place = { index, tenant: tenant.name, tenant_weight: tenant.weight, region }
       const arrived_us = arrivals_us[index] as number
       const { id, workload } = program
@@ -116,20 +120,17 @@ class Simulation {
 
   #learn(name: string, program: WorkloadProgram, tenant: string, now_us: number): void {
     if (!learns(this.#config.policy)) return
-    this.#classes.ended(tenant, this.#classOf(program), name, program, now_us)
+    this.#classes.ended(tenant, classOf(program, this.#config.labelled).class, name, program, now_us)
   }
 
-  #classOf(program: WorkloadProgram): string {
-    const app = this.#config.labelled ? program.workload : null
-    return programClass({ app, system_prompt: null, tool_names: [] })
+  #learnCall({ name, program, place }: ProgramRun, { output_tokens }: Measurement): void {
+    if (!learns(this.#config.policy)) return
+    const { class: program_class } = classOf(program, this.#config.labelled)
+    this.#classes.wentOn(place.tenant, program_class, name, output_tokens, this.#timeline.now_us)
   }
 
   #callEnded(run: ProgramRun, call: number, measured: Measurement): void {
     const result = this.#result
-    if (learns(this.#config.policy)) {
-      const { tenant } = run.place
-      this.#classes.wentOn(tenant, this.#classOf(run.program), run.name, measured.output_tokens, this.#timeline.now_us)
-    }
     result.calls += 1
     result.service_us += measured.service_wall_us
     result.wait_us += measured.wait_us
@@ -146,7 +147,6 @@ class Simulation {
 
   #programEnded(run: ProgramRun): void {
     this.#clairvoyance.end(run.name)
-    this.#learn(run.name, run.program, run.place.tenant, this.#timeline.now_us)
     this.#ended_programs += 1
     this.#result.makespan_us = Math.max(this.#result.makespan_us, run.ended_us)
     const program = this.#result.programs[run.place.index] as ProgramResult
@@ -223,7 +223,15 @@ class Simulation {
   }
 }
 
-/** Gives programs to tenants and regions by their shares, each drawn by itself. */
+/** All, or the one that the program's client names. */
+function tenantsOf({ id, client }: WorkloadProgram, tenants: readonly TenantConfig[]): readonly TenantConfig[] {
+  if (client?.tenant === undefined) return tenants
+  const named = tenants.filter(({ name }) => name === client.tenant)
+  if (named.length === 0) throw new RangeError(`program ${id}: there is no tenant ${client.tenant}`)
+  return named
+}
+
+/** Gives programs to tenants and regions by their shares, each drawn by itself, unless a program names its tenant. */
 class Placement {
   readonly #config: SimulationConfig
   readonly #random: () => number
@@ -233,9 +241,9 @@ class Placement {
     this.#random = seededRandom(config.seed ^ PLACEMENT_SEED)
   }
 
-  next(): { tenant: TenantConfig; region: string } {
+  next(program: WorkloadProgram): { tenant: TenantConfig; region: string } {
     const { tenants, regions } = this.#config
-    const tenant = this.#draw(tenants, ({ share }) => share)
+    const tenant = this.#draw(tenantsOf(program, tenants), ({ share }) => share)
     return { tenant, region: this.#draw(regions, ({ engines, share = engines }) => share).name }
   }
 

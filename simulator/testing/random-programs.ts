@@ -18,6 +18,7 @@ const programShape = fc.record({
   calls: fc.array(callShape, { minLength: 1, maxLength: 8 }),
   app_prefix_tokens: fc.constantFrom(0, 20, 40),
   app: fc.constantFrom('chat', 'tree'),
+  client: fc.constantFrom({}, {}, { label: null }, { label: 'other', tenant: 't0' }, { tells_end: false }),
   arrival_us: fc.nat(60_000),
 })
 
@@ -31,6 +32,7 @@ export const WORLDS = fc.record({
   engines: fc.constantFrom([1], [3], [1, 2]),
   rtt_us: fc.constantFrom(0, 1, 7000),
   report_us: fc.constantFrom(1, 5000, 1_000_000),
+  record_us: fc.constantFrom(0, 0, 1, 40_000),
   tenants: fc.integer({ min: 1, max: 3 }),
   max_seqs: fc.integer({ min: 1, max: 6 }),
   capacity_blocks: fc.integer({ min: 40, max: 90 }),
@@ -58,12 +60,12 @@ function programOf(shape: ProgramShape, index: number): WorkloadProgram {
       ...{ shared_prefix_tokens: shared, prefix_of: source },
     })
   }
-  const { app, app_prefix_tokens } = shape
-  return { id: `p${index}`, workload: app, app, app_prefix_tokens, calls }
+  const { app, app_prefix_tokens, client } = shape
+  return { id: `p${index}`, workload: app, app, app_prefix_tokens, client, calls }
 }
 
 export function configOf(shapes: readonly ProgramShape[], world: World): SimulationConfig {
-  const { policy, balancer, reading, engines, report_us, capacity_blocks, seed, tenants, ...engine } = world
+  const { policy, balancer, reading, engines, report_us, record_us, capacity_blocks, seed, tenants, ...engine } = world
   const { max_seqs, prefix_cache, chunked_prefill, steps_per_decision, swap_tokens, decision_us } = engine
   return {
     programs: shapes.map(programOf),
@@ -71,7 +73,7 @@ export function configOf(shapes: readonly ProgramShape[], world: World): Simulat
     profile: { ...TINY, block_tokens: 16, capacity_blocks, slots: 8, slot_tokens_max: 40 * 16 },
     engine: { max_seqs, prefix_cache, chunked_prefill, steps_per_decision, swap_tokens, decision_us },
     tuning: { levels: { first_quantum_us: 4000, levels: 4 }, rr_quantum_us: 2500 },
-    ...{ policy, balancer, reading, report_us, seed },
+    ...{ policy, balancer, reading, report_us, record_us, seed },
     regions: engines.map((count, index) => ({ name: `r${index}`, engines: count })),
     rtt_us: new Map([['r0-r1', world.rtt_us]]),
     tenants: Array.from({ length: tenants }, (_, index) => ({ name: `t${index}`, weight: 1 + index, share: 1 })),

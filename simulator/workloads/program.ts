@@ -36,6 +36,18 @@ export interface WorkloadProgram {
   /** From the start of the trace; absent: the arrival is drawn. */
   arrival_seconds?: number
   calls: readonly WorkloadCall[]
+  /** Absent: as `ProgramClient` has it by default. */
+  client?: ProgramClient
+}
+
+/** How a program's client presents it to the control plane. */
+export interface ProgramClient {
+  /** Null: it gives none. Absent: the workload's name. */
+  label?: string | null
+  /** Absent: drawn by the tenants' shares. */
+  tenant?: string
+  /** False: it never says that the program has ended. */
+  tells_end?: boolean
 }
 
 export interface AppHead {

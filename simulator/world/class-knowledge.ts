@@ -8,6 +8,7 @@ import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
 import type { EndedProgram } from '../../src/core/classes/ended-program.ts'
 import { type IndexTable, indexTable, type Objective } from '../../src/core/classes/index-table.ts'
 import { LogSketch } from '../../src/core/classes/log-sketch.ts'
+import { programClass } from '../../src/core/program/program-class.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 
 /** Programs end before their class is told for the first time; while few have ended it is told after each. */
@@ -25,6 +26,12 @@ interface KnownClass {
 
 export class ClassKnowledge implements ClassTables {
   readonly #classes = new Map<string, KnownClass>()
+  readonly #told_us: number | null
+
+  /** `told_us`: engines are told of a class at most so often. Null: as the control plane tells them. */
+  constructor(told_us: number | null = null) {
+    this.#told_us = told_us
+  }
 
   /** A call of a program of the class has ended. */
   wentOn(tenant: string, program_class: string, program: string, output_tokens: number, now_us: number): void {
@@ -61,11 +68,18 @@ export class ClassKnowledge implements ClassTables {
   }
 
   #tell(known: KnownClass, now_us: number): void {
-    const interval_us = known.sketch.ends < TOLD_AT_ONCE_ENDS ? TOLD_SOON_US : TOLD_INTERVAL_US
-    if (now_us < known.told_us + interval_us) return
+    const usual_us = known.sketch.ends < TOLD_AT_ONCE_ENDS ? TOLD_SOON_US : TOLD_INTERVAL_US
+    if (now_us < known.told_us + (this.#told_us ?? usual_us)) return
     known.told_us = now_us
     known.tables = {}
   }
+}
+
+/** The label that a program's client gives, and the class that it is of. `labelled` false: no client gives any. */
+export function classOf(program: WorkloadProgram, labelled: boolean): { app: string | null; class: string } {
+  const { label = program.workload } = program.client ?? {}
+  const app = labelled ? label : null
+  return { app, class: programClass({ app, system_prompt: null, tool_names: [] }) }
 }
 
 function endedProgram({ calls }: WorkloadProgram): EndedProgram {

@@ -1,7 +1,7 @@
 /**
  * The control plane on the virtual clock, over the same process table, pools and region walk that serve traffic. A call goes
  * the way that it goes in service: admit (process table), ask the pools nearest first, travel to the engine, come back with
- * its record. A message between regions takes half of their round trip.
+ * its record. A message between regions takes half of their round trip. A record may come later than the answer that it is of.
  */
 import type { EndedCall } from '../../gpu-agent/engine/scheduler.ts'
 import type { EngineCall, Measurement } from '../../gpu-agent/engine/types.ts'
@@ -11,8 +11,8 @@ import type { Pin } from '../../src/core/pool/pool-types.ts'
 import { type RegionVerdict, RegionWalk } from '../../src/core/pool/regions.ts'
 import { type OpenCharge, openElsewhereUs } from '../../src/core/pool/reported-charges.ts'
 import { type Admission, ProcessTable } from '../../src/core/program/process-table.ts'
-import { programClass } from '../../src/core/program/program-class.ts'
 import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
+import { classOf } from './class-knowledge.ts'
 import { MODEL, type SimPool } from './pool.ts'
 import type { ProgramRun } from './program-run.ts'
 import { ProgramPrompts } from './prompts.ts'
@@ -29,10 +29,17 @@ export interface ControlPlaneOptions {
   /** Every call's KV is its own: nothing is reused, not even within a program. */
   prefix_cache: boolean
   programs_max: number
-  /** Programs are of the class that their workload names; else all are of one. */
+  /** Programs are of the class that their clients name; else all are of one. */
   labelled: boolean
+  /** From the end of an answer until its record has come. */
+  record_us: number
+  /** The client has the answer's end. */
   onCall: (run: ProgramRun, index: number, measured: Measurement) => void
+  onRecord: (run: ProgramRun, measured: Measurement) => void
+  /** The client has all answers. */
   onProgram: (run: ProgramRun) => void
+  /** The control plane has been told that the program has ended, and has all records. */
+  onEnd: (run: ProgramRun) => void
 }
 
 type Choice = Extract<RegionVerdict, { status: 'leased' }>
@@ -86,17 +93,17 @@ export class ControlPlane {
     this.#open.delete(lease)
     const { timeline, delayUs } = this.#options
     const delay_us = delayUs(open.engine.region, open.run.place.region)
-    timeline.send(delay_us, (now_us) => this.#settle(lease, open, measurement, now_us))
+    timeline.send(delay_us, (now_us) => this.#answered(lease, open, measurement, now_us))
   }
 
   #issue(run: ProgramRun, index: number): void {
-    const { timeline } = this.#options
+    const { timeline, labelled } = this.#options
     const now_ms = timeline.now_us * MS_PER_US
     const { tenant } = run.place
     const call = run.program.calls[index] as (typeof run.program.calls)[number]
     const lease = `${run.name}/${index}`
     const { admission } = this.#table.admit({
-      ...{ tenant, program: run.name, ...this.#labelOf(run), metadata: null, model: MODEL },
+      ...{ tenant, program: run.name, ...classOf(run.program, labelled), metadata: null, model: MODEL },
       ...{
         call: lease,
         thread: `${call.thread}`,
@@ -107,11 +114,6 @@ export class ControlPlane {
     if (admission.status !== 'admitted') throw new RangeError(`program ${run.program.id}: ${admission.message}`)
     const prompt = run.prompts.prompt(index)
     this.#lease({ run, index, lease, admitted: admission, pin: admission.pin, prompt, charges: [] })
-  }
-
-  #labelOf({ program }: ProgramRun): { app: string | null; class: string } {
-    const app = this.#options.labelled ? program.workload : null
-    return { app, class: programClass({ app, system_prompt: null, tool_names: [] }) }
   }
 
   #lease(call: CallOnItsWay): void {
@@ -192,17 +194,28 @@ export class ControlPlane {
     }
   }
 
-  /** The record and the answer's end reach the program's region. */
-  #settle(lease: string, open: OpenLease, measured: Measurement, now_us: number): void {
+  /** The answer's end reaches the program's region. */
+  #answered(lease: string, open: OpenLease, measured: Measurement, now_us: number): void {
     const { run, index } = open
-    this.#table.settle(this.#record(lease, open, measured, now_us), now_us * MS_PER_US)
-    this.#options.onCall(run, index, measured)
+    const { timeline, record_us, onCall, onProgram } = this.#options
+    const record = this.#record(lease, open, measured, now_us)
+    if (record_us === 0) this.#settle(run, record, measured, now_us)
+    else timeline.send(record_us, (later_us) => this.#settle(run, record, measured, later_us))
+    onCall(run, index, measured)
     for (const next of run.ended(index, now_us)) {
-      this.#options.timeline.send(next.at_us - now_us, () => this.#issue(run, next.index))
+      timeline.send(next.at_us - now_us, () => this.#issue(run, next.index))
     }
-    if (!run.isEnded) return
+    if (run.isEnded) onProgram(run)
+  }
+
+  /** The record reaches the program's region. With the last one the program ends, if its client says so. */
+  #settle(run: ProgramRun, record: CallRecord, measured: Measurement, now_us: number): void {
+    const { onRecord, onEnd } = this.#options
+    this.#table.settle(record, now_us * MS_PER_US)
+    onRecord(run, measured)
+    if (!run.recorded() || run.program.client?.tells_end === false) return
     this.#table.end(run.place.tenant, run.name, now_us * MS_PER_US, 'explicit')
-    this.#options.onProgram(run)
+    onEnd(run)
   }
 
   #record(lease: string, open: OpenLease, measured: Measurement, now_us: number): CallRecord {

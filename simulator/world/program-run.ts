@@ -39,6 +39,7 @@ export class ProgramRun {
   readonly arrived_us: number
   ended_us = -1
   #open_calls: number
+  #records_left: number
   /** Parents that have not ended, by call; and when the latest of the others let it start. */
   readonly #parents_open: Uint16Array
   readonly #ready_us: Float64Array
@@ -52,6 +53,7 @@ export class ProgramRun {
     this.prompts = new ProgramPrompts(program, place.tenant, this.name)
     const { calls } = program
     this.#open_calls = calls.length
+    this.#records_left = calls.length
     this.#parents_open = new Uint16Array(calls.length)
     this.#ready_us = new Float64Array(calls.length).fill(arrived_us)
     this.#children = childrenOf(program)
@@ -62,6 +64,13 @@ export class ProgramRun {
 
   get isEnded(): boolean {
     return this.#open_calls === 0
+  }
+
+  /** The record of one of its calls has come. Returns whether it was the last. */
+  recorded(): boolean {
+    invariant(this.#records_left > 0, 'a call has one record')
+    this.#records_left -= 1
+    return this.#records_left === 0
   }
 
   /** Calls that need no other. */
