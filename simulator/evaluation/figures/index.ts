@@ -18,6 +18,7 @@ import { FIGURE_18 } from './figure-18.ts'
 import { FIGURE_19 } from './figure-19.ts'
 import { GOALS } from './goals.ts'
 import { LEARNED_FIGURE } from './learned.ts'
+import { LEARNED_KNOWLEDGE } from './learned-knowledge.ts'
 import { MISSES } from './misses.ts'
 import { N_STEP } from './n-step.ts'
 import { SENSITIVITY } from './sensitivity.ts'
@@ -25,7 +26,7 @@ import { STALE_REPORTS } from './stale-reports.ts'
 import { TENANTS } from './tenants.ts'
 
 export const FIGURES: readonly Figure[] = [
-  ...[GOALS, MISSES, LEARNED_FIGURE],
+  ...[GOALS, MISSES, LEARNED_FIGURE, LEARNED_KNOWLEDGE],
   ...[FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_11],
   ...[
     FIGURE_12,

@@ -14,7 +14,7 @@ import { figure, percent, withInterval } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
 
 /** Orders that know nothing. */
-const OTHERS = ['vllm-opt', 'fcfs-program', 'mlfq', 'plas', 'atlas'] as const satisfies readonly SystemName[]
+export const OTHERS = ['vllm-opt', 'fcfs-program', 'mlfq', 'plas', 'atlas'] as const satisfies readonly SystemName[]
 const CLAIRVOYANT: SystemName = 'wsrpt'
 const LEARNED: SystemName = 'learned'
 
@@ -22,7 +22,7 @@ const LEARNED: SystemName = 'learned'
  * Programs per second that one engine of a100-8b serves with 128 seats: the middle of a burst under FCFS by program. And how
  * many are played, so that an overload lasts longer than a program does.
  */
-const PLAYED: Readonly<Partial<Record<WorkloadName, { capacity: number; programs: number }>>> = {
+export const PLAYED: Readonly<Partial<Record<WorkloadName, { capacity: number; programs: number }>>> = {
   sharegpt: { capacity: 1.4, programs: 400 },
   bfcl: { capacity: 0.83, programs: 300 },
   lats: { capacity: 0.25, programs: 120 },
@@ -46,13 +46,13 @@ const SEATS: readonly { seats: number; loads: readonly number[] }[] = [
 const QUICK_PROGRAMS = 40
 const QUICK_WORKLOADS: readonly WorkloadName[] = ['bfcl']
 /** Programs of each workload that have ended before a warm run. */
-const HISTORY = 400
+export const HISTORY = 400
 
 /** Learned ÷ the best of the others, and of the clairvoyant order's gain where that is worth it. */
 const WORSE_MAX = 1.05
-const GAP_MIN = 0.15
+export const GAP_MIN = 0.15
 const GAP_LOAD_MIN = 1.25
-const CLOSED_MIN = { warm: 0.8, cold: 0.65 } as const
+export const CLOSED_MIN = { warm: 0.8, cold: 0.65 } as const
 /** p99 ÷ that of FCFS: up to the load, and above it. */
 const TAIL = { load: 0.95, up_to: 1.25, above: 1.5 } as const
 

@@ -5,11 +5,11 @@ import type { LevelConfig } from '../../../gpu-agent/engine/order/policies/level
 import { arrivalTimesUs } from '../../arrivals.ts'
 import { withSwapKernel } from '../../engines/swap-kernels.ts'
 import { type CallResult, type SimulationConfig, simulate } from '../../simulation.ts'
-import { drawWorkload, type WorkloadProgram } from '../../workloads/index.ts'
+import type { WorkloadProgram } from '../../workloads/index.ts'
 import { type System, systemOf } from '../systems.ts'
-import { type RunOutcome, runOutcome } from './run-outcome.ts'
+import { eachProgram, type RunOutcome, runOutcome } from './run-outcome.ts'
+import { historyOf, programsOf } from './run-programs.ts'
 import type { RunSpec } from './run-spec.ts'
-import { TOY_PROGRAMS } from './toy-programs.ts'
 
 /** KV tokens that 1.2 TB of host memory hold (Autellix §6.5.1), by each profile's bytes a token. */
 export const SWAP_TOKENS: Readonly<Record<RunSpec['profile'], number>> = {
@@ -37,30 +37,8 @@ export function playRun(
     onCall: (call) => calls.push(call),
     onProgram: (ended) => onProgress(ended / programs.length),
   })
-  return runOutcome({ config, simulated, calls })
-}
-
-export function programsOf(spec: RunSpec): readonly WorkloadProgram[] {
-  return programsOfSeed(spec, spec.programs, spec.seed)
-}
-
-/** Beyond every seed of the evaluation. */
-const HISTORY_SEED = 2 ** 31
-
-/** What ended before the run. */
-function historyOf(spec: RunSpec): readonly WorkloadProgram[] {
-  return spec.history === undefined ? [] : programsOfSeed(spec, spec.history, HISTORY_SEED + spec.seed)
-}
-
-function programsOfSeed(spec: RunSpec, programs: number, seed: number): readonly WorkloadProgram[] {
-  if (spec.workload === 'toy') return TOY_PROGRAMS
-  const drawn = drawWorkload(spec.workload, programs, seed)
-  return spec.app_prefix ? drawn : drawn.map(withoutAppPrefix)
-}
-
-function withoutAppPrefix(program: WorkloadProgram): WorkloadProgram {
-  const { app_prefix_tokens: _, app_prefix_tokens_by_kind: __, ...own } = program
-  return own
+  const outcome = runOutcome({ config, simulated, calls })
+  return spec.each_program ? { ...outcome, each_program: eachProgram(simulated.programs) } : outcome
 }
 
 function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): SimulationConfig {
@@ -79,13 +57,19 @@ function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): Simulati
       decision_us: spec.decision_us,
     },
     policy: system.policy,
-    tuning: { levels: levelsOf(spec), ...(system.ties === undefined ? {} : { ties: system.ties }) },
+    tuning: {
+      levels: levelsOf(spec),
+      ...(system.ties === undefined ? {} : { ties: system.ties }),
+      ...(spec.learned === undefined ? {} : { learned: spec.learned }),
+    },
     // The toy programs of figures 2 and 6 count steps of equal length.
     reading: spec.workload === 'toy' ? 'wall' : system.reading,
     balancer: spec.balancer,
     regions: spec.regions,
     rtt_us: new Map(Object.entries(spec.rtt_ms).map(([pair, ms]) => [pair, ms * US_PER_MS])),
     report_us: spec.report_ms * US_PER_MS,
+    record_us: (spec.record_ms ?? 0) * US_PER_MS,
+    ...(spec.told_ms === undefined ? {} : { told_us: spec.told_ms * US_PER_MS }),
     tenants: spec.tenants,
     seed: spec.seed,
     labelled: true,

@@ -51,6 +51,15 @@ export interface RunOutcome extends GroupOutcome {
   cached_share_by_prompt: Bin[]
   /** Calls in the engines (waiting or running), mean over each WINDOW_S. */
   calls_in_engine: number[]
+  /** In the order of their arrival, if the spec asks for it. */
+  each_program?: EachProgram[]
+}
+
+export interface EachProgram {
+  workload: string
+  arrived_s: number
+  response_s: number
+  token_latency_ms: number
 }
 
 export const WINDOW_S = 60
@@ -64,6 +73,15 @@ export interface Played {
   config: SimulationConfig
   simulated: SimulationResult
   calls: readonly CallResult[]
+}
+
+export function eachProgram(programs: readonly ProgramResult[]): EachProgram[] {
+  return programs.map(({ workload, arrived_us, response_us, output_tokens }) => ({
+    workload,
+    arrived_s: arrived_us / US_PER_S,
+    response_s: response_us / US_PER_S,
+    token_latency_ms: response_us / 1000 / output_tokens,
+  }))
 }
 
 export function runOutcome(played: Played): RunOutcome {

@@ -3,11 +3,32 @@
  * so a spec's hash names its outcome on disk, and figures that ask for the same run share it.
  */
 import { createHash } from 'node:crypto'
+import type { LearnedConfig } from '../../../gpu-agent/engine/order/policies/learned/learned.ts'
 import { BALANCER_DEFAULT, type BalancerName } from '../../../src/core/pool/balancers/index.ts'
 import type { SwapKernelName } from '../../engines/swap-kernels.ts'
 import type { Region, TenantConfig } from '../../simulation.ts'
-import type { WorkloadName } from '../../workloads/index.ts'
+import type { ProgramClient, WorkloadName } from '../../workloads/index.ts'
 import type { SystemName } from '../systems.ts'
+
+/** Programs of a second workload. */
+export interface MorePrograms {
+  workload: WorkloadName
+  programs: number
+  /** Whether they arrive after the first workload's programs, or in random order among them. */
+  order: 'after' | 'among'
+}
+
+/** How the clients of some programs present them. The first rule for a program counts. */
+export interface ClientRule {
+  /** Left out: any. */
+  workload?: WorkloadName
+  /** Of every so many programs of those, so many. Left out: all. */
+  share?: { of: number; take: number }
+  /** `fresh`: each program has a label of its own. */
+  client: ProgramClient & { fresh?: true }
+  /** They presented them otherwise before the run, by the workload's name. */
+  in_run?: true
+}
 
 export interface RunSpec {
   /** `toy`: the four programs of figure 2. */
@@ -32,6 +53,20 @@ export interface RunSpec {
   swap_kernel?: SwapKernelName
   /** Programs of the workload, of another seed, that policies that learn have seen before. Left out: none. */
   history?: number
+  /** The workloads of which they were. Left out: all of the run. */
+  history_of?: readonly WorkloadName[]
+  /** Left out: none. */
+  more?: MorePrograms
+  /** Left out: each program is labelled with its workload, and its end is told. */
+  clients?: readonly ClientRule[]
+  /** From the end of an answer until its record has come. Left out: none. */
+  record_ms?: number
+  /** Engines are told of a class at most so often. Left out: as the control plane tells them. */
+  told_ms?: number
+  /** What differs from the defaults of `learned`. Left out: nothing. */
+  learned?: Partial<LearnedConfig>
+  /** The outcome has every program's times. Left out: it does not. */
+  each_program?: true
   decision_us: number
   balancer: BalancerName
   /** An engine reports a changed queue at most so often. */
@@ -72,6 +107,19 @@ const DEFAULTS: Omit<RunSpec, 'workload' | 'programs' | 'seed' | 'rate' | 'syste
   first_quantum_us: null,
 }
 
+/** Fields that a spec may leave out. */
+const OPTIONAL = [
+  'swap_kernel',
+  'history',
+  'history_of',
+  'more',
+  'clients',
+  'record_ms',
+  'told_ms',
+  'learned',
+  'each_program',
+] as const satisfies readonly (keyof RunSpec)[]
+
 export type RunChange = Partial<RunSpec>
 
 export function runSpec(
@@ -85,12 +133,9 @@ export function changesOf(spec: RunSpec): RunChange {
   const changed = Object.entries(DEFAULTS).filter(
     ([field, value]) => canonical(spec[field as keyof RunSpec]) !== canonical(value),
   )
-  const { swap_kernel, history } = spec
-  return {
-    ...Object.fromEntries(changed.map(([field]) => [field, spec[field as keyof RunSpec]])),
-    ...(swap_kernel === undefined ? {} : { swap_kernel }),
-    ...(history === undefined ? {} : { history }),
-  }
+  const given = OPTIONAL.filter((field) => spec[field] !== undefined)
+  const fields = [...changed.map(([field]) => field as keyof RunSpec), ...given]
+  return Object.fromEntries(fields.map((field) => [field, spec[field]]))
 }
 
 /** Hash of a spec; the order of its fields does not matter. */

@@ -19,7 +19,7 @@ const CODE = [
   'simulator/{policies,workloads,world}/**/*.{ts,json}',
   'simulator/engines/swap-kernels.{ts,json}',
   'simulator/evaluation/systems.ts',
-  'simulator/evaluation/runs/{play,run-outcome,run-spec,toy-programs}.ts',
+  'simulator/evaluation/runs/{play,run-outcome,run-programs,run-spec,toy-programs}.ts',
   'gpu-agent/engine/**/*.{ts,json}',
   'src/core/**/*.ts',
 ]
