@@ -90,6 +90,7 @@ async function storedEnds(name: string, tenant = TENANT): Promise<number | null>
 describe('a program that ends', () => {
   it('tells its class what it had, and another tenant’s class of that name learns nothing', async () => {
     await endedProgram('told', 'app:told')
+    await expect.poll(() => endsOf('app:told')).toBe(1)
     const sketch = await sketchOf('app:told')
     expect(sketch).toMatchObject({ ends: 1, output_tokens: [[expect.any(Number), 1, 10]], calls: [[5, 1, 2]] })
     expect(await sketchOf('app:told', 'tenant-b')).toBeUndefined()
