@@ -44,6 +44,8 @@ export function createPolicy(config: PolicyConfig, context: Partial<PolicyContex
 
 /** The policy of this name for an engine that computes on a CPU. */
 export function policyOnCpu(name: PolicyName, reading: ServiceReading): PolicyConfig {
-  const prefill_us_per_token = CPU_PREFILL_US_PER_TOKEN[reading]
-  return name === 'plas' || name === 'atlas' ? { name, prefill_us_per_token } : { name }
+  if (name === 'plas' || name === 'atlas') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN[reading] }
+  // Its costs are beside those of generated tokens, in either reading.
+  if (name === 'learned') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN.modelled }
+  return { name }
 }

@@ -58,7 +58,11 @@ class ProgramAwareMixin(VllmScheduler):
         if not ProgramAwareMixin._behaviour_checked:
             check_behaviour(self.vllm_config, installed_version())
             ProgramAwareMixin._behaviour_checked = True
-        options = operators_options(self.vllm_config.additional_config, os.environ)
+        options = operators_options(
+            self.vllm_config.additional_config,
+            os.environ,
+            on_cpu=self.vllm_config.device_config.device_type == "cpu",
+        )
         self.switchyard_options = options
         self.switchyard_sink = RecordBuffer()
         self.switchyard_meter = CallMeter(self, monotonic_us, self.switchyard_sink, Mailbox())

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from .order.index_table import OBJECTIVES, Objective
 from .order.policies import POLICY_NAMES, create_policy
+from .order.policies.levels import cpu_prefill_us_per_token
 from .order.policy import ClassLookup, Policy, Ties
 from .order.seating import SeatingConfig
 from .order.service import ServiceReading
@@ -41,8 +42,7 @@ class Options:
     beta: float | None = None
     #: Levels by which a waiting call must be better to take a seat. None: the policy's default.
     preemption_levels_min: float | None = None
-    #: What plas and atlas take computing a prompt token for, in the ordering reading.
-    #: None: 72 us.
+    #: What plas, atlas and learned take computing a prompt token for. None: what it costs on a GPU, or on a CPU.
     prefill_us_per_token: float | None = None
     #: How mlfq and rr queue: calls or programs. None: calls, as in the literature.
     ties: Ties | None = None
@@ -64,10 +64,15 @@ class Options:
     socket: str | None = None
     #: Filled in by `read_options`.
     parameters: Mapping[str, float | str] = field(default_factory=dict)
+    #: The model is computed on a CPU. Filled in by `operators_options`.
+    on_cpu: bool = False
 
     def create_policy(self, classes: ClassLookup | None = None) -> Policy[Any]:
         """`classes`: what is known of them, for policies that learn."""
-        return create_policy(self.policy, self.parameters, self.ordering, classes=classes)
+        parameters = dict(self.parameters)
+        if self.on_cpu and self.policy in ("plas", "atlas", "learned"):
+            parameters.setdefault("prefill_us_per_token", cpu_prefill_us_per_token(self.policy, self.ordering))
+        return create_policy(self.policy, parameters, self.ordering, classes=classes)
 
     def seating(self, seats: int) -> SeatingConfig:
         return SeatingConfig(
@@ -124,8 +129,12 @@ def read_options(additional_config: object) -> Options:
     return options
 
 
-def operators_options(additional_config: object, environ: Mapping[str, str]) -> Options:
+def operators_options(additional_config: object, environ: Mapping[str, str], *, on_cpu: bool = False) -> Options:
     """From the environment, or from `additional_config` where nothing is there."""
+    return replace(_operators_options(additional_config, environ), on_cpu=on_cpu)
+
+
+def _operators_options(additional_config: object, environ: Mapping[str, str]) -> Options:
     text = environ.get(ENVIRONMENT)
     if text is None:
         return read_options(additional_config)
@@ -145,7 +154,7 @@ def change_options(current: Options, section: Mapping[str, Any]) -> Options:
     for name in _FIXED:
         if getattr(changed, name) != getattr(current, name):
             raise OptionsError(f"switchyard: {name} cannot be changed while the engine runs")
-    return changed
+    return replace(changed, on_cpu=current.on_cpu)
 
 
 def _check(name: object, value: object) -> None:

@@ -1,5 +1,6 @@
 """What operators and tickets may say: each bound at it and one past it, and every refusal with its reason."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from switchyard_vllm import identity
 from switchyard_vllm.identity import ID_CHARS_MAX, Identity, ProgramTold, identity_of
-from switchyard_vllm.options import ENVIRONMENT, Options, OptionsError, operators_options, read_options
-from switchyard_vllm.order.call_state import Measurement
-from switchyard_vllm.order.program_order import SERVICE_US_MAX
+from switchyard_vllm.options import ENVIRONMENT, Options, OptionsError, change_options, operators_options, read_options
+from switchyard_vllm.order.call_state import Call, Measurement
+from switchyard_vllm.order.program_order import SERVICE_US_MAX, ProgramOrder
+from switchyard_vllm.order.seating import SeatingConfig
+from switchyard_vllm.order.tenant_shares import TenantShares
 from switchyard_vllm.records import CallRecord, RecordBuffer
 
 TICKET: dict[str, Any] = {
@@ -195,3 +198,19 @@ def test_options_come_from_the_environment_or_from_vllms_own_place_and_not_from_
     for text in ("", "{", '"plas"'):
         with pytest.raises(OptionsError):
             operators_options({}, {ENVIRONMENT: text})
+
+
+def test_a_prompt_token_costs_more_on_a_cpu_unless_the_operator_says_what() -> None:
+    def rank(name: str, *, on_cpu: bool, **section: float) -> float:
+        text = json.dumps({"policy": name, **section})
+        policy = operators_options({}, {ENVIRONMENT: text}, on_cpu=on_cpu).create_policy()
+        order = ProgramOrder(SeatingConfig(seats=1), policy, TenantShares())
+        return order.arrive(Call("l", "t", 1, "p", 0, 0, 0, prompt_tokens=4_000), 0).place.rank
+
+    for policy in ("plas", "atlas", "learned"):
+        assert rank(policy, on_cpu=True) > rank(policy, on_cpu=False)
+        assert rank(policy, on_cpu=True, prefill_us_per_token=72) <= rank(policy, on_cpu=False)
+    changed = change_options(operators_options({}, {}, on_cpu=True), {"policy": "learned"})
+    assert changed.on_cpu
+    with pytest.raises(OptionsError):
+        read(on_cpu=True)

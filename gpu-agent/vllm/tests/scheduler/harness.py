@@ -84,6 +84,7 @@ def vllm_config(
     is_async: bool,
     additional: dict[str, Any],
     kv_transfer: dict[str, Any] | None,
+    device_type: str = "cuda",
 ) -> Any:
     config = VllmConfig(
         model_config=ModelConfig(
@@ -108,6 +109,8 @@ def vllm_config(
     # The platform switches async scheduling off on CPU; the scheduler itself runs on any.
     config.scheduler_config.async_scheduling = is_async
     config.cache_config.num_gpu_blocks = blocks
+    # Policies take prompts for what they cost there.
+    config.device_config.device_type = device_type
     return config
 
 
@@ -159,6 +162,7 @@ class Engine:
         kv_transfer: dict[str, Any] | None = None,
         ranks: int = 1,
         layers: int = 1,
+        device_type: str = "cuda",
     ) -> None:
         init_none_hash(sha256)
         self.depth = depth
@@ -176,6 +180,7 @@ class Engine:
             is_async=depth > 1,
             additional={} if switchyard is None else {"switchyard": switchyard},
             kv_transfer=kv_transfer,
+            device_type=device_type,
         )
         config.parallel_config.world_size = ranks
         self.vllm_config = config

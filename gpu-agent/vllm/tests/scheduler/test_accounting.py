@@ -175,3 +175,13 @@ def test_half_a_ticket_is_none_and_is_counted() -> None:
     assert engine.scheduler.switchyard_meter.malformed_tickets == 1
     assert engine.scheduler.switchyard.calls["a"].state.call.program == "session:s"
     engine.run()
+
+
+@pytest.mark.parametrize("policy", ["plas", "atlas", "learned"])
+def test_prompts_count_for_what_they_cost_on_the_device(policy: str) -> None:
+    def rank(device_type: str) -> float:
+        engine = Engine(ProgramAwareScheduler, switchyard={"policy": policy}, device_type=device_type)
+        engine.add("1", prompt=900)
+        return float(engine.scheduler.switchyard.calls["1"].state.place.rank)
+
+    assert rank("cpu") > rank("cuda")

@@ -45,6 +45,8 @@ export interface LearnedConfig {
   age_octaves: number
   /** A program's usual service is taken so many times. From AGE_SCALE_MIN to AGE_SCALE_MAX. */
   age_scale: number
+  /** What computing a prompt token costs; a generated one costs 500 us. Left out: as it is charged. */
+  prefill_us_per_token?: number
 }
 
 export const AGE_OCTAVES_MAX = 32
@@ -103,7 +105,8 @@ export class Learned implements Policy<LearnedPlace> {
   readonly #config: LearnedConfig
 
   constructor(config: LearnedConfig, rates: ServiceRates, classes: ClassTables | null) {
-    const { promotion_ratio, age_octaves, age_scale } = config
+    const { promotion_ratio, age_octaves, age_scale, prefill_us_per_token = rates.prefill_us_per_token } = config
+    if (!(prefill_us_per_token >= 0)) throw new RangeError('learned: prefill_us_per_token must not be negative')
     if (!(promotion_ratio > 0)) throw new RangeError('learned: promotion_ratio must be positive')
     if (!(Number.isInteger(age_octaves) && age_octaves >= 0 && age_octaves <= AGE_OCTAVES_MAX)) {
       throw new RangeError(`learned: age_octaves must be an integer from 0 to ${AGE_OCTAVES_MAX}`)
@@ -112,7 +115,7 @@ export class Learned implements Policy<LearnedPlace> {
       throw new RangeError(`learned: age_scale must be from ${AGE_SCALE_MIN} to ${AGE_SCALE_MAX}`)
     }
     this.#config = config
-    this.#rates = rates
+    this.#rates = { ...rates, prefill_us_per_token }
     this.#classes = classes
   }
 

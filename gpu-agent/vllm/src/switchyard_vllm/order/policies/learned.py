@@ -49,6 +49,8 @@ class LearnedConfig:
     age_octaves: int = 0
     #: A program's usual service is taken so many times.
     age_scale: float = 1
+    #: What computing a prompt token costs; a generated one costs 500 us. None: as it is charged.
+    prefill_us_per_token: float | None = None
 
 
 LEARNED: dict[ServiceReading, LearnedConfig] = {
@@ -107,9 +109,12 @@ class Learned:
             raise ValueError(f"learned: age_octaves must be an integer from 0 to {AGE_OCTAVES_MAX}")
         if not AGE_SCALE_MIN <= config.age_scale <= AGE_SCALE_MAX:
             raise ValueError(f"learned: age_scale must be from {AGE_SCALE_MIN} to {AGE_SCALE_MAX}")
+        if config.prefill_us_per_token is not None and not config.prefill_us_per_token >= 0:
+            raise ValueError("learned: prefill_us_per_token must not be negative")
         self._config = config
         self._classes = classes
-        self._prefill_us_per_token = rates.prefill_us_per_token
+        given = config.prefill_us_per_token
+        self._prefill_us_per_token = rates.prefill_us_per_token if given is None else given
         self._decode_us_per_token = rates.decode_us_per_token
 
     def arrive(self, call: PolicyCall, now_us: int) -> LearnedPlace:

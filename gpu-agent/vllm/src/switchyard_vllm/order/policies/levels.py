@@ -40,6 +40,15 @@ PROGRAM_LEVELS: dict[ServiceReading, ProgramLevelConfig] = {
 }
 
 
+#: As `CPU_PREFILL_US_PER_TOKEN` in levels.ts.
+_CPU_PREFILL_US_PER_TOKEN: dict[ServiceReading, float] = {"modelled": 300, "wall": 5_200}
+
+
+def cpu_prefill_us_per_token(policy: str, reading: ServiceReading) -> float:
+    """What computing a prompt token costs on a CPU. learned counts it beside generated tokens, in either reading."""
+    return _CPU_PREFILL_US_PER_TOKEN["modelled" if policy == "learned" else reading]
+
+
 class Levels:
     def __init__(self, name: str, config: LevelConfig) -> None:
         """`name`: of the policy, for error messages. Raises ValueError."""
