@@ -11,6 +11,7 @@ const history = fc.record({
   open_elsewhere_us: fc.oneof(fc.constant(0), fc.nat(1e7)),
   critical_path_us: fc.nat(1e9),
   program_wait_us: fc.oneof(fc.constant(0), fc.nat(1e9)),
+  program_output_tokens: fc.oneof(fc.constant(0), fc.nat(1e4)),
 })
 const tokens = fc
   .record({
@@ -18,9 +19,10 @@ const tokens = fc
     resident: fc.oneof(fc.constant(0), fc.constant(1), fc.double({ min: 0, max: 1, noNaN: true })),
   })
   .map(({ prompt_tokens, resident }) => ({ prompt_tokens, resident_tokens: Math.floor(prompt_tokens * resident) }))
-const charges = fc.array(fc.record({ gap_us: fc.nat(1e8), wall_us: fc.nat(1e6), charge_us: fc.nat(1e6) }), {
-  maxLength: 60,
-})
+const charges = fc.array(
+  fc.record({ gap_us: fc.nat(1e8), wall_us: fc.nat(1e6), charge_us: fc.nat(1e6), output_tokens: fc.nat(8) }),
+  { maxLength: 60 },
+)
 
 export function policyContract(name: string, create: () => Policy): void {
   describe(`${name} keeps the contract of policies:`, () => {
@@ -42,10 +44,10 @@ export function policyContract(name: string, create: () => Policy): void {
           let now_us = 1000
           const call = policyCall({ ...given, ...size })
           const place = policy.arrive(call, now_us)
-          for (const { gap_us, wall_us, charge_us } of steps) {
+          for (const { gap_us, wall_us, charge_us, output_tokens } of steps) {
             const due_us = policy.dueUs(place)
             now_us += gap_us + wall_us
-            const moved = chargeCall(policy, call, place, chargeOf(charge_us, wall_us), now_us)
+            const moved = chargeCall(policy, call, place, chargeOf(charge_us, wall_us, output_tokens), now_us)
             if (!moved) expect(policy.dueUs(place)).toBeGreaterThanOrEqual(due_us)
             expect(Number.isNaN(place.rank)).toBe(false)
           }
@@ -60,9 +62,9 @@ export function policyContract(name: string, create: () => Policy): void {
           let now_us = 1000
           const call = policyCall({ ...given, ...size })
           const place = policy.arrive(call, now_us)
-          for (const { gap_us, wall_us, charge_us } of steps) {
+          for (const { gap_us, wall_us, charge_us, output_tokens } of steps) {
             now_us += gap_us + wall_us
-            chargeCall(policy, call, place, chargeOf(charge_us, wall_us), now_us)
+            chargeCall(policy, call, place, chargeOf(charge_us, wall_us, output_tokens), now_us)
             const due_us = policy.dueUs(place)
             if (due_us === Number.POSITIVE_INFINITY) continue
             const { rank } = place
@@ -75,7 +77,7 @@ export function policyContract(name: string, create: () => Policy): void {
       )
     })
 
-    it('takes charges below `chargeLeftUs` as one summed charge, and moves no call for it', () => {
+    it('takes charges below `chargeLeftUs` and `outputTokensLeft` as one summed charge, and moves no call for it', () => {
       fc.assert(
         fc.property(history, tokens, charges, fc.integer({ min: 0, max: 3 }), (given, size, steps, siblings) => {
           const policy = create()
@@ -89,20 +91,24 @@ export function policyContract(name: string, create: () => Policy): void {
             return calls
           }) as [Open[], Open[]]
           const left_us = Math.min(...one.map(({ place }) => policy.chargeLeftUs?.(place) ?? 0))
+          const left_tokens = Math.min(...one.map(({ place }) => policy.outputTokensLeft?.(place) ?? Infinity))
           const until_us = at_us + 1e9
-          const sums = { wall_us: 0, charge_us: 0 }
-          for (const { wall_us, charge_us } of steps) {
-            if (sums.charge_us + charge_us >= left_us) break
+          const sums = { wall_us: 0, charge_us: 0, output_tokens: 0 }
+          for (const { wall_us, charge_us, output_tokens } of steps) {
+            if (sums.charge_us + charge_us >= left_us || sums.output_tokens + output_tokens >= left_tokens) break
             sums.wall_us += wall_us
             sums.charge_us += charge_us
+            sums.output_tokens += output_tokens
             for (const { call, place } of many) {
-              expect(chargeCall(policy, call, place, chargeOf(charge_us, wall_us), until_us)).toBe(false)
+              const charge = chargeOf(charge_us, wall_us, output_tokens)
+              expect(chargeCall(policy, call, place, charge, until_us)).toBe(false)
               for (const sibling of many) expect(policy.refresh?.(sibling.place, until_us) ?? false).toBe(false)
             }
           }
-          if (sums.charge_us === 0) return
+          if (sums.charge_us + sums.output_tokens === 0) return
           for (const { call, place } of one) {
-            chargeCall(policy, call, place, chargeOf(sums.charge_us, sums.wall_us), until_us)
+            const charge = chargeOf(sums.charge_us, sums.wall_us, sums.output_tokens)
+            expect(chargeCall(policy, call, place, charge, until_us)).toBe(false)
           }
           for (const [index, { place }] of one.entries()) {
             const other = many[index]?.place

@@ -24,8 +24,8 @@ export function policyCall(
   return state
 }
 
-export function chargeOf(charge_us: number, wall_us = charge_us): Charge {
-  return { wall_us, charge_us, prefill_tokens: 0, output_tokens: 0 }
+export function chargeOf(charge_us: number, wall_us = charge_us, output_tokens = 0): Charge {
+  return { wall_us, charge_us, prefill_tokens: 0, output_tokens }
 }
 
 /** Charges the call and its program, and tells the policy. Returns whether the call moves. */

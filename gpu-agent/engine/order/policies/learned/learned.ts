@@ -181,7 +181,7 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   due(place: LearnedPlace, now_us: number): boolean {
-    this.#age(place, now_us)
+    if (now_us >= this.#agesUs(place)) this.#age(place, now_us)
     const moved = this.#ranks(place)
     if (now_us < this.#promotionUs(place)) return moved
     place.promoted = true

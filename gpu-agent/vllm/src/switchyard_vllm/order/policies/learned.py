@@ -158,7 +158,8 @@ class Learned:
         return min(self._ages_us(place), self._promotion_us(place))
 
     def due(self, place: LearnedPlace, now_us: int) -> bool:
-        self._age(place, now_us)
+        if now_us >= self._ages_us(place):
+            self._age(place, now_us)
         moved = self._ranks(place)
         if now_us < self._promotion_us(place):
             return moved
