@@ -68,6 +68,7 @@ class Simulation {
       programs_max: config.programs.length + 1,
       labelled: config.labelled,
       record_us: config.record_us ?? 0,
+      onIssue: (run) => this.#called(run),
       onCall: (run, index, measured) => this.#callEnded(run, index, measured),
       onRecord: (run, measured) => this.#learnCall(run, measured),
       onProgram: (run) => this.#programEnded(run),
@@ -121,6 +122,11 @@ class Simulation {
   #learn(name: string, program: WorkloadProgram, tenant: string, now_us: number): void {
     if (!learns(this.#config.policy)) return
     this.#classes.ended(tenant, classOf(program, this.#config.labelled).class, name, program, now_us)
+  }
+
+  #called({ name, program, place }: ProgramRun): void {
+    if (!learns(this.#config.policy)) return
+    this.#classes.called(place.tenant, classOf(program, this.#config.labelled).class, name)
   }
 
   #learnCall({ name, program, place }: ProgramRun, { output_tokens }: Measurement): void {

@@ -46,3 +46,15 @@ test('a class is the label that the client gives, else the workload; without lab
   expect(classOf(program(1, { label: null }), true)).toEqual({ app: null, class: 'tenant' })
   expect(classOf(program(1, { label: 'other' }), false)).toEqual({ app: null, class: 'tenant' })
 })
+
+test('a program that goes on tells of its class while it has an open call', () => {
+  const knowledge = new ClassKnowledge(0)
+  const at_first = remaining(knowledge)
+  const called = () => knowledge.called('t', 'c', 'long')
+  called()
+  called()
+  knowledge.wentOn('t', 'c', 'long', 5000, 1)
+  expect(remaining(knowledge)).toBeGreaterThan(at_first as number)
+  knowledge.wentOn('t', 'c', 'long', 5000, 2)
+  expect(remaining(knowledge)).toBe(at_first)
+})

@@ -1,7 +1,9 @@
 /**
  * What engines know of classes of programs, as the control plane tells them: from programs that ended before the run, and
- * from those that end in it. Engines are told at intervals.
+ * from those that end in it. Engines are told at intervals. Programs that have not ended count while they have open calls:
+ * others may be over although their client has not said so.
  */
+import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
 import { modelledServiceUs } from '../../src/core/call/service.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
@@ -18,10 +20,16 @@ const TOLD_SOON_US = 2_000_000
 
 interface KnownClass {
   readonly sketch: ClassSketch
-  /** Output tokens so far of programs that go on. */
-  readonly open: Map<string, number>
+  /** Programs that go on. */
+  readonly open: Map<string, GoingOn>
   told_us: number
   tables: Partial<Record<Objective, IndexTable>>
+}
+
+interface GoingOn {
+  /** So far, in calls that have ended. */
+  output_tokens: number
+  open_calls: number
 }
 
 export class ClassKnowledge implements ClassTables {
@@ -33,10 +41,21 @@ export class ClassKnowledge implements ClassTables {
     this.#told_us = told_us
   }
 
+  /** A program of the class has a call more. */
+  called(tenant: string, program_class: string, program: string): void {
+    const { open } = this.#of(tenant, program_class)
+    const before = open.get(program)
+    if (before === undefined) open.set(program, { output_tokens: 0, open_calls: 1 })
+    else before.open_calls += 1
+  }
+
   /** A call of a program of the class has ended. */
   wentOn(tenant: string, program_class: string, program: string, output_tokens: number, now_us: number): void {
     const known = this.#of(tenant, program_class)
-    known.open.set(program, (known.open.get(program) ?? 0) + output_tokens)
+    const going_on = known.open.get(program)
+    invariant(going_on !== undefined, 'a call that ends has begun')
+    going_on.output_tokens += output_tokens
+    going_on.open_calls -= 1
     this.#tell(known, now_us)
   }
 
@@ -52,7 +71,9 @@ export class ClassKnowledge implements ClassTables {
     const known = this.#of(tenant, program_class)
     if (known.tables[objective] === undefined) {
       known.sketch.going_on = new LogSketch()
-      for (const output_tokens of known.open.values()) known.sketch.going_on.add(output_tokens)
+      for (const { output_tokens, open_calls } of known.open.values()) {
+        if (open_calls > 0) known.sketch.going_on.add(output_tokens)
+      }
       known.tables[objective] = indexTable(known.sketch, objective)
     }
     return known.tables[objective]

@@ -33,6 +33,7 @@ export interface ControlPlaneOptions {
   labelled: boolean
   /** From the end of an answer until its record has come. */
   record_us: number
+  onIssue: (run: ProgramRun) => void
   /** The client has the answer's end. */
   onCall: (run: ProgramRun, index: number, measured: Measurement) => void
   onRecord: (run: ProgramRun, measured: Measurement) => void
@@ -97,7 +98,7 @@ export class ControlPlane {
   }
 
   #issue(run: ProgramRun, index: number): void {
-    const { timeline, labelled } = this.#options
+    const { timeline, labelled, onIssue } = this.#options
     const now_ms = timeline.now_us * MS_PER_US
     const { tenant } = run.place
     const call = run.program.calls[index] as (typeof run.program.calls)[number]
@@ -112,6 +113,7 @@ export class ControlPlane {
       },
     })
     if (admission.status !== 'admitted') throw new RangeError(`program ${run.program.id}: ${admission.message}`)
+    onIssue(run)
     const prompt = run.prompts.prompt(index)
     this.#lease({ run, index, lease, admitted: admission, pin: admission.pin, prompt, charges: [] })
   }
