@@ -44,11 +44,13 @@ test('a run that closes enough of the gap everywhere misses nothing', () => {
 test('a row that closes little of the gap is named, and one that is worse than another order is besides', () => {
   const { losses } = read((spec) => (missing(spec) ? { mean: 90 } : {}))
   expect(losses).toEqual([
-    expect.stringMatching(/gap.*: 1 of \d+ rows miss: toolbench and sharegpt, load 2, labels missing, warm \(20 %\)/),
+    expect.stringMatching(
+      /gap.*: 1 of \d+ rows miss: toolbench and sharegpt, load 2, no labels, all of one class, warm \(20 %\)/,
+    ),
   ])
   expect(read((spec) => (missing(spec) ? { mean: 110 } : {})).losses).toEqual([
-    expect.stringContaining('labels missing, warm (-20 %)'),
-    expect.stringContaining('labels missing, warm (1.1×)'),
+    expect.stringContaining('no labels, all of one class, warm (-20 %)'),
+    expect.stringContaining('no labels, all of one class, warm (1.1×)'),
   ])
 })
 

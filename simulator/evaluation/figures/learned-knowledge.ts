@@ -16,7 +16,7 @@ export const LEARNED_KNOWLEDGE: Figure = {
   paper: null,
   setup:
     `On a100-8b with 128 seats, in overload, where an order matters. Loads are times about what an engine serves (figure learned). ${SHORT} and ${LONG}: short programs and long ones, ` +
-    `each half of the work. Warm: ${HISTORY} programs of each workload ended before the run. Several engines: as many times the programs and the rate, cost-aware balancer. ` +
+    `each half of the work. Warm: ${HISTORY} programs of the workload (of the first of two) ended before the run. Several engines: as many times the programs and the rate, cost-aware balancer. ` +
     `“The best other” is the least mean of orders that know nothing, seed by seed.`,
   chains: (scope) => [
     { steps: [[...settingsSpecs(scope), ...recoverySpecs(scope), ...adversarySpecs(scope), ...frontierSpecs(scope)]] },

@@ -19,10 +19,11 @@ test('a second workload comes after the first or among it, with the same program
   expect(new Set(workloads(among.slice(0, 12)))).toEqual(new Set(['toolbench', 'sharegpt']))
 })
 
-test('what ended before is of each workload so many, of other programs than those of the run', () => {
+test('what ended before is in the proportion of the run, of other programs', () => {
   const change = { more: MORE, history: 10 }
   const history = historyOf(spec(change))
-  expect(workloads(history).toSorted()).toEqual([...Array(10).fill('sharegpt'), ...Array(10).fill('toolbench')])
+  expect(workloads(history).toSorted()).toEqual([...Array(5).fill('sharegpt'), ...Array(10).fill('toolbench')])
+  expect(historyOf(spec({ ...change, more: { ...MORE, order: 'after' } }))).toHaveLength(20)
   expect(JSON.stringify(history)).not.toContain(programsOf(spec(change))[0]?.id ?? '')
   expect(new Set(workloads(historyOf(spec({ ...change, history_of: ['sharegpt'] }))))).toEqual(new Set(['sharegpt']))
   expect(historyOf(spec({ more: MORE }))).toEqual([])

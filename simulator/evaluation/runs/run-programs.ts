@@ -17,13 +17,14 @@ export function programsOf(spec: RunSpec): readonly WorkloadProgram[] {
   return clients.length === 0 ? all : presented(all, clients)
 }
 
-/** What ended before the run: of each workload so many. */
+/** What ended before the run: of workloads that come among each other in the run's proportion, else of each as many. */
 export function historyOf(spec: RunSpec): readonly WorkloadProgram[] {
   const { workload, history, more, clients = [] } = spec
   if (history === undefined) return []
   const { history_of = more === undefined ? [workload] : [workload, more.workload] } = spec
   const seed = HISTORY_SEED + spec.seed
-  const drawn = history_of.map((one) => drawnOf(spec, one, history, seed))
+  const second = more?.order === 'among' ? Math.round((history * more.programs) / spec.programs) : history
+  const drawn = history_of.map((one) => drawnOf(spec, one, one === more?.workload ? second : history, seed))
   const all = drawn.length === 1 ? drawn.flat() : amongEachOther(drawn, seed)
   const before = clients.filter(({ in_run }) => in_run === undefined)
   return before.length === 0 ? all : presented(all, before)

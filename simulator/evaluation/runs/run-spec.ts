@@ -51,7 +51,7 @@ export interface RunSpec {
   swap_cost_factor: number
   /** How KV is moved, of `a100-8b`. Left out: at the profile's costs. */
   swap_kernel?: SwapKernelName
-  /** Programs of the workload, of another seed, that policies that learn have seen before. Left out: none. */
+  /** Programs of the first workload, of another seed, that policies that learn have seen before. Left out: none. */
   history?: number
   /** The workloads of which they were. Left out: all of the run. */
   history_of?: readonly WorkloadName[]

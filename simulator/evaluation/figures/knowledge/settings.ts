@@ -35,7 +35,7 @@ const EVERYWHERE: readonly Setting[] = [
   { name: `warm, records ${RECORD_MS} ms late`, world: LATE, knowledge: WARM },
 ]
 const UNLABELLED: Setting = {
-  name: 'labels missing, warm',
+  name: 'no labels, all of one class, warm',
   knowledge: { ...WARM, clients: [{ client: { label: null } }] },
 }
 const MERGED: readonly Setting[] = (
