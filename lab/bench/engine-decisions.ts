@@ -7,6 +7,8 @@ import { schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { EngineCall } from '../../gpu-agent/engine/types.ts'
 import { seededRandom } from '../../simulator/random.ts'
 import { quantile } from '../../simulator/statistics.ts'
+import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
+import { type IndexTable, indexTable } from '../../src/core/classes/index-table.ts'
 import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
 
 export interface DecisionTimes {
@@ -29,14 +31,19 @@ const PROGRAMS = 500
 /** Programs have received between nothing and so much, so that all levels are in use. */
 const ATTAINED_US_MAX = 40_000_000
 
+/** Programs of a class end with so many output tokens, in calls of the mean that is played. */
+const CLASS_ENDS = 300
+const PROGRAM_OUTPUT_TOKENS_MAX = 2_000
+
 export function measureDecisions(policy: PolicyName, live_calls: number, steps: number): DecisionTimes {
   const profile = PROFILES['emulated-8b']
+  const table = classTable()
   const { slots, slot_tokens_max, block_tokens, capacity_blocks, max_step_tokens, prefill_chunk_tokens } = profile
   const scheduler = new Scheduler(
     schedulerConfig({
       ...{ slots, slot_tokens_max, block_tokens, capacity_blocks, max_step_tokens, prefill_chunk_tokens },
       epoch: 'bench',
-      policy: createPolicy({ name: policy }),
+      policy: createPolicy({ name: policy }, { classes: { tableOf: () => table } }),
       shares: new TenantShares(),
       seats: profile.seats,
       waiting_calls_max: live_calls,
@@ -88,6 +95,18 @@ export function measureDecisions(policy: PolicyName, live_calls: number, steps: 
   }
 }
 
+/** For policies that learn. */
+function classTable(): IndexTable {
+  const draw = generator(1)
+  const sketch = new ClassSketch()
+  for (let end = 0; end < CLASS_ENDS; end++) {
+    const output_tokens = 1 + draw(PROGRAM_OUTPUT_TOKENS_MAX)
+    const calls = Math.ceil((2 * output_tokens) / OUTPUT_TOKENS_MAX)
+    sketch.add({ output_tokens, calls, path_us: 1, service_us: 1, tool_us: 0, later_prompt_tokens: output_tokens })
+  }
+  return indexTable(sketch)
+}
+
 function drawCall(lease: string, draw: (below: number) => number): EngineCall {
   const program = draw(PROGRAMS)
   const settled_service_us = draw(ATTAINED_US_MAX)
@@ -97,7 +116,8 @@ function drawCall(lease: string, draw: (below: number) => number): EngineCall {
     tenant_weight: 1,
     program: `program ${program}`,
     thread: '0',
-    ...{ class: 'class', sequence: null, open_elsewhere_us: 0, program_output_tokens: 0 },
+    ...{ class: 'class', sequence: null, open_elsewhere_us: 0 },
+    program_output_tokens: Math.floor((settled_service_us / ATTAINED_US_MAX) * PROGRAM_OUTPUT_TOKENS_MAX),
     settled_service_us,
     critical_path_us: settled_service_us,
     program_wait_us: draw(ATTAINED_US_MAX),

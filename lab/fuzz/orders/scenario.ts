@@ -98,6 +98,7 @@ const learned = fc.record(
     promotion_ratio: fc.constantFrom(0.1, 1, 8, 100),
     age_octaves: fc.integer({ min: 0, max: 3 }),
     age_scale: fc.constantFrom(1e-6, 0.01, 0.3, 1, 50),
+    prefill_us_per_token: fc.constantFrom(0, 72.5, 300),
   },
   { requiredKeys: [] },
 )
