@@ -76,7 +76,7 @@ class Driver:
             sequence=identity.sequence,
             comes_back=identity.program != NO_PROGRAM,
         )
-        state = self.order.arrive(call, now_us, self.residency.resident_tokens(request))
+        state = self.order.arrive(call, now_us, self.residency.resident(request).tokens)
         self.meter.opened(request, identity, state)
         self.hold.arrived(state, now_us)
         self._priorities.arrived(request, state)

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from .order.policies import POLICY_NAMES, create_policy
 from .order.policy import Policy, Ties
-from .order.seating import SeatingConfig
+from .order.seating import SeatingConfig, Standby
 from .order.service import ServiceReading
 
 #: `agent`: session ids and the ticket's fields in vllm_xargs are believed. `session`: session ids alone, for a vLLM that
@@ -47,6 +47,8 @@ class Options:
     ties: Ties | None = None
     steps_per_decision: int = 1
     preemptions_per_decision_max: int | None = None
+    #: Which call gets a seat that falls free between decisions: the next in order, or the next one that holds its KV.
+    standby: Standby = "in_order"
     identity: IdentitySource = "agent"
     #: Puts what was measured into `kv_transfer_params.switchyard` of bodies that are not streamed.
     report_in_body: bool = True
@@ -65,6 +67,7 @@ class Options:
             seats=seats,
             steps_per_decision=self.steps_per_decision,
             preemptions_per_decision_max=self.preemptions_per_decision_max,
+            standby=self.standby,
         )
 
 
@@ -74,6 +77,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "policy": POLICY_NAMES,
     "ties": get_args(Ties),
     "ordering": get_args(ServiceReading),
+    "standby": get_args(Standby),
     "identity": get_args(IdentitySource),
 }
 _FLAGS = {"report_in_body", "hold_kv"}
