@@ -1,5 +1,6 @@
 /** The config of a simulation and its result. */
 import type { LatencyProfile } from '../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import type { Standby } from '../gpu-agent/engine/order/seating.ts'
 import type { Measurement } from '../gpu-agent/engine/types.ts'
 import type { ServiceRates, ServiceReading } from '../src/core/call/service.ts'
 import type { BalancerName } from '../src/core/pool/balancers/index.ts'
@@ -13,6 +14,8 @@ export interface EngineSizes {
   prefix_cache: boolean
   chunked_prefill: boolean
   steps_per_decision: number
+  /** Which call gets a seat that falls free between decisions. Default: the next in order. */
+  standby?: Standby
   /** Null: an evicted call's KV is computed again. Else KV tokens outside the engine, at the profile's costs of moving them. */
   swap_tokens: number | null
   /** The scheduler's own time per decision. */

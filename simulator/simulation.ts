@@ -216,6 +216,7 @@ class Simulation {
       waiting_calls_max: WAITING_CALLS_MAX,
       waiting_calls_per_tenant_max: WAITING_CALLS_MAX,
       steps_per_decision: engine.steps_per_decision,
+      standby: engine.standby ?? 'in_order',
       copies_prefixes: engine.prefix_cache,
       swap:
         engine.swap_tokens === null

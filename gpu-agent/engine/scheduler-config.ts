@@ -11,7 +11,7 @@ export const WAITING_CALLS_PER_TENANT_MAX = 2048
 export const SHARES_INTERVAL_US = 100_000
 /**
  * A new decision on every step, as in Autellix without multi-step scheduling. Between decisions no call is preempted, and
- * freed seats go to the calls that are next in order.
+ * freed seats go to the calls that are next in order, or (`standby`) to the next ones that hold their KV.
  */
 export const STEPS_PER_DECISION = 1
 /** Slots are scanned when a call claims one. */
@@ -59,6 +59,7 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
     shares_interval_us: SHARES_INTERVAL_US,
     steps_per_decision: STEPS_PER_DECISION,
+    standby: 'in_order',
     preemptions_per_decision_max: given.seats,
     swap: null,
     copies_prefixes: false,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createPolicy } from './order/policies/index.ts'
-import { engineCall, testConfig, testScheduler } from './testing/calls.ts'
+import type { SchedulerConfig } from './scheduler-config.ts'
+import { engineCall, testConfig, testScheduler, tokens } from './testing/calls.ts'
 import { leases, plas, step } from './testing/steps.ts'
 
 const call = (lease: string, given: Partial<Parameters<typeof engineCall>[0]> = {}) =>
@@ -34,6 +35,66 @@ describe('decisions every N steps', () => {
     scheduler.submit(call('b', { tenant: 'b', max_output_tokens: 1 }), 0)
     expect(leases(step(scheduler, 0).plan).sort()).toEqual(['a1', 'b'])
     expect(leases(step(scheduler, 100).plan).sort()).toEqual(['a1', 'a2'])
+  })
+
+  describe('give a freed seat with `standby`', () => {
+    /** `long` was preempted by `stays` and `brief`, and `brief` ends. */
+    const next = (given: Partial<SchedulerConfig>) => {
+      const scheduler = testScheduler({ seats: 2, policy: plas(), steps_per_decision: 4, ...given })
+      for (const lease of ['long', 'longer']) scheduler.submit(call(lease, LONG), 0)
+      step(scheduler, 0)
+      scheduler.submit(call('brief', { max_output_tokens: 1 }), 100)
+      scheduler.submit(call('stays'), 100)
+      for (const at_us of [100, 200, 300])
+        expect(leases(step(scheduler, at_us).plan).sort()).toEqual(['long', 'longer'])
+      expect(leases(step(scheduler, 400).plan).sort()).toEqual(['brief', 'stays'])
+      scheduler.submit(call('next'), 500)
+      return leases(step(scheduler, 500).plan).filter((lease) => lease !== 'stays')
+    }
+    const swap = {
+      costs: { save_us_per_token: 0, restore_us_per_token: 0, base_us: 0 },
+      recompute_us_per_token: 1,
+      image_tokens_max: 1000,
+    }
+
+    it('to the next call in order, or to a preempted one that still has its slot', () => {
+      expect(next({})).toEqual(['next'])
+      expect(next({ standby: 'resident_first' })).toEqual(['long'])
+    })
+
+    it('not to one whose KV was swapped out or dropped while another call waits', () => {
+      for (const given of [{ swap }, {}]) {
+        expect(next({ standby: 'resident_first', slots: 2, ...given })).toEqual(['next'])
+      }
+    })
+
+    it('not to one whose prefix decodes have overwritten, step by step or in one stretch', () => {
+      const next = (steps: number, jump: boolean) => {
+        const policy = createPolicy({ name: 'mlfq', first_quantum_us: 1e9 })
+        const sizes = { seats: 2, block_tokens: 2, capacity_blocks: 26, max_step_tokens: 64, prefill_chunk_tokens: 64 }
+        const scheduler = testScheduler({ ...sizes, policy, steps_per_decision: 20, standby: 'resident_first' })
+        const stem = tokens(40, 1)
+        scheduler.submit(call('before', { program: 'p', prompt: stem, max_output_tokens: 1 }), 0)
+        step(scheduler, 0)
+        for (const lease of ['a', 'b', 'better']) scheduler.submit(call(lease), 100)
+        scheduler.submit(call('resident', { program: 'p', prompt: [...stem, 9], max_output_tokens: 4 }), 100)
+        expect(leases(step(scheduler, 100).plan)).toEqual(['a', 'b'])
+        const starts_us = Array.from({ length: steps }, (_, index) => 200 + 100 * index)
+        if (jump) {
+          const plan = scheduler.plan(200)
+          expect(scheduler.stretch().steps_max).toBeGreaterThanOrEqual(steps)
+          const ends_us = starts_us.map((at_us) => at_us + 100)
+          scheduler.commitStretch(plan, () => 7, 200, ends_us)
+        } else for (const at_us of starts_us) step(scheduler, at_us)
+        const freed_us = 200 + 100 * steps
+        scheduler.finish('b', freed_us)
+        return leases(step(scheduler, freed_us).plan).sort()
+      }
+      for (const jump of [false, true]) {
+        expect(next(2, jump)).toEqual(['a', 'resident'])
+        expect(next(16, jump)).toEqual(['a', 'better'])
+      }
+    })
   })
 
   it('are made at once when no call has a seat', () => {

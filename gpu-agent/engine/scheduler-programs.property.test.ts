@@ -53,6 +53,7 @@ const settings = fc.record({
   seats: fc.integer({ min: 1, max: 4 }),
   spare_slots: fc.integer({ min: 0, max: 3 }),
   steps_per_decision: fc.constantFrom(1, 1, 4),
+  standby: fc.constantFrom('in_order' as const, 'resident_first' as const),
   swaps: fc.boolean(),
   copies_prefixes: fc.boolean(),
 })

@@ -21,6 +21,7 @@ interface Sizes {
   prefill_chunk_tokens: number
   steps_per_decision: number
   preemptions_per_decision_max: number
+  standby: SchedulerConfig['standby']
   swap: SchedulerConfig['swap']
   copies_prefixes: boolean
 }
@@ -35,6 +36,7 @@ const sizes: fc.Arbitrary<Sizes> = fc.record({
   prefill_chunk_tokens: fc.integer({ min: 1, max: 64 }),
   steps_per_decision: fc.oneof(fc.constant(1), fc.integer({ min: 2, max: 9 })),
   preemptions_per_decision_max: fc.integer({ min: 1, max: 5 }),
+  standby: fc.constantFrom('in_order' as const, 'resident_first' as const),
   swap: fc.option(
     fc.record({
       costs: fc.constant({ save_us_per_token: 1, restore_us_per_token: 1, base_us: 20 }),

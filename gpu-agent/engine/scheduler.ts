@@ -180,6 +180,8 @@ export class Scheduler {
       this.#placement.decoded(call, steps)
       if (call.output.length === call.call.max_output_tokens) ends.push([call, 'length'])
     }
+    // By recent use, prefixes of programs with open calls give blocks too. Single steps would have told that before.
+    this.#tellResidency(ended_us)
     const charged = this.#takeFlight()
     const ended = ends.map(([call, reason]) => this.#end(call, reason, ended_us))
     this.#order.settleDecodes(charged, started_us, ends_us)
@@ -227,10 +229,11 @@ export class Scheduler {
     return null
   }
 
-  /** Calls whose KV left memory to make room are ranked again, from the next decision on. */
+  /** Calls whose KV left the slots to make room are ranked again, from the next decision on. */
   #tellResidency(now_us: number): void {
     for (const call of this.#placement.takeLost()) {
-      this.#order.resident(call.order, this.#placement.residentTokens(call), now_us)
+      const tokens = this.#placement.residentTokens(call)
+      this.#order.resident(call.order, tokens, now_us, call.image === null ? tokens : 0)
     }
   }
 

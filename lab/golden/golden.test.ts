@@ -33,6 +33,16 @@ describe('the committed golden traces', () => {
     expect(learnedPriors()).toBe(readFileSync(path.join(vllm, PRIORS_FILE), 'utf8'))
   })
 
+  it.each(SCENARIOS.filter(({ config }) => config.standby === 'resident_first').map((one) => [one.name, one] as const))(
+    '%s gives seats to other calls than the next in order',
+    (_, scenario) => {
+      const seatedOf = (trace: string) => trace.split('\n').filter((line) => line.includes('"seated":['))
+      const { config } = scenario
+      const in_order = recordTrace({ ...scenario, config: { ...config, standby: 'in_order' } })
+      expect(seatedOf(recordTrace(scenario))).not.toEqual(seatedOf(in_order))
+    },
+  )
+
   it('show what they are there for', () => {
     const traces = SCENARIOS.map(({ name }) => readFileSync(path.join(folder, `${name}.jsonl`), 'utf8'))
     const all = traces.join('')
@@ -48,5 +58,7 @@ describe('the committed golden traces', () => {
     ]) {
       expect(all).toContain(kind)
     }
+    // KV was swapped out.
+    expect(all).toMatch(/"resident":\["c\d+",\d+,0\]/)
   })
 })

@@ -5,7 +5,7 @@
  * Lines, after the header; times in us, `t` being when it happened, tokens and sums as in ProgramOrder:
  *   {"t","arrive":[lease, tenant, weight, program, class, sequence, settled, elsewhere, path, wait, output tokens,
  *                  prompt tokens, resident tokens]}
- *   {"t","resident":[lease, tokens]}
+ *   {"t","resident":[lease, tokens, tokens on the device]}   the last is left out where all are
  *   {"t","seated":[lease…]}           a decision; null where it equals the one before
  *   {"t","wall","charges":[[lease, uncached, cached, output tokens, modelled]…]}
  *   {"t","ended":lease,"sums":[wall, modelled, output tokens]}
@@ -13,7 +13,7 @@
  *   {"t","reconfigured":policy and its parameters, and the limits as in the header}
  *   {"t","classes":[{"tenant","class","objective","table"}…]}   known from then on, as the side channel tells it
  * `ranks` beside any of them: {lease: rank} of the open calls whose rank is another than before. `usage` beside a new
- * decision is each tenant's recent service.
+ * decision is each tenant's recent service. `standby` is one of the limits unless it is `in_order`.
  */
 import type { CallState } from '../../gpu-agent/engine/order/call-state.ts'
 import { createPolicy, type PolicyConfig } from '../../gpu-agent/engine/order/policies/index.ts'
@@ -64,8 +64,10 @@ export function recordTrace({ name, policy, config: given, play, changes = [] }:
 }
 
 /** Of the seating, as the header and a reconfiguration tell them. */
-function limitsOf({ seats, shares_interval_us, steps_per_decision, preemptions_per_decision_max }: OrderConfig): Line {
-  return { seats, shares_interval_us, steps_per_decision, preemptions_per_decision_max }
+function limitsOf(config: OrderConfig): Line {
+  const { seats, shares_interval_us, steps_per_decision, preemptions_per_decision_max, standby } = config
+  const limits = { seats, shares_interval_us, steps_per_decision, preemptions_per_decision_max }
+  return standby === 'in_order' ? limits : { ...limits, standby }
 }
 
 export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
@@ -104,10 +106,12 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     return state
   }
 
-  override resident(call: CallState<O>, tokens: number, t: number): void {
-    const before = call.resident_tokens
-    super.resident(call, tokens, t)
-    if (call.resident_tokens !== before) this.#tell({ t, resident: [call.call.lease, tokens] })
+  override resident(call: CallState<O>, tokens: number, t: number, device_tokens = tokens): void {
+    const { resident_tokens, holds_kv } = call
+    super.resident(call, tokens, t, device_tokens)
+    if (call.resident_tokens === resident_tokens && call.holds_kv === holds_kv) return
+    const on_device = device_tokens === tokens ? [] : [device_tokens]
+    this.#tell({ t, resident: [call.call.lease, tokens, ...on_device] })
   }
 
   override decide(t: number): readonly CallState<O>[] {

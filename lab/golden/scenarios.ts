@@ -25,6 +25,17 @@ const ROOMY = {
 /** Calls are evicted and recomputed, and seated ones find no room. */
 const SCARCE = { ...ROOMY, slots: 6, capacity_blocks: 16, slot_tokens_max: 96 }
 
+/** Calls that lost their seats hold their KV in slots, or are swapped out. */
+const STANDBY = { ...ROOMY, steps_per_decision: 6, standby: 'resident_first', ordering: 'wall' } as const
+const SWAPPING = {
+  ...SCARCE,
+  swap: {
+    costs: { save_us_per_token: 1, restore_us_per_token: 1, base_us: 2 },
+    recompute_us_per_token: 50,
+    image_tokens_max: 120,
+  },
+}
+
 /** Programs that bring their sequence. */
 const BY_PROGRAM: readonly PolicyConfig[] = [
   { name: 'fcfs-program' },
@@ -170,6 +181,24 @@ export const SCENARIOS: readonly Scenario[] = [
     play: openLoad({ seed: 307, calls: 26, tenants: 2 }),
   },
   {
+    name: 'plas-standby',
+    policy: { name: 'plas', ...LEVELS },
+    config: STANDBY,
+    play: openLoad({ seed: 310, calls: 40, tenants: 2 }),
+  },
+  {
+    name: 'plas-standby-prefixes',
+    policy: { name: 'plas', ...LEVELS },
+    config: { ...STANDBY, seats: 3, copies_prefixes: true },
+    play: openLoad({ seed: 311, calls: 40, tenants: 1, stem_tokens: 24 }),
+  },
+  {
+    name: 'mlfq-standby-swap',
+    policy: { name: 'mlfq', ...LEVELS },
+    config: { ...SWAPPING, ...STANDBY, slots: 6, capacity_blocks: 16, slot_tokens_max: 96 },
+    play: openLoad({ seed: 312, calls: 40, tenants: 2 }),
+  },
+  {
     name: 'mlfq-starving',
     policy: { name: 'mlfq', ...LEVELS, promotion_ratio: 2 },
     config: { ...ROOMY, seats: 1, ordering: 'wall' },
@@ -262,16 +291,26 @@ interface OpenLoad {
   sequences?: boolean
   /** Programs have classes, and have had output before they came here. */
   classes?: boolean
+  /** Tokens that the prompts of a program begin with. */
+  stem_tokens?: number
 }
 
 /** Calls of several programs and tenants that come independently of one another; some are cancelled or finished early. */
-function openLoad({ seed, calls, tenants, sequences = false, classes = false }: OpenLoad): Scenario['play'] {
+function openLoad({
+  seed,
+  calls,
+  tenants,
+  sequences = false,
+  classes = false,
+  stem_tokens = 0,
+}: OpenLoad): Scenario['play'] {
   const below = generator(seed)
   const events: VirtualEvent[] = []
   for (let index = 0; index < calls; index++) {
     const tenant = below(tenants)
     const at_us = below(20_000)
     const program = below(4)
+    const stem = Array.from({ length: stem_tokens }, (_, token) => 10_000 * (program + 1) + token)
     const lease = `c${index}`
     const call = engineCall({
       lease,
@@ -280,7 +319,7 @@ function openLoad({ seed, calls, tenants, sequences = false, classes = false }: 
       program: `t${tenant}/p${program}`,
       sequence: sequences ? [9 - (program >> 1), program] : null,
       ...(classes ? { class: `p${program}`, program_output_tokens: below(2) * below(40) } : {}),
-      prompt: [seed, tenant, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
+      prompt: [seed, tenant, ...stem, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
       max_output_tokens: 1 + below(14),
       settled_service_us: below(2) * below(30_000),
       critical_path_us: below(2) * below(15_000),

@@ -42,6 +42,8 @@ Scheduling
   --first-quantum-s 1 --levels 8 --quantum-ratio 2   of plas, atlas and mlfq (defaults by reading)
   --rr-quantum-s 0.2       a turn of rr
   --steps-per-decision 1   N: seats are taken and given at every Nth step
+  --standby in-order       who gets a seat that falls free in between: the call that is next in order, or (resident-first)
+                           the next one whose KV is on the engine, if there is one
   --decision-us 20         the scheduler's own time per decision (npm run bench:engine measures it)
   --history FILE|N         what policies that learn have seen before: a trace, or N programs drawn with another seed
                            (default none; no policy here learns yet, and the output says so)
@@ -88,6 +90,8 @@ const SEQS_MAX = 1024
 /** A pool takes an engine that it has not heard of for 3 s for silent. */
 const REPORT_MS_MAX = 3000
 
+const STANDBY = { 'in-order': 'in_order', 'resident-first': 'resident_first' } as const
+
 const TEXT = { type: 'string' } as const
 const OPTIONS = {
   workload: TEXT,
@@ -106,6 +110,7 @@ const OPTIONS = {
   'quantum-ratio': TEXT,
   'rr-quantum-s': TEXT,
   'steps-per-decision': { ...TEXT, default: '1' },
+  standby: { ...TEXT, default: 'in-order' },
   'decision-us': { ...TEXT, default: '20' },
   history: { ...TEXT, default: 'none' },
   label: { ...TEXT, default: 'workload' },
@@ -238,6 +243,7 @@ function engineOf(values: Values, profile: LatencyProfile): RunPlan['engine'] {
     prefix_cache: on('prefix-cache'),
     chunked_prefill: on('chunked-prefill'),
     steps_per_decision: integer('--steps-per-decision', values['steps-per-decision'], 1, 10_000),
+    standby: STANDBY[oneOf('--standby', values.standby, ['in-order', 'resident-first'] as const)],
     swap_tokens: swap_tokens === 0 ? null : swap_tokens,
     decision_us: integer('--decision-us', values['decision-us'], 0, 1e9),
   }

@@ -35,6 +35,12 @@ describe('the flags of run', () => {
     expect(costs('--swap-kernel', 'gather')).toEqual(SWAP_KERNELS.gather.swap_costs)
   })
 
+  it('give freed seats to the calls that are next in order, or to resident ones first', () => {
+    const standby = (...argv: string[]) => planOf('--steps-per-decision', '10', ...argv).engine.standby
+    expect([standby(), standby('--standby', 'resident-first')]).toEqual(['in_order', 'resident_first'])
+    expect(reasonOf('--standby', 'resident')).toMatch('there is no resident; there are in-order, resident-first')
+  })
+
   it('hold at their bounds, and are refused one past them, by name', () => {
     const bounds = [
       ['--max-seqs', '1', '1024', '0', '1025'],

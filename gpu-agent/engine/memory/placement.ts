@@ -43,7 +43,7 @@ export class Placement {
   readonly #retention = new RankRetention()
   /** Whose KV an image is, until a step has dropped it. */
   readonly #owners = new Map<number, ScheduledCall>()
-  /** Calls without a slot whose programs lost KV. Bounded by the open calls. */
+  /** Calls without a slot that were swapped out or whose programs lost KV. Bounded by the open calls. */
   readonly #lost = new Set<ScheduledCall>()
   #queued_tokens = 0
   #step = -1
@@ -77,7 +77,7 @@ export class Placement {
     return call.image?.tokens ?? this.#kv.match(call, call.known_tokens, { force: true }).tokens
   }
 
-  /** Calls without a slot that may have less resident KV than when it was last looked up. */
+  /** Calls without a slot that may have less KV, or less of it in slots, than when it was last looked up. */
   takeLost(): readonly ScheduledCall[] {
     if (this.#lost.size === 0) return NO_CALLS
     const lost = Array.from(this.#lost)
@@ -244,9 +244,12 @@ export class Placement {
     this.#queued_tokens -= worst.queued_tokens
     worst.computed_tokens = 0
     worst.image = image
-    if (image !== null) this.#owners.set(image.id, worst)
     this.#queued_tokens += worst.queued_tokens
     if (image === null) this.#noteLost(worst)
+    else {
+      this.#owners.set(image.id, worst)
+      this.#lost.add(worst)
+    }
   }
 
   #noteLost(prefix: ScheduledCall): void {

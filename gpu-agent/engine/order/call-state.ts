@@ -44,13 +44,14 @@ export class CallState<O = unknown> implements Seatable, PolicyCall, ProgramCall
   readonly due: DueNode<O>
   seated = false
   seat_index = 0
+  holds_kv = false
 
   // Sums (program-order.ts).
   /** The program's path when the call arrived. */
   path_before_us = 0
   /** Charged so far, in the ordering reading. */
   charged_us = 0
-  /** Prompt tokens whose KV is at hand. */
+  /** Prompt tokens whose KV is at hand: on the device, or swapped out. */
   resident_tokens = 0
   /** Prompt tokens found resident in the call's first step. Null before that step. */
   cached_tokens: number | null = null
@@ -88,6 +89,11 @@ export class CallState<O = unknown> implements Seatable, PolicyCall, ProgramCall
   /** A call without a program counts as one of its own, which opened when it arrived. */
   tie(ties: Ties): void {
     this.program_sequence = ties === 'call' ? NO_SEQUENCE : (this.call.sequence ?? this.#own_sequence)
+  }
+
+  /** Whether so many tokens on the device are most of its prompt: it can run without a long prefill or a transfer. */
+  isMostOfPrompt(device_tokens: number): boolean {
+    return 2 * device_tokens > this.prompt_tokens
   }
 
   /** Notes that a step computes tokens [from, to) of the call. Returns the tokens that are charged in that step. */

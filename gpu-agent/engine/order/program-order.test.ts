@@ -15,6 +15,7 @@ function orderConfig(policy: PolicyConfig, given: Partial<OrderConfig> = {}): Or
     seats: 1,
     shares_interval_us: 100_000,
     steps_per_decision: 1,
+    standby: 'in_order',
     preemptions_per_decision_max: 8,
     ordering: 'modelled',
     rates: DEFAULT_SERVICE_RATES,

@@ -55,7 +55,7 @@ export class ProgramOrder<O> {
     return this.#seating.queueOf(tenant)
   }
 
-  /** `resident_tokens`: prompt tokens whose KV is at hand. `decide` returns `owner`. */
+  /** `resident_tokens`: prompt tokens whose KV is on the device. `decide` returns `owner`. */
   arrive(
     call: OrderedCall,
     { prompt_tokens, resident_tokens = 0 }: { prompt_tokens: number; resident_tokens?: number },
@@ -68,6 +68,7 @@ export class ProgramOrder<O> {
     const state = new CallState(call, prompt_tokens, owner, now_us, tenant, program, this.#sequence++)
     state.tie(policy.ties)
     state.resident_tokens = Math.min(resident_tokens, prompt_tokens)
+    state.holds_kv = state.isMostOfPrompt(resident_tokens)
     program.arrived(state)
     state.place = policy.arrive(state, now_us)
     this.#open.add(state)
@@ -82,8 +83,13 @@ export class ProgramOrder<O> {
     return this.#config.policy.outlook?.(call.place) ?? {}
   }
 
-  /** The number of the call's prompt tokens whose KV is at hand has changed. */
-  resident(call: CallState<O>, tokens: number, now_us: number): void {
+  /**
+   * The number of the call's prompt tokens whose KV is at hand has changed. `device_tokens`: those of them that are on the
+   * device. The rest are swapped out.
+   */
+  resident(call: CallState<O>, tokens: number, now_us: number, device_tokens = tokens): void {
+    const holds_kv = call.isMostOfPrompt(device_tokens)
+    if (holds_kv !== call.holds_kv) call.tenant.setHoldsKv(call, holds_kv)
     const resident_tokens = Math.min(tokens, call.prompt_tokens)
     if (resident_tokens === call.resident_tokens) return
     call.resident_tokens = resident_tokens

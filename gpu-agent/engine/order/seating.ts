@@ -7,9 +7,10 @@
  * They are set again only where a seat would stay empty, for a tenant that has none yet, and at the interval.
  *
  * With `steps_per_decision` N > 1 seats are taken from calls only at every Nth step (Autellix §4.2.2, multi-step
- * scheduling). In between, a freed seat goes to the call that is next in order: the tenant's own, otherwise any tenant's,
- * so that no seat is empty while a call waits. Calls whose KV is resident are not preferred, as Autellix prefers them:
- * docs/kv-swap.md has what that costs.
+ * scheduling). In between, a freed seat goes to a standby call: the tenant's own, otherwise any tenant's, so that no seat is
+ * empty while a call waits. By default that is the call that is next in order. With `standby: 'resident_first'` it is the
+ * next one that holds its KV, as in Autellix, and one that does not only if no such call may take the seat. A tenant's own
+ * seats still go to its own calls first, with KV or without. docs/kv-swap.md has what both cost.
  */
 import type { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
 import { invariant } from '../invariant.ts'
@@ -17,6 +18,9 @@ import { QUOTA_UNSET, type Seatable, type SeatPolicy, TenantQueue } from './tena
 
 /** How seats go to tenants. */
 export type SeatShares = Pick<TenantShares, 'charge' | 'allocate'>
+
+/** Which call gets a seat that falls free between two decisions. */
+export type Standby = 'in_order' | 'resident_first'
 
 export interface SeatingConfig {
   policy: SeatPolicy
@@ -27,6 +31,7 @@ export interface SeatingConfig {
   shares_interval_us: number
   /** N: seats are given and taken at every Nth step. In between, only freed seats are given. */
   steps_per_decision: number
+  standby: Standby
   /** Seats that one decision may move between calls of one tenant. A tenant's shares may take more. */
   preemptions_per_decision_max: number
 }
@@ -151,10 +156,16 @@ export class Seating<C extends TenantsCall<C>> {
 
   /** Runs between decisions: no call loses a seat. The next decision looks at the changes again. */
   #fillFreed(): void {
-    let free_seats = this.#config.seats - this.#seatedCalls()
+    const { seats, standby } = this.#config
+    const resident_first = standby === 'resident_first'
+    let free_seats = seats - this.#seatedCalls()
     for (const tenant of this.#tenants.values()) {
       const quota = Math.min(tenant.quota, tenant.seated.length + free_seats)
+      if (resident_first) free_seats -= tenant.fillHolding(quota)
       free_seats -= tenant.fill(quota)
+    }
+    for (const tenant of this.#tenants.values()) {
+      if (resident_first && free_seats > 0) free_seats -= tenant.fillHolding(tenant.seated.length + free_seats)
     }
     for (const tenant of this.#tenants.values()) {
       if (free_seats > 0) free_seats -= tenant.fill(tenant.seated.length + free_seats)

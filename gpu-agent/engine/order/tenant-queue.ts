@@ -1,17 +1,17 @@
 /**
- * One tenant's open calls: those that hold a seat, in order, and a heap of those that do not. `reseat` keeps the seats with
+ * One tenant's open calls: those that hold a seat, in order, and heaps of those that do not. `reseat` keeps the seats with
  * the best calls at a cost of O(changes · log waiting calls).
  */
 
 import { DrainRate } from './drain-rate.ts'
-import { Heap, type HeapNode } from './heap.ts'
 import type { Place } from './policy.ts'
+import { type WaitingCall, WaitingCalls } from './waiting-calls.ts'
 
 /** For a tenant that has come since seats were last shared. */
 export const QUOTA_UNSET = -1
 
 /** What a queue needs to know of a call. */
-export interface Seatable extends HeapNode {
+export interface Seatable extends WaitingCall {
   readonly place: Place
   /** Breaks ties of rank between programs: the earlier opened runs first. */
   readonly program_sequence: readonly [opened_at_ms: number, tie: number]
@@ -34,7 +34,7 @@ export class TenantQueue<C extends Seatable = Seatable> {
   /** Open calls, seated or not: the tenant's demand for seats. */
   calls = 0
   readonly seated: C[] = []
-  readonly unseated = new Heap<C>(runsBefore)
+  readonly unseated = new WaitingCalls<C>(runsBefore)
   /** Seats that are the tenant's; may exceed its calls. */
   quota = QUOTA_UNSET
   /** Charges of the step being committed. */
@@ -70,6 +70,12 @@ export class TenantQueue<C extends Seatable = Seatable> {
     else this.unseated.update(call)
   }
 
+  /** Most of the KV of the call's prompt came to the device, or left it. */
+  setHoldsKv(call: C, holds_kv: boolean): void {
+    if (call.seated) call.holds_kv = holds_kv
+    else this.unseated.setHoldsKv(call, holds_kv)
+  }
+
   /** Seats the best `quota` calls, as far as the limits on preemption allow. False: the next decision has more to do. */
   reseat(quota: number, policy: SeatPolicy, preemptions_max: number): boolean {
     const seated = this.seated
@@ -91,10 +97,20 @@ export class TenantQueue<C extends Seatable = Seatable> {
 
   /** Gives free seats up to `quota` to the best calls without one, and takes none. Returns the number given. */
   fill(quota: number): number {
+    return this.#give(quota, () => this.unseated.peek())
+  }
+
+  /** As `fill`, to calls that hold their KV alone. */
+  fillHolding(quota: number): number {
+    return this.#give(quota, () => this.unseated.peekHolding())
+  }
+
+  #give(quota: number, next: () => C | undefined): number {
     const before = this.seated.length
-    for (let best = this.unseated.peek(); best !== undefined; best = this.unseated.peek()) {
-      if (this.seated.length >= quota) break
-      this.#seat(best)
+    while (this.seated.length < quota) {
+      const call = next()
+      if (call === undefined) break
+      this.#seat(call)
     }
     return this.seated.length - before
   }

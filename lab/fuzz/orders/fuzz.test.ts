@@ -38,6 +38,10 @@ describe('fuzzing', () => {
     ]) {
       expect(seen).toContain(kind)
     }
+    const standby = lines.filter((line) => line.standby === 'resident_first' && Number(line.steps_per_decision) > 1)
+    expect(standby.length).toBeGreaterThan(0)
+    // Some KV was swapped out.
+    expect(lines.some(({ resident }) => (resident as unknown[] | undefined)?.length === 3)).toBe(true)
     const count = (kind: string) => lines.filter((line) => kind in line).length
     expect(count('ended')).toBe(count('arrive'))
   })

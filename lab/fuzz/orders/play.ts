@@ -47,7 +47,9 @@ class Player {
         break
       case 'resident': {
         const call = this.#pick(event.call)
-        if (call !== null) this.#order.resident(call, Math.floor(event.resident * call.prompt_tokens), this.#now_us)
+        if (call === null) break
+        const tokens = Math.floor(event.resident * call.prompt_tokens)
+        this.#order.resident(call, tokens, this.#now_us, Math.floor(event.on_device * tokens))
         break
       }
       case 'step':

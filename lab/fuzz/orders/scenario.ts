@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check'
 import type { PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
+import type { Standby } from '../../../gpu-agent/engine/order/seating.ts'
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
 import { type IndexTable, OBJECTIVES } from '../../../src/core/classes/index-table.ts'
 import type { ToldClass } from '../../golden/told-classes.ts'
@@ -12,6 +13,7 @@ export interface Limits {
   shares_interval_us: number
   steps_per_decision: number
   preemptions_per_decision_max: number
+  standby: Standby
 }
 
 /** What a ticket says, relative to what is true of the program when the call arrives. */
@@ -45,7 +47,7 @@ export type OrderEvent =
       prompt_tokens: number
       resident: number
     }
-  | { do: 'resident'; call: number; resident: number }
+  | { do: 'resident'; call: number; resident: number; on_device: number }
   /** A decision, and a step of some of the calls that it seats, or of others: vLLM runs a step ahead. */
   | { do: 'step'; wall_us: number; work: readonly Work[]; others: boolean }
   | { do: 'decide' }
@@ -157,6 +159,7 @@ const limits: fc.Arbitrary<Limits> = fc.record({
   shares_interval_us: fc.constantFrom(500, 2_000, 100_000),
   steps_per_decision: fc.constantFrom(1, 1, 2, 5),
   preemptions_per_decision_max: fc.integer({ min: 1, max: 5 }),
+  standby: fc.constantFrom<Standby>('in_order', 'resident_first'),
 })
 
 const ticket: fc.Arbitrary<Ticket> = fc.record({
@@ -198,7 +201,15 @@ const event: fc.Arbitrary<OrderEvent> = fc.oneof(
       others: fc.boolean(),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('resident' as const), call: fc.nat(20), resident: share }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('resident' as const),
+      call: fc.nat(20),
+      resident: share,
+      on_device: fc.constantFrom(1, 1, 0, 0.5),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('decide' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('end' as const), call: fc.nat(20) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reconfigure' as const), policy, limits }) },

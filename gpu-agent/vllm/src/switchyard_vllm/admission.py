@@ -15,6 +15,8 @@ class SwapOfCalls(Protocol):
 
     def restorable_tokens(self, request: Any, cached_tokens: int) -> int: ...
 
+    def staged(self, request: Any) -> bool: ...
+
 
 class Admission:
     def __init__(self, scheduler: Any, swap: SwapOfCalls | None = None) -> None:

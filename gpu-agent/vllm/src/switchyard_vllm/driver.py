@@ -75,7 +75,7 @@ class Driver:
             sequence=identity.sequence,
             comes_back=identity.program != NO_PROGRAM,
         )
-        state = self.order.arrive(call, now_us, self.residency.resident_tokens(request))
+        state = self.order.arrive(call, now_us, self.residency.resident(request).tokens)
         self.meter.opened(request, identity, state)
         self.calls[request.request_id].outlook = self.order.outlook(state)
         self.hold.arrived(state, now_us)

@@ -16,7 +16,7 @@ from .order.index_table import OBJECTIVES, Objective
 from .order.policies import POLICY_NAMES, create_policy
 from .order.policies.levels import cpu_prefill_us_per_token
 from .order.policy import ClassLookup, Policy, Ties
-from .order.seating import SeatingConfig
+from .order.seating import SeatingConfig, Standby
 from .order.service import ServiceReading
 
 #: `agent`: session ids and the ticket's fields in vllm_xargs are believed. `session`: session ids alone, for a vLLM that
@@ -55,6 +55,8 @@ class Options:
     age_scale: float | None = None
     steps_per_decision: int = 1
     preemptions_per_decision_max: int | None = None
+    #: Which call gets a seat that falls free between decisions: the next in order, or the next one that holds its KV.
+    standby: Standby = "in_order"
     identity: IdentitySource = "agent"
     #: Puts what was measured into `kv_transfer_params.switchyard` of bodies that are not streamed.
     report_in_body: bool = True
@@ -79,6 +81,7 @@ class Options:
             seats=seats,
             steps_per_decision=self.steps_per_decision,
             preemptions_per_decision_max=self.preemptions_per_decision_max,
+            standby=self.standby,
         )
 
 
@@ -89,6 +92,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "ties": get_args(Ties),
     "objective": OBJECTIVES,
     "ordering": get_args(ServiceReading),
+    "standby": get_args(Standby),
     "identity": get_args(IdentitySource),
 }
 _FLAGS = {"report_in_body", "hold_kv"}

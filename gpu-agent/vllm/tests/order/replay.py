@@ -82,8 +82,8 @@ class Replay:
         self.order.arrive(call, t, resident)
 
     def _resident(self, line: dict[str, Any], t: int) -> None:
-        lease, tokens = line["resident"]
-        self.order.resident(self._call(lease), tokens, t)
+        lease, tokens, *device_tokens = line["resident"]
+        self.order.resident(self._call(lease), tokens, t, *device_tokens)
 
     def _decide(self, line: dict[str, Any], t: int) -> None:
         self.decisions += 1
@@ -147,7 +147,7 @@ class Replay:
 
 def _seating(limits: dict[str, Any]) -> SeatingConfig:
     names = ("seats", "shares_interval_us", "steps_per_decision", "preemptions_per_decision_max")
-    return SeatingConfig(**{name: limits[name] for name in names})
+    return SeatingConfig(**{name: limits[name] for name in names}, standby=limits.get("standby", "in_order"))
 
 
 def close(actual: float | None, expected: float | None) -> bool:

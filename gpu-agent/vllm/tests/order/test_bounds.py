@@ -1,6 +1,7 @@
 """Each bound of the order: at it, and one past it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_policies_that_cannot_be_are_refused(name: str, parameters: dict[str, fl
 
 
 @pytest.mark.parametrize("config", [{"seats": 0}, {"steps_per_decision": 0}])
-def test_seatings_that_cannot_be_are_refused(config: dict[str, int]) -> None:
+def test_seatings_that_cannot_be_are_refused(config: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must|at least"):
         SeatingConfig(**{"seats": 1, **config})
 

@@ -65,6 +65,7 @@ def test_every_option_arrives_where_it_belongs() -> None:
         steps_per_decision=4,
         preemption_levels_min=1,
         preemptions_per_decision_max=2,
+        standby="resident_first",
         identity="session",
         report_in_body=False,
     )
@@ -72,6 +73,8 @@ def test_every_option_arrives_where_it_belongs() -> None:
     assert options.parameters == {**expected, "preemption_levels_min": 1}
     seating = options.seating(9)
     assert (seating.seats, seating.steps_per_decision, seating.preemptions_max) == (9, 4, 2)
+    assert seating.standby == "resident_first"
+    assert read().seating(9).standby == "in_order"
     assert read(policy="mlfq", ties="program").create_policy().ties == "program"
     assert read(policy="rr", quantum_s=0.2).parameters == {"quantum_us": 200_000}
     learned = read(policy="learned", objective="response", age_octaves=32, age_scale=0.5)
@@ -94,6 +97,7 @@ def test_every_option_arrives_where_it_belongs() -> None:
         ({"ties": "program"}, "policy plas has no parameter"),
         ({"policy": "rr", "ties": "tenant"}, "ties must be one of program, call"),
         ({"policy": "fcfs", "quantum_s": 1}, "policy fcfs has no parameter"),
+        ({"standby": "resident"}, "standby must be one of in_order, resident_first"),
         ({"report_in_body": 1}, "report_in_body must be true or false"),
         ({"steps_per_decision": 0}, "at least 1"),
         ({"policy": "learned", "objective": "fairness"}, "objective must be one of token_latency, response"),

@@ -107,6 +107,24 @@ def test_decisions_come_every_n_steps_and_a_freed_seat_is_given_at_once() -> Non
     assert running(engine) == {"short", "other"}
 
 
+@pytest.mark.parametrize(("standby", "next_call"), [("in_order", "better"), ("resident_first", "resident")])
+def test_between_decisions_a_freed_seat_may_go_to_a_call_whose_prompt_is_cached(standby: str, next_call: str) -> None:
+    options = {**PLAS, "steps_per_decision": 8, "standby": standby}
+    engine = Engine(ProgramAwareScheduler, seats=2, switchyard=options)
+    prompt = [*range(3, 3 + 8 * BLOCK_TOKENS)]
+    engine.run([(0, "first", {"prompt": prompt, "output": 2, "xargs": ticket("p")})])
+    for name, output in (("brief", 3), ("stays", 60)):
+        engine.add(name, output=output, xargs=ticket(name))
+    run_until(engine, 1)
+    engine.add("resident", prompt=prompt, output=30, xargs=ticket("p", service_us=10**9))
+    # Of which nothing is cached.
+    engine.add("better", prompt=[900, *prompt], output=30, xargs=ticket("better"))
+    run_until(engine, 3)
+    assert running(engine) == {"stays", next_call}
+    run_until(engine, 6)
+    assert running(engine) == {"stays", "better"}
+
+
 def test_hysteresis_keeps_a_seat_from_a_call_that_is_better_by_too_few_levels() -> None:
     engine = Engine(ProgramAwareScheduler, seats=1, switchyard={**PLAS, "preemption_levels_min": 2})
     engine.add("x", output=30, xargs=ticket("x", service_us=20_000))

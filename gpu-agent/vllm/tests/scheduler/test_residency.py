@@ -84,11 +84,12 @@ def test_no_more_calls_and_blocks_are_looked_up_than_the_bounds(monkeypatch: pyt
     engine.run([])
     looked_up: list[str] = []
     driver = engine.scheduler.switchyard
-    look_up = driver.residency.resident_tokens
+    look_up = driver.residency.resident
 
-    def counted(request: object) -> int:
+    def counted(request: object) -> residency.Resident:
         looked_up.append(request.request_id)  # type: ignore[attr-defined]
-        return int(look_up(request))
+        found: residency.Resident = look_up(request)
+        return found
 
     def look_again() -> list[str]:
         looked_up.clear()
@@ -97,11 +98,27 @@ def test_no_more_calls_and_blocks_are_looked_up_than_the_bounds(monkeypatch: pyt
 
     for index in range(residency.WAITING_MAX + 4):
         engine.add(f"again {index}", prompt=PROMPT, output=2, xargs=ticket(f"{index}"))
-    monkeypatch.setattr(driver.residency, "resident_tokens", counted)
+    monkeypatch.setattr(driver.residency, "resident", counted)
     assert len(look_again()) == residency.WAITING_MAX
     # Each finds eight blocks.
     monkeypatch.setattr(residency, "BLOCKS_MAX", 9)
     assert len(look_again()) == 2
+    engine.run()
+
+
+@pytest.mark.parametrize("standby", ["in_order", "resident_first"])
+def test_calls_that_come_next_between_decisions_are_looked_up_too(standby: str) -> None:
+    engine = Engine(ProgramAwareScheduler, seats=1, switchyard={**PLAS, "standby": standby})
+    engine.add("first", prompt=PROMPT, output=2, xargs=ticket("p"))
+    engine.run()
+    for index in range(residency.WAITING_MAX):
+        engine.add(f"{index}", prompt=other(900 + index, 1), output=2, xargs=ticket(f"{index}"))
+    engine.add("last", prompt=PROMPT, output=2, xargs=ticket("p", service_us=10**9))
+    assert resident(engine, "last") == CACHED_TOKENS
+    engine.scheduler.reset_prefix_cache()
+    driver = engine.scheduler.switchyard
+    driver.residency.before_decision([], driver.residency._due_us)
+    assert driver.calls["last"].state.holds_kv is (standby == "in_order")
     engine.run()
 
 
@@ -120,5 +137,5 @@ def test_a_lookup_changes_nothing_in_vllm() -> None:
 
     before = state()
     request = engine.request("next", prompt=PROMPT)
-    assert engine.scheduler.switchyard.residency.resident_tokens(request) == CACHED_TOKENS
+    assert engine.scheduler.switchyard.residency.resident(request) == (CACHED_TOKENS, CACHED_TOKENS)
     assert state() == before

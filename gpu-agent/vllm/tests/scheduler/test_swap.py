@@ -169,6 +169,19 @@ def test_a_call_comes_back_to_all_but_its_last_token_and_waits_without_blocks() 
     ended(engine)
 
 
+def test_an_image_counts_as_at_hand_and_as_on_the_device_once_it_is_staged() -> None:
+    engine = swapped_out(prefix_cache=False)
+    request = engine.scheduler.requests["victim"]
+    residency = engine.scheduler.switchyard.residency
+    assert residency.resident(request) == (200, 0)
+    engine.abort("other")
+    while not engine.swap.staged(request):
+        assert residency.resident(request) == (200, 0)
+        engine.step()
+    assert residency.resident(request) == (200, 200)
+    ended(engine)
+
+
 def test_under_async_scheduling_an_image_ends_before_the_tokens_that_are_under_way() -> None:
     engine = SwapEngine(depth=2, blocks=17, seats=4, prefix_cache=False, kv_transfer=kv_transfer(mode="always"))
     engine.add("victim", prompt=prompt(random.Random(1), 2 * BLOCK_TOKENS - 2), output=8)

@@ -84,6 +84,7 @@ class CallState:
         "due_key",
         "ended",
         "first_token_us",
+        "holds_kv",
         "output_tokens",
         "own_sequence",
         "owner",
@@ -133,6 +134,8 @@ class CallState:
         self.seat_index = 0
         #: Its key among those that have seats, as of its last move.
         self.seat_key: QueueKey | None = None
+        #: Most of its prompt's KV is on the device. Its queue writes it while it waits.
+        self.holds_kv = False
         # Sums (program_order.py).
         #: The program's path when the call arrived: what led to it.
         self.path_before_us = 0
@@ -140,7 +143,7 @@ class CallState:
         self.charged_us = 0
         #: The last settling in which it was charged.
         self.settled = -1
-        #: Prompt tokens whose KV is at hand.
+        #: Prompt tokens whose KV is at hand: on the device, or swapped out.
         self.resident_tokens = 0
         #: Prompt tokens found resident on first scheduling, None before.
         self.cached_tokens: int | None = None
@@ -171,6 +174,10 @@ class CallState:
     def runs_before(self, other: CallState) -> bool:
         rank, others = self.place.rank, other.place.rank
         return rank < others or (rank == others and self.order_key < other.order_key)
+
+    def is_most_of_prompt(self, device_tokens: int) -> bool:
+        """Whether so many tokens on the device are most of its prompt: it can run without a long prefill or a transfer."""
+        return 2 * device_tokens > self.prompt_tokens
 
     def reached(self, from_tokens: int, to_tokens: int) -> ServiceTokens:
         """Takes note that a step computes tokens [from, to) of the call, and says what of its prompt is new in it."""

@@ -87,7 +87,7 @@ class ProgramOrder:
             self._moved[state] = None
 
     def arrive(self, call: Call, now_us: int, resident_tokens: int = 0) -> CallState:
-        """No open call has its lease. `resident_tokens`: of the prompt, those whose KV is at hand."""
+        """No open call has its lease. `resident_tokens`: of the prompt, those whose KV is on the device."""
         assert call.lease not in self._open, "a lease is submitted once"
         policy = self.policy
         program = self.programs.open(call.program)
@@ -95,6 +95,7 @@ class ProgramOrder:
         self._sequence += 1
         state.tie(policy.ties)
         state.resident_tokens = min(resident_tokens, state.prompt_tokens)
+        state.holds_kv = state.is_most_of_prompt(resident_tokens)
         program.arrived(state)
         state.place = policy.arrive(state, now_us)
         self._open[call.lease] = state
@@ -113,8 +114,14 @@ class ProgramOrder:
         """What the policy knows of a call that has just come. None: it does not learn."""
         return self.policy.outlook(call.place) if isinstance(self.policy, Learns) else None
 
-    def resident(self, call: CallState, tokens: int, now_us: int) -> None:
-        """Another number of the call's prompt tokens has its KV at hand."""
+    def resident(self, call: CallState, tokens: int, now_us: int, device_tokens: int | None = None) -> None:
+        """Another number of the call's prompt tokens has its KV at hand.
+
+        `device_tokens`: those of them that are on the device, as the rest are swapped out. None: all.
+        """
+        holds_kv = call.is_most_of_prompt(tokens if device_tokens is None else device_tokens)
+        if holds_kv != call.holds_kv:
+            call.tenant.set_holds_kv(call, holds_kv)
         resident_tokens = min(tokens, call.prompt_tokens)
         if resident_tokens == call.resident_tokens:
             return
@@ -191,6 +198,10 @@ class ProgramOrder:
     def first_waiting(self, calls_max: int) -> list[CallState]:
         """The first calls without a seat, in order."""
         return self._seating.first_waiting(calls_max)
+
+    def first_holding(self, calls_max: int) -> list[CallState]:
+        """As `first_waiting`, of the calls that hold their KV."""
+        return self._seating.first_holding(calls_max)
 
     def unseated_by_level(self) -> Counter[int]:
         """How many calls without a seat are at each level."""

@@ -1,18 +1,22 @@
 """Who sits in the next step: tenants' shares first, then the policy's order within a tenant.
 
 The decision stands until something that it depends on changes. Seats are taken from calls at every Nth step only
-(Autellix §4.2.2, multi-step scheduling); between, a seat that falls free goes to the call that is next in order: the
-standby calls. The same decisions, in the same order, as `gpu-agent/engine/order/seating.ts`, which holds the reasons.
+(Autellix §4.2.2, multi-step scheduling); between, a seat that falls free goes to a standby call: the one that is next in
+order, or with `standby` "resident_first" the next one that holds its KV, if there is one. The same decisions, in the same
+order, as `gpu-agent/engine/order/seating.ts`, which holds the reasons.
 """
 
 import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, zip_longest
-from typing import Protocol
+from itertools import chain, islice, zip_longest
+from typing import Literal, Protocol
 
 from .call_state import Call, CallState
 from .tenant_queue import QUOTA_UNSET, SeatPolicy, TenantQueue
+
+#: Which call gets a seat that falls free between two decisions.
+Standby = Literal["in_order", "resident_first"]
 
 
 class SeatShares(Protocol):
@@ -32,6 +36,7 @@ class SeatingConfig:
     steps_per_decision: int = 1
     #: Seats that change hands between calls of one tenant in one decision. None: all.
     preemptions_per_decision_max: int | None = None
+    standby: Standby = "in_order"
 
     def __post_init__(self) -> None:
         counts = (self.seats, self.shares_interval_us, self.steps_per_decision, self.preemptions_max)
@@ -139,6 +144,12 @@ class Seating:
             queues = [queue for queue in queues if index < len(queue)]
         return dealt
 
+    def first_holding(self, calls_max: int) -> list[CallState]:
+        """As `first_waiting`, of the calls that hold their KV."""
+        queues = [first for tenant in self._tenants.values() if (first := tenant.unseated.first_holding(calls_max))]
+        dealt = chain.from_iterable(zip_longest(*queues))
+        return list(islice((call for call in dealt if call is not None), calls_max))
+
     def unseated_by_level(self) -> Counter[int]:
         """How many calls without a seat are at each level."""
         calls: Counter[int] = Counter()
@@ -148,10 +159,16 @@ class Seating:
 
     def _fill_freed(self) -> None:
         """Between decisions: no call loses its seat. What changed is looked at again in the next decision."""
+        resident_first = self._config.standby == "resident_first"
         free_seats = self._config.seats - self._seated_calls()
         for tenant in self._tenants.values():
             quota = min(tenant.quota, len(tenant.seated) + free_seats)
+            if resident_first:
+                free_seats -= tenant.fill_holding(quota)
             free_seats -= tenant.fill(quota)
+        for tenant in self._tenants.values():
+            if resident_first and free_seats > 0:
+                free_seats -= tenant.fill_holding(len(tenant.seated) + free_seats)
         for tenant in self._tenants.values():
             if free_seats > 0:
                 free_seats -= tenant.fill(len(tenant.seated) + free_seats)

@@ -57,6 +57,13 @@ class TenantQueue:
         else:
             self.unseated.update(call)
 
+    def set_holds_kv(self, call: CallState, holds_kv: bool) -> None:
+        """Most of the KV of the call's prompt came to the device, or left it."""
+        if call.seated:
+            call.holds_kv = holds_kv
+        else:
+            self.unseated.set_holds_kv(call, holds_kv)
+
     def reseat(self, quota: int, policy: SeatPolicy, preemptions_max: int) -> bool:
         """Seats the best `quota` calls, as far as the limits allow. False: the next decision has more to do."""
         seated = self.seated
@@ -82,6 +89,13 @@ class TenantQueue:
         """Gives free seats up to `quota` to the best calls that have none, and takes none. Returns the number given."""
         before = len(self.seated)
         while len(self.seated) < quota and (best := self.unseated.peek()) is not None:
+            self._seat(best)
+        return len(self.seated) - before
+
+    def fill_holding(self, quota: int) -> int:
+        """As `fill`, with calls that hold their KV alone."""
+        before = len(self.seated)
+        while len(self.seated) < quota and (best := self.unseated.peek_holding()) is not None:
             self._seat(best)
         return len(self.seated) - before
 

@@ -92,6 +92,10 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         """Tokens of a call that waits that would not be computed: the cached ones, or up to the end of its image."""
         return self._guarded(lambda swap: swap.restorable_tokens(request, cached_tokens), cached_tokens)
 
+    def staged(self, request: Any) -> bool:
+        """Whether the image of a call that waits is on the device."""
+        return self._guarded(lambda swap: swap.staged(request), False)
+
     def planned(self) -> set[int]:
         """Of Switchyard's scheduler, when vLLM has planned a step: blocks that it counts as restored and that will not be."""
         unloaded, self._unloaded = self._unloaded, set()

@@ -33,9 +33,13 @@ class Staging:
             self._asked += 1
             image.asked = self._asked
 
+    def is_staged(self, image: Image) -> bool:
+        """It is on all devices."""
+        return image.ranks_staged >= self._ranks
+
     def ready(self, image: Image) -> bool:
         """Whether it can be restored in this step. If not, it is brought to the device as soon as there is room."""
-        if image.ranks_staged >= self._ranks:
+        if self.is_staged(image):
             return True
         if not image.wanted:
             self._missing[image.id] = image
@@ -83,7 +87,7 @@ class Staging:
         if not self._room.lacks(image.blocks):
             return []
         waiting = [held[name] for name in self._room.images if not held[name].is_over]
-        staged = [one for one in waiting if one.ranks_staged >= self._ranks]
+        staged = [one for one in waiting if self.is_staged(one)]
         idle = sorted((one.asked, one.id) for one in staged if one.asked <= self._asked_before)
         worse = sorted((-one.asked, one.id) for one in staged if one.asked > image.asked)
         return [name for _, name in (*idle, *worse)]

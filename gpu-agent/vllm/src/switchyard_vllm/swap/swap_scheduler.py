@@ -165,6 +165,11 @@ class SwapScheduler:
             return cached_tokens
         return cached_tokens + self._gained(request, image.first_block, image.tokens, cached_tokens)
 
+    def staged(self, request: Any) -> bool:
+        """Whether a call that waits has an image and all devices have it."""
+        image = self._images.get(request.request_id)
+        return image is not None and self._staging.is_staged(image)
+
     def ready(self, request: Any) -> bool:
         """Whether a call that waits can be admitted. If not, what it needs is asked for."""
         name = request.request_id
