@@ -12,7 +12,7 @@ from threading import Lock
 from .index_table import OBJECTIVES, IndexTable, fields_of, read_table
 
 CLASSES_MAX = 4096
-#: A table takes about 110 kB.
+#: A table takes 30 to 60 kB.
 CLASSES_PER_MESSAGE_MAX = 4
 ID_CHARS_MAX = 128
 
