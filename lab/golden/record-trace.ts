@@ -22,9 +22,10 @@ import { type OrderConfig, ProgramOrder } from '../../gpu-agent/engine/order/pro
 import type { ScheduledCall } from '../../gpu-agent/engine/scheduled-call.ts'
 import { type SchedulerConfig, schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { OrderedCall } from '../../gpu-agent/engine/types.ts'
+import type { ToldClass } from '../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
 import type { ServiceTokens } from '../../src/core/call/service.ts'
 import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
-import { type ToldClass, ToldClasses } from './told-classes.ts'
+import { ToldClasses } from './told-classes.ts'
 
 export const TRACE_VERSION = 2
 

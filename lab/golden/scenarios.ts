@@ -6,10 +6,10 @@ import type { PolicyConfig } from '../../gpu-agent/engine/order/policies/index.t
 import { engineCall } from '../../gpu-agent/engine/testing/calls.ts'
 import { type Program, type ProgramCall, runPrograms } from '../../gpu-agent/engine/testing/programs.ts'
 import { type VirtualEvent, virtualRun } from '../../gpu-agent/engine/testing/virtual-run.ts'
+import type { ToldClass } from '../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
 import { seededRandom } from '../../simulator/random.ts'
 import type { IndexTable } from '../../src/core/classes/index-table.ts'
 import type { Scenario } from './record-trace.ts'
-import type { ToldClass } from './told-classes.ts'
 
 const LEVELS = { levels: 4, first_quantum_us: 3_000, quantum_ratio: 2, promotion_ratio: 8 }
 const ROOMY = {

@@ -5,9 +5,9 @@
 import fc from 'fast-check'
 import type { PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
 import type { Standby } from '../../../gpu-agent/engine/order/seating.ts'
+import type { ToldClass } from '../../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
 import { type IndexTable, OBJECTIVES } from '../../../src/core/classes/index-table.ts'
-import type { ToldClass } from '../../golden/told-classes.ts'
 
 export interface Limits {
   shares_interval_us: number
