@@ -6,7 +6,7 @@ import type { WorkloadName } from '../../workloads/index.ts'
 import type { Figure, Goal, Panel, Scope, Table } from '../figure.ts'
 import { SYSTEM_COLORS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
-import type { Runs } from '../runs/run-chains.ts'
+import { MissingRun, type Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
 import { type RunSpec, runSpec } from '../runs/run-spec.ts'
 import { type Interval, interval } from '../statistics/interval.ts'
@@ -138,6 +138,16 @@ function read(cell: Cell, runs: Runs, { seeds, quick }: Scope): Read {
   return { cell, best: best.system, best_ms: best.mean, clairvoyant, learned }
 }
 
+/** Null: an unfinished evaluation has not come to it. */
+function readIfPlayed(cell: Cell, runs: Runs, scope: Scope): Read | null {
+  try {
+    return read(cell, runs, scope)
+  } catch (error) {
+    if (error instanceof MissingRun) return null
+    throw error
+  }
+}
+
 export const LEARNED_FIGURE: Figure = {
   id: 'learned',
   title: 'Learned: near clairvoyant, and never worse',
@@ -149,7 +159,8 @@ export const LEARNED_FIGURE: Figure = {
   chains: (scope) =>
     cells(scope).map((cell) => ({ steps: [scope.seeds.flatMap((seed) => specs(cell, seed, scope.quick))] })),
   read: (runs, scope) => {
-    const all = cells(scope).map((cell) => read(cell, runs, scope))
+    const all = cells(scope).flatMap((cell) => readIfPlayed(cell, runs, scope) ?? [])
+    if (all.length === 0) throw new MissingRun('no cell of learned')
     const goals = goalsOf(all)
     return {
       panels: [
