@@ -130,7 +130,7 @@ function goalsOf(all: readonly Read[]): Goal[] {
   return [
     of(
       'Learned: an honest tenant beside a lying one',
-      'its mean does not change beyond noise',
+      'its mean does not rise beyond noise',
       ({ tenant }) => tenant,
       (value) => isAbove(value, NOISE),
     ),

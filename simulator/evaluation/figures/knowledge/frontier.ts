@@ -36,8 +36,8 @@ const SETTINGS: readonly Setting[] = [
   ...BETAS.map((beta) => ({ line: 'β', name: `β ${figure(beta)}`, change: { promotion_ratio: beta } })),
   ...OCTAVES.flatMap((age_octaves) =>
     SCALES.map((age_scale) => ({
-      line: `ages by ${age_octaves} octaves`,
-      name: `ages by ${age_octaves} octaves, scale ${age_scale}`,
+      line: `age_octaves ${age_octaves}`,
+      name: `age_octaves ${age_octaves}, age_scale ${age_scale}`,
       change: { age_octaves, age_scale },
     })),
   ),

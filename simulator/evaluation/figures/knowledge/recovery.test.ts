@@ -15,29 +15,23 @@ const windows = (means: readonly number[]) => means.map((mean) => ({ mean, half_
 test('programs are compared with themselves, by how many had ended when they arrived', () => {
   const learning = run(250, (at) => (at < 100 ? 30 : 12))
   const knowing = run(250, () => 10)
-  expect(recovery(learning, knowing)).toEqual([3, 1.2, 1.2])
+  expect(recovery(learning, knowing)).toEqual({ windows: [3, 1.2, 1.2], all: 1.92 })
 })
 
 test('only programs of the workload that counts are compared, and only their ends counted', () => {
   const before = run(150, () => 99, 'before')
   const after = (latency: number) =>
     run(120, () => latency, 'after').map((one) => ({ ...one, arrived_s: one.arrived_s + 150 }))
-  expect(recovery([...before, ...after(20)], [...before, ...after(10)], 'after')).toEqual([2, 2])
+  expect(recovery([...before, ...after(20)], [...before, ...after(10)], 'after')).toEqual({ windows: [2, 2], all: 2 })
 })
 
 test('a window of few programs is no window', () => {
-  expect(
-    recovery(
-      run(119, () => 1),
-      run(119, () => 1),
-    ),
-  ).toHaveLength(1)
-  expect(
-    recovery(
-      run(120, () => 1),
-      run(120, () => 1),
-    ),
-  ).toHaveLength(2)
+  const windowsOf = (count: number) => {
+    const alike = run(count, () => 1)
+    return recovery(alike, alike).windows
+  }
+  expect(windowsOf(119)).toEqual([1])
+  expect(windowsOf(120)).toEqual([1, 1])
 })
 
 test('recovered is after the last window beyond a tenth', () => {

@@ -74,11 +74,18 @@ export function recoverySpecs(scope: Scope): RunSpec[] {
  * The mean of the programs that arrived after 0 to 99, 100 to 199, … had ended in the first run, ÷ the mean of the same
  * programs in the second. Windows of few programs are left out, and so are those after them.
  */
-export function recovery(learning: readonly EachProgram[], knowing: readonly EachProgram[], of?: string): number[] {
+export function recovery(
+  learning: readonly EachProgram[],
+  knowing: readonly EachProgram[],
+  of?: string,
+): { windows: number[]; all: number } {
   const counted = learning.flatMap((program, at) =>
     of === undefined || program.workload === of ? [{ program, known: knowing[at] as EachProgram }] : [],
   )
   const ends_s = counted.map(({ program: { arrived_s, response_s } }) => arrived_s + response_s).sort((a, b) => a - b)
+  const sum = (latencies: readonly EachProgram[]) =>
+    latencies.reduce((total, { token_latency_ms }) => total + token_latency_ms, 0)
+  const all = sum(counted.map(({ program }) => program)) / sum(counted.map(({ known }) => known))
   const windows: { learning: number; knowing: number; programs: number }[] = []
   let ended = 0
   for (const { program, known } of counted) {
@@ -92,9 +99,8 @@ export function recovery(learning: readonly EachProgram[], knowing: readonly Eac
   const few = Array.from(windows, (window) => window ?? { programs: 0 }).findIndex(
     ({ programs }) => programs < WINDOW_PROGRAMS_MIN,
   )
-  return windows
-    .slice(0, Math.min(WINDOWS_MAX, few < 0 ? windows.length : few))
-    .map((window) => window.learning / window.knowing)
+  const told = windows.slice(0, Math.min(WINDOWS_MAX, few < 0 ? windows.length : few))
+  return { windows: told.map((window) => window.learning / window.knowing), all }
 }
 
 /** After so many ends every window is within a tenth. Null: not in what was played. */
@@ -107,6 +113,8 @@ export function recoveredAfter(windows: readonly Interval[]): number | null {
 interface Recovered {
   pair: Pair
   windows: Interval[]
+  /** Of all programs that count. */
+  all: Interval
 }
 
 export function readRecovery(runs: Runs, scope: Scope): { panel: Panel; table: Table; shows: string[]; goals: Goal[] } {
@@ -114,16 +122,18 @@ export function readRecovery(runs: Runs, scope: Scope): { panel: Panel; table: T
     const each = (change: RunChange, seed: number) =>
       runs.need(specOf(pair.load, 'learned', seed, scope, change)).each_program ?? []
     const by_seed = scope.seeds.map((seed) => recovery(each(pair.learning, seed), each(pair.knowing, seed), pair.of))
-    const count = Math.min(...by_seed.map(({ length }) => length))
-    const windows = Array.from({ length: count }, (_, at) => interval(by_seed.map((seed) => seed[at] as number)))
-    return { pair, windows }
+    const count = Math.min(...by_seed.map(({ windows }) => windows.length))
+    const windows = Array.from({ length: count }, (_, at) =>
+      interval(by_seed.map((seed) => seed.windows[at] as number)),
+    )
+    return { pair, windows, all: interval(by_seed.map((seed) => seed.all)) }
   })
   return {
     panel: panel(all),
     table: table(all),
     shows: all.map(
-      ({ pair, windows }) =>
-        `${pair.name}: ${windows.length === 0 ? 'too few programs to say' : windows.map(withInterval).join(', ')} times as with knowledge, ${WINDOW_ENDS} ends each.`,
+      ({ pair, windows, all: of_all }) =>
+        `${pair.name}: ${windows.length === 0 ? 'too few programs to say' : windows.map(withInterval).join(', ')} times as with knowledge, ${WINDOW_ENDS} ends each; ${withInterval(of_all)} over all programs.`,
     ),
     goals: all.map(goal),
   }
@@ -150,10 +160,11 @@ function table(all: readonly Recovered[]): Table {
   const windows = Array.from({ length: WINDOWS_MAX }, (_, at) => at)
   return {
     title: `Mean program token latency ÷ that with knowledge, by how many programs had ended when they arrived`,
-    columns: ['programs', ...windows.map((at) => `${at * WINDOW_ENDS} to ${(at + 1) * WINDOW_ENDS - 1}`)],
-    rows: all.map(({ pair, windows: own }) => [
+    columns: ['programs', ...windows.map((at) => `${at * WINDOW_ENDS} to ${(at + 1) * WINDOW_ENDS - 1}`), 'all'],
+    rows: all.map(({ pair, windows: own, all: of_all }) => [
       pair.name,
       ...windows.map((at) => (own[at] === undefined ? '' : withInterval(own[at]))),
+      withInterval(of_all),
     ]),
   }
 }

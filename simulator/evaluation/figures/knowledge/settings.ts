@@ -13,6 +13,8 @@ const MINUTE_MS = 60_000
 /** Of what is closed with all knowledge. */
 const REALISTIC_SHARE = 0.6
 const WORSE_MAX = 1.05
+/** Of a goal's misses; the table has all. */
+const MISSES_TOLD = 4
 
 interface Setting {
   name: string
@@ -168,7 +170,7 @@ function inWords(rows: readonly Row[]): string[] {
   )
   return [...by_setting].map(
     ([name, own]) =>
-      `Engines know ${name}: ${own.map(({ load, closed }) => `${percent(closed?.mean ?? 0)} of the gap is closed (${load})`).join(', ')}.`,
+      `Closed of the gap to clairvoyant (${name}): ${own.map(({ load, closed }) => `${percent(closed?.mean ?? 0)} (${load})`).join(', ')}.`,
   )
 }
 
@@ -200,7 +202,7 @@ function goal(name: string, target: string, rows: readonly Row[], missOf: (row: 
     ours:
       misses.length === 0
         ? `no miss in ${rows.length} rows`
-        : `${misses.length} of ${rows.length} rows miss: ${misses.join('; ')}`,
+        : `${misses.length} of ${rows.length} rows miss: ${misses.slice(0, MISSES_TOLD).join('; ')}${misses.length > MISSES_TOLD ? ' …' : ''}`,
     met: rows.length === 0 ? null : misses.length === 0,
   }
 }
