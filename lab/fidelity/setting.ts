@@ -65,7 +65,8 @@ export function simulateShapes(
     },
     ...{ balancer: 'least-used', regions: [{ name: 'here', engines: 1 }], rtt_us: new Map(), report_us: 50_000 },
     tenants: [{ name: 'bench', weight: 1, share: 1 }],
-    ...{ seed: 1, labelled: false, jump: true },
+    // The engine's side has no control plane that could tell it of classes.
+    ...{ seed: 1, labelled: false, jump: true, told_us: Number.POSITIVE_INFINITY },
     ...(onCall === undefined ? {} : { onCall }),
   })
 }

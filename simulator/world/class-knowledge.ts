@@ -72,7 +72,7 @@ export class ClassKnowledge implements ClassTables {
     if (known.tables[objective] === undefined) {
       known.sketch.going_on = new LogSketch()
       for (const { output_tokens, open_calls } of known.open.values()) {
-        if (open_calls > 0) known.sketch.going_on.add(output_tokens)
+        if (open_calls > 0 && output_tokens > 0) known.sketch.going_on.add(output_tokens)
       }
       known.tables[objective] = indexTable(known.sketch, objective)
     }
