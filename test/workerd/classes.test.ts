@@ -1,5 +1,5 @@
 /**
- * What programs tell about their classes: each end once, whatever refuses and whatever is evicted; what is kept of it and
+ * What programs tell about their classes: each end once, also when actors refuse or are evicted; what is kept of it and
  * for how long; how many classes a tenant has; and what pools tell their agents.
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
@@ -452,7 +452,7 @@ describe('the operator', () => {
 
   it.each([
     ['?limit=5', 400],
-    ['?tenant=nobody', 404],
+    ['?tenant=absent', 404],
     ['?tenant=tenant-b&cursor=wrong', 400],
     ['/tenant-b/app%3Aunknown', 404],
     ['/tenant-b/app%3Aa?objective=fairness', 400],

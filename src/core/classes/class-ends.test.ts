@@ -4,7 +4,7 @@ import { ClassEnds, ClassEndsData, RUNS_REMEMBERED_MAX } from './class-ends.ts'
 const program = { output_tokens: 5, calls: 1, path_us: 1, service_us: 1, tool_us: 0, later_prompt_tokens: 0 }
 
 describe('the ends of a class', () => {
-  it('count once, however often they are told and whatever is stored in between', () => {
+  it('count once, however often they are told, also when they are stored in between', () => {
     const ends = ClassEnds.none()
     expect(ends.add('run-1', program, 10)).toBe(true)
     expect(ends.add('run-1', program, 20)).toBe(false)

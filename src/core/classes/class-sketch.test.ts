@@ -34,7 +34,7 @@ describe('a class', () => {
     )
   })
 
-  it('is the same in whatever order two are merged', () => {
+  it('does not depend on the order in which two are merged', () => {
     fc.assert(
       fc.property(fc.array(program, { maxLength: 20 }), fc.array(program, { maxLength: 20 }), (one, other) => {
         const forth = sketchOf(one)

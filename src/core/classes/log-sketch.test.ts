@@ -66,7 +66,7 @@ describe('a sketch', () => {
     expect(BIN_MAX + 1).toBe(SKETCH_BINS_MAX)
   })
 
-  it('is the same in whatever order it is merged, and as if it had seen all the values itself', () => {
+  it('does not depend on the order of merging, and is as if it had seen all the values itself', () => {
     fc.assert(
       fc.property(values, values, (one, other) => {
         const forth = sketchOf(one)

@@ -29,9 +29,9 @@ export const RECONNECT_PAUSE: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 const STABLE_MS = 10_000
 /** Acknowledgements are cumulative: one for all that became safe meanwhile. */
 const ACK_DELAY_MS = 20
-/** A change is applied before the engine's next step, and an idle engine may have none. */
 /** Tables that the engine has not read. Past it no more are sent. */
 const CLASSES_UNREAD_BYTES_MAX = 1024 * 1024
+/** A change is applied before the engine's next step, and an idle engine may have none. */
 export const OPTIONS_ANSWER_MS_MAX = 30_000
 const LF = 10
 
