@@ -6,6 +6,7 @@
  * There is no prefill phase and no decode phase (vLLM V1's idea). A call has tokens (prompt, then what it generated), and a
  * number of them whose KV is computed. A step advances that number. When it has caught up, the step samples one more token.
  */
+import type { CallForecast } from '../../src/core/call/forecast.ts'
 
 /** What the order needs to know of a call. Everything about programs and tenants comes from the ticket. */
 export interface OrderedCall {
@@ -31,6 +32,8 @@ export interface OrderedCall {
   program_wait_us: number
   /** Output tokens of the program's settled leases. */
   program_output_tokens: number
+  /** What is expected of the call and of the tool after it. Absent: nothing is known. */
+  forecast?: CallForecast
 }
 
 /** A call as the scheduler sees it. */
