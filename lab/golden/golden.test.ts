@@ -5,6 +5,7 @@ import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
 import { learnedPriors, PRIORS_FILE } from './learned-priors.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
+import { WASTE_FILE, wasteLines } from './waste-cases.ts'
 
 const vllm = path.join(import.meta.dirname, '../../gpu-agent/vllm')
 const golden = path.join(vllm, 'golden')
@@ -27,6 +28,10 @@ describe('the committed golden traces', () => {
 
   it('of the choice between swap and recompute are what the engine chooses', () => {
     expect(handlingLines()).toBe(readFileSync(path.join(golden, 'handling', HANDLING_FILE), 'utf8'))
+  })
+
+  it('of what happens to a context while a tool runs are what the engine decides', () => {
+    expect(wasteLines()).toBe(readFileSync(path.join(golden, 'handling', WASTE_FILE), 'utf8'))
   })
 
   it('go with the tables of the prior of learned that the engine has', () => {

@@ -5,6 +5,7 @@ import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
 import { learnedPriors, PRIORS_FILE } from './learned-priors.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
+import { WASTE_FILE, wasteLines } from './waste-cases.ts'
 
 const vllm = path.join(import.meta.dirname, '../../gpu-agent/vllm')
 const golden = path.join(vllm, 'golden')
@@ -25,4 +26,5 @@ for (const scenario of SCENARIOS) {
 const handling = path.join(golden, 'handling')
 mkdirSync(handling, { recursive: true })
 writeFileSync(path.join(handling, HANDLING_FILE), handlingLines())
+writeFileSync(path.join(handling, WASTE_FILE), wasteLines())
 writeFileSync(path.join(vllm, PRIORS_FILE), learnedPriors())

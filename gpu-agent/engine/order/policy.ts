@@ -14,6 +14,7 @@
  */
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
 import type { IndexTable, Objective } from '../../../src/core/classes/index-table.ts'
+import type { HandlingChoice, HandlingRule, MemoryCosts } from '../memory/handling/waste.ts'
 import type { OrderedCall, Outlook } from '../types.ts'
 import type { ProgramView } from './program-table.ts'
 
@@ -47,6 +48,12 @@ export type Ties = 'program' | 'call'
 /** Which cached prefixes leave memory first: the least recently used, or those of programs that run last. */
 export type Retention = 'lru' | 'rank'
 
+/**
+ * For which calls others lose their KV. `for_all`: for every call with a seat that runs before them. `for_started`: for
+ * calls that have KV in a slot, or preserved for them. Then a call that begins waits for room, as in vLLM.
+ */
+export type Evicts = 'for_all' | 'for_started'
+
 /** The context for which a policy is made. */
 export interface PolicyContext {
   /** The reading of service in which it is charged. */
@@ -54,7 +61,32 @@ export interface PolicyContext {
   rates: ServiceRates
   /** What is known about classes of programs, for policies that learn. Null: nothing. */
   classes: ClassTables | null
+  /** What its engine's memory costs, for policies that weigh it. */
+  memory: EngineMemory
 }
+
+/** What a policy knows of an engine's memory before a call runs. */
+export interface EngineMemory {
+  costs: MemoryCosts
+  /** How long a step usually lasts. */
+  step_us: number
+  /** KV tokens that the other calls of a batch usually have, as profiled. */
+  other_tokens: number
+}
+
+/**
+ * The reference engine of the service rates, with 60 GB for KV, most of it in use: what a policy assumes of an engine that
+ * does not say what its memory costs.
+ */
+export const REFERENCE_MEMORY: EngineMemory = Object.freeze({
+  costs: {
+    forward: { base_us: 6_000, free_tokens: 0, per_token_us: 125, per_pair_us: 0 },
+    swap: { base_us: 30, free_tokens: 0, per_token_us: 5.2, per_pair_us: 0 },
+    kv_bytes_per_token: 131_072,
+  },
+  step_us: 20_000,
+  other_tokens: 300_000,
+})
 
 /** What is known about classes of programs. It changes as programs end. */
 export interface ClassTables {
@@ -66,6 +98,10 @@ export interface Policy<P extends Place = Place> {
   readonly name: string
   readonly ties: Ties
   readonly retention: Retention
+  /** Absent: `for_all`. */
+  readonly evicts?: Evicts
+  /** How contexts are handled while tools run. Absent: they stay as prefixes, as `retention` has it. */
+  readonly handling?: HandlingRule
   /** The place of a call that arrived at `now_us`. */
   arrive(call: PolicyCall, now_us: number): P
   /** The call was charged. Returns true when it moves: its rank changed, or it goes to the tail of its rank. */
@@ -97,6 +133,11 @@ export interface Policy<P extends Place = Place> {
    * it earlier.
    */
   dueUs(place: P): number
+  /**
+   * What it has decided, before the call ran, for its context while the tool runs. Absent or null: that is decided when the
+   * call ends.
+   */
+  handlingOf?(place: P): HandlingChoice | null
   /** What it knows of a call that has just arrived, for people. Absent: nothing that means anything outside of it. */
   outlook?(place: P): Outlook
   /** Offered at or after `dueUs`. Returns true when the call goes to the tail of its (possibly same) rank. */

@@ -1,16 +1,27 @@
 /** The policies that an engine can be started with, by name. */
 import { DEFAULT_SERVICE_RATES, type ServiceReading } from '../../../../src/core/call/service.ts'
-import type { Policy, PolicyContext } from '../policy.ts'
+import { type Policy, type PolicyContext, REFERENCE_MEMORY } from '../policy.ts'
 import { Atlas } from './atlas/atlas.ts'
 import { Fcfs } from './fcfs/fcfs.ts'
+import { Infercept, type InferceptConfig, SERVED_IN_ORDER, type ServedInOrder } from './infercept/infercept.ts'
+import { LAMPS, Lamps, type LampsConfig } from './lamps/lamps.ts'
 import { LEARNED, Learned, type LearnedConfig } from './learned/learned.ts'
+import { LEARNED_MEMORY, LearnedMemory } from './learned-memory/learned-memory.ts'
 import { CPU_PREFILL_US_PER_TOKEN, PROGRAM_LEVELS, type ProgramLevelConfig } from './levels/levels.ts'
 import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
 import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
 
+/** Those that the plug-in for vLLM has too. */
 export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas', 'learned'] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
+
+/** Those that decide what happens to contexts while tools run. The engines of this package have them, vLLM does not. */
+export const MEMORY_POLICY_NAMES = ['lamps', 'learned-memory', ...SERVED_IN_ORDER] as const
+export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
+
+export const ENGINE_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
+export type EnginePolicyName = (typeof ENGINE_POLICY_NAMES)[number]
 
 export type PolicyConfig =
   | { name: 'fcfs' | 'fcfs-program' }
@@ -19,11 +30,21 @@ export type PolicyConfig =
   | ({ name: 'plas' | 'atlas' } & Partial<ProgramLevelConfig>)
   | ({ name: 'learned' } & Partial<LearnedConfig>)
 
-const CONTEXT_DEFAULT: PolicyContext = { reading: 'modelled', rates: DEFAULT_SERVICE_RATES, classes: null }
+export type MemoryPolicyConfig =
+  | ({ name: 'lamps' } & Partial<LampsConfig>)
+  | ({ name: 'learned-memory' } & Partial<LearnedConfig>)
+  | ({ name: ServedInOrder } & InferceptConfig)
+
+const CONTEXT_DEFAULT: PolicyContext = {
+  reading: 'modelled',
+  rates: DEFAULT_SERVICE_RATES,
+  classes: null,
+  memory: REFERENCE_MEMORY,
+}
 
 /** A policy's defaults depend on the reading of service in which it is charged. */
-export function createPolicy(config: PolicyConfig, context: Partial<PolicyContext> = {}): Policy {
-  const { reading, rates, classes } = { ...CONTEXT_DEFAULT, ...context }
+export function createPolicy(config: PolicyConfig | MemoryPolicyConfig, context: Partial<PolicyContext> = {}): Policy {
+  const { reading, rates, classes, memory } = { ...CONTEXT_DEFAULT, ...context }
   switch (config.name) {
     case 'fcfs':
       return new Fcfs('call')
@@ -39,6 +60,14 @@ export function createPolicy(config: PolicyConfig, context: Partial<PolicyContex
       return new Atlas({ ...PROGRAM_LEVELS[reading], ...config })
     case 'learned':
       return new Learned({ ...LEARNED[reading], ...config }, rates, classes)
+    case 'learned-memory':
+      return new LearnedMemory({ ...LEARNED_MEMORY[reading], ...config }, rates, classes)
+    case 'lamps':
+      return new Lamps({ ...LAMPS, ...config }, memory)
+    case 'infercept':
+    case 'vllm-discard':
+    case 'vllm-preserve':
+      return new Infercept(config.name, config)
   }
 }
 
