@@ -50,8 +50,14 @@ module.exports = {
     rule(
       'order-below-memory',
       { path: '^gpu-agent/engine/order/' },
-      { path: '^gpu-agent/engine/(memory|backends)/' },
-      'the order knows nothing of KV or backends',
+      { path: '^gpu-agent/engine/(memory|backends)/', pathNot: '^gpu-agent/engine/memory/handling/waste\\.ts$' },
+      'the order knows nothing of KV or backends, but for what memory costs',
+    ),
+    rule(
+      'waste-is-pure',
+      { path: '^gpu-agent/engine/memory/handling/waste\\.ts$' },
+      { pathNot: '^src/core/' },
+      'the order may import it because it imports nothing of the engine',
     ),
     rule(
       'product-is-alone',
