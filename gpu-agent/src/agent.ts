@@ -17,6 +17,7 @@ import {
   FLUSH_LIMIT_MS,
   PRUNE_INTERVAL_MS,
 } from './agent-options.ts'
+import { CallForecasts } from './classes/call-forecasts.ts'
 import { KnownClasses } from './classes/known-classes.ts'
 import { DataPlane } from './data-plane/data-plane.ts'
 import { DISK_WAIT_MS } from './data-plane/disk-wait.ts'
@@ -233,6 +234,7 @@ export class Agent {
       clock: monotonicUs,
       disk_wait_ms: tuning?.disk_wait_ms ?? DISK_WAIT_MS,
       recorded: () => this.#sender?.notify(),
+      forecasts: new CallForecasts(this.#classes),
     }
     this.#data_plane = new DataPlane({
       gate: this.#gate,

@@ -29,8 +29,30 @@ export const CLASS_COMMANDS: readonly Command[] = [
     words: ['classes', 'get'],
     ...{ args: ['TENANT', 'CLASS'], flags: {}, purpose: 'what is known about one class' },
     run: async ({ client, args: [tenant = '', name = ''] }) => {
-      const { index: _, objective: __, ...row } = await client.one('GET', `/classes/${at(tenant)}/${at(name)}`)
+      const {
+        index: _,
+        objective: __,
+        tools: ___,
+        ...row
+      } = await client.one('GET', `/classes/${at(tenant)}/${at(name)}`)
       return { kind: 'one', row }
+    },
+  },
+  {
+    words: ['classes', 'tools'],
+    ...{
+      args: ['TENANT', 'CLASS'],
+      flags: {},
+      purpose: 'tools that programs of the class call, with how long they take',
+    },
+    run: async ({ client, args: [tenant = '', name = ''], limit }) => {
+      const { tools } = await client.one('GET', `/classes/${at(tenant)}/${at(name)}`)
+      const rows = Array.isArray(tools) ? (tools as Row[]).slice(0, limit) : []
+      const columns = [
+        ...[TOOL, figure('uses'), quantile('duration_s', 'p50'), quantile('duration_s', 'p90')],
+        ...[quantile('answer_tokens', 'p50'), quantile('answer_tokens', 'p90')],
+      ]
+      return { kind: 'list', rows, columns, empty: 'No program of the class that has ended had more than one call.' }
     },
   },
   {
@@ -48,6 +70,12 @@ export const CLASS_COMMANDS: readonly Command[] = [
     },
   },
 ]
+
+/** The API has names in printable ASCII only. */
+const TOOL: Column<Row> = {
+  title: 'tool',
+  cell: ({ name, kind }) => (typeof name === 'string' ? name : `(${String(kind)})`),
+}
 
 function quantile(of: string, name: string): Column<Row> {
   const cell = (row: Row): string => shown((row[of] as Row | undefined)?.[name])

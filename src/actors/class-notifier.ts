@@ -9,8 +9,9 @@ import { z } from 'zod'
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import { type EndedProgram, endedProgram } from '../core/classes/ended-program.ts'
 import type { ProgramRows } from '../core/program/program-state.ts'
+import { TURNS_PER_PROGRAM_MAX } from '../core/tools/program-turn.ts'
 import { logFailure } from '../platform/log.ts'
-import { Id } from '../protocol/index.ts'
+import { Id, ToolName } from '../protocol/index.ts'
 import type { ClassRpc } from './contracts.ts'
 
 export const LATE_RECORDS_MS = 30_000
@@ -25,9 +26,16 @@ export const CLASS_TRIES_MAX = 10
 export const CLASS_ENDS_WAITING_MAX = 64
 
 const Figure = z.number().nonnegative()
+const Turn = z.object({
+  ...{ position: Figure, last: ToolName.nullable(), output_tokens: Figure },
+  next: z
+    .object({ name: ToolName.nullable(), duration_us: Figure.nullable(), answer_tokens: Figure.nullable() })
+    .nullable(),
+})
 const Facts = z.object({
   ...{ output_tokens: Figure, calls: Figure, path_us: Figure, service_us: Figure, tool_us: Figure },
   later_prompt_tokens: Figure,
+  turns: z.array(Turn).max(TURNS_PER_PROGRAM_MAX).readonly().optional(),
 }) satisfies z.ZodType<EndedProgram>
 const WaitingEnd = z.object({
   run: Id,

@@ -10,6 +10,8 @@ import type { ClassRpc } from './contracts.ts'
 /** Classes of a pool, over all tenants. The one that was leased for longest ago is forgotten first. */
 export const POOL_CLASSES_MAX = 512
 export const ASK_INTERVAL = { min_ms: 2_000, max_ms: 60_000 } as const
+/** What is known of all of them, as JSON. The one that was leased for longest ago is forgotten first. */
+export const POOL_CLASSES_BYTES_MAX = 32 * 1024 * 1024
 /** Actors that are asked at a time. Past it a class is asked for with its next call. */
 export const ASKS_AT_ONCE_MAX = 16
 /** Answers of this time share a frame. */
@@ -23,7 +25,8 @@ interface PoolClass {
   interval_ms: number
   /** What it said last. Null: nothing is known. */
   revision: string | null
-  data: ClassData | null
+  /** JSON ClassData: a fraction of the memory that the value takes. All of it is ASCII. */
+  text: string | null
 }
 
 interface Surroundings {
@@ -38,7 +41,8 @@ export class PoolClasses {
   /** The one leased for longest ago first. */
   readonly #classes = new Map<string, PoolClass>()
   #asking = 0
-  #fresh: ClassData[] = []
+  #bytes = 0
+  #fresh: string[] = []
   #sending: ReturnType<typeof setTimeout> | null = null
 
   constructor(around: Surroundings) {
@@ -47,12 +51,11 @@ export class PoolClasses {
 
   /** A call of the class was leased. Returns at once. */
   leased(tenant: string, name: string, now_ms: number): void {
-    const key = JSON.stringify([tenant, name])
+    const key = keyOf({ tenant, name })
     const known = this.#classes.get(key) ?? newClass(tenant, name)
     this.#classes.delete(key)
     this.#classes.set(key, known)
-    const [oldest] = this.#classes.keys()
-    if (this.#classes.size > POOL_CLASSES_MAX) this.#classes.delete(oldest as string)
+    this.#makeRoom()
     if (now_ms < known.due_ms || this.#asking >= ASKS_AT_ONCE_MAX) return
     known.due_ms = now_ms + known.interval_ms
     known.interval_ms = Math.min(ASK_INTERVAL.max_ms, 2 * known.interval_ms)
@@ -61,7 +64,7 @@ export class PoolClasses {
 
   /** All that is known, for a link that has opened. */
   frames(): string[] {
-    return classFrames([...this.#classes.values()].flatMap(({ data }) => data ?? []))
+    return classFrames([...this.#classes.values()].flatMap(({ text }) => text ?? []))
   }
 
   async #ask(known: PoolClass): Promise<void> {
@@ -71,13 +74,31 @@ export class PoolClasses {
       const told = await this.#around.actorOf(tenant, name).sketch(known.revision)
       if (told === null) return
       known.revision = told.revision
-      known.data = { tenant, class: name, sketch: told.sketch }
-      this.#fresh.push(known.data)
+      const data: ClassData = { tenant, class: name, sketch: told.sketch }
+      const text = JSON.stringify(data)
+      this.#fresh.push(text)
+      this.#keep(known, text)
       this.#sending ??= setTimeout(() => this.#send(), GATHER_MS)
     } catch (error) {
       logFailure('class_not_asked', error, { tenant })
     } finally {
       this.#asking -= 1
+    }
+  }
+
+  /** It may have been forgotten while it was asked. */
+  #keep(known: PoolClass, text: string): void {
+    if (this.#classes.get(keyOf(known)) !== known) return
+    this.#bytes += text.length - (known.text?.length ?? 0)
+    known.text = text
+    this.#makeRoom()
+  }
+
+  #makeRoom(): void {
+    for (const [key, { text }] of this.#classes) {
+      if (this.#classes.size <= POOL_CLASSES_MAX && this.#bytes <= POOL_CLASSES_BYTES_MAX) return
+      this.#classes.delete(key)
+      this.#bytes -= text?.length ?? 0
     }
   }
 
@@ -94,12 +115,16 @@ function newClass(tenant: string, name: string): PoolClass {
     due_ms: Number.NEGATIVE_INFINITY,
     interval_ms: ASK_INTERVAL.min_ms,
     revision: null,
-    data: null,
+    text: null,
   }
 }
 
-/** As few frames as their bounds allow. All of it is ASCII, so a character is a byte. */
-export function classFrames(classes: readonly ClassData[]): string[] {
+function keyOf({ tenant, name }: Pick<PoolClass, 'tenant' | 'name'>): string {
+  return JSON.stringify([tenant, name])
+}
+
+/** `classes`: JSON ClassData. As few frames as their bounds allow. All of it is ASCII, so a character is a byte. */
+export function classFrames(classes: readonly string[]): string[] {
   const empty: Classes = { type: 'classes', classes: [] }
   const around_chars = JSON.stringify(empty).length
   const frames: string[] = []
@@ -110,8 +135,7 @@ export function classFrames(classes: readonly ClassData[]): string[] {
     texts = []
     chars = around_chars
   }
-  for (const one of classes) {
-    const text = JSON.stringify(one)
+  for (const text of classes) {
     if (texts.length === CLASSES_PER_FRAME_MAX || chars + text.length + 1 > FRAME_BYTES_MAX) end()
     texts.push(text)
     chars += text.length + 1

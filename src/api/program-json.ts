@@ -1,15 +1,23 @@
 /** core's entries → what the API shows: integer microseconds become seconds, milliseconds become ISO times. */
 import type { ProgramListed } from '../actors/contracts.ts'
 import { orderingServiceUs, type ServiceReading } from '../core/call/service.ts'
-import type { CallEntry, LeaseEntry, ProgramSummary } from '../core/program/process-table.ts'
+import {
+  type CallEntry,
+  type LeaseEntry,
+  type ProgramSummary,
+  TOOL_RETURN_MS_MAX,
+} from '../core/program/process-table.ts'
+import { toolUses } from '../core/tools/tool-uses.ts'
 import { addSums, measuredSums, NOTHING_MEASURED } from '../protocol/index.ts'
 import { measuredJson, seconds } from './measured-json.ts'
 import type { Call, Program, ProgramListItem } from './program-schemas.ts'
 
 const iso = (ms: number): string => new Date(ms).toISOString()
+const secondsOrNull = (us: number | null): number | null => (us === null ? null : seconds(us))
 const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms))
 
-export function programJson(summary: ProgramSummary): Program {
+/** A tool that has run too long is left out: it does not return. */
+export function programJson(summary: ProgramSummary, now_ms: number = Date.now()): Program {
   return {
     ...summaryItem(summary),
     class: summary.class,
@@ -27,6 +35,13 @@ export function programJson(summary: ProgramSummary): Program {
       service_s: seconds(thread.service_us),
       engine: thread.engine,
     })),
+    activity: summary.activity,
+    tools: summary.tools
+      .filter(({ since_ms }) => now_ms - since_ms < TOOL_RETURN_MS_MAX)
+      .map(({ name, call, thread, since_ms, expected_us }) => ({
+        ...{ name, call, thread, since: iso(since_ms) },
+        expected_s: secondsOrNull(expected_us),
+      })),
     last_call_completion: isoOrNull(summary.last_completion_ms),
   }
 }
@@ -93,9 +108,19 @@ export function callJson(call: CallEntry, of_class: string, reading: ServiceRead
     warnings: warningsJson(call.warnings),
     opened_at: iso(call.opened_at_ms),
     ended_at: isoOrNull(call.ended_at_ms),
+    ...toolsJson(call),
     service_s: seconds(service_us),
     ...measuredJson(sums),
     leases,
+  }
+}
+
+function toolsJson(call: CallEntry): Pick<Call, 'tools' | 'tool_s' | 'expected_tool_s'> {
+  const { tools, duration_us } = toolUses(call)
+  return {
+    tools: tools.map(({ name, answer_tokens }) => ({ name, returned: answer_tokens !== null, answer_tokens })),
+    tool_s: secondsOrNull(duration_us),
+    expected_tool_s: secondsOrNull(call.tools?.expected_us ?? null),
   }
 }
 

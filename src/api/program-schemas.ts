@@ -1,6 +1,6 @@
 /** What /v1/programs takes and gives: the process-table entry in seconds and in the words of the design, as OpenAPI schemas. */
 import { z } from '@hono/zod-openapi'
-import { Id, Outcome, ProgramSource } from '../protocol/index.ts'
+import { Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
 import { MeasuredShape, Seconds, Tokens } from './measured-json.ts'
 
@@ -42,6 +42,14 @@ const ThreadActive = z.object({
   engine: z.string().nullable(),
 })
 
+const ToolRunning = z.object({
+  name: z.string().nullable().openapi({ description: 'Null: the answer named none. A person may be reading it' }),
+  call: z.string().openapi({ description: 'The call whose answer asked for it' }),
+  thread: z.string(),
+  since: Timestamp,
+  expected_s: Seconds.nullable().openapi({ description: 'As it was expected when the call ended. Null: not known' }),
+})
+
 export const Program = z
   .object({
     object: z.literal('program'),
@@ -60,6 +68,10 @@ export const Program = z
     critical_path_s: Seconds,
     engines: z.array(EngineUsed),
     threads: z.array(ThreadActive).openapi({ description: 'Active calls' }),
+    activity: z.enum(['reasoning', 'acting']).nullable().openapi({
+      description: 'Reasoning: a call is open. Acting: it is between calls. Null: it has ended, or has made no call',
+    }),
+    tools: z.array(ToolRunning).openapi({ description: 'What runs between its calls, the latest first' }),
     last_call_arrival: Timestamp.nullable(),
     last_call_completion: Timestamp.nullable(),
     calls: Tokens,
@@ -101,6 +113,12 @@ const Lease = z.object({
   first_token_s: Seconds.nullable(),
 })
 
+const ToolUsed = z.object({
+  name: z.string(),
+  returned: z.boolean().openapi({ description: 'Whether the next call brought its answer' }),
+  answer_tokens: Tokens.nullable().openapi({ description: 'Estimated from the bytes of its answer' }),
+})
+
 export const Call = z
   .object({
     object: z.literal('program.call'),
@@ -132,6 +150,11 @@ export const Call = z
       .openapi({ description: 'Known when the client has been answered' }),
     opened_at: Timestamp,
     ended_at: Timestamp.nullable(),
+    tools: z.array(ToolUsed).max(TOOLS_PER_CALL_MAX).openapi({ description: 'What its answer asked for, in order' }),
+    tool_s: Seconds.nullable().openapi({
+      description: 'From its end to the next call of its thread. Null: there is none. Several tools count as one',
+    }),
+    expected_tool_s: Seconds.nullable().openapi({ description: 'The same as it was expected. Null: not known' }),
     service_s: Seconds.openapi({ description: 'This and all other measured values are summed over the leases' }),
     ...MeasuredShape,
     leases: z.array(Lease),

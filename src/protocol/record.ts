@@ -3,8 +3,9 @@
  * client sees the end, goes out in batches, and is sent again until acknowledged. `lease` makes it idempotent.
  */
 import { z } from 'zod'
-import { Count, Id } from './ids.ts'
+import { Count, Id, Microseconds } from './ids.ts'
 import { Measurement } from './measurement.ts'
+import { TOOLS_PER_CALL_MAX, ToolName } from './tools.ts'
 
 export const RECORD_VERSION = 1
 export const RECORDS_PER_BATCH_MAX = 200
@@ -36,6 +37,10 @@ export const CallRecord = z.object({
   /** Code of the error that ended the lease, null when it completed. */
   error_code: z.string().max(64).nullable(),
   ...Measurement.shape,
+  /** Tools that the first choice of a completed answer asked for, in order. Left out: the agent does not tell. */
+  tools: z.array(ToolName).max(TOOLS_PER_CALL_MAX).optional(),
+  /** From the end of the call to the next one of its program, as the agent expected it. Left out: not known. */
+  expected_tool_us: Microseconds.optional(),
   /** The agent's wall clock at the end, for people to read; no duration is computed from it. */
   ended_at_ms: Count,
 })

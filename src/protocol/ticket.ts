@@ -8,6 +8,7 @@ import { errors, jwtVerify, SignJWT } from 'jose'
 import { z } from 'zod'
 import { Count, Id, Microseconds } from './ids.ts'
 import { ProgramSource } from './program-source.ts'
+import { ToolName } from './tools.ts'
 
 export const TICKET_VERSION = 2
 /** A ticket must reach its engine within this time; the call itself may run longer. */
@@ -54,6 +55,13 @@ export const TicketClaims = z.object({
   program_wait_us: Microseconds,
   /** Output tokens of the program's settled leases at admission. */
   program_output_tokens: Count,
+  // What the call's forecast goes by. Left out where the control plane does not know.
+  /** Calls of the run before this one. */
+  position: Count.optional(),
+  /** The tool behind the call that this one goes on from. */
+  last_tool: ToolName.optional(),
+  /** The client's hint of how long the tool after this call takes (core/tools/tool-hint.ts). */
+  expect_tool_us: Microseconds.optional(),
   /** Why the call belongs to its program, for the usage that its client sees. */
   source: ProgramSource.optional(),
   /** Says that the control plane granted this lease; the record carries it back (record.ts). */

@@ -25,6 +25,10 @@ export interface Admission {
   critical_path_us: number
   program_wait_us: number
   program_output_tokens: number
+  /** Calls of the run before this one. Null: not known. */
+  position: number | null
+  /** The tool behind the call that this one goes on from. Null: none is known. */
+  last_tool: string | null
   reading: ServiceReading
   /** Leases whose records are not in the sums. */
   open_leases: readonly string[]
@@ -71,6 +75,7 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     turn,
     source,
     overruled,
+    tool_results,
     model,
     app,
     metadata,
@@ -88,6 +93,7 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     turn,
     source,
     overruled,
+    tool_results,
     model,
     app,
     class: call.class,
@@ -176,6 +182,8 @@ function unordered(call: IdentifiedCall, now_ms: number): Omit<Admission, 'run' 
     critical_path_us: 0,
     program_wait_us: 0,
     program_output_tokens: 0,
+    position: null,
+    last_tool: null,
     reading: call.reading,
     open_leases: [],
     pin: null,

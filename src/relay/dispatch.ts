@@ -167,9 +167,10 @@ function attributesOf({ lease, agent, engine, region, reason }: Leased): Attribu
 
 async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Promise<string> {
   const { run, thread, settled_service_us, critical_path_us, program_wait_us, program_output_tokens } = admission
+  const { position, last_tool } = admission
   const { lease, agent, engine, epoch, region } = leased
   const open_elsewhere_us = openElsewhereUs(leased.charges, admission.open_leases, engine, admission.reading)
-  const { tenant, tenant_weight, model } = call
+  const { tenant, tenant_weight, model, expect_tool_us } = call
   const granted = {
     ...{ tenant, program: call.program ?? call.id, run, call: call.id },
     ...{ lease, agent, engine, region: region.id, model },
@@ -181,6 +182,9 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     ...{ tenant_weight, thread, epoch, class: admission.class, source: call.source },
     sequence: admission.sequence,
     ...{ settled_service_us, open_elsewhere_us, critical_path_us, program_wait_us, program_output_tokens },
+    ...(position === null ? {} : { position }),
+    ...(last_tool === null ? {} : { last_tool }),
+    ...(expect_tool_us === null ? {} : { expect_tool_us }),
     cache_salt: await cacheSaltOf(tenant, deps.ticket_secret),
   }
   return ticketFor(claims, leased.ticket_kid, deps.ticket_secret, deps.now())

@@ -13,8 +13,10 @@ import { type ConversationCall, conversationCall } from '../core/conversation/co
 import { type ConversationTurn, conversationTurn } from '../core/conversation/conversation-turn.ts'
 import { nearestFirst, type Place } from '../core/pool/regions.ts'
 import { classSource, programClass } from '../core/program/program-class.ts'
+import { toolHint } from '../core/tools/tool-hint.ts'
+import { toolResults } from '../core/tools/tool-results.ts'
 import { type ApiErrorFields, authenticationFailure } from '../platform/api-error.ts'
-import { DISPATCHED_BODY_BYTES_MAX, type ProgramSource } from '../protocol/index.ts'
+import { DISPATCHED_BODY_BYTES_MAX, type ProgramSource, type ToolResult } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
 import type { TenantIdentity } from '../store/keys.ts'
 import { readBody, tooLarge } from './body.ts'
@@ -52,6 +54,10 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   parents: string[] | null
   /** Where it stands in its conversation, of a call whose session names the program. Null: it is not followed. */
   turn: ConversationTurn | null
+  /** What tools returned since the answer before it. */
+  tool_results: readonly ToolResult[]
+  /** The client's hint of how long the tool after the call takes. Null: it gives none. */
+  expect_tool_us: number | null
   app: string | null
   class: string
   reading: ServiceReading
@@ -104,6 +110,9 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
   })
   if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
 
+  const hint = toolHint(parsed.call.metadata)
+  if (!hint.ok) return refused(400, { message: hint.message, param: hint.param, code: 'invalid_value' })
+
   const { models, regions } = await deps.catalogue()
   const { body: sent, ...call } = parsed.call
   const prompt = head === 'keep' ? sent : withoutVolatileHead(sent)
@@ -118,7 +127,12 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
     near.map((region) => region.id),
     model.id,
   )
-  const prompt_tokens_estimate = estimatePromptTokens(promptBytes(prompt), measured ?? model.bytes_per_token)
+  const bytes_per_token = measured ?? model.bytes_per_token
+  const prompt_tokens_estimate = estimatePromptTokens(promptBytes(prompt), bytes_per_token)
+  const tool_results = toolResults(prompt).map(({ name, bytes }) => ({
+    name,
+    tokens: estimatePromptTokens(bytes, bytes_per_token),
+  }))
   const { body, headers: answer_headers } = call.lowers_output_limit
     ? lowerOutputLimit(prompt, prompt_tokens_estimate, model.context_tokens_max)
     : { body: prompt, headers: {} }
@@ -140,6 +154,8 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       main_thread: identity.main_thread,
       parents: identity.parents,
       turn: identity.by_session ? await turnOf(who, dialect, body, deps) : null,
+      tool_results,
+      expect_tool_us: hint.expect_tool_us,
       app: identity.app,
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,

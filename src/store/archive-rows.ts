@@ -4,12 +4,15 @@ import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/prog
 import { Id, measuredSums, outlookOf } from '../protocol/index.ts'
 import {
   AnsweredJson,
+  AskedToolsJson,
+  BringsJson,
   EngineJson,
   LeaseReasonJson,
   MetadataJson,
   OverruledJson,
   PinJson,
   RegionsJson,
+  ToolReturnJson,
 } from './program-row-schemas.ts'
 import type { endedCalls, endedLeases, endedPrograms } from './schema.ts'
 import { RunPart } from './segments.ts'
@@ -66,6 +69,8 @@ export function summaryOf(stored: StoredProgram): ProgramSummary {
     regions: regionsOf(stored),
     engines: z.array(EngineJson).parse(JSON.parse(stored.engines)),
     threads: [],
+    activity: null,
+    tools: [],
     open_calls: 0,
   }
 }
@@ -95,24 +100,34 @@ function regionsOf({ regions }: StoredProgram): string[] | null {
 }
 
 export function storeCall(key: RunKey, row: CallRow): StoredCall {
-  const { parents, answered, overruled, ...rest } = row
+  const { parents, answered, overruled, tools, returned, brings, ...rest } = row
   return {
     ...key,
     ...rest,
     parents: JSON.stringify(parents),
     answered: answered === null ? null : JSON.stringify(answered),
     overruled: overruled.length === 0 ? null : JSON.stringify(overruled),
+    tools: jsonOrNull(tools),
+    returned: jsonOrNull(returned),
+    brings: jsonOrNull(brings),
   }
 }
 
 export function callOf(stored: StoredCall): CallRow {
-  const { tenant: _, program: __, run: ___, parents, answered, overruled, ...rest } = stored
+  const { tenant: _, program: __, run: ___, parents, answered, overruled, tools, returned, brings, ...rest } = stored
   return {
     ...rest,
     parents: z.array(Id).parse(JSON.parse(parents)),
     answered: answered === null ? null : AnsweredJson.parse(JSON.parse(answered)),
     overruled: overruled === null ? [] : OverruledJson.parse(JSON.parse(overruled)),
+    tools: tools === null ? null : AskedToolsJson.parse(JSON.parse(tools)),
+    returned: returned === null ? null : ToolReturnJson.parse(JSON.parse(returned)),
+    brings: brings === null ? null : BringsJson.parse(JSON.parse(brings)),
   }
+}
+
+function jsonOrNull(value: object | null): string | null {
+  return value === null ? null : JSON.stringify(value)
 }
 
 export function storeLease(key: RunKey, row: LeaseRow): StoredLease {

@@ -1,7 +1,17 @@
 /** core's rows of a program as they lie in storage, as schemas: what comes back from a disk is checked before core gets it. */
 import { z } from 'zod'
 import type { CallRow, Checkpoint, LeaseRow, ProgramRow } from '../core/program/program-state.ts'
-import { Count, Id, MeasuredSums, Microseconds, Outcome, ProgramSource, StoredMeasurement } from '../protocol/index.ts'
+import {
+  Count,
+  Id,
+  MeasuredSums,
+  Microseconds,
+  Outcome,
+  ProgramSource,
+  StoredMeasurement,
+  ToolName,
+  ToolResult,
+} from '../protocol/index.ts'
 
 export const PinJson = z.object({ region: Id, model: Id, engine: Id, epoch: Id })
 export const EngineJson = z.object({ engine: Id, region: Id, model: Id, epoch: Id })
@@ -14,6 +24,10 @@ export const AnsweredJson = z.object({
   error_code: z.string().nullable(),
   warnings: WarningsJson.optional(),
 })
+
+export const AskedToolsJson = z.object({ names: z.array(ToolName), expected_us: Microseconds.nullable() })
+export const ToolReturnJson = z.object({ at_ms: Count, results: z.array(ToolResult) })
+export const BringsJson = z.object({ of: Id, results: z.array(ToolResult) })
 
 export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
   tenant: Id,
@@ -51,6 +65,9 @@ export const CallRowJson: z.ZodType<CallRow> = z.object({
   inherited_us: Microseconds,
   parents_known: z.boolean(),
   answered: AnsweredJson.nullable(),
+  tools: AskedToolsJson.nullable().default(null),
+  returned: ToolReturnJson.nullable().default(null),
+  brings: BringsJson.nullable().default(null),
 })
 
 export const CheckpointJson: z.ZodType<Checkpoint> = z.object({
@@ -64,7 +81,7 @@ export const CheckpointJson: z.ZodType<Checkpoint> = z.object({
     number: Count,
   }),
   engines: z.array(EngineJson),
-  live: z.array(z.object({ position: Count, start_us: Count, leases: z.array(Id) })),
+  live: z.array(z.object({ position: Count, start_us: Count, leases: z.array(Id), followed: z.boolean().optional() })),
 })
 
 export const LeaseReasonJson = z.enum([

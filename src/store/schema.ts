@@ -160,6 +160,10 @@ export const endedCalls = sqliteTable(
     source: text('source').$type<ProgramSource>(),
     /** JSON array of headers and fields that named another program; null: none. */
     overruled: text('overruled'),
+    /** JSON of what its answer asked for, of what came back, and of what the call itself brought (core's CallRow). Null: nothing. */
+    tools: text('tools'),
+    returned: text('returned'),
+    brings: text('brings'),
   },
   (table) => [
     primaryKey({ columns: [table.tenant, table.program, table.run, table.call] }),

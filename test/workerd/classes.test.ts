@@ -53,6 +53,7 @@ const classStub = (name: string, tenant = TENANT) => env.CLASS.getByName(JSON.st
 const actor = (program: string) => programActor(env, TENANT, program)
 const sketchOf = async (name: string, tenant = TENANT) => (await classActor(env, tenant, name).sketch(null))?.sketch
 const endsOf = async (name: string) => (await sketchOf(name))?.ends ?? 0
+const framesOf = (classes: readonly ClassData[]) => classFrames(classes.map((one) => JSON.stringify(one)))
 const refused = async () => {
   throw new Error('refused')
 }
@@ -471,16 +472,12 @@ describe('frames of classes', () => {
 
   it('hold as many as a frame may, and no more bytes', () => {
     const small = Array.from({ length: 2 * CLASSES_PER_FRAME_MAX + 1 }, (_, at) => data(`${at}`, 1))
-    expect(read(classFrames(small)).map(({ length }) => length)).toEqual([
-      CLASSES_PER_FRAME_MAX,
-      CLASSES_PER_FRAME_MAX,
-      1,
-    ])
+    expect(read(framesOf(small)).map(({ length }) => length)).toEqual([CLASSES_PER_FRAME_MAX, CLASSES_PER_FRAME_MAX, 1])
     const large = Array.from({ length: 40 }, (_, at) => data(`${at}`, 213))
-    const frames = classFrames(large)
+    const frames = framesOf(large)
     expect(frames.length).toBeGreaterThan(1)
     for (const frame of frames) expect(new TextEncoder().encode(frame).length).toBeLessThanOrEqual(FRAME_BYTES_MAX)
     expect(read(frames).flat()).toEqual(large)
-    expect(classFrames([])).toEqual([])
+    expect(framesOf([])).toEqual([])
   })
 })

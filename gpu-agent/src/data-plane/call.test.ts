@@ -43,6 +43,7 @@ function openCall() {
     clock: () => 0,
     disk_wait_ms: 50,
     recorded: () => log.push('recorded'),
+    forecasts: null,
   })
   const stream = {
     accepted: () => void log.push('accepted'),

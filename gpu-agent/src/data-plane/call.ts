@@ -3,12 +3,14 @@
  * (refusal, cancel, a client that left, a front that throws), exactly one record is written, and only then does the
  * client see the end.
  */
-import type { StreamError, TicketClaims } from '../../../src/protocol/index.ts'
+import type { CallRecord, StreamError, TicketClaims } from '../../../src/protocol/index.ts'
+import type { CallForecasts } from '../classes/call-forecasts.ts'
 import { messageOf, type Report } from '../events.ts'
 import type { CallEnd, CallSink, Dialect } from '../fronts/engine-front.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { endWithoutService, recordOf } from '../outbox/record.ts'
 import type { ServedEngine } from '../served-engine.ts'
+import { AnswerTools } from './answer-tools.ts'
 import type { CallStream } from './call-stream.ts'
 import { isOnDisk } from './disk-wait.ts'
 import type { AgentMetrics } from './metrics.ts'
@@ -29,6 +31,8 @@ export interface CallContext {
   disk_wait_ms: number
   /** The record is on disk: it can be sent. */
   recorded: () => void
+  /** What is expected of calls. Null: nothing is. */
+  forecasts: Pick<CallForecasts, 'of' | 'toolUs'> | null
 }
 
 /** Where the call's chunks go. */
@@ -43,6 +47,7 @@ export class Call implements CallSink {
   /** The Worker's span, if it sent one. */
   readonly #traceparent: string | undefined
   readonly #gaps: TokenGaps
+  readonly #tools = new AnswerTools()
   #dialect: Dialect = 'chat'
   readonly #resolve: () => void
   #stream: CallOutput | null = null
@@ -73,7 +78,8 @@ export class Call implements CallSink {
     this.#state = 'serving'
     this.#engine.leaseSeen(this.claims.lease)
     try {
-      this.#engine.front.serve({ claims: this.claims, dialect, body }, this)
+      const forecast = this.#context.forecasts?.of(this.claims, dialect, body) ?? null
+      this.#engine.front.serve({ claims: this.claims, dialect, body, ...(forecast === null ? {} : { forecast }) }, this)
     } catch (error) {
       this.#context.report({ event: 'call_crashed', lease: this.claims.lease, message: messageOf(error) })
       this.#settle(endWithoutService('failed', ERRORS.engine_failed))
@@ -99,11 +105,18 @@ export class Call implements CallSink {
   chunk(chunk: object): void {
     if (!this.#expect('chunk')) return
     this.#gaps.chunk(chunk)
+    this.#tools.chunk(chunk)
     if (this.#stream?.chunk(chunk) === false) this.cancel(ERRORS.reader_too_slow)
   }
 
   ended(end: CallEnd): void {
     if (this.#expect('ended')) this.#settle(end)
+  }
+
+  #toolsAsked(): Pick<CallRecord, 'tools' | 'expected_tool_us'> {
+    const tools = [...this.#tools.names]
+    const expected_tool_us = this.#context.forecasts?.toolUs(this.claims, tools) ?? null
+    return expected_tool_us === null ? { tools } : { tools, expected_tool_us }
   }
 
   #expect(what: string): boolean {
@@ -115,7 +128,8 @@ export class Call implements CallSink {
   #settle(end: CallEnd): void {
     this.#state = 'settling'
     const error = end.outcome === 'completed' ? null : (end.error ?? this.#cancelled)
-    const record = recordOf(this.claims, { ...end, error }, this.#context.wall_ms())
+    const told = end.outcome === 'completed' ? this.#toolsAsked() : null
+    const record = recordOf(this.claims, { ...end, error }, this.#context.wall_ms(), told)
     const recorded = this.#context.outbox.record(record).then(() => {
       this.#context.recorded()
       this.#engine.front.recorded?.(this.claims.lease)

@@ -3,6 +3,7 @@
  * this process, vLLM over HTTP. A front takes one dispatched call in an OpenAI dialect and gives back OpenAI chunks; it
  * knows nothing of tickets' signatures, HTTP, records or the link.
  */
+import type { CallForecast } from '../../../src/core/call/forecast.ts'
 import type {
   ClassData,
   EngineDescription,
@@ -24,6 +25,8 @@ export interface DispatchedCall {
   claims: TicketClaims
   dialect: Dialect
   body: unknown
+  /** What is expected of it. Left out: nothing is. */
+  forecast?: CallForecast
 }
 
 /** How a call ended. `last_chunks` (finish reason, usage) must reach the client only after the record is on disk. */

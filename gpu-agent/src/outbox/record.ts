@@ -39,7 +39,13 @@ export function endWithoutService(outcome: 'cancelled' | 'failed', error: Stream
   return { outcome, finish_reason: null, error, measurement: NOTHING_MEASURED, last_chunks: [] }
 }
 
-export function recordOf(claims: TicketClaims, end: CallEnd, ended_at_ms: number): CallRecord {
+/** `told`: what is known of the tools that a completed answer asked for. Null: the call did not complete. */
+export function recordOf(
+  claims: TicketClaims,
+  end: CallEnd,
+  ended_at_ms: number,
+  told: Pick<CallRecord, 'tools' | 'expected_tool_us'> | null = null,
+): CallRecord {
   const error_code = end.outcome === 'completed' ? null : (end.error?.error.code ?? end.outcome)
   return {
     v: RECORD_VERSION,
@@ -48,6 +54,7 @@ export function recordOf(claims: TicketClaims, end: CallEnd, ended_at_ms: number
     finish_reason: end.finish_reason,
     error_code: error_code?.slice(0, ERROR_CODE_CHARS_MAX) ?? null,
     ...end.measurement,
+    ...told,
     ended_at_ms,
   }
 }

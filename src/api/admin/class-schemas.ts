@@ -35,7 +35,23 @@ const IndexPoint = z.object({
     .openapi({ description: 'Output that is still to come, on average' }),
 })
 
+export const ClassToolJson = z
+  .object({
+    name: z.string().nullable().openapi({ description: 'Null: the answer named none, or `kind` is `other`' }),
+    kind: z.enum(['named', 'unnamed', 'other']).openapi({
+      description:
+        'unnamed: whatever comes between two calls without a tool’s name. other: tools of which too few uses are known',
+    }),
+    uses: z.number().int().nonnegative(),
+    duration_s: Quantiles.openapi({ description: 'From the end of a call to the next one' }),
+    answer_tokens: Quantiles,
+  })
+  .openapi('ClassTool')
+
 export const ClassIndexJson = ClassJson.extend({
+  tools: z.array(ClassToolJson).openapi({
+    description: 'What programs call between their calls, the most used first. Recent uses count for more',
+  }),
   objective: z.enum(OBJECTIVES),
   index: z.array(IndexPoint).openapi({
     description:

@@ -3,6 +3,8 @@ import { createRoute, z } from '@hono/zod-openapi'
 import { ClassSketch } from '../../core/classes/class-sketch.ts'
 import { indexOf, indexTable, OBJECTIVES, type Objective } from '../../core/classes/index-table.ts'
 import type { LogSketch } from '../../core/classes/log-sketch.ts'
+import type { ToolBook } from '../../core/tools/tool-book.ts'
+import type { ToolSketch } from '../../core/tools/tool-sketch.ts'
 import { Id } from '../../protocol/index.ts'
 import { classesPage, type KnownClass, knownClass } from '../../store/classes.ts'
 import { fromStore } from '../../store/database.ts'
@@ -11,7 +13,7 @@ import { type AdminScope, refusal, router } from '../boundary.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
 import { failure, invalidCursor, json, pageOf, pageStart } from '../route-parts.ts'
 import { absent, iso, SECURITY as security } from './answers.ts'
-import { ClassIndexJson, ClassJson, type Quantiles } from './class-schemas.ts'
+import { ClassIndexJson, ClassJson, type ClassToolJson, type Quantiles } from './class-schemas.ts'
 
 export const classRoutes = router<AdminScope>()
 
@@ -75,7 +77,8 @@ classRoutes.openapi(
     const row = await fromStore(() => knownClass(c.env.DB, tenant, name))
     if (row === null) return refusal(absent('class', name, 'class'))
     const sketch = ClassSketch.from(row.sketch)
-    return c.json({ ...classJson(row, sketch), objective, index: indexCurve(sketch, objective) }, 200)
+    const tools = toolsJson(sketch.tools)
+    return c.json({ ...classJson(row, sketch), tools, objective, index: indexCurve(sketch, objective) }, 200)
   },
 )
 
@@ -92,6 +95,21 @@ function classJson(
     tool_s: quantiles(sketch.tool_us, US_PER_S),
     prompt_tokens_per_output_token: sketch.prompt_tokens_per_output_token,
   }
+}
+
+type ClassTool = z.infer<typeof ClassToolJson>
+
+/** The most used first. */
+function toolsJson(book: ToolBook): ClassTool[] {
+  const named = book.names().map((name) => toolJson(name, 'named', book.tool(name)))
+  const rest = [toolJson(null, 'unnamed', book.unnamed), toolJson(null, 'other', book.other)]
+  return [...named, ...rest].flat().sort((a, b) => b.uses - a.uses)
+}
+
+function toolJson(name: string | null, kind: ClassTool['kind'], sketch: ToolSketch | null): ClassTool[] {
+  if (sketch === null || sketch.uses === 0) return []
+  const { uses, duration_us, answer_tokens } = sketch
+  return [{ name, kind, uses, duration_s: quantiles(duration_us, US_PER_S), answer_tokens: quantiles(answer_tokens) }]
 }
 
 function quantiles(sketch: LogSketch, unit = 1): Quantiles {

@@ -4,6 +4,8 @@
  * the sketch follows a workload that changes.
  */
 import type { ClassSketchData } from '../../protocol/classes.ts'
+import { ToolBook } from '../tools/tool-book.ts'
+import { toolBookOf, toolsData } from '../tools/tool-data.ts'
 import type { EndedProgram } from './ended-program.ts'
 import { LogSketch } from './log-sketch.ts'
 
@@ -24,12 +26,15 @@ export class ClassSketch {
   readonly later_prompt_tokens = new LogSketch()
   /** Output tokens so far of programs that have not ended. They tell that the class has programs of more. */
   going_on = new LogSketch()
+  /** What its programs call between their calls. */
+  tools = new ToolBook()
 
   static from(data: ClassSketchData): ClassSketch {
     const sketch = new ClassSketch()
     sketch.ends = data.ends
     for (const measure of MEASURES) sketch[measure].merge(LogSketch.of(data[measure]))
     sketch.going_on.merge(LogSketch.of(data.going_on ?? []))
+    if (data.tools !== undefined) sketch.tools = toolBookOf(data.tools)
     return sketch
   }
 
@@ -41,12 +46,14 @@ export class ClassSketch {
       this[measure].age(AGE)
       this[measure].add(program[measure])
     }
+    for (const turn of program.turns ?? []) this.tools.add(turn)
   }
 
   merge(other: ClassSketch): void {
     this.ends += other.ends
     for (const measure of MEASURES) this[measure].merge(other[measure])
     this.going_on.merge(other.going_on)
+    this.tools.merge(other.tools)
   }
 
   /** Of later calls, for each token of output. */
@@ -62,6 +69,12 @@ export class ClassSketch {
 
   data(): ClassSketchData {
     const measures = MEASURES.map((measure) => [measure, this[measure].bins()])
-    return { ends: this.ends, ...Object.fromEntries(measures), going_on: this.going_on.bins() } as ClassSketchData
+    const tools = this.tools.isEmpty ? {} : { tools: toolsData(this.tools) }
+    return {
+      ends: this.ends,
+      ...Object.fromEntries(measures),
+      going_on: this.going_on.bins(),
+      ...tools,
+    } as ClassSketchData
   }
 }

@@ -50,6 +50,11 @@ describe('what an ended program tells', () => {
     expect(endedProgram(program.rows())).toEqual({
       ...{ output_tokens: 35, calls: 3, later_prompt_tokens: 30, service_us, path_us: service_us },
       tool_us: 3_500_000,
+      turns: [
+        { position: 0, last: null, output_tokens: 10, next: { name: null, duration_us: 3_000_000, answer_tokens: 20 } },
+        { position: 1, last: null, output_tokens: 20, next: { name: null, duration_us: 500_000, answer_tokens: 10 } },
+        { position: 2, last: null, output_tokens: 5, next: null },
+      ],
     })
   })
 
@@ -132,6 +137,7 @@ describe('what an ended program tells', () => {
     open(program, 'a', { prompt: 50, output: 0 })
     expect(endedProgram(program.rows())).toEqual({
       ...{ output_tokens: 0, calls: 1, later_prompt_tokens: 0, service_us: 0, path_us: 0, tool_us: 0 },
+      turns: [],
     })
     settle(program, 'a', { prompt: 50, output: 7 })
     expect(endedProgram(program.rows()).output_tokens).toBe(7)
@@ -140,6 +146,7 @@ describe('what an ended program tells', () => {
   it('is nothing of a program without calls', () => {
     expect(endedProgram({ calls: [], leases: [] })).toEqual({
       ...{ output_tokens: 0, calls: 0, later_prompt_tokens: 0, service_us: 0, path_us: 0, tool_us: 0 },
+      turns: [],
     })
   })
 })

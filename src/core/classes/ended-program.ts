@@ -2,6 +2,8 @@
 import { modelledServiceUs } from '../call/service.ts'
 import { CriticalPath } from '../program/critical-path.ts'
 import type { CallRow, LeaseRow, ProgramRows } from '../program/program-state.ts'
+import type { ProgramTurn } from '../tools/program-turn.ts'
+import { programTurns } from '../tools/program-turns.ts'
 
 export interface EndedProgram {
   output_tokens: number
@@ -14,6 +16,8 @@ export interface EndedProgram {
   tool_us: number
   /** Prompt tokens that the calls after the first added to the contexts that they went on from. */
   later_prompt_tokens: number
+  /** What followed its calls, of a bounded sample of them. Left out: not known. */
+  turns?: readonly ProgramTurn[] | undefined
 }
 
 interface Turn {
@@ -48,7 +52,7 @@ export function endedProgram({ calls, leases }: Pick<ProgramRows, 'calls' | 'lea
     ended.tool_us += toolUs(call, parents)
     if (index > 0) ended.later_prompt_tokens += added_tokens
   }
-  return { ...ended, path_us: paths.scalarUs() }
+  return { ...ended, path_us: paths.scalarUs(), turns: programTurns(calls, settled) }
 }
 
 function toolUs({ opened_at_ms }: CallRow, parents: readonly Turn[]): number {

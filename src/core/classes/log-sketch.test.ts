@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { SKETCH_BINS_MAX } from '../../protocol/classes.ts'
+import { SKETCH_BINS_MAX } from '../../protocol/sketches.ts'
 import { BIN_MAX, LogSketch } from './log-sketch.ts'
 
 const value = fc.oneof(

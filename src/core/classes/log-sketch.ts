@@ -18,6 +18,11 @@ function binOf(value: number): number {
   return value < 1 ? 0 : Math.min(BIN_MAX, Math.floor(Math.log2(value) * BINS_PER_OCTAVE) + 1)
 }
 
+/** Six digits. */
+export function rounded(value: number): number {
+  return Number(value.toPrecision(6))
+}
+
 export class LogSketch {
   readonly #bins = new Map<number, { weight: number; sum: number }>()
   #weight = 0
@@ -37,12 +42,18 @@ export class LogSketch {
     return this.#sum
   }
 
+  /** Null: nothing is known. */
+  get mean(): number | null {
+    return this.#weight > 0 ? this.#sum / this.#weight : null
+  }
+
   add(value: number, weight = 1): void {
     this.#addToBin(binOf(value), weight, weight * value)
   }
 
-  merge(other: LogSketch): void {
-    for (const [bin, { weight, sum }] of other.#bins) this.#addToBin(bin, weight, sum)
+  /** `factor`: what the other's values count for. */
+  merge(other: LogSketch, factor = 1): void {
+    for (const [bin, { weight, sum }] of other.#bins) this.#addToBin(bin, weight * factor, sum * factor)
   }
 
   /** Makes what is known count for `factor` of its weight. */
@@ -64,6 +75,26 @@ export class LogSketch {
   bins(): SketchBin[] {
     const bins = [...this.#bins].map(([bin, { weight, sum }]): SketchBin => [bin, weight, sum])
     return bins.sort(([a], [b]) => a - b)
+  }
+
+  /**
+   * At most `bins_max` bins, rounded: the lightest are joined with a neighbour. The mean stays within the rounding. For
+   * sketches of which there are many.
+   */
+  coarseBins(bins_max: number): SketchBin[] {
+    const bins = this.bins()
+    while (bins.length > bins_max) {
+      let lightest = 0
+      for (const [at, [, weight]] of bins.entries()) if (weight < (bins[lightest] as SketchBin)[1]) lightest = at
+      const [bin, weight, sum] = bins.splice(lightest, 1)[0] as SketchBin
+      const before = bins[lightest - 1]
+      const after = bins[lightest]
+      const into = before === undefined || (after !== undefined && after[0] - bin < bin - before[0]) ? after : before
+      if (into === undefined) break
+      into[1] += weight
+      into[2] += sum
+    }
+    return bins.map(([bin, weight, sum]) => [bin, rounded(weight), rounded(sum)])
   }
 
   /** The mean of the bin in which the quantile lies. Null: nothing is known. */

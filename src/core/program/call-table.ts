@@ -4,6 +4,7 @@
  */
 import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
+import { ActingCalls } from './acting-calls.ts'
 import { CriticalPath } from './critical-path.ts'
 import {
   type CallArrival,
@@ -13,9 +14,10 @@ import {
   type LeaseGrant,
   type LeaseRow,
   type ProvenRecord,
+  type ToolUnderWay,
 } from './program-state.ts'
 import { addLease, bounded, callServiceUs, noTotals, type ProgramTotals } from './program-totals.ts'
-import { applyRecord, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
+import { applyRecord, askedTools, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
 
 export class CallTable {
@@ -29,6 +31,7 @@ export class CallTable {
   #leases = new Map<string, LeaseRow>()
   #threads = new ThreadTable()
   #paths = new CriticalPath()
+  #acting = new ActingCalls()
   #dirtyCalls = new Set<CallState>()
   #dirtyLeases = new Set<LeaseRow>()
   /** Calls of the run that are not here: its history. */
@@ -51,8 +54,10 @@ export class CallTable {
         parents: [...row.parents],
         overruled: [...row.overruled],
         leases: [],
+        followed: false,
       })
     }
+    table.#acting = ActingCalls.restore(table.#calls)
     for (const row of leases.toSorted((a, b) => a.position - b.position)) {
       const lease = { ...row }
       table.#attach(table.#call(lease.call), lease)
@@ -76,11 +81,13 @@ export class CallTable {
     const table = new CallTable(reading)
     Object.assign(table.#totals, checkpoint.totals)
     table.#paths = new CriticalPath(checkpoint.critical_path_us)
-    const starts = new Map(checkpoint.live.map(({ position, start_us }) => [position, start_us]))
+    const live = new Map(checkpoint.live.map((one) => [one.position, one]))
     for (const row of calls.toSorted((a, b) => a.position - b.position)) {
-      const call = { ...row, parents: [...row.parents], overruled: [...row.overruled], leases: [] }
-      table.#hold(call, [], starts.get(row.position) ?? row.inherited_us)
+      const { start_us = row.inherited_us, followed = false } = live.get(row.position) ?? {}
+      const call = { ...row, parents: [...row.parents], overruled: [...row.overruled], leases: [], followed }
+      table.#hold(call, call.parents, start_us)
     }
+    table.#acting = ActingCalls.resume(table.#calls)
     for (const row of leases.toSorted((a, b) => a.position - b.position)) {
       const lease = { ...row }
       table.#attach(table.#call(lease.call), lease)
@@ -101,15 +108,17 @@ export class CallTable {
     if (!Object.values(this.#totals).every(Number.isSafeInteger)) return null
     const live = new Set(this.openCalls)
     for (const lease of this.openLeases) live.add(this.#call(lease.call))
+    for (const call of this.#acting.all()) live.add(call)
     return {
       calls: this.size,
       totals: { ...this.#totals },
       critical_path_us: this.#paths.scalarUs(),
       threads: this.#threads.tails(CHECKPOINT_THREADS_MAX),
-      live: [...live].map(({ call, position, leases }) => ({
+      live: [...live].map(({ call, position, leases, followed }) => ({
         position,
         start_us: this.#paths.startUs(call),
         leases: leases.map(({ lease }) => lease),
+        ...(followed ? { followed } : {}),
       })),
     }
   }
@@ -175,10 +184,25 @@ export class CallTable {
   open(arrival: CallArrival): CallState {
     const placement = this.#threads.place(arrival, this.openCalls.size, (call) => this.#known(call))
     this.#threads.remember(arrival.call, placement.thread, arrival)
+    const last = this.#threads.lastCall(placement.thread)
     const place = { ...placement, source: arrival.source ?? null, overruled: [...(arrival.overruled ?? [])] }
     const call = this.#newCall(arrival.call, arrival.model, arrival.now_ms, this.criticalPathUs(), place)
+    const parents = call.parents.map((parent) => this.#byId.get(parent))
+    const behind = { parents, previous: this.#byId.get(last ?? ''), begins: last === null }
+    this.#acting.opened(call, behind, arrival.tool_results ?? [])
     this.#dirtyCalls.add(call)
     return call
+  }
+
+  /** The tool behind the call that this one goes on from. Null: nothing names it. */
+  lastTool({ brings }: CallState): string | null {
+    const asked = this.#byId.get(brings?.of ?? '')?.tools?.names[0]
+    return asked ?? brings?.results[0]?.name ?? null
+  }
+
+  /** What is running between calls, the latest first. */
+  tools(): ToolUnderWay[] {
+    return this.#acting.tools()
   }
 
   /**
@@ -192,6 +216,7 @@ export class CallTable {
       previous === undefined ? 0 : bounded(this.#paths.startUs(previous.call) + this.settledUs(previous))
     const place = { thread, parents: [], parents_known: false, source: null, overruled: [] }
     const opened = this.#newCall(call, model, now_ms, inherited_us, place)
+    this.#acting.opened(opened, { parents: [], previous, begins: previous === undefined }, [])
     this.#dirtyCalls.add(opened)
     return opened
   }
@@ -233,6 +258,7 @@ export class CallTable {
       this.#attach(call, lease)
     }
     applyRecord(lease, record)
+    call.tools ??= askedTools(record)
     this.openLeases.delete(lease)
     addLease(this.#totals, lease, this.#reading)
     this.#measured(lease)
@@ -247,9 +273,13 @@ export class CallTable {
     call.outcome = verdict.outcome
     call.finish_reason = verdict.finish_reason
     call.error_code = verdict.error_code
-    if (call.state === 'ended') return false
+    if (call.state === 'ended') {
+      this.#acting.update(call)
+      return false
+    }
     call.state = 'ended'
     call.ended_at_ms = now_ms
+    this.#acting.update(call)
     this.openCalls.delete(call)
     this.#threads.ended(call.thread, call.call)
     return true
@@ -302,7 +332,11 @@ export class CallTable {
       position: this.size,
       inherited_us,
       answered: null,
+      tools: null,
+      returned: null,
+      brings: null,
       leases: [],
+      followed: false,
     }
     this.#add(state)
     return state

@@ -102,7 +102,10 @@ function tell(program: ProgramEntry, storage: Storage, told: Fact, now_ms: numbe
   } else {
     const { service } = told
     program.settle(
-      record({ call: of, lease: name, service_modelled_us: service, service_wall_us: 2 * service }),
+      record({
+        ...{ call: of, lease: name, service_modelled_us: service, service_wall_us: 2 * service },
+        ...(service % 2 === 0 ? {} : { tools: ['search', 'read'] }),
+      }),
       now_ms,
     )
   }
@@ -169,7 +172,7 @@ it('a call that began behind its parent on the critical path does so after a res
     ['parent', []],
     ['child', ['parent']],
   ] as const) {
-    program.admit({ call: id, thread: id, parents, model: 'model', now_ms: 0 })
+    program.admit({ call: id, thread: 'main', parents, model: 'model', now_ms: 0 })
     program.leaseOpened(grant({ call: id, lease: `${id}/0`, speed_factor: 1 }))
   }
   const served = (of: string, service_modelled_us: number) =>

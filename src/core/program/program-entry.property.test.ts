@@ -64,7 +64,8 @@ function recordOf(told: Extract<Fact, { what: 'record' }>) {
   const { service, outcome: of } = told
   const ended = { service_modelled_us: service, service_wall_us: service * 2, wait_us: service % 97, outcome: of }
   const moved = { swapped_out_tokens: service % 89, swapped_in_tokens: service % 83, swap_us: service % 79 }
-  return record({ call: `c${told.call}`, lease: `c${told.call}/${told.lease}`, ...ended, ...moved })
+  const asked = service % 2 === 0 ? {} : { tools: [`tool${service % 3}`] }
+  return record({ call: `c${told.call}`, lease: `c${told.call}/${told.lease}`, ...ended, ...moved, ...asked })
 }
 
 /** What storage would hold: rows upserted by id. */

@@ -191,10 +191,11 @@ export class ProgramEntry {
     const { run, class: of_class, regions } = this.#program
     const pin = this.#placement.pinOf(arrival.model)
     const open_leases = this.#openLeaseIds(OPEN_LEASES_TOLD_MAX)
-    const { thread } = call
+    const { thread, position } = call
     const { reading } = this.#program
     return {
       ...{ status: 'admitted', run, thread, class: of_class, ...keys, reading, open_leases, pin },
+      ...{ position, last_tool: this.#calls.lastTool(call) },
       regions: copied(regions),
     }
   }
@@ -328,6 +329,8 @@ export class ProgramEntry {
       engines: this.#placement.engines(),
       pins: this.#placement.pins(),
       threads: [...this.#calls.openCalls].map((call) => this.#thread(call)),
+      activity: this.#activity(),
+      tools: this.state === 'running' ? this.#calls.tools() : [],
       calls: this.#calls.size,
       open_calls: this.open_calls,
     }
@@ -363,6 +366,11 @@ export class ProgramEntry {
   rows(): ProgramRows {
     const leases = [...this.#calls.leases()].map((lease) => ({ ...lease }))
     return { program: this.#row(), calls: this.#calls.slice(0, this.#calls.size).map(callRow), leases }
+  }
+
+  #activity(): ProgramSummary['activity'] {
+    if (this.state === 'ended' || this.#calls.size === 0) return null
+    return this.open_calls > 0 ? 'reasoning' : 'acting'
   }
 
   #checkpoint(): Checkpoint | null {

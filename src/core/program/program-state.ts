@@ -2,7 +2,14 @@
  * The vocabulary of the process table: what an entry holds, its inputs and answers, and the rows it is stored as. Types and
  * bounds only. The state machine is in program-entry.ts. Durations are integer microseconds, clocks are ms.
  */
-import type { CallRecord, MeasuredSums, Outcome, ProgramSource, StoredMeasurement } from '../../protocol/index.ts'
+import type {
+  CallRecord,
+  MeasuredSums,
+  Outcome,
+  ProgramSource,
+  StoredMeasurement,
+  ToolResult,
+} from '../../protocol/index.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { ConversationTurn } from '../conversation/conversation-turn.ts'
@@ -26,6 +33,12 @@ export const PINS_PER_PROGRAM_MAX = 16
 export const CHECKPOINT_CALLS_MIN = 256
 /** Threads that a checkpoint holds: those that were used last. */
 export const CHECKPOINT_THREADS_MAX = 256
+/** Calls of one program behind which a tool may be running: those that ended last. For an earlier one no return is awaited. */
+export const ACTING_CALLS_MAX = 64
+/** Tools under way that a summary lists. */
+export const TOOLS_LISTED_MAX = 16
+/** A tool that has run for this long counts as one that does not return. */
+export const TOOL_RETURN_MS_MAX = 60 * 60_000
 /** Calls on one page. */
 export const CALLS_PAGE_MAX = 200
 /**
@@ -85,7 +98,36 @@ export interface CallEntry {
   error_code: string | null
   /** Fields of its body that had no effect. Known when the client has been answered. Null: none. */
   warnings: FieldWarnings | null
+  /** What its answer asked for. Null: no record says. */
+  tools: AskedTools | null
+  /** What came back with the next call. Null: nothing has. */
+  returned: ToolReturn | null
   leases: LeaseEntry[]
+}
+
+/** What an answer asked for, as its record has it. */
+export interface AskedTools {
+  /** In order, at most TOOLS_PER_CALL_MAX. Empty: it named none. */
+  names: string[]
+  /** How long it was expected to take until the next call. Null: not known. */
+  expected_us: number | null
+}
+
+/** The next call of the chain, which brought what tools had returned. */
+export interface ToolReturn {
+  at_ms: number
+  /** In the order in which they were asked for. Empty: it names none. */
+  results: ToolResult[]
+}
+
+/** A tool that is running: its program has no call open on the same chain. */
+export interface ToolUnderWay {
+  call: string
+  thread: string
+  /** Null: the answer names none. A person may be reading it. */
+  name: string | null
+  since_ms: number
+  expected_us: number | null
 }
 
 /** The six metrics of Autellix §4.2.1, and what an operator wants to see as well. */
@@ -113,6 +155,10 @@ export interface ProgramSummary extends MeasuredSums {
   pins: Pin[]
   /** Threads metadata: the active calls with their arrival, and wait and service of their settled leases. */
   threads: ThreadSummary[]
+  /** Reasoning: it has an open call. Acting: it is between calls. Null: it has ended, or had no call yet. */
+  activity: 'reasoning' | 'acting' | null
+  /** What is running between its calls, the latest first, at most TOOLS_LISTED_MAX. */
+  tools: ToolUnderWay[]
   last_arrival_ms: number | null
   last_completion_ms: number | null
   calls: number
@@ -143,6 +189,8 @@ export interface CallArrival {
   overruled?: readonly string[]
   /** Ids of calls of the same program that this one depends on; unknown ones are ignored. Null: inferred from the thread. */
   parents: readonly string[] | null
+  /** What tools returned, as the call's messages have it. Left out: nothing. */
+  tool_results?: readonly ToolResult[]
   model: string
   /** The ordering reading of the call's model; absent: `modelled`. The run's first call fixes it. */
   reading?: ServiceReading
@@ -163,6 +211,10 @@ export type Admission =
       critical_path_us: number
       program_wait_us: number
       program_output_tokens: number
+      /** Calls of the run before this one. */
+      position: number
+      /** The tool behind the call that this one goes on from. Null: nothing names it, or this call begins a chain. */
+      last_tool: string | null
       /** The reading of the sums, which the run's first call fixed. */
       reading: ServiceReading
       /** Leases without a record, at most OPEN_LEASES_TOLD_MAX. What agents report for other leases is in the sums already. */
@@ -234,6 +286,8 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
   parents_known: boolean
   /** The Worker's note on how it answered the client. Null until then. */
   answered: Answered | null
+  /** What the call itself brought, and of which call's tools. Null: it goes on from none. */
+  brings: { of: string; results: ToolResult[] } | null
 }
 
 /** How the Worker answered a call's client. */
@@ -271,8 +325,8 @@ export interface Checkpoint {
   threads: ThreadTails
   /** In order of use. */
   engines: ProgramSummary['engines']
-  /** The calls that are not history. `start_us`: where the call begins on the critical path. */
-  live: { position: number; start_us: number; leases: string[] }[]
+  /** The calls that are not history. `start_us`: where the call begins on the critical path. `followed`: another call of its thread, or one that joins it, has come. */
+  live: { position: number; start_us: number; leases: string[]; followed?: boolean | undefined }[]
 }
 
 export interface ThreadTails {

@@ -3,11 +3,13 @@
  * that leave are copies, since callers keep them across an await.
  */
 import { type CallRecord, NOTHING_MEASURED, storedMeasurement } from '../../protocol/index.ts'
-import type { CallEntry, CallRow, LeaseEntry, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
+import type { AskedTools, CallEntry, CallRow, LeaseEntry, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
 
 /** A call in memory: its row and its leases in the order in which they were opened. */
 export interface CallState extends CallRow {
   leases: LeaseRow[]
+  /** Another call goes on from it. */
+  followed: boolean
 }
 
 const UNMEASURED = {
@@ -56,13 +58,28 @@ export function applyRecord(lease: LeaseRow, record: CallRecord): void {
   } satisfies Partial<LeaseRow>)
 }
 
+/** Null: the call did not complete, or its agent does not tell. */
+export function askedTools({ outcome, tools, expected_tool_us }: CallRecord): AskedTools | null {
+  if (outcome !== 'completed' || tools === undefined) return null
+  return { names: [...tools], expected_us: expected_tool_us ?? null }
+}
+
 export function callRow(state: CallState): CallRow {
-  const { leases: _, ...row } = state
+  const { leases: _, followed: __, ...row } = state
   return row
 }
 
 export function callEntry(state: CallState): CallEntry {
-  const { leases, position: _p, inherited_us: _i, parents_known: _k, answered, ...entry } = state
+  const {
+    leases,
+    followed: _f,
+    position: _p,
+    inherited_us: _i,
+    parents_known: _k,
+    answered,
+    brings: _b,
+    ...entry
+  } = state
   const copies = { parents: [...entry.parents], overruled: [...entry.overruled], leases: leases.map(leaseEntry) }
   return { ...entry, ...copies, warnings: answered?.warnings ?? null }
 }

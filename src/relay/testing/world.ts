@@ -65,6 +65,8 @@ export const ADMITTED: AdmitReply = {
   critical_path_us: 3,
   program_wait_us: 2,
   program_output_tokens: 4,
+  position: 6,
+  last_tool: 'search',
   reading: 'modelled',
   open_leases: [],
   pin: null,

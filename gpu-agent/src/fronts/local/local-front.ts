@@ -150,7 +150,7 @@ export class LocalFront implements EngineFront {
   }
 
   #submit(dispatched: DispatchedCall, sink: CallSink): StreamError | null {
-    const { claims, dialect, body } = dispatched
+    const { claims, dialect, body, forecast } = dispatched
     const driver = this.#driver
     if (this.#draining) return unavailable('draining', 'the engine takes no further calls')
     if (driver === null) return unavailable('engine_down', 'the engine is down')
@@ -165,7 +165,7 @@ export class LocalFront implements EngineFront {
     for (const [index] of translation.prompts.entries()) {
       const result = engineCall(claims, dialect, translation, index, text, recall, sampling)
       if (!result.ok) return result.error
-      calls.push(result.call)
+      calls.push(forecast === undefined ? result.call : { ...result.call, forecast })
     }
     const call = this.#localCall({ ...dispatched, dialect }, translation, calls, sink, driver)
     const refusal = this.#submitChoices(calls, call, driver, dialect)

@@ -109,6 +109,7 @@ export class VllmWorld {
     const call = new Call(claims, engine, {
       ...{ outbox, metrics: { settled: nothing, tokenGap: nothing } as never, spans: null },
       ...{ recorded: nothing, wall_ms: Date.now, clock: () => 0, disk_wait_ms: DISK_WAIT_MS },
+      forecasts: null,
       report: (event) => this.events.push(event),
     })
     call.start('chat', body, { accepted: nothing, chunk: () => true, finish: nothing, refuse: nothing })

@@ -1,0 +1,18 @@
+/** Names of the tools that a chat body offers to the model. Tolerant: what is no tool is passed over. */
+import { toolName } from './tool-name.ts'
+
+/** Of more it is not said which: a class knows far fewer by name. */
+export const OFFERED_TOOLS_MAX = 512
+
+/** Null: the body is no chat, or it has more than OFFERED_TOOLS_MAX. */
+export function offeredTools(body: unknown): string[] | null {
+  const { messages, tools, tool_choice } = asRecord(body)
+  if (!Array.isArray(messages)) return null
+  if (!Array.isArray(tools) || tool_choice === 'none') return []
+  if (tools.length > OFFERED_TOOLS_MAX) return null
+  return tools.flatMap((tool: unknown) => toolName(asRecord(asRecord(tool).function).name) ?? [])
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
