@@ -1,6 +1,7 @@
 /** `npm run simulate -- COMMAND`. */
 import { fail } from '../cli/flags.ts'
 import { convertCommand } from '../simulator/convert/convert-command.ts'
+import { forecastCommand } from '../simulator/forecast/forecast-command.ts'
 import { runCommand } from '../simulator/run/run-command.ts'
 import { scaleCommand } from '../simulator/scale/scale-command.ts'
 import { fidelityCommand } from './fidelity/fidelity-command.ts'
@@ -10,6 +11,7 @@ const HELP = `npm run simulate -- COMMAND [flags]
   run        programs × policies × rates × balancers × seeds on a virtual clock
   scale      throughput at an objective on 1 to 1,000 engines
   fidelity   the simulator against engines in real time
+  forecast   how well tools, their times and the output of calls are foreseen
   convert    a log of OpenAI-style requests into a trace that run plays
 
 Each takes --help.
@@ -21,5 +23,6 @@ if (command === undefined || command === '--help' || command === '-h') console.l
 else if (command === 'run') await runCommand(argv)
 else if (command === 'scale') await scaleCommand(argv)
 else if (command === 'fidelity') await fidelityCommand(argv)
+else if (command === 'forecast') forecastCommand(argv)
 else if (command === 'convert') convertCommand(argv)
-else fail(`there is no command ${command}; there are run, scale, fidelity and convert`)
+else fail(`there is no command ${command}; there are run, scale, fidelity, forecast and convert`)
