@@ -12,7 +12,7 @@ import {
   outputBySituation,
   whatFollows,
 } from '../../src/core/tools/forecast.ts'
-import { type ProgramTurn, sampledTurns } from '../../src/core/tools/program-turn.ts'
+import { type ProgramTurn, sampledTurns, type TurnTool } from '../../src/core/tools/program-turn.ts'
 import { ENDS, named, OTHER, UNNAMED } from '../../src/core/tools/situation.ts'
 import { ToolBook } from '../../src/core/tools/tool-book.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
@@ -69,12 +69,13 @@ function tenantOf(tenant: ToolBook): ToolBook | null {
 }
 
 function scoredTurn(of_class: string, turn: ProgramTurn, known: KnownTools): Scored {
-  const { position, last, next, output_tokens } = turn
+  const { position, last, tools, output_tokens } = turn
+  const [next = null] = tools
   const situation: CallSituation = { position, last, offered: null, expect_tool_us: null }
   const named_tool_us = next === null ? null : expectedToolUs(next.name === null ? [] : [next.name], null, known)
   return {
     class: of_class,
-    forecast: forecastOf(situation, turn, known),
+    forecast: forecastOf(situation, next, known),
     named_tool_us,
     output_tokens,
     tool_us: next?.duration_us ?? null,
@@ -82,7 +83,7 @@ function scoredTurn(of_class: string, turn: ProgramTurn, known: KnownTools): Sco
   }
 }
 
-function forecastOf(situation: CallSituation, { next }: ProgramTurn, known: KnownTools): Scored['forecast'] {
+function forecastOf(situation: CallSituation, next: TurnTool | null, known: KnownTools): Scored['forecast'] {
   const forecast = forecastCall(situation, known)
   const written = outputBySituation.outputTokens(situation, known)?.quantile(0.5) ?? null
   if (forecast === null || written === null) return null

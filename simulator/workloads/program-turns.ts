@@ -14,17 +14,18 @@ export function programTurns({ calls }: WorkloadProgram): ProgramTurn[] {
     position,
     last: calls[parentOf[position] ?? -1]?.tool ?? null,
     output_tokens: call.output_tokens,
-    next: turnTool(call, nextOf.get(position)),
+    tools: turnTools(call, nextOf.get(position)),
   }))
 }
 
-function turnTool(call: WorkloadCall, next: WorkloadCall | undefined): ProgramTurn['next'] {
+function turnTools(call: WorkloadCall, next: WorkloadCall | undefined): ProgramTurn['tools'] {
   const { tool, tool_seconds, prompt_tokens, output_tokens } = call
-  if (tool === null && next === undefined) return null
+  if (tool === null && next === undefined) return []
   const added_tokens = (next?.prompt_tokens ?? 0) - prompt_tokens - output_tokens
-  return {
+  const turn = {
     name: tool,
     duration_us: next === undefined || tool_seconds === null ? null : Math.round(tool_seconds * 1e6),
     answer_tokens: next === undefined || added_tokens < 0 ? null : added_tokens,
   }
+  return [turn]
 }

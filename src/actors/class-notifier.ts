@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import { type EndedProgram, endedProgram } from '../core/classes/ended-program.ts'
 import type { ProgramRows } from '../core/program/program-state.ts'
-import { TURNS_PER_PROGRAM_MAX } from '../core/tools/program-turn.ts'
+import { TOOLS_PER_TURN_MAX, TURNS_PER_PROGRAM_MAX } from '../core/tools/program-turn.ts'
 import { logFailure } from '../platform/log.ts'
 import { Id, ToolName } from '../protocol/index.ts'
 import type { ClassRpc } from './contracts.ts'
@@ -28,9 +28,10 @@ export const CLASS_ENDS_WAITING_MAX = 64
 const Figure = z.number().nonnegative()
 const Turn = z.object({
   ...{ position: Figure, last: ToolName.nullable(), output_tokens: Figure },
-  next: z
-    .object({ name: ToolName.nullable(), duration_us: Figure.nullable(), answer_tokens: Figure.nullable() })
-    .nullable(),
+  tools: z
+    .array(z.object({ name: ToolName.nullable(), duration_us: Figure.nullable(), answer_tokens: Figure.nullable() }))
+    .max(TOOLS_PER_TURN_MAX)
+    .readonly(),
 })
 const Facts = z.object({
   ...{ output_tokens: Figure, calls: Figure, path_us: Figure, service_us: Figure, tool_us: Figure },

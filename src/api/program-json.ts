@@ -118,7 +118,12 @@ export function callJson(call: CallEntry, of_class: string, reading: ServiceRead
 function toolsJson(call: CallEntry): Pick<Call, 'tools' | 'tool_s' | 'expected_tool_s'> {
   const { tools, duration_us } = toolUses(call)
   return {
-    tools: tools.map(({ name, answer_tokens }) => ({ name, returned: answer_tokens !== null, answer_tokens })),
+    tools: tools.map((tool) => ({
+      name: tool.name,
+      returned: tool.returned,
+      duration_s: secondsOrNull(tool.duration_us),
+      answer_tokens: tool.answer_tokens,
+    })),
     tool_s: secondsOrNull(duration_us),
     expected_tool_s: secondsOrNull(call.tools?.expected_us ?? null),
   }

@@ -43,7 +43,10 @@ const ThreadActive = z.object({
 })
 
 const ToolRunning = z.object({
-  name: z.string().nullable().openapi({ description: 'Null: the answer named none. A person may be reading it' }),
+  name: z
+    .string()
+    .nullable()
+    .openapi({ description: 'Null: the answer named none, or its record has not come. A person may be reading it' }),
   call: z.string().openapi({ description: 'The call whose answer asked for it' }),
   thread: z.string(),
   since: Timestamp,
@@ -116,6 +119,9 @@ const Lease = z.object({
 const ToolUsed = z.object({
   name: z.string(),
   returned: z.boolean().openapi({ description: 'Whether the next call brought its answer' }),
+  duration_s: Seconds.nullable().openapi({
+    description: 'Null: it did not return, or several ran at once and the client did not measure them (X-Tool-Time)',
+  }),
   answer_tokens: Tokens.nullable().openapi({ description: 'Estimated from the bytes of its answer' }),
 })
 

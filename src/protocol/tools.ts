@@ -3,7 +3,7 @@
  * a name is bounded and is printable ASCII wherever it goes: a record, a ticket, a table, a terminal.
  */
 import { z } from 'zod'
-import { Count } from './ids.ts'
+import { Count, Microseconds } from './ids.ts'
 import { SketchBins, Weight } from './sketches.ts'
 
 export const TOOL_NAME_CHARS_MAX = 128
@@ -24,6 +24,10 @@ export const ToolResult = z.object({
   tokens: Count,
 })
 export type ToolResult = z.infer<typeof ToolResult>
+
+/** How long a tool took, as the client measured it. */
+export const ToolTime = z.object({ name: ToolName, duration_us: Microseconds })
+export type ToolTime = z.infer<typeof ToolTime>
 
 /** Tools of which a class knows each by its name. The others count together. */
 export const TOOLS_PER_CLASS_MAX = 16

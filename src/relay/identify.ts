@@ -15,8 +15,9 @@ import { nearestFirst, type Place } from '../core/pool/regions.ts'
 import { classSource, programClass } from '../core/program/program-class.ts'
 import { toolHint } from '../core/tools/tool-hint.ts'
 import { toolResults } from '../core/tools/tool-results.ts'
+import { TOOL_TIMES_HEADER, toolTimes } from '../core/tools/tool-times.ts'
 import { type ApiErrorFields, authenticationFailure } from '../platform/api-error.ts'
-import { DISPATCHED_BODY_BYTES_MAX, type ProgramSource, type ToolResult } from '../protocol/index.ts'
+import { DISPATCHED_BODY_BYTES_MAX, type ProgramSource, type ToolResult, type ToolTime } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
 import type { TenantIdentity } from '../store/keys.ts'
 import { readBody, tooLarge } from './body.ts'
@@ -56,6 +57,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   turn: ConversationTurn | null
   /** What tools returned since the answer before it. */
   tool_results: readonly ToolResult[]
+  /** What the client measured of them. */
+  tool_times: readonly ToolTime[]
   /** The client's hint of how long the tool after the call takes. Null: it gives none. */
   expect_tool_us: number | null
   app: string | null
@@ -110,7 +113,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
   })
   if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
 
-  const hint = toolHint(parsed.call.metadata)
+  const hint = toolHint(parsed.call.metadata, header)
   if (!hint.ok) return refused(400, { message: hint.message, param: hint.param, code: 'invalid_value' })
 
   const { models, regions } = await deps.catalogue()
@@ -155,6 +158,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       parents: identity.parents,
       turn: identity.by_session ? await turnOf(who, dialect, body, deps) : null,
       tool_results,
+      tool_times: toolTimes(header(TOOL_TIMES_HEADER)),
       expect_tool_us: hint.expect_tool_us,
       app: identity.app,
       class: programClass(classSource(body, identity.app)),

@@ -67,10 +67,17 @@ describe('what tools returned', () => {
     expect(made.saidTo('admit')).toMatchObject([{ tool_results: [{ name: 'search', tokens: 10 }] }])
   })
 
+  it('is told with what the client measured', async () => {
+    const { it: made } = claimsWorld()
+    const headers = { ...PROGRAM, 'X-Tool-Time': 'search;dur=120' }
+    await (await runCall(chat({}, headers), 'chat', made.deps)).text()
+    expect(made.saidTo('admit')).toMatchObject([{ tool_times: [{ name: 'search', duration_us: 120_000 }] }])
+  })
+
   it('is nothing in a call without tools', async () => {
     const { it: made } = claimsWorld()
     await (await runCall(chat({}, PROGRAM), 'chat', made.deps)).text()
-    expect(made.saidTo('admit')).toMatchObject([{ tool_results: [] }])
+    expect(made.saidTo('admit')).toMatchObject([{ tool_results: [], tool_times: [] }])
   })
 })
 
@@ -80,6 +87,9 @@ describe('the ticket', () => {
     const request = chat({ metadata: { expect_tool_s: '2.5', program_id: 'p' } })
     await (await runCall(request, 'chat', made.deps)).text()
     expect(claims).toMatchObject([{ position: 6, last_tool: 'search', expect_tool_us: 2_500_000 }])
+    const library = chat({}, { ...PROGRAM, 'X-Program-Hints': 'expect_tool_s=3' })
+    await (await runCall(library, 'chat', made.deps)).text()
+    expect(claims[1]).toMatchObject({ expect_tool_us: 3_000_000 })
   })
 
   it('says nothing where nothing is known', async () => {

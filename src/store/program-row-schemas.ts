@@ -11,6 +11,7 @@ import {
   StoredMeasurement,
   ToolName,
   ToolResult,
+  ToolTime,
 } from '../protocol/index.ts'
 
 export const PinJson = z.object({ region: Id, model: Id, engine: Id, epoch: Id })
@@ -26,8 +27,9 @@ export const AnsweredJson = z.object({
 })
 
 export const AskedToolsJson = z.object({ names: z.array(ToolName), expected_us: Microseconds.nullable() })
-export const ToolReturnJson = z.object({ at_ms: Count, results: z.array(ToolResult) })
-export const BringsJson = z.object({ of: Id, results: z.array(ToolResult) })
+const came = { results: z.array(ToolResult), times: z.array(ToolTime) }
+export const ToolReturnJson = z.object({ at_ms: Count, ...came })
+export const BringsJson = z.object({ of: Id, ...came })
 
 export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
   tenant: Id,

@@ -1,10 +1,11 @@
 /**
  * Output that must have a form, through the openai package on the real model: JSON, JSON schemas, tool calls, choices, log
- * probabilities.
+ * probabilities. And what a program's tools tell on their way: from the model's answer to its class and to the agent's forecast.
  */
 import type OpenAI from 'openai'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { System } from './support/system.ts'
+import { runCommand } from '../../lab/testbed/run-command.ts'
+import { eventually, System } from './support/system.ts'
 
 let system: System
 let client: OpenAI
@@ -109,6 +110,86 @@ it('a named tool is called, in one piece and streamed, and its arguments conform
   })
   expect(next.choices[0]?.message.content?.length).toBeGreaterThan(0)
 })
+
+interface ProgramAnswer {
+  activity: string | null
+  tools: { name: string | null }[]
+}
+
+interface ToolCall {
+  tools: { name: string; returned: boolean; duration_s: number | null; answer_tokens: number | null }[]
+  tool_s: number | null
+  expected_tool_s: number | null
+}
+
+/** One program: the model calls a tool, which takes so long, and answers with its result. Gives its calls. */
+async function toolProgram(name: string, tool_ms: number): Promise<ToolCall[]> {
+  const headers = { 'X-Program-Id': name, 'X-App': 'weather' }
+  const settings = { model, tools: [WEATHER], max_tokens: 80, temperature: 0 }
+  const messages = ask('What is the weather in Rome?')
+  const tool_choice = { type: 'function' as const, function: { name: 'get_weather' } }
+  const asked = await client.chat.completions.create({ ...settings, messages, tool_choice }, { headers })
+  const answer = asked.choices[0]?.message
+  const call = answer?.tool_calls?.[0]
+  if (answer === undefined || call === undefined) throw new Error('no tool call')
+  // The Worker tells of the end, the agent's record of the tool.
+  await eventually(`${name} shows its tool`, async () => {
+    const shown = (await (await system.fetch(`/v1/programs/${name}`)).json()) as ProgramAnswer
+    return shown.activity === 'acting' && shown.tools[0]?.name === 'get_weather' ? shown : undefined
+  })
+  await new Promise((resolve) => setTimeout(resolve, tool_ms))
+  const result = { role: 'tool' as const, tool_call_id: call.id, content: 'sunny, 21 C' }
+  const next = { ...settings, messages: [...messages, answer, result], tool_choice: 'none' as const, max_tokens: 8 }
+  await client.chat.completions.create(next, { headers })
+  const calls = await eventually(`${name} has both records`, async () => {
+    const { data } = (await (await system.fetch(`/v1/programs/${name}/calls`)).json()) as { data: ToolCall[] }
+    return data.length === 2 && data[0]?.tools[0]?.returned === true ? data : undefined
+  })
+  expect((await system.fetch(`/v1/programs/${name}`, { method: 'DELETE' })).status).toBe(200)
+  return calls
+}
+
+it('a program shows its tools, and its class learns of them until the agent expects them', async () => {
+  const [first] = await toolProgram('weather-0', 500)
+  expect(first).toMatchObject({
+    tools: [{ name: 'get_weather', returned: true, answer_tokens: expect.any(Number) }],
+    expected_tool_s: null,
+  })
+  expect(first?.tool_s).toBeGreaterThanOrEqual(0.5)
+  await toolProgram('weather-1', 500)
+  await toolProgram('weather-2', 500)
+  let round = 3
+  const expected_s = await eventually(
+    'the agent expects the tool',
+    async () => {
+      const [call] = await toolProgram(`weather-${round++}`, 1)
+      return call?.expected_tool_s ?? undefined
+    },
+    120_000,
+  )
+  expect(expected_s).toBeGreaterThan(0)
+  const { adminKey } = system.dev
+  interface Tools {
+    tools?: { name: string; kind: string; uses: number; duration_s: { p50: number } }[]
+  }
+  // D1's row of a class is written at most once a minute.
+  const shown = await eventually(
+    'operators see the tool',
+    async () => {
+      const answer = await system.fetch('/admin/v1/classes/local/app%3Aweather', { apiKey: adminKey })
+      return ((await answer.json()) as Tools).tools?.find(({ uses }) => uses >= 1)
+    },
+    100_000,
+  )
+  expect(shown).toMatchObject({ name: 'get_weather', kind: 'named' })
+  const env = { SWITCHYARD_URL: system.dev.url, SWITCHYARD_ADMIN_KEY: adminKey }
+  const args = ['classes', 'tools', 'local', 'app:weather']
+  const { code, stdout } = await runCommand('ops/switchyard/main.ts', args, { env })
+  expect(code).toBe(0)
+  expect(stdout).toMatch(
+    /^tool +uses +duration s p50 +duration s p90 +answer tokens p50 +answer tokens p90\nget_weather +\d/,
+  )
+}, 300_000)
 
 it('n gives so many choices and one bill', async () => {
   const answer = await client.chat.completions.create({

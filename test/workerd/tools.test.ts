@@ -63,8 +63,8 @@ describe('a program with tools', () => {
       {
         id: 'one',
         tools: [
-          { name: 'search', returned: true, answer_tokens: 30 },
-          { name: 'read', returned: false, answer_tokens: null },
+          { name: 'search', returned: true, duration_s: null, answer_tokens: 30 },
+          { name: 'read', returned: false, duration_s: null, answer_tokens: null },
         ],
         ...{ tool_s: 2.5, expected_tool_s: 1.5 },
       },

@@ -4,12 +4,12 @@ import type { AgentEvent } from '../events.ts'
 import { ServedEngine } from '../served-engine.ts'
 import { claimsOf } from '../testing/control-plane-stand-in.ts'
 import { type ScriptedCall, ScriptedFront } from '../testing/scripted-front.ts'
-import { Call } from './call.ts'
+import { Call, type CallContext } from './call.ts'
 import { AgentMetrics } from './metrics.ts'
 import { ERRORS } from './stream-errors.ts'
 
 /** A call whose disk commits when the test says so; `log` has what happened, in order. */
-function openCall() {
+function openCall(forecasts: CallContext['forecasts'] = null) {
   const log: string[] = []
   const records: CallRecord[] = []
   const events: AgentEvent[] = []
@@ -43,7 +43,7 @@ function openCall() {
     clock: () => 0,
     disk_wait_ms: 50,
     recorded: () => log.push('recorded'),
-    forecasts: null,
+    forecasts,
   })
   const stream = {
     accepted: () => void log.push('accepted'),
@@ -72,6 +72,32 @@ test('the client sees the end only when the record is on disk', async () => {
   await commit()
   expect(log.slice(4)).toEqual(['recorded', 'finish'])
   expect(records[0]).toMatchObject({ outcome: 'completed', error_code: null, ended_at_ms: 77, service_wall_us: 1000 })
+})
+
+const NAMED = { choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: { name: 'search' } }] } }] }
+
+test('the record of a completed call says which tools its answer asked for, and how long they are expected to take', async () => {
+  const forecast = { output_tokens: 9, ends: 0.1, tool: null, confidence: 0.5 }
+  const { start, commit, records } = openCall({ of: () => forecast, toolUs: (_, names) => 1000 * names.length })
+  const served = start()
+  expect(served.call.forecast).toEqual(forecast)
+  served.accept().step().chunk(NAMED).end()
+  await commit()
+  expect(records[0]).toMatchObject({ tools: ['search'], expected_tool_us: 1000 })
+})
+
+test('without forecasts it says which tools, and of a call that did not complete it says nothing', async () => {
+  const told = openCall()
+  const served = told.start()
+  expect(served.call).not.toHaveProperty('forecast')
+  served.accept().step().chunk({}).end()
+  await told.commit()
+  expect(told.records[0]).toMatchObject({ tools: [] })
+  expect(told.records[0]).not.toHaveProperty('expected_tool_us')
+  const cut = openCall()
+  cut.start().accept().step().chunk(NAMED).end({ outcome: 'cancelled' })
+  await cut.commit()
+  expect(cut.records[0]).not.toHaveProperty('tools')
 })
 
 test('a client does not wait for a disk that takes nothing: its call fails, and the record is written later', async () => {

@@ -51,9 +51,19 @@ describe('what an ended program tells', () => {
       ...{ output_tokens: 35, calls: 3, later_prompt_tokens: 30, service_us, path_us: service_us },
       tool_us: 3_500_000,
       turns: [
-        { position: 0, last: null, output_tokens: 10, next: { name: null, duration_us: 3_000_000, answer_tokens: 20 } },
-        { position: 1, last: null, output_tokens: 20, next: { name: null, duration_us: 500_000, answer_tokens: 10 } },
-        { position: 2, last: null, output_tokens: 5, next: null },
+        {
+          position: 0,
+          last: null,
+          output_tokens: 10,
+          tools: [{ name: null, duration_us: 3_000_000, answer_tokens: 20 }],
+        },
+        {
+          position: 1,
+          last: null,
+          output_tokens: 20,
+          tools: [{ name: null, duration_us: 500_000, answer_tokens: 10 }],
+        },
+        { position: 2, last: null, output_tokens: 5, tools: [] },
       ],
     })
   })

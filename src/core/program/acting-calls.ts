@@ -6,8 +6,7 @@
  * A call that forks a thread returns nothing: it may be what the tool consists of. A thread that is joined is followed, and
  * its last answer was no tool's.
  */
-import type { ToolResult } from '../../protocol/index.ts'
-import { ACTING_CALLS_MAX, TOOLS_LISTED_MAX, type ToolUnderWay } from './program-state.ts'
+import { ACTING_CALLS_MAX, TOOLS_LISTED_MAX, type ToolReturn, type ToolUnderWay } from './program-state.ts'
 import type { CallState } from './stored-rows.ts'
 
 /** Calls that are not in memory are undefined. */
@@ -43,7 +42,9 @@ export class ActingCalls {
     const byId = new Map(calls.map((call) => [call.call, call]))
     for (const { brings, opened_at_ms } of calls) {
       const of = byId.get(brings?.of ?? '')
-      if (brings !== null && of !== undefined) of.returned = { at_ms: opened_at_ms, results: brings.results }
+      if (brings === null || of === undefined) continue
+      const { of: _, ...came } = brings
+      of.returned = { at_ms: opened_at_ms, ...came }
     }
     for (const call of calls.toSorted(byEnd)) acting.update(call)
     return acting
@@ -63,12 +64,12 @@ export class ActingCalls {
   }
 
   /** `call` has opened behind these calls: its parents, and the last one of its thread. `begins`: it is the first one there. */
-  opened(call: CallState, behind: Behind, results: readonly ToolResult[]): void {
+  opened(call: CallState, behind: Behind, came: Omit<ToolReturn, 'at_ms'>): void {
     for (const before of behind.parents) {
       if (before === undefined || !isFollowed(before, call, behind.begins)) continue
       if (!before.followed && before.thread === call.thread && call.brings === null) {
-        call.brings = { of: before.call, results: [...results] }
-        before.returned = { at_ms: call.opened_at_ms, results: [...results] }
+        call.brings = { of: before.call, ...came }
+        before.returned = { at_ms: call.opened_at_ms, ...came }
       }
       this.#follow(before)
     }

@@ -20,6 +20,8 @@ import { addLease, bounded, callServiceUs, noTotals, type ProgramTotals } from '
 import { applyRecord, askedTools, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
 
+const NOTHING_CAME = { results: [], times: [] }
+
 export class CallTable {
   readonly openCalls = new Set<CallState>()
   readonly openLeases = new Set<LeaseRow>()
@@ -189,7 +191,8 @@ export class CallTable {
     const call = this.#newCall(arrival.call, arrival.model, arrival.now_ms, this.criticalPathUs(), place)
     const parents = call.parents.map((parent) => this.#byId.get(parent))
     const behind = { parents, previous: this.#byId.get(last ?? ''), begins: last === null }
-    this.#acting.opened(call, behind, arrival.tool_results ?? [])
+    const came = { results: [...(arrival.tool_results ?? [])], times: [...(arrival.tool_times ?? [])] }
+    this.#acting.opened(call, behind, came)
     this.#dirtyCalls.add(call)
     return call
   }
@@ -197,7 +200,7 @@ export class CallTable {
   /** The tool behind the call that this one goes on from. Null: nothing names it. */
   lastTool({ brings }: CallState): string | null {
     const asked = this.#byId.get(brings?.of ?? '')?.tools?.names[0]
-    return asked ?? brings?.results[0]?.name ?? null
+    return asked ?? brings?.results[0]?.name ?? brings?.times[0]?.name ?? null
   }
 
   /** What is running between calls, the latest first. */
@@ -216,7 +219,7 @@ export class CallTable {
       previous === undefined ? 0 : bounded(this.#paths.startUs(previous.call) + this.settledUs(previous))
     const place = { thread, parents: [], parents_known: false, source: null, overruled: [] }
     const opened = this.#newCall(call, model, now_ms, inherited_us, place)
-    this.#acting.opened(opened, { parents: [], previous, begins: previous === undefined }, [])
+    this.#acting.opened(opened, { parents: [], previous, begins: previous === undefined }, NOTHING_CAME)
     this.#dirtyCalls.add(opened)
     return opened
   }

@@ -9,6 +9,7 @@ import type {
   ProgramSource,
   StoredMeasurement,
   ToolResult,
+  ToolTime,
 } from '../../protocol/index.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
@@ -118,13 +119,15 @@ export interface ToolReturn {
   at_ms: number
   /** In the order in which they were asked for. Empty: it names none. */
   results: ToolResult[]
+  /** What the client measured. */
+  times: ToolTime[]
 }
 
 /** A tool that is running: its program has no call open on the same chain. */
 export interface ToolUnderWay {
   call: string
   thread: string
-  /** Null: the answer names none. A person may be reading it. */
+  /** Null: the answer names none, or its record has not come. */
   name: string | null
   since_ms: number
   expected_us: number | null
@@ -191,6 +194,8 @@ export interface CallArrival {
   parents: readonly string[] | null
   /** What tools returned, as the call's messages have it. Left out: nothing. */
   tool_results?: readonly ToolResult[]
+  /** What the client measured of them. Left out: nothing. */
+  tool_times?: readonly ToolTime[]
   model: string
   /** The ordering reading of the call's model; absent: `modelled`. The run's first call fixes it. */
   reading?: ServiceReading
@@ -287,7 +292,7 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
   /** The Worker's note on how it answered the client. Null until then. */
   answered: Answered | null
   /** What the call itself brought, and of which call's tools. Null: it goes on from none. */
-  brings: { of: string; results: ToolResult[] } | null
+  brings: ({ of: string } & Omit<ToolReturn, 'at_ms'>) | null
 }
 
 /** How the Worker answered a call's client. */

@@ -39,7 +39,7 @@ describe('a program between its calls', () => {
     expect(program.summary()).toMatchObject({ activity: 'reasoning', tools: [] })
     expect(shown(program, 'a')).toEqual({
       tools: { names: ['search', 'read'], expected_us: 700_000 },
-      returned: { at_ms: 600, results: [search] },
+      returned: { at_ms: 600, results: [search], times: [] },
     })
   })
 
@@ -49,7 +49,16 @@ describe('a program between its calls', () => {
     settle(program, 'a', 100)
     expect(program.summary().tools).toMatchObject([{ name: null, expected_us: null }])
     expect(admit(program, 'b', 200)).toMatchObject({ last_tool: null })
-    expect(shown(program, 'a')).toEqual({ tools: null, returned: { at_ms: 200, results: [] } })
+    expect(shown(program, 'a')).toEqual({ tools: null, returned: { at_ms: 200, results: [], times: [] } })
+  })
+
+  it('has the tool that its client measured where its answer names none', () => {
+    const program = entry()
+    admit(program, 'a', 0)
+    settle(program, 'a', 100, [])
+    const tool_times = [{ name: 'search', duration_us: 90_000 }]
+    expect(admit(program, 'b', 200, { tool_times })).toMatchObject({ last_tool: 'search' })
+    expect(shown(program, 'a').returned).toEqual({ at_ms: 200, results: [], times: tool_times })
   })
 
   it('runs no tool behind a call that failed, and none once it has ended', () => {
@@ -73,7 +82,7 @@ describe('a program between its calls', () => {
     settle(program, 'a', 30, ['search'])
     expect(shown(program, 'a')).toEqual({
       tools: { names: ['search'], expected_us: 700_000 },
-      returned: { at_ms: 20, results: [search] },
+      returned: { at_ms: 20, results: [search], times: [] },
     })
     expect(program.summary().tools).toEqual([])
   })
@@ -87,7 +96,7 @@ describe('a program between its calls', () => {
     settle(program, 'sub', 30)
     admit(program, 'b', 40, { thread: 'main', parents: ['a', 'sub'] })
     expect(program.summary().tools).toEqual([])
-    expect(shown(program, 'a').returned).toEqual({ at_ms: 40, results: [] })
+    expect(shown(program, 'a').returned).toEqual({ at_ms: 40, results: [], times: [] })
     expect(shown(program, 'sub').returned).toBeNull()
   })
 

@@ -7,8 +7,8 @@ import { ToolBook } from './tool-book.ts'
 const S = 1_000_000
 
 function turn(position: number, last: string | null, name: string | null | undefined, seconds = 1, output_tokens = 20) {
-  const next = name === undefined ? null : { name, duration_us: seconds * S, answer_tokens: 10 * seconds }
-  return { position, last, output_tokens, next } satisfies ProgramTurn
+  const tools = name === undefined ? [] : [{ name, duration_us: seconds * S, answer_tokens: 10 * seconds }]
+  return { position, last, output_tokens, tools } satisfies ProgramTurn
 }
 
 function bookOf(turns: readonly ProgramTurn[], times = 50): ToolBook {

@@ -30,7 +30,7 @@ const OUTPUTS_MIN = 8
 const EVIDENCE_CALLS = 4
 /** Calls of the class from which on its own counts say what follows. */
 const CLASS_CALLS_MIN = 4
-export const CONFIDENCE_MIN = 0.5
+export const CONFIDENCE_MIN = 0.7
 
 export interface CallSituation {
   /** Calls of the program before it. Null: not known. */

@@ -2,7 +2,9 @@
 import { hash32 } from '../wire/hash.ts'
 
 /** Of one program, so that a long one does not count for more than many short ones. */
-export const TURNS_PER_PROGRAM_MAX = 64
+export const TURNS_PER_PROGRAM_MAX = 32
+/** Tools of one turn that count, the first ones. */
+export const TOOLS_PER_TURN_MAX = 4
 
 export interface ProgramTurn {
   /** Calls of the program before it. */
@@ -10,14 +12,14 @@ export interface ProgramTurn {
   /** The tool before it. Null: nothing names it, or none came before. */
   last: string | null
   output_tokens: number
-  /** Null: the call was the last of its chain. */
-  next: TurnTool | null
+  /** What followed, at most TOOLS_PER_TURN_MAX at once. Empty: the call was the last of its chain. */
+  tools: readonly TurnTool[]
 }
 
 export interface TurnTool {
-  /** The first that the answer asked for. Null: it names none. */
+  /** Null: nothing names it. */
   name: string | null
-  /** Until the next call. Null: it did not return in time, or other tools ran at once, whose time it may be. */
+  /** Null: it did not return in time, or other tools ran at once, whose time it may be. */
   duration_us: number | null
   /** Null: not known. */
   answer_tokens: number | null

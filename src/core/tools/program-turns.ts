@@ -1,6 +1,6 @@
 /** The turns of an ended program (program-turn.ts), from its rows in the process table. */
 import { type CallRow, type LeaseRow, TOOL_RETURN_MS_MAX } from '../program/program-state.ts'
-import { type ProgramTurn, sampledTurns, type TurnTool } from './program-turn.ts'
+import { type ProgramTurn, sampledTurns, TOOLS_PER_TURN_MAX, type TurnTool } from './program-turn.ts'
 import { toolUses } from './tool-uses.ts'
 
 /** A tool that took longer than TOOL_RETURN_MS_MAX counts as one that did not return. */
@@ -15,35 +15,31 @@ export function programTurns(calls: readonly CallRow[], settled: ReadonlyMap<str
     position: call.position,
     last: lastTool(call, byId),
     output_tokens: settled.get(call.call)?.output_tokens ?? 0,
-    next: turnTool(call, nextOf.get(call.call), settled),
+    tools: turnTools(call, nextOf.get(call.call), settled),
   }))
 }
 
 function lastTool({ brings }: CallRow, byId: ReadonlyMap<string, CallRow>): string | null {
-  return byId.get(brings?.of ?? '')?.tools?.names[0] ?? brings?.results[0]?.name ?? null
+  const asked = byId.get(brings?.of ?? '')?.tools?.names[0]
+  return asked ?? brings?.results[0]?.name ?? brings?.times[0]?.name ?? null
 }
 
-function turnTool(call: CallRow, next: CallRow | undefined, settled: ReadonlyMap<string, LeaseRow>): TurnTool | null {
+function turnTools(call: CallRow, next: CallRow | undefined, settled: ReadonlyMap<string, LeaseRow>): TurnTool[] {
   const { tools, duration_us } = toolUses(call)
-  const [first] = tools
-  if (first === undefined && next === undefined) return null
-  const alone = tools.every(({ name }) => name === first?.name)
+  if (tools.length > 0) return tools.slice(0, TOOLS_PER_TURN_MAX).map((tool) => turnTool(tool))
+  if (next === undefined) return []
+  return [turnTool({ name: null, duration_us, answer_tokens: addedTokens(call, next, settled) })]
+}
+
+function turnTool({ name, duration_us, answer_tokens }: TurnTool): TurnTool {
   const in_time = duration_us !== null && duration_us <= TOOL_RETURN_US_MAX
-  return {
-    name: first?.name ?? null,
-    duration_us: alone && in_time ? duration_us : null,
-    answer_tokens: first === undefined ? addedTokens(call, next, settled) : first.answer_tokens,
-  }
+  return { name, duration_us: in_time ? duration_us : null, answer_tokens }
 }
 
 /** Prompt tokens of the next call behind the context that it goes on from. Null: it has another context. */
-function addedTokens(
-  { call }: CallRow,
-  next: CallRow | undefined,
-  settled: ReadonlyMap<string, LeaseRow>,
-): number | null {
+function addedTokens({ call }: CallRow, next: CallRow, settled: ReadonlyMap<string, LeaseRow>): number | null {
   const before = settled.get(call)
-  const after = settled.get(next?.call ?? '')
+  const after = settled.get(next.call)
   if (before === undefined || after === undefined) return null
   const added_tokens = after.prompt_tokens - before.prompt_tokens - before.output_tokens
   return added_tokens < 0 ? null : added_tokens

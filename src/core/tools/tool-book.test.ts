@@ -6,11 +6,11 @@ import { CANDIDATES_MAX, ToolBook } from './tool-book.ts'
 import { toolBookOf, toolsData } from './tool-data.ts'
 
 function turn(name: string | null, of: Partial<ProgramTurn> = {}): ProgramTurn {
-  const next = { name, duration_us: 1_000_000, answer_tokens: 50 }
-  return { position: 0, last: null, output_tokens: 20, next, ...of }
+  const tools = [{ name, duration_us: 1_000_000, answer_tokens: 50 }]
+  return { position: 0, last: null, output_tokens: 20, tools, ...of }
 }
 
-const end = (of: Partial<ProgramTurn> = {}): ProgramTurn => ({ ...turn(null, of), next: null })
+const end = (of: Partial<ProgramTurn> = {}): ProgramTurn => ({ ...turn(null, of), tools: [] })
 
 function bookOf(turns: readonly ProgramTurn[]): ToolBook {
   const book = new ToolBook()
@@ -25,7 +25,7 @@ const counts = (book: ToolBook, last: string, place: number | null = null) => {
 describe('what a class knows of its tools', () => {
   it('is how long each takes and how long its answers are', () => {
     const slow = { name: 'slow', duration_us: 8_000_000, answer_tokens: 10 }
-    const book = bookOf([turn('fast'), turn('slow', { next: slow }), turn('fast'), turn(null)])
+    const book = bookOf([turn('fast'), turn('slow', { tools: [slow] }), turn('fast'), turn(null)])
     expect(book.tool('fast')?.duration_us.mean).toBeCloseTo(1_000_000)
     expect(book.tool('slow')?.duration_us.mean).toBeCloseTo(8_000_000)
     expect(book.tool('slow')?.answer_tokens.mean).toBeCloseTo(10)
@@ -47,7 +47,7 @@ describe('what a class knows of its tools', () => {
 
   it('counts a use that did not return, without a time', () => {
     const lost = { name: 'lost', duration_us: null, answer_tokens: null }
-    const book = bookOf([turn('lost', { next: lost })])
+    const book = bookOf([turn('lost', { tools: [lost] })])
     expect(book.tool('lost')?.uses).toBe(1)
     expect(book.tool('lost')?.duration_us.mean).toBeNull()
     expect(counts(book, FIRST)).toEqual({ [named('lost')]: 1 })
@@ -57,7 +57,7 @@ describe('what a class knows of its tools', () => {
     const fast = { name: 'search', duration_us: 1000, answer_tokens: 5 }
     const book = bookOf([
       ...Array.from({ length: 300 }, () => turn('search')),
-      ...Array.from({ length: 1500 }, () => turn('search', { next: fast })),
+      ...Array.from({ length: 1500 }, () => turn('search', { tools: [fast] })),
     ])
     expect(book.tool('search')?.duration_us.quantile(0.9)).toBeLessThan(2000)
   })
@@ -91,7 +91,7 @@ describe('names that are used once', () => {
     book.add(end({ position: 1, last: first }))
     expect(counts(book, named(first))).toEqual({ [ENDS]: 1 })
     for (let use = 0; use < 3; use += 1) book.add(turn('real'))
-    const gone = fresh(TOOLS_PER_CLASS_MAX).filter(({ next }) => book.tool(next?.name ?? '') === null)
+    const gone = fresh(TOOLS_PER_CLASS_MAX).filter(({ tools: [tool] }) => book.tool(tool?.name ?? '') === null)
     expect(gone).toHaveLength(1)
     expect(book.other.uses).toBe(2)
     expect(Object.keys(counts(book, FIRST))).toContain(OTHER)

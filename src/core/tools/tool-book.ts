@@ -7,7 +7,7 @@
  * first use. After that it takes the place of the tool with the fewest uses of late, once it has had more of them.
  */
 import { TOOL_SITUATIONS_MAX, TOOLS_PER_CLASS_MAX } from '../../protocol/index.ts'
-import type { ProgramTurn } from './program-turn.ts'
+import type { ProgramTurn, TurnTool } from './program-turn.ts'
 import { ANY, ENDS, FIRST, named, nameOf, OTHER, placeOf, SAME, Situation, situationKey, UNNAMED } from './situation.ts'
 import { ToolSketch } from './tool-sketch.ts'
 
@@ -69,16 +69,16 @@ export class ToolBook {
     return position === 0 ? FIRST : this.#keyOf(last)
   }
 
-  add({ position, last, next, output_tokens }: ProgramTurn): void {
-    if (next !== null) {
-      if (next.name !== null) this.#used(next.name)
-      this.all.add(next)
-      this.sketchOf(this.#keyOf(next.name))?.add(next)
+  /** Of several tools at once the first is the one that follows. */
+  add({ position, last, tools, output_tokens }: ProgramTurn): void {
+    for (const tool of tools) {
+      if (tool.name !== null) this.#used(tool.name)
+      this.all.add(tool)
+      this.sketchOf(this.#keyOf(tool.name))?.add(tool)
     }
     const before = this.lastKey(position, last)
     const place = placeOf(position)
-    const again = next !== null && next.name !== null && position > 0 && next.name === last
-    const key = next === null ? ENDS : again ? SAME : this.#keyOf(next.name)
+    const key = this.#outcome(position, last, tools[0])
     this.#at(ANY, null).add(key, output_tokens)
     this.#at(before, null).add(key, output_tokens)
     this.#at(before, place).add(key, output_tokens)
@@ -111,6 +111,11 @@ export class ToolBook {
     for (const [key, count] of next) here.count(this.#placed(key), count)
     here.output_tokens.merge(output_tokens)
     this.#at(here.last, place).merge(here)
+  }
+
+  #outcome(position: number, last: string | null, tool: TurnTool | undefined): string {
+    if (tool === undefined) return ENDS
+    return tool.name !== null && position > 0 && tool.name === last ? SAME : this.#keyOf(tool.name)
   }
 
   #placed(key: string): string {

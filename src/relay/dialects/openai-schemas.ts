@@ -49,7 +49,8 @@ function classesOf(table: FieldTable): string {
 }
 
 const metadata = Metadata.nullish().openapi({
-  description: '`program_id` and `thread_id` have the meaning of X-Program-Id and X-Thread-Id',
+  description:
+    '`program_id` and `thread_id` have the meaning of X-Program-Id and X-Thread-Id. `expect_tool_s`: seconds that the tool after this call is expected to take',
 })
 
 export const ChatRequest = z
