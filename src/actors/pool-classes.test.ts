@@ -1,7 +1,13 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { ClassSketch } from '../core/classes/class-sketch.ts'
 import type { ClassSketchData } from '../protocol/index.ts'
-import { ASK_INTERVAL, ASKS_AT_ONCE_MAX, POOL_CLASSES_MAX, PoolClasses } from './pool-classes.ts'
+import {
+  ASK_INTERVAL,
+  ASKS_AT_ONCE_MAX,
+  POOL_CLASSES_BYTES_MAX,
+  POOL_CLASSES_MAX,
+  PoolClasses,
+} from './pool-classes.ts'
 
 function world(answer: () => Promise<{ sketch: ClassSketchData; revision: string } | null>) {
   const asked: string[] = []
@@ -79,4 +85,28 @@ describe('a pool’s questions about a class', () => {
     classes.leased('a', '0', 1)
     expect(asked).toHaveLength(POOL_CLASSES_MAX + 2)
   })
+
+  it('are forgotten before all that is known takes too much memory', async () => {
+    const bins = Array.from({ length: 213 }, (_, at): [number, number, number] => [at, 1 / 3, 2 ** (at / 4) / 3])
+    const figures = { output_tokens: bins, calls: bins, path_us: bins, service_us: bins, tool_us: bins }
+    const sketch: ClassSketchData = { ends: 1, ...figures, later_prompt_tokens: bins, going_on: bins }
+    const large = {
+      ...sketch,
+      tools: { tools: [], all: { uses: 1, duration_us: bins, answer_tokens: bins }, situations: [] },
+    }
+    const padded = { ...large, tools: { ...large.tools, situations: situations(bins) } }
+    const { classes, idle } = world(async () => ({ sketch: padded, revision: 'one' }))
+    for (let at = 0; at < 300; at++) {
+      classes.leased('a', `${at}`, 0)
+      await idle()
+    }
+    const bytes = classes.frames().reduce((sum, frame) => sum + frame.length, 0)
+    expect(bytes).toBeGreaterThan(POOL_CLASSES_BYTES_MAX / 2)
+    expect(bytes).toBeLessThan(POOL_CLASSES_BYTES_MAX * 1.01)
+    expect(classes.frames().at(-1)).toContain('"class":"299"')
+  })
 })
+
+function situations(output_tokens: [number, number, number][]) {
+  return Array.from({ length: 16 }, (_, position) => ({ last: -1, position, next: [], output_tokens }))
+}

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import { ID_CHARS_MAX } from './ids.ts'
 import {
   deriveTicketKey,
   importTicketKey,
@@ -10,6 +11,7 @@ import {
   type TicketClaims,
   verifyTicket,
 } from './ticket.ts'
+import { TOOL_NAME_CHARS_MAX } from './tools.ts'
 
 const claims: Omit<TicketClaims, 'iat' | 'exp' | 'v'> = {
   tenant: 'acme',
@@ -51,6 +53,21 @@ describe('ticket', () => {
       claims: { ...claims, v: TICKET_VERSION, iat: now_s, exp: now_s + TICKET_LIFETIME_S },
     })
     expect(token.length).toBeLessThan(TICKET_CHARS_MAX)
+  })
+
+  it('fits into its bound with the longest ids and numbers, and what a forecast goes by', async () => {
+    const text = 'x'.repeat(ID_CHARS_MAX)
+    const largest = Object.fromEntries(
+      Object.entries(claims).map(([name, value]) => [name, typeof value === 'string' ? text : value]),
+    ) as typeof claims
+    const most = Number.MAX_SAFE_INTEGER
+    const sums = { settled_service_us: most, open_elsewhere_us: most, critical_path_us: most, program_wait_us: most }
+    const forecast = { position: most, last_tool: 'x'.repeat(TOOL_NAME_CHARS_MAX), expect_tool_us: most }
+    const terms = { source: 'conversation' as const, lease_proof: 'x'.repeat(64), program_output_tokens: most }
+    const full = { ...largest, ...sums, ...forecast, ...terms, sequence: [most, 2 ** 32 - 1] as const }
+    const token = await signTicket(full, key, '1', now_s)
+    expect(token.length).toBeLessThan(TICKET_CHARS_MAX)
+    expect(await verifyTicket(token, keys, now_s)).toMatchObject({ ok: true, claims: full })
   })
 
   it('is valid until its lifetime and the clock tolerance are over, and not a second longer', async () => {

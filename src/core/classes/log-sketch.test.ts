@@ -104,4 +104,26 @@ describe('a sketch', () => {
     sketch.age(0.1)
     expect([sketch.bins(), sketch.weight, sketch.sum]).toEqual([[], 0, 0])
   })
+
+  it('in few bins keeps its weight and its mean, and nearly its quantiles', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.double({ min: 0, max: 2 ** 40, noNaN: true }), { minLength: 1, maxLength: 200 }),
+        (values) => {
+          const sketch = new LogSketch()
+          for (const value of values) sketch.add(value)
+          const bins = sketch.coarseBins(24)
+          const back = LogSketch.of(bins)
+          expect(bins.length).toBeLessThanOrEqual(24)
+          for (const [at, [bin]] of bins.entries()) expect(bin).toBeGreaterThan(bins[at - 1]?.[0] ?? -1)
+          expect(back.weight).toBeCloseTo(sketch.weight, 2)
+          expect(Math.abs((back.mean ?? 0) - (sketch.mean ?? 0))).toBeLessThanOrEqual(1e-4 * (sketch.mean ?? 0) + 1e-9)
+        },
+      ),
+    )
+    const few = new LogSketch()
+    for (const value of [1, 1, 1, 1000]) few.add(value)
+    expect(LogSketch.of(few.coarseBins(24)).quantile(0.9)).toBe(1000)
+    expect(few.coarseBins(1)).toEqual([[expect.any(Number), 4, 1003]])
+  })
 })

@@ -5,6 +5,9 @@ import { ANY, ENDS, FIRST, named, OTHER, SAME, UNNAMED } from './situation.ts'
 import { CANDIDATES_MAX, ToolBook } from './tool-book.ts'
 import { toolBookOf, toolsData } from './tool-data.ts'
 
+/** docs/lamps.md. */
+const DATA_CHARS_MAX = 40_000
+
 function turn(name: string | null, of: Partial<ProgramTurn> = {}): ProgramTurn {
   const tools = [{ name, duration_us: 1_000_000, answer_tokens: 50 }]
   return { position: 0, last: null, output_tokens: 20, tools, ...of }
@@ -72,7 +75,19 @@ describe('names that are used once', () => {
     expect(book.situations().length).toBeLessThanOrEqual(TOOL_SITUATIONS_MAX)
     expect(book.other.uses + TOOLS_PER_CLASS_MAX).toBe(100_000)
     const data = ToolsData.parse(toolsData(book))
-    expect(JSON.stringify(data).length).toBeLessThan(60_000)
+    expect(JSON.stringify(data).length).toBeLessThan(DATA_CHARS_MAX)
+  })
+
+  it('and times and lengths of any size do not, either', () => {
+    const book = new ToolBook()
+    const name = (at: number) => `${'n'.repeat(120)}-${at % 20}`
+    const spread = (at: number, octaves: number) => 2 ** (((at * 7919) % 1000) * (octaves / 1000))
+    for (let at = 0; at < 50_000; at += 1) {
+      const tool = { name: at % 10 === 9 ? null : name(at), duration_us: spread(at, 32), answer_tokens: spread(at, 20) }
+      const before = { position: at % 15, last: name(at * 31), output_tokens: spread(at, 20) }
+      book.add({ ...before, tools: [tool] })
+    }
+    expect(JSON.stringify(ToolsData.parse(toolsData(book))).length).toBeLessThan(DATA_CHARS_MAX)
   })
 
   it('do not keep a real tool from its place, and take none from it', () => {
