@@ -21,5 +21,11 @@ export const CallHeaders = z.object({
     .enum(['true', 'false'])
     .optional()
     .openapi({ description: 'Refuses fields that have no effect and hints; default: as the key says' }),
+  'X-Program-Hints': z.string().optional().openapi({
+    description: '`expect_tool_s=2.5`: seconds that the tool after the call is expected to take',
+  }),
+  'X-Tool-Time': z.string().optional().openapi({
+    description: 'Tools that the client has run since its last call: `search;dur=120, read;dur=8`, in milliseconds',
+  }),
   'X-App': z.string().optional().openapi({ description: 'Label of the application; programs of one app form a class' }),
 })

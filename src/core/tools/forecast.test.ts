@@ -137,4 +137,6 @@ it('the next call is expected after the slowest of its tools', () => {
   const book = known(bookOf([...CHAIN, turn(3, null, null, 40)]))
   expect(expectedToolUs(['search', 'read'], null, book)).toBeCloseTo(8 * S, -3)
   expect(expectedToolUs([], null, book)).toBeCloseTo(40 * S, -3)
+  // An answer without a tool where programs only use tools: nothing is expected.
+  expect(expectedToolUs([], null, known(bookOf(CHAIN)))).toBeNull()
 })

@@ -193,6 +193,8 @@ function* sketchesFor(key: string, { of_class, of_tenant }: KnownTools): Generat
   yield of_class?.sketchOf(key)
   const tenant = of_tenant()
   yield tenant?.sketchOf(key)
+  // What is unnamed is mostly a person, and resembles no tool.
+  if (key === UNNAMED) return
   yield of_class?.all
   yield tenant?.all
 }

@@ -57,6 +57,7 @@ class ScriptedBackend implements Backend {
   static answer = 'Hello'
   static breaks = false
   static prompts: number[][] = []
+  static forecasts: EngineCall['forecast'][] = []
   readonly #calls = new Map<string, EngineCall>()
 
   constructor(context_tokens: number) {
@@ -69,6 +70,7 @@ class ScriptedBackend implements Backend {
   admit(call: EngineCall): void {
     this.#calls.set(call.lease, call)
     ScriptedBackend.prompts.push(Array.from(call.prompt))
+    ScriptedBackend.forecasts.push(call.forecast)
   }
   async execute(plan: StepPlan): Promise<StepOutcome> {
     if (ScriptedBackend.breaks) throw new Error('broken')
@@ -160,6 +162,7 @@ beforeEach(() => {
   ScriptedBackend.answer = 'Hello'
   ScriptedBackend.breaks = false
   ScriptedBackend.prompts = []
+  ScriptedBackend.forecasts = []
   starts = 0
   failing_starts = 0
   ledger.length = 0
@@ -176,6 +179,18 @@ describe('LocalFront', () => {
     await front.stop()
     return sink
   }
+
+  test('what is expected of a call reaches its engine, for every choice', async () => {
+    const front = await start()
+    const sink = new RecordingSink()
+    const forecast = { output_tokens: 9, ends: 0.5, tool: null, confidence: 0.1 }
+    front.serve({ ...dispatched(front.describe().epoch, { messages: user('Hi'), n: 2 }), forecast }, sink)
+    await sink.over
+    await front.stop()
+    expect(ScriptedBackend.forecasts).toEqual([forecast, forecast])
+    await run({ messages: user('Hi') })
+    expect(ScriptedBackend.forecasts.at(-1)).toBeUndefined()
+  })
 
   test('a call: accepted, role, content, finish, usage', async () => {
     const sink = await run({ messages: user('Hi'), stream_options: { include_usage: true } })
