@@ -331,7 +331,8 @@ test('health tells whether calls can be served, metrics have bounded labels and 
   expect(health.status).toBe(200)
   expect(await health.json()).toMatchObject({ status: 'ok', linked: true, engines: [{ id: 'a-e0', state: 'ready' }] })
   const kv = { swapped_out_tokens: 12, swapped_in_tokens: 8, recomputed_tokens: 3, swap_us: 2000 }
-  front.onCall = (call) => call.accept(5).step().moved(kv).end()
+  const asked = { choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: { name: 'search' } }] } }] }
+  front.onCall = (call) => call.accept(5).step().moved(kv).chunk(asked).end()
   await (await post()).text()
   await post({ ticket: 'nonsense' })
   const metrics = await (await fetch(`${agent.url}/metrics`)).text()
@@ -339,6 +340,8 @@ test('health tells whether calls can be served, metrics have bounded labels and 
   expect(metrics).toContain('switchyard_agent_calls_refused_total{code="ticket_invalid"} 1')
   expect(metrics).toContain('switchyard_agent_service_seconds_total{engine="a-e0",reading="wall"} 0.001')
   expect(metrics).toContain('switchyard_agent_tokens_total{engine="a-e0",kind="prompt"} 5')
+  expect(metrics).toContain('switchyard_agent_tools_asked_total{engine="a-e0"} 1')
+  expect(metrics).not.toContain('search')
   expect(metrics).toContain('switchyard_agent_kv_tokens_total{engine="a-e0",kind="swapped_out"} 12')
   expect(metrics).toContain('switchyard_agent_kv_tokens_total{engine="a-e0",kind="swapped_in"} 8')
   expect(metrics).toContain('switchyard_agent_kv_tokens_total{engine="a-e0",kind="recomputed"} 3')

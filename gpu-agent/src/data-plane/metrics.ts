@@ -50,6 +50,8 @@ export class AgentMetrics {
   )
   readonly #duration = this.#histogram('call_duration_seconds', 'From arrival on the engine to the end of the call.')
   readonly #preemptions = this.#counter('preemptions_total', 'Times that ended calls were preempted.', ['engine'])
+  // Without names: clients choose them.
+  readonly #tools = this.#counter('tools_asked_total', 'Tools that answers asked for.', ['engine'])
   readonly #kv_tokens = this.#counter(
     'kv_tokens_total',
     'KV tokens of ended calls that preemptions moved out of the cache (swapped_out), that came back (swapped_in), or that were computed again (recomputed).',
@@ -133,6 +135,7 @@ export class AgentMetrics {
     this.#service.inc({ engine, reading: 'modelled' }, record.service_modelled_us / 1e6)
     this.#wait.inc({ engine }, record.wait_us / 1e6)
     this.#preemptions.inc({ engine }, record.preemptions)
+    this.#tools.inc({ engine }, record.tools?.length ?? 0)
     this.#kv_tokens.inc({ engine, kind: 'swapped_out' }, record.swapped_out_tokens)
     this.#kv_tokens.inc({ engine, kind: 'swapped_in' }, record.swapped_in_tokens)
     this.#kv_tokens.inc({ engine, kind: 'recomputed' }, record.recomputed_tokens)
