@@ -5,7 +5,13 @@ import { FALCON_180B, LLAMA_31_8B, LLAMA_31_70B, weightBytes } from './model-sha
 
 test('the shipped A100 profiles are those that the fits give', () => {
   const derived = derivedProfiles()
-  expect(derived.map(({ name }) => name)).toEqual(['a100-8b', 'a100-70b-tp4', 'a100-180b-tp8'])
+  expect(derived.map(({ name }) => name)).toEqual([
+    'a100-8b',
+    'a100-70b-tp4',
+    'a100-180b-tp8',
+    'gpt-j-6b-40gb',
+    'vicuna-13b-40gb',
+  ])
   for (const profile of derived) expect(profileOf(profile.name)).toEqual(profile)
 })
 

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { seededRandom } from '../random.ts'
 import { type ChainProfile, drawChain } from './chain-profile.ts'
+import { drawReleased, isReleased, RELEASED_NAMES } from './infercept/draw-released.ts'
 import type { WorkloadProgram } from './program.ts'
 import { drawSearch, type SearchProfile } from './search-profile.ts'
 import { bfclWhole, latsLong } from './variants.ts'
@@ -22,7 +23,7 @@ const VARIANT_NAMES = ['bfcl-whole', 'lats-long'] as const
 type ShippedName = (typeof PROFILE_NAMES)[number]
 export type ProfileName = ShippedName | (typeof VARIANT_NAMES)[number]
 
-export const WORKLOAD_NAMES = [...PROFILE_NAMES, 'mixed', ...VARIANT_NAMES, 'mixed-whole'] as const
+export const WORKLOAD_NAMES = [...PROFILE_NAMES, 'mixed', ...VARIANT_NAMES, 'mixed-whole', ...RELEASED_NAMES] as const
 export type WorkloadName = (typeof WORKLOAD_NAMES)[number]
 
 /** Equal shares, as in Autellix's evaluation. */
@@ -41,6 +42,12 @@ export function drawWorkload(name: WorkloadName, programs: number, seed: number)
     throw new RangeError(`programs must be a whole number from 1 to ${PROGRAMS_PER_DRAW_MAX}, not ${programs}`)
   }
   if (!Number.isSafeInteger(seed) || seed < 0) throw new RangeError(`seed must be a whole number from 0, not ${seed}`)
+  if (isReleased(name)) {
+    return Array.from({ length: programs }, (_, index) => {
+      const id = `${name}-${seed}-${index}`
+      return drawReleased(name, id, hash(id))
+    })
+  }
   const parts = name === 'mixed' || name === 'mixed-whole' ? mixedParts(MIXTURES[name], programs, seed) : null
   return Array.from({ length: programs }, (_, index) => {
     const part = parts === null ? (name as ProfileName) : (parts[index] as ProfileName)

@@ -30,7 +30,7 @@ export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number 
   let swap_us = 0
   for (const operation of plan.operations) swap_us += swapUs(profile, operation)
   const size_us = stepSizeUs(profile, plan.work.length, kv_tokens, prefill_tokens, decodes, prefill_pairs)
-  return size_us + Math.round(swap_us)
+  return profile.moves_overlap ? Math.max(size_us, Math.round(swap_us)) : size_us + Math.round(swap_us)
 }
 
 /**

@@ -6,7 +6,7 @@ import { Fcfs } from './fcfs/fcfs.ts'
 import { Infercept, type InferceptConfig, SERVED_IN_ORDER, type ServedInOrder } from './infercept/infercept.ts'
 import { LAMPS, Lamps, type LampsConfig } from './lamps/lamps.ts'
 import { LEARNED, Learned, type LearnedConfig } from './learned/learned.ts'
-import { LEARNED_MEMORY, LearnedMemory } from './learned-memory/learned-memory.ts'
+import { LearnedMemory } from './learned-memory/learned-memory.ts'
 import { CPU_PREFILL_US_PER_TOKEN, PROGRAM_LEVELS, type ProgramLevelConfig } from './levels/levels.ts'
 import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
@@ -18,10 +18,8 @@ export type PolicyName = (typeof POLICY_NAMES)[number]
 
 /** Those that decide what happens to contexts while tools run. The engines of this package have them, vLLM does not. */
 export const MEMORY_POLICY_NAMES = ['lamps', 'learned-memory', ...SERVED_IN_ORDER] as const
-export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
 
 export const ENGINE_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
-export type EnginePolicyName = (typeof ENGINE_POLICY_NAMES)[number]
 
 export type PolicyConfig =
   | { name: 'fcfs' | 'fcfs-program' }
@@ -31,8 +29,7 @@ export type PolicyConfig =
   | ({ name: 'learned' } & Partial<LearnedConfig>)
 
 export type MemoryPolicyConfig =
-  | ({ name: 'lamps' } & Partial<LampsConfig>)
-  | ({ name: 'learned-memory' } & Partial<LearnedConfig>)
+  | ({ name: 'lamps' | 'learned-memory' } & Partial<LampsConfig>)
   | ({ name: ServedInOrder } & InferceptConfig)
 
 const CONTEXT_DEFAULT: PolicyContext = {
@@ -61,7 +58,7 @@ export function createPolicy(config: PolicyConfig | MemoryPolicyConfig, context:
     case 'learned':
       return new Learned({ ...LEARNED[reading], ...config }, rates, classes)
     case 'learned-memory':
-      return new LearnedMemory({ ...LEARNED_MEMORY[reading], ...config }, rates, classes)
+      return new LearnedMemory({ ...LAMPS, ...config }, memory, classes)
     case 'lamps':
       return new Lamps({ ...LAMPS, ...config }, memory)
     case 'infercept':

@@ -9,7 +9,16 @@ import { TINY } from './tiny.ts'
 export type { LatencyProfile }
 export { TINY }
 
-export const PROFILE_NAMES = ['emulated-8b', 'a100-8b', 'a100-70b-tp4', 'a100-180b-tp8', 'fast', 'tiny'] as const
+export const PROFILE_NAMES = [
+  'emulated-8b',
+  'a100-8b',
+  'a100-70b-tp4',
+  'a100-180b-tp8',
+  'gpt-j-6b-40gb',
+  'vicuna-13b-40gb',
+  'fast',
+  'tiny',
+] as const
 export type ProfileName = (typeof PROFILE_NAMES)[number]
 
 export const PROFILES: Readonly<Record<ProfileName, LatencyProfile>> = {
@@ -17,6 +26,8 @@ export const PROFILES: Readonly<Record<ProfileName, LatencyProfile>> = {
   'a100-8b': shipped('a100-8b'),
   'a100-70b-tp4': shipped('a100-70b-tp4'),
   'a100-180b-tp8': shipped('a100-180b-tp8'),
+  'gpt-j-6b-40gb': shipped('gpt-j-6b-40gb'),
+  'vicuna-13b-40gb': shipped('vicuna-13b-40gb'),
   fast: FAST,
   tiny: TINY,
 }

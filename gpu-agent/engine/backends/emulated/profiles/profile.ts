@@ -26,6 +26,10 @@ export interface LatencyProfile {
   shadow_tokens?: number
   /** A step that swaps lasts so much longer. */
   swap_costs: SwapCosts
+  /** Moves run beside the forward pass, so a step lasts as long as the longer of the two. Absent: one after the other. */
+  moves_overlap?: boolean
+  /** Absent: not known. Nothing but the unit of a figure depends on it. */
+  kv_bytes_per_token?: number
 
   seats: number
   slots: number

@@ -23,6 +23,8 @@ const profileSchema = z
     per_prefill_token_us: cost,
     per_prefill_pair_ps: cost.optional(),
     shadow_tokens: z.int().min(0).max(TOKENS_MAX).optional(),
+    moves_overlap: z.boolean().optional(),
+    kv_bytes_per_token: count(TOKENS_MAX).optional(),
     swap_costs: z.strictObject({ save_us_per_token: cost, restore_us_per_token: cost, base_us: cost }),
     seats: count(SLOTS_MAX),
     slots: count(SLOTS_MAX),
@@ -64,10 +66,12 @@ export function parseProfile(text: string, source: string): LatencyProfile {
     const issue = parsed.error.issues[0]
     throw new RangeError(`${source}: ${issue?.path.join('.') || '(file)'}: ${issue?.message}`)
   }
-  const { fit: _, per_prefill_pair_ps, shadow_tokens, ...profile } = parsed.data
+  const { fit: _, per_prefill_pair_ps, shadow_tokens, moves_overlap, kv_bytes_per_token, ...profile } = parsed.data
   return {
     ...profile,
     ...(per_prefill_pair_ps === undefined ? {} : { per_prefill_pair_ps }),
     ...(shadow_tokens === undefined ? {} : { shadow_tokens }),
+    ...(moves_overlap === undefined ? {} : { moves_overlap }),
+    ...(kv_bytes_per_token === undefined ? {} : { kv_bytes_per_token }),
   }
 }

@@ -57,8 +57,11 @@ export interface LampsPlace extends Place {
   due_us: number
 }
 
+/** Token-seconds that the program is expected to take after the call. */
+export type LaterWork = (place: LampsPlace) => number
+
 export class Lamps implements Policy<LampsPlace> {
-  readonly name = 'lamps'
+  readonly name: string = 'lamps'
   readonly ties = 'program'
   readonly retention = 'rank'
   readonly evicts = 'for_started'
@@ -72,7 +75,9 @@ export class Lamps implements Policy<LampsPlace> {
   #iterations = 0
   #seen_us = Number.NEGATIVE_INFINITY
 
-  constructor(config: LampsConfig, memory: EngineMemory) {
+  readonly #laterWork: LaterWork
+
+  constructor(config: LampsConfig, memory: EngineMemory, laterWork: LaterWork = () => 0) {
     for (const name of ['refresh_tokens', 'starvation_iterations'] as const) {
       if (!(Number.isSafeInteger(config[name]) && config[name] >= 1)) {
         throw new RangeError(`lamps: ${name} must be a positive integer`)
@@ -80,6 +85,7 @@ export class Lamps implements Policy<LampsPlace> {
     }
     this.#config = config
     this.#memory = memory
+    this.#laterWork = laterWork
   }
 
   arrive(of: PolicyCall, now_us: number): LampsPlace {
@@ -166,6 +172,7 @@ export class Lamps implements Policy<LampsPlace> {
       choice,
       this.#memory,
     )
+    place.score += this.#laterWork(place)
     const rank = promoted ? place.score - PROMOTED : place.score
     if (rank === place.rank) return false
     place.rank = rank
@@ -183,6 +190,6 @@ export class Lamps implements Policy<LampsPlace> {
   }
 }
 
-function outputOf(forecast: CallForecast | undefined): number {
+export function outputOf(forecast: CallForecast | undefined): number {
   return forecast?.output_tokens ?? OUTPUT_TOKENS_DEFAULT
 }

@@ -74,8 +74,6 @@ export interface LearnedPlace extends Place, Window {
   readonly table: IndexTable
   /** What one output token of the program costs, prompts of its later calls included. */
   readonly token_us: number
-  /** Its index counts so many times. */
-  readonly weight: number
   /** The position of the table's step that holds. -1: not known. */
   at: number
   committed_tokens: number
@@ -98,19 +96,15 @@ function priorTable(objective: Objective): IndexTable {
   return PRIOR_TABLES[objective]
 }
 
-/** How many times the index of a call's program counts. */
-export type WeightOf = (call: PolicyCall, table: IndexTable) => number
-
 export class Learned implements Policy<LearnedPlace> {
-  readonly name: string = 'learned'
+  readonly name = 'learned'
   readonly ties = 'program'
   readonly retention = 'rank'
   readonly #classes: ClassTables | null
   readonly #rates: ServiceRates
   readonly #config: LearnedConfig
-  readonly #weightOf: WeightOf
 
-  constructor(config: LearnedConfig, rates: ServiceRates, classes: ClassTables | null, weightOf: WeightOf = () => 1) {
+  constructor(config: LearnedConfig, rates: ServiceRates, classes: ClassTables | null) {
     const { promotion_ratio, age_octaves, age_scale, prefill_us_per_token = rates.prefill_us_per_token } = config
     if (!(prefill_us_per_token >= 0)) throw new RangeError('learned: prefill_us_per_token must not be negative')
     if (!(promotion_ratio > 0)) throw new RangeError('learned: promotion_ratio must be positive')
@@ -123,7 +117,6 @@ export class Learned implements Policy<LearnedPlace> {
     this.#config = config
     this.#rates = { ...rates, prefill_us_per_token }
     this.#classes = classes
-    this.#weightOf = weightOf
   }
 
   arrive(call: PolicyCall, now_us: number): LearnedPlace {
@@ -134,7 +127,6 @@ export class Learned implements Policy<LearnedPlace> {
     const token_us = decode_us_per_token + prefill_us_per_token * table.prompt_tokens_per_output_token
     const place = {
       ...{ rank: 0, index_rank: 0, halvings: 0, of: call, table, token_us },
-      weight: this.#weightOf(call, table),
       ...{ at: -1, committed_tokens: 0, prompt_tokens_min: 0, prompt_tokens_max: 0, promoted: false },
       ...openWindow(now_us),
     }
@@ -266,16 +258,15 @@ function missingTokens({ prompt_tokens, resident_tokens }: PolicyCall): number {
 
 /** The rank at so many prompt tokens, and down to how many it holds: calls that get tokens have ever fewer. */
 function findRank(place: LearnedPlace, prompt_tokens: number): void {
-  const { table, at, token_us, weight } = place
-  const cost_us = token_us * weight
+  const { table, at, token_us } = place
   const step = table.steps[at] as IndexStep
-  const rank = rankOf(cost_us * indexOf(step, prompt_tokens))
+  const rank = rankOf(token_us * indexOf(step, prompt_tokens))
   place.index_rank = rank
   place.prompt_tokens_min = prompt_tokens
   place.prompt_tokens_max = prompt_tokens
   // Rounding may put the exact end of the rank on either side.
-  const fewer_tokens = promptTokensAt(step, rankFrom(rank) / cost_us) + 1
-  if (fewer_tokens < prompt_tokens && rankOf(cost_us * indexOf(step, fewer_tokens)) === rank) {
+  const fewer_tokens = promptTokensAt(step, rankFrom(rank) / token_us) + 1
+  if (fewer_tokens < prompt_tokens && rankOf(token_us * indexOf(step, fewer_tokens)) === rank) {
     place.prompt_tokens_min = fewer_tokens
   }
 }
