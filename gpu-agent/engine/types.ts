@@ -7,12 +7,15 @@
  * number of them whose KV is computed. A step advances that number. When it has caught up, the step samples one more token.
  */
 import type { CallForecast } from '../../src/core/call/forecast.ts'
+import type { Objective } from '../../src/protocol/objective.ts'
 
 /** What the order needs to know of a call. Everything about programs and tenants comes from the ticket. */
 export interface OrderedCall {
   lease: string
   tenant: string
   tenant_weight: number
+  /** What a learned order makes small for its program. Absent: as the policy is set. */
+  objective?: Objective
   /** Unique over tenants. */
   program: string
   thread: string

@@ -5,6 +5,7 @@
 import type { LlamaRuntime } from '../../gpu-agent/engine/backends/llama/llama-runtime.ts'
 import type { PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
+import { knownPrograms } from './known-programs.ts'
 import { latenciesOf } from './latencies.ts'
 import { type Liveness, type Played, play } from './play.ts'
 import type { Capacity, PlayedWorkload, Run } from './policies-file.ts'
@@ -82,6 +83,7 @@ function start({ runtime, reading, threads }: Bench, setting: PoliciesSetting, p
   return startRealEngine({
     ...{ runtime, policy, reading, threads, slots, context_tokens },
     ...(kv_tokens === null ? {} : { kv_tokens }),
+    classes: knownPrograms(setting),
     onBroken: (error) => {
       throw error
     },

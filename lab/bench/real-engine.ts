@@ -5,6 +5,7 @@ import type { LlamaRuntime } from '../../gpu-agent/engine/backends/llama/llama-r
 import { EngineDriver } from '../../gpu-agent/engine/driver.ts'
 import { memoryOf } from '../../gpu-agent/engine/memory/backend-memory.ts'
 import { createPolicy, type PolicyName, policyOnCpu } from '../../gpu-agent/engine/order/policies/index.ts'
+import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
 import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
 import { schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { Backend, StepOutcome, StepPlan } from '../../gpu-agent/engine/types.ts'
@@ -28,6 +29,8 @@ export interface RealEngineOptions {
   context_tokens?: number
   /** KV that the scheduler may fill. Default: all of the slots. */
   kv_tokens?: number
+  /** What is known of classes, for policies that learn. Default: nothing. */
+  classes?: ClassTables
   onBroken: (error: unknown) => void
   /** Stands between the driver and the backend. */
   observe?: (backend: Backend) => Backend
@@ -53,6 +56,7 @@ export async function startRealEngine(options: RealEngineOptions): Promise<RealE
     epoch: 'bench',
     policy: createPolicy(policyOnCpu(options.policy, options.reading), {
       reading: options.reading,
+      classes: options.classes ?? null,
     }),
     shares: new TenantShares(),
     seats: SEATS,

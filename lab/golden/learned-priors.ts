@@ -2,7 +2,8 @@
  * The prior's tables as the Python policy reads them (order/policies/learned_priors.json): the plug-in makes no table, and
  * orders classes of which it was told nothing by these.
  */
-import { indexTable, OBJECTIVES } from '../../src/core/classes/index-table.ts'
+import { indexTable } from '../../src/core/classes/index-table.ts'
+import { OBJECTIVES } from '../../src/protocol/objective.ts'
 
 export const PRIORS_FILE = 'src/switchyard_vllm/order/policies/learned_priors.json'
 

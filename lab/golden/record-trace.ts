@@ -103,7 +103,8 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     const { lease, tenant, tenant_weight, program, sequence, settled_service_us, open_elsewhere_us } = call
     const known = [settled_service_us, open_elsewhere_us, call.critical_path_us, call.program_wait_us]
     const arrive = [lease, tenant, tenant_weight, program, call.class, sequence, ...known, call.program_output_tokens]
-    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens] })
+    const objective = call.objective === undefined ? [] : [call.objective]
+    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective] })
     return state
   }
 

@@ -229,6 +229,22 @@ function learnedScenarios(): Scenario[] {
       ],
     },
     {
+      name: 'learned-objectives',
+      policy: { name: 'learned' },
+      config: { ...ROOMY },
+      play: openLoad({ seed: 509, calls: 26, tenants: 2, sequences: true, classes: true, objectives: true }),
+      changes: [
+        {
+          at_us: 2_000,
+          classes: [
+            known('t0', 'p0', SHORT),
+            known('t1', 'p0', LONG, 'response'),
+            known('t1', 'p1', SHORT, 'response'),
+          ],
+        },
+      ],
+    },
+    {
       name: 'learned-prior',
       policy: { name: 'learned' },
       config: { ...ROOMY, seats: 3 },
@@ -291,6 +307,8 @@ interface OpenLoad {
   sequences?: boolean
   /** Programs have classes, and have had output before they came here. */
   classes?: boolean
+  /** The second tenant has an objective of its own. */
+  objectives?: boolean
   /** Tokens that the prompts of a program begin with. */
   stem_tokens?: number
 }
@@ -302,6 +320,7 @@ function openLoad({
   tenants,
   sequences = false,
   classes = false,
+  objectives = false,
   stem_tokens = 0,
 }: OpenLoad): Scenario['play'] {
   const below = generator(seed)
@@ -319,6 +338,7 @@ function openLoad({
       program: `t${tenant}/p${program}`,
       sequence: sequences ? [9 - (program >> 1), program] : null,
       ...(classes ? { class: `p${program}`, program_output_tokens: below(2) * below(40) } : {}),
+      ...(objectives && tenant === 1 ? { objective: 'response' as const } : {}),
       prompt: [seed, tenant, ...stem, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
       max_output_tokens: 1 + below(14),
       settled_service_us: below(2) * below(30_000),

@@ -1,7 +1,8 @@
 /** What a trace's policies know of classes of programs: what it has told so far, in the form in which an agent tells a plug-in. */
 import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
 import type { ToldClass } from '../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
-import type { IndexTable, Objective } from '../../src/core/classes/index-table.ts'
+import type { IndexTable } from '../../src/core/classes/index-table.ts'
+import type { Objective } from '../../src/protocol/objective.ts'
 
 export class ToldClasses implements ClassTables {
   readonly #tables = new Map<string, IndexTable>()

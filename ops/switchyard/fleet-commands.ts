@@ -119,13 +119,18 @@ const pools: Command[] = [
 const MODEL_FLAGS = {
   context: { type: 'string', value: 'TOKENS', help: 'tokens of prompt and output together' },
   order: { type: 'string', value: 'modelled|wall', help: 'reading of service that orders programs (default modelled)' },
+  objective: {
+    type: 'string',
+    value: 'token_latency|response',
+    help: 'what the policy learned makes small: latency per token of programs (default), or response time',
+  },
   'bytes-per-token': { type: 'string', value: 'N', help: 'first estimate, until engines have measured it (default 4)' },
 } as const
 
 function modelFields(asked: Asked) {
   const context_tokens_max = number(asked, 'context')
   return bodyOf({
-    ...{ context_tokens_max, ordering_service: asked.text('order') },
+    ...{ context_tokens_max, ordering_service: asked.text('order'), objective: asked.text('objective') },
     bytes_per_token: number(asked, 'bytes-per-token'),
   })
 }
@@ -151,6 +156,7 @@ const catalogue: Command[] = [
       const columns = [
         field('id'),
         field('ordering_service', 'ordered by'),
+        field('objective'),
         figure('context_tokens_max', 'context'),
         figure('bytes_per_token', 'bytes/token'),
       ]

@@ -9,6 +9,11 @@ const LIMITS = {
     value: 'on|off',
     help: 'whether calls without a name join programs by their conversation',
   },
+  objective: {
+    type: 'string',
+    value: 'NAME|none',
+    help: 'what the policy learned makes small: token_latency or response (none: as the model has it)',
+  },
   'live-programs': { type: 'string', value: 'N|none', help: 'programs that it may have running' },
 } as const
 const WEIGHT = { type: 'string', value: 'W', help: 'share of seats relative to other tenants (default 1)' } as const
@@ -30,6 +35,7 @@ function tenantFields(asked: Asked) {
     calls_per_minute_max: number(asked, 'calls-per-minute', 'nullable'),
     live_programs_max: number(asked, 'live-programs', 'nullable'),
     inference: switchOf(asked, 'inference'),
+    objective: asked.text('objective') === 'none' ? null : asked.text('objective'),
   })
 }
 

@@ -1,11 +1,12 @@
 /**
- * Draws programs of a named workload from its shipped profile (profiles/*.json) or from a variant of one. A program depends on workload,
+ * Draws programs of a named workload from its shipped profile (profiles/*.json), from a variant of one, or as made.ts makes them. A program depends on workload,
  * seed and its number alone, so a longer draw starts with the shorter one.
  */
 import { readFileSync } from 'node:fs'
 import { seededRandom } from '../random.ts'
 import { type ChainProfile, drawChain } from './chain-profile.ts'
 import { drawReleased, isReleased, RELEASED_NAMES } from './infercept/draw-released.ts'
+import { drawMade, MADE_NAMES, type MadeName } from './made.ts'
 import type { WorkloadProgram } from './program.ts'
 import { drawSearch, type SearchProfile } from './search-profile.ts'
 import { bfclWhole, latsLong } from './variants.ts'
@@ -23,7 +24,14 @@ const VARIANT_NAMES = ['bfcl-whole', 'lats-long'] as const
 type ShippedName = (typeof PROFILE_NAMES)[number]
 export type ProfileName = ShippedName | (typeof VARIANT_NAMES)[number]
 
-export const WORKLOAD_NAMES = [...PROFILE_NAMES, 'mixed', ...VARIANT_NAMES, 'mixed-whole', ...RELEASED_NAMES] as const
+export const WORKLOAD_NAMES = [
+  ...PROFILE_NAMES,
+  'mixed',
+  ...VARIANT_NAMES,
+  'mixed-whole',
+  ...RELEASED_NAMES,
+  ...MADE_NAMES,
+] as const
 export type WorkloadName = (typeof WORKLOAD_NAMES)[number]
 
 /** Equal shares, as in Autellix's evaluation. */
@@ -50,14 +58,23 @@ export function drawWorkload(name: WorkloadName, programs: number, seed: number)
   }
   const parts = name === 'mixed' || name === 'mixed-whole' ? mixedParts(MIXTURES[name], programs, seed) : null
   return Array.from({ length: programs }, (_, index) => {
-    const part = parts === null ? (name as ProfileName) : (parts[index] as ProfileName)
-    return drawProgram(profileNamed(part), `${part}-${seed}-${index}`)
+    const part = parts === null ? (name as ProfileName | MadeName) : (parts[index] as ProfileName)
+    const id = `${part}-${seed}-${index}`
+    return isMade(part) ? drawMade(part, id, randomOf(id)) : drawProgram(profileNamed(part), id)
   })
 }
 
 export function drawProgram(profile: ChainProfile | SearchProfile, id: string): WorkloadProgram {
-  const random = seededRandom(hash(id))
+  const random = randomOf(id)
   return profile.shape === 'chains' ? drawChain(profile, id, random) : drawSearch(profile, id, random)
+}
+
+function isMade(name: string): name is MadeName {
+  return (MADE_NAMES as readonly string[]).includes(name)
+}
+
+function randomOf(id: string): () => number {
+  return seededRandom(hash(id))
 }
 
 /** Of every three programs one of each workload, in random order. */

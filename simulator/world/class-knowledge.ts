@@ -8,9 +8,10 @@ import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
 import { modelledServiceUs } from '../../src/core/call/service.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
 import type { EndedProgram } from '../../src/core/classes/ended-program.ts'
-import { type IndexTable, indexTable, type Objective } from '../../src/core/classes/index-table.ts'
+import { type IndexTable, indexTable } from '../../src/core/classes/index-table.ts'
 import { LogSketch } from '../../src/core/classes/log-sketch.ts'
 import { programClass } from '../../src/core/program/program-class.ts'
+import type { Objective } from '../../src/protocol/objective.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 
 /** Programs end before their class is told for the first time; while few have ended it is told after each. */

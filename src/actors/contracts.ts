@@ -108,6 +108,8 @@ export type LeaseReply = EngineChoice & {
 /** RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. */
 export interface PoolRpc {
   lease(request: LeaseRequest): Promise<LeaseReply>
+  /** A lease was of a call of this class, though it was asked for as one of another. */
+  noticeClass(called: { tenant: string; class: string }): Promise<void>
   /** Takes back a lease that never reached its engine. */
   release(lease: string): Promise<void>
   /** Asks the agents that hold these leases to cancel them. */

@@ -152,6 +152,10 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (this.ticketKids.get(agent) !== except_kid) await this.leave(agent)
   }
 
+  async noticeClass({ tenant, class: name }: { tenant: string; class: string }): Promise<void> {
+    this.classes.leased(tenant, name, Date.now())
+  }
+
   async release(lease: string): Promise<void> {
     this.table.released(lease)
   }

@@ -27,6 +27,7 @@ const claims: Omit<TicketClaims, 'iat' | 'exp' | 'v'> = {
   model: 'm',
   class: 'tenant',
   tenant_weight: 1,
+  objective: 'token_latency',
   sequence: [1_700_000_000_000, 2 ** 32 - 1] as const,
   settled_service_us: 12,
   open_elsewhere_us: 5,

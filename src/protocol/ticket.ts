@@ -7,6 +7,7 @@
 import { errors, jwtVerify, SignJWT } from 'jose'
 import { z } from 'zod'
 import { Count, Id, Microseconds } from './ids.ts'
+import { Objective } from './objective.ts'
 import { ProgramSource } from './program-source.ts'
 import { ToolName } from './tools.ts'
 
@@ -36,6 +37,8 @@ export const TicketClaims = z.object({
   class: Id,
   /** Weight of the tenant's share of seats, set by the operator. */
   tenant_weight: z.number().positive().max(1000),
+  /** What a learned order makes small for the tenant's programs, set by the operator for the tenant or the model. */
+  objective: Objective.default('token_latency'),
   /**
    * The program's place among those of its tenant: when its run opened (ms) and a 32-bit hash of the run, compared as a pair.
    * It stays the same on every engine. A call without a program, or whose program could not be asked in time, has its own.

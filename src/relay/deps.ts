@@ -24,6 +24,7 @@ import { AGENT_CONNECTION_LIMITS, type AgentConnectionLimits } from './agent-con
 import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
+import { ClassNotices } from './class-notices.ts'
 import { DoubtedAgents } from './doubted-agents.ts'
 import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'
@@ -92,6 +93,7 @@ export interface RelayDeps {
   files: FileBudget
   doubted: DoubtedAgents
   holds: HoldMemory
+  classNotices: ClassNotices
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
   residency(tenant: string, program: string): Promise<readonly string[] | null>
   fetch: typeof fetch
@@ -116,6 +118,7 @@ const permits = new RatePermits()
 let files: FileBudget | null = null
 const doubted = new DoubtedAgents()
 const holds = new HoldMemory()
+const classNotices = new ClassNotices()
 
 /** One for the calls of this isolate and for its API. */
 export function fileBudget({ OPEN_FILES }: Env): FileBudget {
@@ -145,6 +148,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     files: fileBudget(env),
     doubted,
     holds,
+    classNotices,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.
     fetch: (input, init) => fetch(input, init),

@@ -170,7 +170,7 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
   const { position, last_tool } = admission
   const { lease, agent, engine, epoch, region } = leased
   const open_elsewhere_us = openElsewhereUs(leased.charges, admission.open_leases, engine, admission.reading)
-  const { tenant, tenant_weight, model, expect_tool_us } = call
+  const { tenant, tenant_weight, objective, model, expect_tool_us } = call
   const granted = {
     ...{ tenant, program: call.program ?? call.id, run, call: call.id },
     ...{ lease, agent, engine, region: region.id, model },
@@ -179,7 +179,7 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
   const claims = {
     ...granted,
     lease_proof: await leaseProof(granted, terms, deps.ticket_secret),
-    ...{ tenant_weight, thread, epoch, class: admission.class, source: call.source },
+    ...{ tenant_weight, objective, thread, epoch, class: admission.class, source: call.source },
     sequence: admission.sequence,
     ...{ settled_service_us, open_elsewhere_us, critical_path_us, program_wait_us, program_output_tokens },
     ...(position === null ? {} : { position }),

@@ -18,6 +18,7 @@ import { toolResults } from '../core/tools/tool-results.ts'
 import { TOOL_TIMES_HEADER, toolTimes } from '../core/tools/tool-times.ts'
 import { type ApiErrorFields, authenticationFailure } from '../platform/api-error.ts'
 import { DISPATCHED_BODY_BYTES_MAX, type ProgramSource, type ToolResult, type ToolTime } from '../protocol/index.ts'
+import type { Objective } from '../protocol/objective.ts'
 import type { Region } from '../store/catalogue.ts'
 import type { TenantIdentity } from '../store/keys.ts'
 import { readBody, tooLarge } from './body.ts'
@@ -37,6 +38,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   /** Id of the API key. */
   key: string
   tenant_weight: number
+  /** What a learned order makes small for its program. */
+  objective: Objective
   /** Null: no limit. */
   calls_per_minute_max: number | null
   live_programs_max: number | null
@@ -149,6 +152,7 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       tenant: who.tenant,
       key: who.key,
       tenant_weight: who.weight,
+      objective: who.objective ?? model.objective,
       calls_per_minute_max: who.calls_per_minute_max,
       live_programs_max: who.live_programs_max,
       ...(await namedOrInferred(identity, who, dialect, body, wanted.regions, deps)),

@@ -91,7 +91,10 @@ describe('an actor that is slow or broken', () => {
 describe('regions', () => {
   it('the next region is asked when the near one is too full, and the reason says so', async () => {
     const asked: string[] = []
-    const it = world({ engines: { e0: answering('x') }, regions: ['near', 'far'] })
+    const it = world({
+      ...{ engines: { e0: answering('x') }, regions: ['near', 'far'] },
+      program: { admit: async () => ({ ...ADMITTED, class: 'tenant' }) },
+    })
     const deps = {
       ...it.deps,
       pool: (region: { id: string }) => {

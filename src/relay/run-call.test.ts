@@ -19,6 +19,7 @@ import {
   MODEL,
   PROGRAM,
   snapshotOf,
+  UNRESTRICTED,
   world,
 } from './testing/world.ts'
 
@@ -62,6 +63,15 @@ describe('a call that goes well', () => {
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'completed' }])
   })
 
+  it('carries the tenant’s objective where it has one, else the model’s', async () => {
+    const { it, claims } = claimsWorld()
+    const identity = { ...UNRESTRICTED, objective: 'response' as const }
+    const deps = { ...it.deps, authenticate: async () => ({ status: 'tenant' as const, identity }) }
+    await (await runCall(chat(), 'chat', deps)).text()
+    await (await runCall(chat(), 'chat', it.deps)).text()
+    expect(claims.map(({ objective }) => objective)).toEqual(['response', 'token_latency'])
+  })
+
   it('carries everything that the scheduler reads in a ticket, and nothing that the client sent', async () => {
     const { it, claims, requests } = claimsWorld()
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
@@ -84,6 +94,7 @@ describe('a call that goes well', () => {
       program_wait_us: 2,
       program_output_tokens: 4,
       tenant_weight: 1,
+      objective: 'token_latency',
       model: MODEL,
     })
     expect(ticket?.cache_salt).toMatch(/^[0-9a-f]{32}$/)

@@ -11,6 +11,7 @@ import { type Admission, type Admitted, admit } from './admit.ts'
 import type { Answer, AnswerContext, Ending, SettledAnswer } from './answer.ts'
 import { type AnswerObserver, observed } from './answer-observer.ts'
 import { emitCallTelemetry } from './call-telemetry.ts'
+import { noticeClass } from './class-notices.ts'
 import type { RelayDeps } from './deps.ts'
 import type { AnswerFacts } from './dialects/dialect.ts'
 import { DIALECTS, type DialectName } from './dialects/index.ts'
@@ -133,6 +134,7 @@ async function placeAndServe(
     notes.callEnded('failed', 'no_engine')
     return refuse(call, admission, times, 503, noEngine(call.model, call.regions, call.held), leasedNow.retry_after_s)
   }
+  if (kept !== null && asked.class !== call.class) noticeClass(call, leasedNow.leased, deps)
   return serve(signal, call, admission, leasedNow.leased, notes, observer, deps, times)
 }
 

@@ -6,6 +6,7 @@
 import { and, asc, eq, gt, isNull, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import type { Env } from '../env.ts'
+import type { Objective } from '../protocol/objective.ts'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
 import { bringCatalogue, catalogueIsDue, catalogueQueries } from './catalogue.ts'
 import { database, fromStore } from './database.ts'
@@ -29,6 +30,8 @@ export interface TenantIdentity {
   live_programs_max: number | null
   /** Whether calls that name no program join one by their conversation. */
   inference: boolean
+  /** What a learned order makes small for its programs; null: as the model has it. */
+  objective: Objective | null
   /** Whether fields of a body that have no effect are refused. */
   strict: boolean
 }
@@ -115,9 +118,9 @@ interface KeyRow extends Pick<typeof apiKeys.$inferSelect, 'models' | 'regions' 
 
 function knownOf(row: KeyRow | undefined): Known | null {
   if (row === undefined) return null
-  const { id, weight, calls_per_minute_max, live_programs_max, inference, disabled_at_ms } = row.tenant
+  const { id, weight, calls_per_minute_max, live_programs_max, inference, objective, disabled_at_ms } = row.tenant
   return {
-    ...{ tenant: id, weight, calls_per_minute_max, live_programs_max, inference },
+    ...{ tenant: id, weight, calls_per_minute_max, live_programs_max, inference, objective },
     models: idsOf(row.models),
     regions: idsOf(row.regions),
     strict: row.strict,

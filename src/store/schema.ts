@@ -5,7 +5,8 @@
  */
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, real, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import type { ProgramSource } from '../protocol/index.ts'
+import { OBJECTIVES } from '../protocol/objective.ts'
+import type { ProgramSource } from '../protocol/program-source.ts'
 import { measuredColumns } from './measured-columns.ts'
 
 export const tenants = sqliteTable('tenants', {
@@ -22,6 +23,8 @@ export const tenants = sqliteTable('tenants', {
   disabled_at_ms: integer('disabled_at_ms'),
   /** Whether calls that name no program join one by their conversation. */
   inference: integer('inference', { mode: 'boolean' }).notNull().default(true),
+  /** What a learned order makes small for its programs; null: as the model has it. */
+  objective: text('objective', { enum: OBJECTIVES }),
 })
 
 export const apiKeys = sqliteTable(
@@ -64,6 +67,8 @@ export const models = sqliteTable('models', {
   id: text('id').primaryKey(),
   /** Which reading of service orders programs on this model: `modelled` or `wall`. */
   ordering_service: text('ordering_service', { enum: ['modelled', 'wall'] }).notNull(),
+  /** What a learned order makes small on this model, for tenants that have no objective of their own. */
+  objective: text('objective', { enum: OBJECTIVES }).notNull().default('token_latency'),
   context_tokens_max: integer('context_tokens_max').notNull(),
   /** First estimate of bytes per prompt token, until engines have measured it. */
   bytes_per_token: real('bytes_per_token').notNull(),

@@ -37,6 +37,20 @@ describe('tenants', () => {
     expect(audit.data[1]?.before).toBeNull()
   })
 
+  it('have an objective of their own or the model’s', async () => {
+    const objectiveOf = async (answer: Promise<Response>) =>
+      (await json<{ objective: string | null }>(answer)).objective
+    expect(await objectiveOf(admin('POST', '/tenants', { id: 'aims', name: 'A' }))).toBeNull()
+    expect(await objectiveOf(admin('PATCH', '/tenants/aims', { objective: 'response' }))).toBe('response')
+    const { key } = await json<{ key: string }>(admin('POST', '/tenants/aims/keys', {}))
+    const asked = new Request(ORIGIN, { headers: { authorization: `Bearer ${key}` } })
+    expect(await authenticate(asked, env)).toMatchObject({ identity: { tenant: 'aims', objective: 'response' } })
+    expect(await objectiveOf(admin('PATCH', '/tenants/aims', { objective: null }))).toBeNull()
+    expect((await admin('PATCH', '/tenants/aims', { objective: 'fairness' })).status).toBe(400)
+    for (const table of ['api_keys', 'tenants'])
+      await env.DB.prepare(`delete from ${table} where ${table === 'tenants' ? 'id' : 'tenant'} = 'aims'`).run()
+  })
+
   it('have a limit of programs unless the operator says otherwise', async () => {
     const made = async (id: string, fields: object) => {
       await admin('POST', '/tenants', { id, name: id, ...fields })
@@ -200,8 +214,11 @@ describe('keys', () => {
 describe('models and regions', () => {
   it('are made, read, changed and listed, an id with a slash too', async () => {
     await admin('POST', '/models', { id: 'a/b', context_tokens_max: 100 })
-    const changed = await admin('PATCH', '/models/a%2Fb', { ordering_service: 'wall' })
-    expect(await changed.json()).toMatchObject({ id: 'a/b', ordering_service: 'wall', context_tokens_max: 100 })
+    expect(await json(admin('GET', '/models/a%2Fb'))).toMatchObject({ objective: 'token_latency' })
+    const changed = await admin('PATCH', '/models/a%2Fb', { ordering_service: 'wall', objective: 'response' })
+    expect(await changed.json()).toMatchObject({
+      ...{ id: 'a/b', ordering_service: 'wall', objective: 'response', context_tokens_max: 100 },
+    })
     expect((await admin('GET', '/models/a%2Fb')).status).toBe(200)
     expect(await code(admin('POST', '/models', { id: 'a/b', context_tokens_max: 1 }))).toBe('model_exists')
     expect(await code(admin('PATCH', '/models/none', { context_tokens_max: 1 }))).toBe('model_not_found')

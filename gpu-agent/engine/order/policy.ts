@@ -13,7 +13,8 @@
  * Every policy passes policy.contract.ts.
  */
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
-import type { IndexTable, Objective } from '../../../src/core/classes/index-table.ts'
+import type { IndexTable } from '../../../src/core/classes/index-table.ts'
+import type { Objective } from '../../../src/protocol/objective.ts'
 import type { HandlingChoice, HandlingRule, MemoryCosts } from '../memory/handling/waste.ts'
 import type { OrderedCall, Outlook } from '../types.ts'
 import type { ProgramView } from './program-table.ts'

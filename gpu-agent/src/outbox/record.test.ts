@@ -7,6 +7,7 @@ const CLAIMS = {
   ...{ agent: 'a', engine: 'a-e0', epoch: 'e', region: 'here', model: 'm' },
   ...{
     tenant_weight: 1,
+    objective: 'token_latency',
     sequence: null,
     settled_service_us: 0,
     open_elsewhere_us: 0,

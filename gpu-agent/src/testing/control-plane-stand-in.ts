@@ -161,6 +161,7 @@ export function claimsOf(changes: Partial<TicketClaims> = {}): Omit<TicketClaims
     model: 'test-model',
     class: 'class',
     tenant_weight: 1,
+    objective: 'token_latency',
     sequence: null,
     settled_service_us: 0,
     open_elsewhere_us: 0,

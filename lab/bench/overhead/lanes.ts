@@ -107,7 +107,7 @@ async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: Crypt
   const claims = {
     ...granted,
     lease_proof: await leaseProof(granted, { ...TERMS, granted_at_ms: Date.now() }, secrets.ticketSecret),
-    ...{ tenant_weight: 1, thread: call, class: 'bench', epoch },
+    ...{ tenant_weight: 1, objective: 'token_latency' as const, thread: call, class: 'bench', epoch },
     ...{ sequence: null, settled_service_us: 0, open_elsewhere_us: 0, critical_path_us: 0, program_wait_us: 0 },
     ...{ program_output_tokens: 0, cache_salt: 'bench' },
   }

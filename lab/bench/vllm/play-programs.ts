@@ -31,6 +31,8 @@ export interface Played {
 export interface PlayOptions {
   /** Sets the program ids of this play apart from those of another. */
   run: string
+  /** The label by which a client names its application: the class of its programs. Left out: the first call starts the program. */
+  app?: string | undefined
   /** Programs that arrive wait outside until fewer than so many are live. */
   live_max?: number
   onProgram?: (ended: number) => void
@@ -68,7 +70,7 @@ type Totals = Omit<Played, 'programs' | 'makespan_s'>
 export async function playPrograms(
   endpoint: Endpoint,
   workload: readonly ProgramShape[],
-  { run, live_max = Number.POSITIVE_INFINITY, onProgram, onCall, onEntered }: PlayOptions,
+  { run, app, live_max = Number.POSITIVE_INFINITY, onProgram, onCall, onEntered }: PlayOptions,
 ): Promise<Played> {
   const started_ms = performance.now()
   const totals: Totals = { prompt_tokens: 0, cached_tokens: 0, ttft_ms: [], tpot_ms: [] }
@@ -84,7 +86,7 @@ export async function playPrograms(
       entered += 1
       onEntered?.(entered)
       const arrived_ms = performance.now()
-      const output_tokens = await playProgram(endpoint, program, run, totals, onCall)
+      const output_tokens = await playProgram(endpoint, program, { run, app }, totals, onCall)
       const response_s = (performance.now() - arrived_ms) / 1000
       live -= 1
       outside.shift()?.()
@@ -99,7 +101,7 @@ export async function playPrograms(
 async function playProgram(
   endpoint: Endpoint,
   program: ProgramShape,
-  run: string,
+  { run, app }: Pick<PlayOptions, 'run' | 'app'>,
   totals: Totals,
   onCall: PlayOptions['onCall'],
 ): Promise<number> {
@@ -109,6 +111,7 @@ async function playProgram(
     Array.from({ length: count }, () => ` ${WORDS[Math.floor(random() * WORDS.length)]}`).join('')
   // Drawn before anything runs, so that they do not depend on the order in which calls end.
   const added = program.calls.map((call) => words(call.new_prompt_tokens))
+  if (app !== undefined) await startProgram(endpoint, id, app)
   const calls: Promise<Spoken>[] = []
   for (const [index, call] of program.calls.entries()) {
     const parents = call.parents.map((parent) => calls[parent] as Promise<Spoken>)
@@ -129,6 +132,15 @@ async function playProgram(
   const spoken = await Promise.all(calls)
   await fetch(`${endpoint.url}/v1/programs/${id}`, { method: 'DELETE', headers: authorization(endpoint) })
   return spoken.reduce((sum, { output_tokens }) => sum + output_tokens, 0)
+}
+
+async function startProgram(endpoint: Endpoint, id: string, app: string): Promise<void> {
+  const headers = { ...authorization(endpoint), 'content-type': 'application/json' }
+  const body = JSON.stringify({ id, app })
+  const response = await fetch(`${endpoint.url}/v1/programs`, { method: 'POST', headers, body })
+  const text = await response.text()
+  if (response.ok) return
+  throw new Error(`program ${id} could not start: ${response.status}: ${text.slice(0, ERROR_CHARS_MAX)}`)
 }
 
 interface Call {

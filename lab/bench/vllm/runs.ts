@@ -68,7 +68,7 @@ export async function measureCapacity(
   await plane.serving(server, { scheduler: 'stock-fcfs', policy: 'fcfs' }, () => {
     const started_ms = performance.now()
     return playPrograms(plane, shapes, {
-      ...{ run: `capacity-${workload}`, live_max, onProgram },
+      ...{ run: `capacity-${workload}`, app: workload, live_max, onProgram },
       onCall: ({ calls }, index) => {
         work_us += nominalWorkUs(tokensOfCall(calls, index))
       },
@@ -106,7 +106,9 @@ export async function runOnce(
   const before = await countsOf(server, scheduler, plane.model)
   const name = nameOf(scheduler)
   const run = `${workload}-${name}-${seed}`
-  const played = await plane.serving(server, scheduler, () => playPrograms(plane, programs, { run, onProgram }))
+  const played = await plane.serving(server, scheduler, () =>
+    playPrograms(plane, programs, { run, app: workload, onProgram }),
+  )
   const after = await countsOf(server, null, plane.model)
   await sleep(SETTLE_MS)
   return { ...scheduler, workload, name, seed, ...latenciesOf(workload, played), ...growth(before, after) }

@@ -1,4 +1,4 @@
-/** What is compared, and the vLLM that each runs on. Four vLLMs serve seven schedulers: ours changes its policy while it runs. */
+/** What is compared, and the vLLM that each runs on. Four vLLMs serve eight schedulers: ours changes its policy while it runs. */
 import type { PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 
 /** `switchyard-swap`: ours too, and KV of preempted calls is swapped. */
@@ -18,6 +18,7 @@ export const SCHEDULERS: readonly SchedulerName[] = [
   { scheduler: 'switchyard', policy: 'mlfq' },
   { scheduler: 'switchyard', policy: 'plas' },
   { scheduler: 'switchyard', policy: 'atlas' },
+  { scheduler: 'switchyard', policy: 'learned' },
   { scheduler: 'switchyard-swap', policy: 'plas' },
 ]
 

@@ -7,7 +7,8 @@ import type { PolicyConfig } from '../../../gpu-agent/engine/order/policies/inde
 import type { Standby } from '../../../gpu-agent/engine/order/seating.ts'
 import type { ToldClass } from '../../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
-import { type IndexTable, OBJECTIVES } from '../../../src/core/classes/index-table.ts'
+import type { IndexTable } from '../../../src/core/classes/index-table.ts'
+import { OBJECTIVES, type Objective } from '../../../src/protocol/objective.ts'
 
 export interface Limits {
   shares_interval_us: number
@@ -43,6 +44,8 @@ export type OrderEvent =
       tenant: number
       program: number
       class: number
+      /** Absent: as the policy is set. */
+      objective?: Objective
       ticket: Ticket
       prompt_tokens: number
       resident: number
@@ -98,6 +101,7 @@ const learned = fc.record(
   {
     objective: fc.constantFrom(...OBJECTIVES),
     promotion_ratio: fc.constantFrom(0.1, 1, 8, 100),
+    promoted_quantum_us: fc.constantFrom(0, 700, 2_000.5, 5_000),
     age_octaves: fc.integer({ min: 0, max: 3 }),
     age_scale: fc.constantFrom(1e-6, 0.01, 0.3, 1, 50),
     prefill_us_per_token: fc.constantFrom(0, 72.5, 300),
@@ -182,15 +186,19 @@ const work: fc.Arbitrary<Work> = fc.record({
 const event: fc.Arbitrary<OrderEvent> = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant('arrive' as const),
-      tenant: fc.nat(TENANTS - 1),
-      program: fc.nat(PROGRAMS - 1),
-      class: fc.nat(CLASSES - 1),
-      ticket,
-      prompt_tokens: fc.oneof(fc.nat(80), fc.nat(9_000)),
-      resident: share,
-    }),
+    arbitrary: fc.record(
+      {
+        do: fc.constant('arrive' as const),
+        tenant: fc.nat(TENANTS - 1),
+        program: fc.nat(PROGRAMS - 1),
+        class: fc.nat(CLASSES - 1),
+        objective: fc.constantFrom(...OBJECTIVES),
+        ticket,
+        prompt_tokens: fc.oneof(fc.nat(80), fc.nat(9_000)),
+        resident: share,
+      },
+      { requiredKeys: ['do', 'tenant', 'program', 'class', 'ticket', 'prompt_tokens', 'resident'] },
+    ),
   },
   {
     weight: 6,

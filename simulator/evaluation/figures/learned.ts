@@ -34,6 +34,11 @@ export const PLAYED: Readonly<Partial<Record<WorkloadName, { capacity: number; p
   'infercept-single': { capacity: 20, programs: 2000 },
   toolbench: { capacity: 6, programs: 1000 },
   'lamps-toolbench': { capacity: 7.7, programs: 1000 },
+  'equal-chains': { capacity: 1.4, programs: 300 },
+  'parallel-waves': { capacity: 1, programs: 240 },
+  'long-contexts': { capacity: 0.22, programs: 120 },
+  'questions-and-agents': { capacity: 8, programs: 1000 },
+  'heavy-tails': { capacity: 4.7, programs: 600 },
 }
 const WORKLOADS = Object.keys(PLAYED) as WorkloadName[]
 const LOADS = [0.6, 0.9, 1, 1.25, 1.5, 2] as const

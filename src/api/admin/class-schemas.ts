@@ -1,6 +1,6 @@
 /** What is known about a class of programs, as OpenAPI schemas. */
 import { z } from '@hono/zod-openapi'
-import { OBJECTIVES } from '../../core/classes/index-table.ts'
+import { Objective } from '../../protocol/objective.ts'
 
 const Quantile = z.number().nonnegative().nullable()
 const Quantiles = z
@@ -52,7 +52,7 @@ export const ClassIndexJson = ClassJson.extend({
   tools: z.array(ClassToolJson).openapi({
     description: 'What programs call between their calls, the most used first. Recent uses count for more',
   }),
-  objective: z.enum(OBJECTIVES),
+  objective: Objective,
   index: z.array(IndexPoint).openapi({
     description:
       'How `learned` orders a program of the class whose context is at hand and that has no open call. A point holds up to the next',

@@ -1,11 +1,12 @@
 /** /admin/v1/classes: what is known about classes of programs, and how `learned` orders by it. Up to a minute old. */
 import { createRoute, z } from '@hono/zod-openapi'
 import { ClassSketch } from '../../core/classes/class-sketch.ts'
-import { indexOf, indexTable, OBJECTIVES, type Objective } from '../../core/classes/index-table.ts'
+import { indexOf, indexTable } from '../../core/classes/index-table.ts'
 import type { LogSketch } from '../../core/classes/log-sketch.ts'
 import type { ToolBook } from '../../core/tools/tool-book.ts'
 import type { ToolSketch } from '../../core/tools/tool-sketch.ts'
 import { Id } from '../../protocol/index.ts'
+import { Objective } from '../../protocol/objective.ts'
 import { classesPage, type KnownClass, knownClass } from '../../store/classes.ts'
 import { fromStore } from '../../store/database.ts'
 import { tenantById } from '../../store/tenants.ts'
@@ -63,7 +64,7 @@ classRoutes.openapi(
     security,
     request: {
       params: ClassParams,
-      query: z.object({ objective: z.enum(OBJECTIVES).default('token_latency') }),
+      query: z.object({ objective: Objective.default('token_latency') }),
     },
     responses: {
       200: json(ClassIndexJson, 'What is known, and the index by output tokens'),

@@ -1,6 +1,7 @@
 /** What /admin/v1 takes and gives, as OpenAPI schemas, with the bounds of each field. */
 import { z } from '@hono/zod-openapi'
 import { Id } from '../../protocol/index.ts'
+import { Objective } from '../../protocol/objective.ts'
 
 export const WEIGHT_MAX = 1000
 export const CALLS_PER_MINUTE_MAX = 1_000_000
@@ -34,6 +35,7 @@ export const TenantCreate = z
     calls_per_minute_max: CallsPerMinute.default(null),
     live_programs_max: LivePrograms.default(LIVE_PROGRAMS_DEFAULT),
     inference: z.boolean().default(true),
+    objective: Objective.nullable().default(null),
   })
   .openapi('TenantCreate')
 
@@ -44,6 +46,7 @@ export const TenantUpdate = z
     calls_per_minute_max: CallsPerMinute.optional(),
     live_programs_max: LivePrograms.optional(),
     inference: z.boolean().optional(),
+    objective: Objective.nullable().optional(),
     disabled: z.boolean().optional(),
   })
   .refine(...someField)
@@ -59,6 +62,9 @@ export const TenantJson = z
     inference: z
       .boolean()
       .openapi({ description: 'Whether calls that name no program join one by their conversation' }),
+    objective: Objective.nullable().openapi({
+      description: 'What a learned order makes small for its programs. Null: as the model has it',
+    }),
     created_at: Timestamp,
     disabled_at: Timestamp.nullable(),
   })
@@ -108,6 +114,7 @@ export const ModelCreate = z
     id: Id,
     context_tokens_max: Context,
     ordering_service: Reading.default('modelled'),
+    objective: Objective.default('token_latency'),
     bytes_per_token: BytesPerToken.default(4),
   })
   .openapi('ModelCreate')
@@ -116,6 +123,7 @@ export const ModelUpdate = z
   .strictObject({
     context_tokens_max: Context.optional(),
     ordering_service: Reading.optional(),
+    objective: Objective.optional(),
     bytes_per_token: BytesPerToken.optional(),
   })
   .refine(...someField)
@@ -125,6 +133,7 @@ export const ModelJson = z
   .object({
     id: z.string(),
     ordering_service: Reading.openapi({ description: 'Which reading of service orders programs' }),
+    objective: Objective.openapi({ description: 'What a learned order makes small, where the tenant does not say' }),
     context_tokens_max: z.number(),
     bytes_per_token: z.number().openapi({ description: 'First estimate, until engines have measured it' }),
     created_at: Timestamp,

@@ -2,8 +2,10 @@
  * What an engine knows of classes: a sketch of each, and the table made of it. Bounded. Tables are made when they are asked
  * for, and made again after `publish` where more is known.
  */
+
+import type { Objective } from '../../protocol/objective.ts'
 import type { ClassSketch } from './class-sketch.ts'
-import { type IndexTable, indexTable, type Objective } from './index-table.ts'
+import { type IndexTable, indexTable } from './index-table.ts'
 
 /** Classes kept. The one that was asked for longest ago goes first. */
 export const CLASSES_MAX = 4096

@@ -18,11 +18,9 @@
  * For each step of `o` the table has the lines (k + c·C) / W that are the least for some k. Everything is in tokens: the
  * policy knows what they cost.
  */
+import type { Objective } from '../../protocol/objective.ts'
 import type { ClassSketch } from './class-sketch.ts'
 import type { LogSketch } from './log-sketch.ts'
-
-export const OBJECTIVES = ['token_latency', 'response'] as const
-export type Objective = (typeof OBJECTIVES)[number]
 
 /** Of one `o`: what an index costs without prompt tokens, and for each prompt token more. In tokens ÷ worth. */
 export type IndexLine = readonly [base: number, slope: number]
@@ -55,10 +53,15 @@ export interface Sample {
 /** The prior counts as much as so many ends. */
 const PRIOR_ENDS = 40
 /** Of a class without ends. */
-const PRIOR_MEDIAN_TOKENS = 8
+const PRIOR_MEDIAN_TOKENS = 200
 /** The prior's points lie this far apart, and go up to so many tokens. */
-const PRIOR_RATIO = Math.SQRT2
+const PRIOR_RATIO = 2 ** (1 / 8)
 export const TOKENS_MAX = 2 ** 27
+/**
+ * Where the programs of a bin are taken to lie, by its mean: in the middles of its thirds. A bin in one point would be a time at which
+ * many programs end at once, and the index would rush towards it.
+ */
+const WITHIN_BIN = [2 ** (-1 / 12), 1, 2 ** (1 / 12)] as const
 /** Steps of `o`. */
 const STEP_MIN_TOKENS = 4
 const STEP_RATIO = 1.2
@@ -66,6 +69,8 @@ const STEP_RATIO = 1.2
 const WORTH_SHARE_MIN = 0.02
 /** Lines that are the least only beyond so many prompt tokens, in tokens of output's cost, are left out. No prompt has more. */
 const PROMPT_TOKENS_MAX = 2 ** 20
+/** A line is kept if without it the index would be more than this many times as much. */
+const LINE_WORTH = 1.01
 /** Beyond rounding errors. */
 const WEIGHT_MIN = 1e-12
 
@@ -79,16 +84,32 @@ export function indexTable(sketch: ClassSketch | null, objective: Objective = 't
 }
 
 function samplesOf(sketch: LogSketch | undefined): Sample[] {
-  return (sketch?.bins() ?? []).map(([, weight, sum]) => ({ tokens: sum / weight, weight }))
+  const bins = sketch?.bins() ?? []
+  return bins.flatMap(([, weight, sum]) =>
+    WITHIN_BIN.map((place) => ({ tokens: (place * sum) / weight, weight: weight / WITHIN_BIN.length })),
+  )
 }
 
 /** `samples` ascend, and the last has at least TOKENS_MAX. */
 export function indexSteps(samples: readonly Sample[], objective: Objective): IndexStep[] {
+  const worth = samples.map(({ tokens, weight }) => (objective === 'response' ? weight : weight / tokens))
+  const weight_from = sumsFrom(samples.map(({ weight }) => weight))
+  const worth_from = sumsFrom(worth)
   const steps: IndexStep[] = []
+  let first = 0
   for (let from_tokens = 0; from_tokens < TOKENS_MAX; from_tokens = nextStep(from_tokens)) {
-    steps.push(indexStep(samples, from_tokens, objective))
+    while ((samples[first] as Sample).tokens <= from_tokens) first += 1
+    steps.push(indexStep({ samples, worth, weight_from, worth_from }, first, from_tokens))
   }
   return steps
+}
+
+/** Of each position, the sum from it to the end. */
+function sumsFrom(values: readonly number[]): number[] {
+  const sums = [...values]
+  for (let index = sums.length - 2; index >= 0; index--)
+    sums[index] = (sums[index] as number) + (sums[index + 1] as number)
+  return sums
 }
 
 function nextStep(from_tokens: number): number {
@@ -97,7 +118,7 @@ function nextStep(from_tokens: number): number {
 
 /** What is known, and the prior. Ascending. */
 function withPrior(known: readonly Sample[]): Sample[] {
-  const median = known.length === 0 ? PRIOR_MEDIAN_TOKENS : medianOf(known, weightOf(known))
+  const median = known.length === 0 ? PRIOR_MEDIAN_TOKENS : medianFrom(known, 0, weightOf(known))
   const prior: Sample[] = []
   for (let tokens = median, weight = 1; tokens < TOKENS_MAX * 2; tokens *= PRIOR_RATIO, weight /= PRIOR_RATIO) {
     prior.push({ tokens, weight })
@@ -133,35 +154,47 @@ export function censoredBy(going_on: readonly Sample[], samples: readonly Sample
   })
 }
 
-function indexStep(samples: readonly Sample[], from_tokens: number, objective: Objective): IndexStep {
-  const later = samples.filter(({ tokens }) => tokens > from_tokens)
-  const total = weightOf(later)
-  const worthOf = ({ tokens, weight }: Sample) => (objective === 'response' ? weight : weight / tokens)
-  const worth_total = later.reduce((sum, sample) => sum + worthOf(sample), 0)
+interface Weighed {
+  samples: readonly Sample[]
+  worth: readonly number[]
+  /** Of the sample and all after it. */
+  weight_from: readonly number[]
+  worth_from: readonly number[]
+}
+
+/** `first`: the first sample of more than `from_tokens`. */
+function indexStep(
+  { samples, worth, weight_from, worth_from }: Weighed,
+  first: number,
+  from_tokens: number,
+): IndexStep {
+  const total = weight_from[first] as number
+  const worth_min = WORTH_SHARE_MIN * (worth_from[first] as number)
   const lines: IndexLine[] = []
-  let left = total
   let done_cost = 0
-  let worth = 0
-  for (const [index, sample] of later.entries()) {
-    left -= sample.weight
-    done_cost += sample.weight * (sample.tokens - from_tokens)
-    worth += worthOf(sample)
-    const last = index === later.length - 1
-    if (!last && (worth < WORTH_SHARE_MIN * worth_total || later[index + 1]?.tokens === sample.tokens)) continue
-    const cost = done_cost + Math.max(0, last ? 0 : left) * (sample.tokens - from_tokens)
-    lines.push([cost / worth, total / worth])
+  let done_worth = 0
+  for (let index = first; index < samples.length; index++) {
+    const { tokens, weight } = samples[index] as Sample
+    done_cost += weight * (tokens - from_tokens)
+    done_worth += worth[index] as number
+    const last = index === samples.length - 1
+    if (!last && (done_worth < worth_min || samples[index + 1]?.tokens === tokens)) continue
+    const cost = done_cost + (weight_from[index + 1] ?? 0) * (tokens - from_tokens)
+    lines.push([cost / done_worth, total / done_worth])
   }
   return {
     from_tokens,
-    lines: lowerEnvelope(lines),
+    lines: thinned(lowerEnvelope(lines)),
     remaining_tokens: done_cost / total,
-    median_tokens: medianOf(later, total),
+    median_tokens: medianFrom(samples, first, total),
   }
 }
 
-function medianOf(samples: readonly Sample[], total: number): number {
+/** Of the samples from `first` on, which weigh `total`. */
+function medianFrom(samples: readonly Sample[], first: number, total: number): number {
   let left = total / 2
-  for (const { tokens, weight } of samples) {
+  for (let index = first; index < samples.length; index++) {
+    const { tokens, weight } = samples[index] as Sample
     left -= weight
     if (left <= 0) return tokens
   }
@@ -184,6 +217,30 @@ function lowerEnvelope(lines: readonly IndexLine[]): IndexLine[] {
     (line, index) => index > 0 && crossing(hull[index - 1] as IndexLine, line) > PROMPT_TOKENS_MAX,
   )
   return beyond === -1 ? hull : hull.slice(0, beyond)
+}
+
+/** Without lines that make the index less by no more than LINE_WORTH: each costs memory and time at every decision. */
+function thinned(hull: readonly IndexLine[]): IndexLine[] {
+  const kept = hull.slice(0, 1)
+  for (let from = 0; from < hull.length - 1; ) {
+    let to = from + 1
+    while (to + 1 < hull.length && isNear(hull, from, to + 1)) to += 1
+    kept.push(hull[to] as IndexLine)
+    from = to
+  }
+  return kept
+}
+
+/** Whether two lines of a hull are nearly the least where lines between them are. They are farthest from it where they cross. */
+function isNear(hull: readonly IndexLine[], from: number, to: number): boolean {
+  const [a, b] = [hull[from] as IndexLine, hull[to] as IndexLine]
+  const k = crossing(a, b)
+  const index = a[0] + a[1] * k
+  for (let between = from + 1; between < to; between++) {
+    const [base, slope] = hull[between] as IndexLine
+    if (index > LINE_WORTH * (base + slope * k)) return false
+  }
+  return true
 }
 
 /** The k at which the second, which has the smaller slope, becomes the less. */

@@ -14,6 +14,7 @@ import type { EngineSnapshot } from '../../core/pool/pool-types.ts'
 import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
+import { ClassNotices } from '../class-notices.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
 import { DoubtedAgents } from '../doubted-agents.ts'
 import { FileBudget } from '../file-budget.ts'
@@ -75,11 +76,17 @@ export const ADMITTED: AdmitReply = {
 
 export const UNRESTRICTED = {
   ...{ tenant: 't', key: 'key-0123456789abcdef', weight: 1, models: null, regions: null },
-  ...{ calls_per_minute_max: null, live_programs_max: null, inference: false, strict: false },
+  ...{ calls_per_minute_max: null, live_programs_max: null, inference: false, objective: null, strict: false },
 }
 
 function catalogueOf(regions: readonly string[]): Catalogue {
-  const model = { id: MODEL, ordering_service: 'modelled' as const, context_tokens_max: 4096, bytes_per_token: 4 }
+  const model = {
+    id: MODEL,
+    ordering_service: 'modelled' as const,
+    objective: 'token_latency' as const,
+    context_tokens_max: 4096,
+    bytes_per_token: 4,
+  }
   return {
     regions: regions.map((id, position) => ({ id, position, location_hint: null, latitude: null, longitude: null })),
     models: new Map([[MODEL, { ...model, created_at_ms: 1_700_000_000_000 }]]),
@@ -131,6 +138,7 @@ export function world(options: WorldOptions = {}): World {
       return engine === undefined ? { status: 'none', retry_after_s: 5, ...nothing } : leaseOf(engine)
     },
     release: async () => {},
+    noticeClass: async () => {},
     ...options.pool,
   } as unknown as PoolRpc
   const tenant = { medianService: async () => ({ settled_service_us: 77 }), ...options.tenant } as unknown as TenantRpc
@@ -165,6 +173,7 @@ export function world(options: WorldOptions = {}): World {
     files: new FileBudget(null),
     doubted: new DoubtedAgents(),
     holds: new HoldMemory(),
+    classNotices: new ClassNotices(),
     residency: async () => null,
     fetch: async (input, init) => {
       const request = new Request(input as string, init as RequestInit)

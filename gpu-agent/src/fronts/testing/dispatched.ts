@@ -28,6 +28,7 @@ export function dispatched(
       model: 'model',
       class: 'class',
       tenant_weight: 1,
+      objective: 'token_latency',
       sequence: null,
       settled_service_us: 0,
       open_elsewhere_us: 0,

@@ -6,7 +6,6 @@
  * Without the plug-in it serves all the same, with reduced powers: vLLM's own order, service measured from outside.
  */
 import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
-import { LEARNED } from '../../../engine/order/policies/learned/learned.ts'
 import type { ClassTables } from '../../../engine/order/policy.ts'
 import { ERRORS } from '../../data-plane/stream-errors.ts'
 import { VLLM_HINTS } from '../../openai/capabilities.ts'
@@ -83,7 +82,7 @@ export class VllmFront implements EngineFront {
   private constructor(options: VllmFrontOptions, events: EngineFrontEvents) {
     const { clock = monotonicUs, wall_ms = Date.now, lost = [], model_id, ordering, classes = null } = options
     const tell = (told: readonly ToldClass[]): boolean => this.#connection?.tellClasses(told) === true
-    this.#teller = classes === null ? null : new ClassTeller({ classes, objective: LEARNED[ordering].objective, tell })
+    this.#teller = classes === null ? null : new ClassTeller({ classes, tell })
     this.#options = options
     this.#events = events
     this.#times = { ...VLLM_TIMES, ...options.times }
@@ -246,7 +245,7 @@ export class VllmFront implements EngineFront {
     if (this.#calls.size === 0) this.#watch.progressed()
     const refusal = this.#calls.open(call, sink, connection.address)
     if (refusal === null) {
-      this.#teller?.used(call.claims.tenant, call.claims.class)
+      this.#teller?.used(call.claims)
       this.#events.status()
     }
     return refusal

@@ -72,6 +72,7 @@ class Driver:
             prompt_tokens=request.num_prompt_tokens,
             program_output_tokens=told.output_tokens,
             program_class=identity.program_class or "",
+            objective=identity.objective,
             sequence=identity.sequence,
             comes_back=identity.program != NO_PROGRAM,
         )

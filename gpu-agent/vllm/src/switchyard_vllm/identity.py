@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .options import IdentitySource
+from .order.index_table import OBJECTIVES, Objective
 from .order.program_order import SERVICE_US_MAX
 
 #: Characters of an id; those of the control plane are shorter.
@@ -27,6 +28,7 @@ WEIGHT = "switchyard_weight"
 #: Unique over tenants.
 PROGRAM = "switchyard_program"
 CLASS = "switchyard_class"
+OBJECTIVE = "switchyard_objective"
 SETTLED_SERVICE_US = "switchyard_settled_service_us"
 OPEN_ELSEWHERE_US = "switchyard_open_elsewhere_us"
 #: Settled and open service in one, of agents that do not tell them apart.
@@ -59,6 +61,8 @@ class Identity:
     tenant_weight: float
     program: str
     program_class: str | None
+    #: What a learned order makes small for its program. None: as the policy is set.
+    objective: Objective | None = None
     told: ProgramTold = NOTHING_TOLD
     #: The program's place among those of its tenant.
     sequence: tuple[int, int] | None = None
@@ -97,6 +101,7 @@ def _from_ticket(session_id: object, ticket: Mapping[Any, Any]) -> Identity:
         tenant_weight=_weight(ticket),
         program=_session_program(session_id) if program is None else program,
         program_class=_id(ticket, CLASS),
+        objective=_objective(ticket),
         told=told,
         sequence=None if opened_at_ms is None or tie is None else (opened_at_ms, tie),
     )
@@ -115,6 +120,16 @@ def _id(ticket: Mapping[Any, Any], name: str) -> str | None:
         return None
     if isinstance(value, str) and 0 < len(value) <= ID_CHARS_MAX:
         return value
+    raise _MalformedError
+
+
+def _objective(ticket: Mapping[Any, Any]) -> Objective | None:
+    value = ticket.get(OBJECTIVE)
+    if value is None:
+        return None
+    for objective in OBJECTIVES:
+        if value == objective:
+            return objective
     raise _MalformedError
 
 

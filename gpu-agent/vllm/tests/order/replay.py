@@ -62,8 +62,8 @@ class Replay:
             self._expect(f"rank of {lease}", self._call(lease).place.rank, rank)
 
     def _arrive(self, line: dict[str, Any], t: int) -> None:
-        lease, tenant, weight, program, class_, sequence, *told, output_tokens, prompt, resident = line["arrive"]
-        settled_us, elsewhere_us, path_us, wait_us = told
+        lease, tenant, weight, program, class_, sequence, *told = line["arrive"]
+        settled_us, elsewhere_us, path_us, wait_us, output_tokens, prompt, resident, *objective = told
         call = Call(
             lease=lease,
             tenant=tenant,
@@ -76,6 +76,7 @@ class Replay:
             open_elsewhere_us=elsewhere_us,
             program_output_tokens=output_tokens,
             program_class=class_,
+            objective=objective[0] if objective else None,
             sequence=None if sequence is None else (sequence[0], sequence[1]),
             comes_back=sequence is not None,
         )

@@ -21,6 +21,7 @@ TICKET: dict[str, Any] = {
     "switchyard_weight": 2,
     "switchyard_program": "t/p",
     "switchyard_class": "c",
+    "switchyard_objective": "response",
     "switchyard_service_us": 30,
     "switchyard_path_us": 20.0,
     "switchyard_wait_us": 10,
@@ -122,7 +123,7 @@ def test_options_must_be_an_object() -> None:
 
 
 def test_a_whole_ticket_is_read() -> None:
-    expected = Identity("l", "t", 2.0, "t/p", "c", ProgramTold(30, 20, 10))
+    expected = Identity("l", "t", 2.0, "t/p", "c", "response", ProgramTold(30, 20, 10))
     assert identity_of("session", TICKET, "agent") == expected
 
 
@@ -134,7 +135,7 @@ def test_a_ticket_says_what_is_open_elsewhere_and_where_the_program_stands() -> 
         "switchyard_opened_at_ms": 7,
         "switchyard_tie": 8,
     }
-    expected = Identity("l", "t", 2.0, "t/p", "c", ProgramTold(40, 20, 10, 5, 6), (7, 8))
+    expected = Identity("l", "t", 2.0, "t/p", "c", "response", ProgramTold(40, 20, 10, 5, 6), (7, 8))
     assert identity_of("session", {**TICKET, **fields}, "agent") == expected
 
 
@@ -155,6 +156,8 @@ def test_a_ticket_says_what_is_open_elsewhere_and_where_the_program_stands() -> 
         {"switchyard_settled_service_us": -1},
         {"switchyard_open_elsewhere_us": "1"},
         {"switchyard_output_tokens": -1},
+        {"switchyard_objective": "fairness"},
+        {"switchyard_objective": ["response"]},
         {"switchyard_tie": 8},
     ],
 )

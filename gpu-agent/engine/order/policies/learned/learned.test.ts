@@ -7,10 +7,10 @@ import {
   type IndexTable,
   indexOf,
   indexTable,
-  type Objective,
   rankOf,
   stepAt,
 } from '../../../../../src/core/classes/index-table.ts'
+import type { Objective } from '../../../../../src/protocol/objective.ts'
 import { engineCall, testConfig } from '../../../testing/calls.ts'
 import { chargeCall, chargeOf, type Given, policyCall } from '../../../testing/policy-calls.ts'
 import { virtualRun } from '../../../testing/virtual-run.ts'
@@ -85,9 +85,9 @@ describe('the learned order', () => {
     expect(place.rank).toBeLessThan(fresh('long'))
   })
 
-  it('orders a class of which nothing is known by the prior: who has had least runs first', () => {
+  it('orders a class of which nothing is known by the prior: beyond 200 tokens who has had least runs first', () => {
     const policy = learned({ known: FLAT })
-    const ranks = [0, 40, 2_000, 100_000].map((program_output_tokens) =>
+    const ranks = [200, 800, 5_000, 100_000].map((program_output_tokens) =>
       rank(policy, { class: 'unknown', program_output_tokens }),
     )
     expect(ranks).toEqual([...ranks].sort((a, b) => a - b))
@@ -99,8 +99,8 @@ describe('the learned order', () => {
     const size = { prompt_tokens: 4_000, program_output_tokens: 50 }
     const resident = rank(policy, { ...size, resident_tokens: 4_000 })
     const lost = rank(policy, size)
-    // 4,000 · 125 us is what 1,000 tokens of output cost.
-    expect([resident, lost]).toEqual([flatRank(100), flatRank(1_100)])
+    // 4,000 · 125 us is what 1,000 tokens of output cost. They count twice.
+    expect([resident, lost]).toEqual([flatRank(100), flatRank(2_100)])
   })
 
   it('ranks a call anew when its context leaves memory', () => {
@@ -108,7 +108,7 @@ describe('the learned order', () => {
     const call = policyCall({ prompt_tokens: 4_000, resident_tokens: 4_000 })
     const place = policy.arrive(call, 0)
     call.resident_tokens = 0
-    expect([policy.refresh(place, 0), place.rank]).toEqual([true, flatRank(1_100)])
+    expect([policy.refresh(place, 0), place.rank]).toEqual([true, flatRank(2_100)])
   })
 
   it('takes the siblings of a wave for as many tokens as calls of the class have, until they have had them', () => {
@@ -131,7 +131,7 @@ describe('the learned order', () => {
 
   it('gives a seat to another program only if that is better by a whole octave', () => {
     const policy = learned({ class: FLAT })
-    const at = (tokens: number) => policy.arrive(policyCall({ prompt_tokens: (tokens - 100) * 4 }), 0)
+    const at = (tokens: number) => policy.arrive(policyCall({ prompt_tokens: (tokens - 100) * 2 }), 0)
     const [best, close, octave] = [at(100), at(2 ** 0.75 * 100), at(200)]
     expect(policy.yieldsTo(close, best)).toBe(false)
     expect(policy.yieldsTo(octave, best)).toBe(true)
@@ -147,7 +147,7 @@ describe('the learned order', () => {
     tables.short = FLAT
     expect(policy.refresh(place, 0)).toBe(false)
     expect(place.rank).toBe(before)
-    expect(rank(policy, { class: 'short', prompt_tokens: 100 })).toBe(flatRank(125))
+    expect(rank(policy, { class: 'short', prompt_tokens: 100 })).toBe(flatRank(150))
   })
 
   it('has the rank of the index at every token, though it looks the index up once for each rank', () => {
@@ -165,7 +165,7 @@ describe('the learned order', () => {
           chargeCall(policy, call, place, chargeOf(0, 0, output_tokens))
           const committed = Math.max(0, Math.floor(table.call_tokens + 0.5) - call.output_tokens)
           const step = table.steps[stepAt(table, call.program.output_tokens + committed)] as IndexStep
-          const prompt_tokens = (size.prompt_tokens * prefill_us_per_token) / decode_us_per_token + committed
+          const prompt_tokens = (2 * size.prompt_tokens * prefill_us_per_token) / decode_us_per_token + committed
           expect(place.rank).toBe(rankOf(decode_us_per_token * indexOf(step, prompt_tokens)))
         }
       }),
@@ -176,6 +176,8 @@ describe('the learned order', () => {
   it.each<[keyof LearnedConfig, number]>([
     ['promotion_ratio', 0],
     ['promotion_ratio', Number.NaN],
+    ['promoted_quantum_us', -1],
+    ['promoted_quantum_us', Number.NaN],
     ['age_octaves', -1],
     ['age_octaves', 0.5],
     ['age_octaves', AGE_OCTAVES_MAX + 1],
@@ -225,8 +227,8 @@ describe('waiting under the learned order', () => {
     expect(place.rank).toBe(flatRank(100))
   })
 
-  it('promotes a call whose program has waited β times what is usual for its class, until it is charged', () => {
-    const policy = learned({ class: FLAT }, { promotion_ratio: 10 })
+  it('promotes a call whose program has waited β times what is usual for its class, first until its prompt and its quantum are served, then by its charge', () => {
+    const policy = learned({ class: FLAT }, { promotion_ratio: 10, promoted_quantum_us: 700 })
     const call = policyCall({ prompt_tokens: 40 })
     const place = policy.arrive(call, 0)
     const missing_us = 40 * DEFAULT_SERVICE_RATES.prefill_us_per_token
@@ -234,10 +236,14 @@ describe('waiting under the learned order', () => {
     expect(policy.due(place, policy.dueUs(place) - 1)).toBe(false)
     expect(policy.due(place, policy.dueUs(place))).toBe(true)
     expect([place.rank, policy.dueUs(place)]).toEqual([0, Number.POSITIVE_INFINITY])
-    expect(chargeCall(policy, call, place, chargeOf(1_000))).toBe(true)
-    expect([place.rank, place.rank < flatRank(100)]).toEqual([rankOf(1_001), true])
+    const quantum_us = 700 + missing_us
+    expect(policy.chargeLeftUs(place)).toBe(quantum_us)
+    expect(chargeCall(policy, call, place, chargeOf(quantum_us - 1))).toBe(false)
+    expect([place.rank, policy.chargeLeftUs(place)]).toEqual([0, 1])
+    expect(chargeCall(policy, call, place, chargeOf(1))).toBe(true)
+    expect([place.rank, place.rank < flatRank(100)]).toEqual([rankOf(1 + quantum_us), true])
     chargeCall(policy, call, place, chargeOf(1e9))
-    expect(place.rank).toBe(flatRank(100 + 10))
+    expect(place.rank).toBe(flatRank(100 + 2 * 10))
   })
 })
 

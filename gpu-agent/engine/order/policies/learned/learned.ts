@@ -11,8 +11,8 @@
  * The rank is the logarithm of the index, in quarters of an octave. Programs of one rank run in the order in which they were
  * opened. A seat is taken only for a program that is better by a whole octave.
  *
- * A call that starves (levels/starvation.ts) is promoted: its rank is that of what it is charged from then on, until its
- * index is better.
+ * A call that starves (levels/starvation.ts) is promoted: it runs first until its prompt and a quantum are computed. Then its rank
+ * is that of what it has been charged since, until its index is better.
  */
 
 import type { ServiceRates, ServiceReading } from '../../../../../src/core/call/service.ts'
@@ -21,23 +21,25 @@ import {
   type IndexTable,
   indexOf,
   indexTable,
-  type Objective,
   promptTokensAt,
   RANKS_PER_OCTAVE,
   rankFrom,
   rankOf,
   stepAt,
 } from '../../../../../src/core/classes/index-table.ts'
+import type { Objective } from '../../../../../src/protocol/objective.ts'
 import type { Outlook } from '../../../types.ts'
 import type { Charge, ClassTables, Place, Policy, PolicyCall } from '../../policy.ts'
 import { PROGRAM_LEVELS } from '../levels/levels.ts'
 import { addToWindow, openWindow, promotionUs, resetWindow, type Window } from '../levels/starvation.ts'
 
 export interface LearnedConfig {
-  /** What is made small: the mean latency per output token of programs, or their mean response time. */
+  /** What is made small, for calls that do not say: the mean latency per output token of programs, or their mean response time. */
   objective: Objective
   /** β: wait over service at which a call is promoted. The service is at least what is usual for its class. */
   promotion_ratio: number
+  /** What a promoted call may be charged before its charge counts, beside the prompt that it still lacks. */
+  promoted_quantum_us: number
   /**
    * A program's index halves each time that 1 + its wait ÷ its usual service grows by so many octaves. 0: never. A whole
    * number up to AGE_OCTAVES_MAX, so that both languages compute the same times.
@@ -58,12 +60,14 @@ export const LEARNED: Readonly<Record<ServiceReading, LearnedConfig>> = {
   modelled: {
     objective: 'token_latency',
     promotion_ratio: PROGRAM_LEVELS.modelled.promotion_ratio,
+    promoted_quantum_us: PROGRAM_LEVELS.modelled.first_quantum_us,
     age_octaves: 0,
     age_scale: 1,
   },
   wall: {
     objective: 'token_latency',
     promotion_ratio: PROGRAM_LEVELS.wall.promotion_ratio,
+    promoted_quantum_us: PROGRAM_LEVELS.wall.first_quantum_us,
     age_octaves: 0,
     age_scale: 1,
   },
@@ -84,10 +88,14 @@ export interface LearnedPlace extends Place, Window {
   /** How many times its wait has halved its index. */
   halvings: number
   promoted: boolean
+  /** Once promoted: what it may be charged at its best rank. */
+  quantum_us: number
 }
 
-/** Of a call that was just promoted. */
+/** Of a call that was promoted, while it is charged no more than its quantum. Then it is that of its charge. */
 const PROMOTED_RANK = 0
+/** While a missing prompt is computed, others wait for it and its memory serves no one: it counts so many times. */
+const MISSING_WEIGHT = 2
 
 const PRIOR_TABLES: Record<Objective, IndexTable | null> = { token_latency: null, response: null }
 
@@ -105,9 +113,16 @@ export class Learned implements Policy<LearnedPlace> {
   readonly #config: LearnedConfig
 
   constructor(config: LearnedConfig, rates: ServiceRates, classes: ClassTables | null) {
-    const { promotion_ratio, age_octaves, age_scale, prefill_us_per_token = rates.prefill_us_per_token } = config
+    const {
+      promotion_ratio,
+      promoted_quantum_us,
+      age_octaves,
+      age_scale,
+      prefill_us_per_token = rates.prefill_us_per_token,
+    } = config
     if (!(prefill_us_per_token >= 0)) throw new RangeError('learned: prefill_us_per_token must not be negative')
     if (!(promotion_ratio > 0)) throw new RangeError('learned: promotion_ratio must be positive')
+    if (!(promoted_quantum_us >= 0)) throw new RangeError('learned: promoted_quantum_us must not be negative')
     if (!(Number.isInteger(age_octaves) && age_octaves >= 0 && age_octaves <= AGE_OCTAVES_MAX)) {
       throw new RangeError(`learned: age_octaves must be an integer from 0 to ${AGE_OCTAVES_MAX}`)
     }
@@ -120,14 +135,13 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   arrive(call: PolicyCall, now_us: number): LearnedPlace {
-    const { tenant, class: program_class } = call.call
-    const { objective } = this.#config
+    const { tenant, class: program_class, objective = this.#config.objective } = call.call
     const table = this.#classes?.tableOf(tenant, program_class, objective) ?? priorTable(objective)
     const { decode_us_per_token, prefill_us_per_token } = this.#rates
     const token_us = decode_us_per_token + prefill_us_per_token * table.prompt_tokens_per_output_token
     const place = {
       ...{ rank: 0, index_rank: 0, halvings: 0, of: call, table, token_us },
-      ...{ at: -1, committed_tokens: 0, prompt_tokens_min: 0, prompt_tokens_max: 0, promoted: false },
+      ...{ at: -1, committed_tokens: 0, prompt_tokens_min: 0, prompt_tokens_max: 0, promoted: false, quantum_us: 0 },
       ...openWindow(now_us),
     }
     this.refresh(place, now_us)
@@ -159,8 +173,8 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   /** Only a promoted call moves with its service. */
-  chargeLeftUs({ promoted }: LearnedPlace): number {
-    return promoted ? 0 : Number.POSITIVE_INFINITY
+  chargeLeftUs({ promoted, quantum_us, window_charge_us }: LearnedPlace): number {
+    return promoted ? Math.max(0, quantum_us - window_charge_us) : Number.POSITIVE_INFINITY
   }
 
   /** While its open calls get what they are expected to, the index falls with each token. */
@@ -185,6 +199,7 @@ export class Learned implements Policy<LearnedPlace> {
     const moved = this.#ranks(place)
     if (now_us < this.#promotionUs(place)) return moved
     place.promoted = true
+    place.quantum_us = this.#config.promoted_quantum_us + this.#missingUs(place.of)
     resetWindow(place, now_us)
     this.#age(place, now_us)
     this.#ranks(place)
@@ -199,8 +214,7 @@ export class Learned implements Policy<LearnedPlace> {
   #promotionUs(place: LearnedPlace): number {
     if (place.rank <= PROMOTED_RANK) return Number.POSITIVE_INFINITY
     const { service_us, wait_us } = place.of.program
-    const missing_us = missingTokens(place.of) * this.#rates.prefill_us_per_token
-    const service_at_least_us = Math.max(service_us, this.#usualUs(place)) + missing_us
+    const service_at_least_us = Math.max(service_us, this.#usualUs(place)) + this.#missingUs(place.of)
     return promotionUs(place, service_at_least_us, wait_us, this.#config.promotion_ratio)
   }
 
@@ -241,19 +255,21 @@ export class Learned implements Policy<LearnedPlace> {
     return true
   }
 
-  #rankOf({ index_rank, halvings, promoted, window_charge_us }: LearnedPlace): number {
+  #rankOf({ index_rank, halvings, promoted, quantum_us, window_charge_us }: LearnedPlace): number {
     const rank = index_rank - RANKS_PER_OCTAVE * halvings
-    return promoted ? Math.min(rank, rankOf(1 + window_charge_us)) : rank
+    if (!promoted) return rank
+    return Math.min(rank, window_charge_us < quantum_us ? PROMOTED_RANK : rankOf(1 + window_charge_us))
   }
 
   /** What is computed before anything is gained, in tokens of output's cost. */
   #promptTokens({ of, committed_tokens, token_us }: LearnedPlace): number {
-    return (missingTokens(of) * this.#rates.prefill_us_per_token) / token_us + committed_tokens
+    return (MISSING_WEIGHT * this.#missingUs(of)) / token_us + committed_tokens
   }
-}
 
-function missingTokens({ prompt_tokens, resident_tokens }: PolicyCall): number {
-  return prompt_tokens - resident_tokens
+  /** Of its prompt, what is still to be computed. */
+  #missingUs({ prompt_tokens, resident_tokens }: PolicyCall): number {
+    return (prompt_tokens - resident_tokens) * this.#rates.prefill_us_per_token
+  }
 }
 
 /** The rank at so many prompt tokens, and down to how many it holds: calls that get tokens have ever fewer. */

@@ -10,6 +10,7 @@ test('the plug-in gets who the call is and what its program has cost', () => {
       ...{ lease: 'l', program: 'p', tenant_weight: 2, sequence: [7, 8] },
       ...{ settled_service_us: 1, open_elsewhere_us: 4, critical_path_us: 2, program_wait_us: 3 },
       program_output_tokens: 5,
+      objective: 'response',
     }),
     'plugin',
   )
@@ -23,6 +24,7 @@ test('the plug-in gets who the call is and what its program has cost', () => {
       switchyard_weight: 2,
       switchyard_program: program,
       switchyard_class: 'class',
+      switchyard_objective: 'response',
       switchyard_settled_service_us: 1,
       switchyard_open_elsewhere_us: 4,
       switchyard_path_us: 2,

@@ -29,6 +29,7 @@ export function ticketFields(claims: TicketClaims, order: VllmAddress['order']):
       switchyard_weight: claims.tenant_weight,
       switchyard_program: program,
       switchyard_class: claims.class,
+      switchyard_objective: claims.objective,
       switchyard_settled_service_us: claims.settled_service_us,
       switchyard_open_elsewhere_us: claims.open_elsewhere_us,
       switchyard_path_us: claims.critical_path_us,

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { ClassSketch } from '../../../../../src/core/classes/class-sketch.ts'
 import type { ClassData } from '../../../../../src/protocol/index.ts'
+import type { Objective } from '../../../../../src/protocol/objective.ts'
 import { KnownClasses } from '../../../classes/known-classes.ts'
 import { until } from '../../../testing/harness.ts'
 import { scriptedVllm, startFront } from '../testing/start-vllm-front.ts'
@@ -20,22 +21,26 @@ function teller(classes: KnownClasses) {
     messages.push(told)
     return engine.takes
   }
-  const made = new ClassTeller({ classes: classes.book, objective: 'token_latency', tell })
+  const made = new ClassTeller({ classes: classes.book, tell })
   onTestFinished(() => made.stop())
   const names = () => messages.map((told) => told.map(({ class: name }) => name))
   return { teller: made, messages, names, engine }
 }
 
+const of = (tenant: string, name: string, objective: Objective = 'token_latency') => ({
+  ...{ tenant, class: name, objective },
+})
+
 test('a class is told when a call of it comes, once, and again when more is known', async () => {
   const known = new KnownClasses([data('a', 1), data('b', 1)])
   const { teller: it, messages, names } = teller(known)
-  for (let call = 0; call < 3; call++) it.used('tenant', 'a')
-  it.used('tenant', 'unknown')
-  it.used('other', 'a')
+  for (let call = 0; call < 3; call++) it.used(of('tenant', 'a'))
+  it.used(of('tenant', 'unknown'))
+  it.used(of('other', 'a'))
   await until(() => messages.length === 1)
   known.take([data('a', 2)])
-  it.used('tenant', 'b')
-  it.used('tenant', 'a')
+  it.used(of('tenant', 'b'))
+  it.used(of('tenant', 'a'))
   await until(() => messages.length === 2)
   expect(names()).toEqual([['a'], ['b', 'a']])
   expect(messages[1]?.[1]).toEqual({
@@ -44,18 +49,29 @@ test('a class is told when a call of it comes, once, and again when more is know
   })
 })
 
+test('a class is told for each objective of its calls', async () => {
+  const known = new KnownClasses([data('a', 300)])
+  const { teller: it, messages } = teller(known)
+  it.used(of('tenant', 'a'))
+  it.used(of('tenant', 'a', 'response'))
+  await until(() => messages.length === 1)
+  expect(messages[0]?.map(({ objective }) => objective)).toEqual(['token_latency', 'response'])
+  expect(messages[0]?.[1]?.table).toEqual(known.book.tableOf('tenant', 'a', 'response'))
+  expect(messages[0]?.[1]?.table).not.toEqual(messages[0]?.[0]?.table)
+})
+
 test('many classes go in several messages, and what the engine does not take is told with another call', async () => {
   const many = Array.from({ length: CLASSES_PER_MESSAGE_MAX + 1 }, (_, at) => data(`${at}`, 1))
   const { teller: it, names, messages, engine } = teller(new KnownClasses(many))
   engine.takes = false
-  for (const { class: name } of many) it.used('tenant', name)
+  for (const { class: name } of many) it.used(of('tenant', name))
   await until(() => messages.length === 2)
   expect(names().map(({ length }) => length)).toEqual([CLASSES_PER_MESSAGE_MAX, 1])
   engine.takes = true
-  it.used('tenant', '0')
+  it.used(of('tenant', '0'))
   await until(() => messages.length === 3)
   it.forget()
-  it.used('tenant', '0')
+  it.used(of('tenant', '0'))
   await until(() => messages.length === 4)
   expect(names().slice(2)).toEqual([['0'], ['0']])
 })

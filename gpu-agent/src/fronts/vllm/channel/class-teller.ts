@@ -3,7 +3,9 @@
  * what an agent knows is of no use to one engine. So a class is told when a call of it comes, and again with a call after
  * more is known. The first call of a class may reach the engine before its table.
  */
-import type { IndexTable, Objective } from '../../../../../src/core/classes/index-table.ts'
+import type { IndexTable } from '../../../../../src/core/classes/index-table.ts'
+import type { TicketClaims } from '../../../../../src/protocol/index.ts'
+import type { Objective } from '../../../../../src/protocol/objective.ts'
 import type { ClassTables } from '../../../../engine/order/policy.ts'
 
 /** As the plug-in bounds a message (order/class_tables.py). */
@@ -22,7 +24,6 @@ export interface ToldClass {
 
 interface Surroundings {
   classes: ClassTables
-  objective: Objective
   /** False: the plug-in is not connected, or takes no more at the moment. */
   tell(classes: readonly ToldClass[]): boolean
 }
@@ -39,11 +40,10 @@ export class ClassTeller {
   }
 
   /** A call of the class goes to the engine. */
-  used(tenant: string, name: string): void {
-    const { classes, objective } = this.#around
-    const table = classes.tableOf(tenant, name, objective)
+  used({ tenant, class: name, objective }: Pick<TicketClaims, 'tenant' | 'class' | 'objective'>): void {
+    const table = this.#around.classes.tableOf(tenant, name, objective)
     if (table === null) return
-    const key = JSON.stringify([tenant, name])
+    const key = JSON.stringify([tenant, name, objective])
     if (this.#told.get(key) === table) return
     this.#waiting.set(key, { tenant, class: name, objective, table })
     this.#timer ??= setTimeout(() => this.#tell(), 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .index_table import Objective
 from .policy import Place, Ties
 from .service import DEFAULT_SERVICE_RATES, NO_TOKENS, ServiceRates, ServiceTokens, modelled_service_us
 
@@ -37,6 +38,8 @@ class Call:
     #: Output tokens of the program's settled leases.
     program_output_tokens: int = 0
     program_class: str = ""
+    #: What a learned order makes small for its program. None: as the policy is set.
+    objective: Objective | None = None
     #: When the program's run opened (ms) and a tie of 32 bits, compared as a pair; None: unknown, or no program.
     sequence: tuple[int, int] | None = None
     #: The program may have further calls. Else nothing is remembered of it once it has no open call.

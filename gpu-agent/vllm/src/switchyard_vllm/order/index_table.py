@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import Literal, NamedTuple, get_args
 
 Objective = Literal["token_latency", "response"]
-OBJECTIVES: tuple[str, ...] = get_args(Objective)
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 STEPS_MAX = 256
 LINES_PER_STEP_MAX = 256

@@ -33,8 +33,10 @@ AGE_OCTAVES_MAX = 32
 AGE_SCALE_MIN = 1e-6
 AGE_SCALE_MAX = 1e6
 
-#: Of a call that was just promoted.
+#: Of a call that was promoted, while it is charged no more than its quantum. Then it is that of its charge.
 _PROMOTED_RANK = 0
+#: While a missing prompt is computed, others wait for it and its memory serves no one: it counts so many times.
+_MISSING_WEIGHT = 2
 
 _PRIORS = Path(__file__).with_name("learned_priors.json")
 
@@ -43,7 +45,9 @@ _PRIORS = Path(__file__).with_name("learned_priors.json")
 class LearnedConfig:
     #: beta: wait over service at which a call is promoted. The service is at least what is usual for its class.
     promotion_ratio: float
-    #: What is made small: the mean latency per output token of programs, or their mean response time.
+    #: What a promoted call may be charged before its charge counts, beside the prompt that it still lacks.
+    promoted_quantum_us: float
+    #: What is made small, for calls that do not say: programs' mean latency per output token, or their mean response time.
     objective: Objective = "token_latency"
     #: A program's index halves each time that 1 + its wait over its usual service grows by so many octaves. 0: never.
     age_octaves: int = 0
@@ -54,8 +58,8 @@ class LearnedConfig:
 
 
 LEARNED: dict[ServiceReading, LearnedConfig] = {
-    "modelled": LearnedConfig(PROGRAM_LEVELS["modelled"].promotion_ratio),
-    "wall": LearnedConfig(PROGRAM_LEVELS["wall"].promotion_ratio),
+    reading: LearnedConfig(levels.promotion_ratio, levels.first_quantum_us)
+    for reading, levels in PROGRAM_LEVELS.items()
 }
 
 
@@ -74,6 +78,7 @@ class LearnedPlace(WindowPlace):
         "promoted",
         "prompt_tokens_max",
         "prompt_tokens_min",
+        "quantum_us",
         "table",
         "token_us",
     )
@@ -93,6 +98,8 @@ class LearnedPlace(WindowPlace):
         #: How many times its wait has halved its index.
         self.halvings = 0
         self.promoted = False
+        #: Once promoted: what it may be charged at its best rank.
+        self.quantum_us = 0.0
 
 
 class Learned:
@@ -105,6 +112,8 @@ class Learned:
             raise ValueError(f"learned: objective must be one of {', '.join(OBJECTIVES)}, not {config.objective!r}")
         if not config.promotion_ratio > 0:
             raise ValueError("learned: promotion_ratio must be positive")
+        if not config.promoted_quantum_us >= 0:
+            raise ValueError("learned: promoted_quantum_us must not be negative")
         if not (isinstance(config.age_octaves, int) and 0 <= config.age_octaves <= AGE_OCTAVES_MAX):
             raise ValueError(f"learned: age_octaves must be an integer from 0 to {AGE_OCTAVES_MAX}")
         if not AGE_SCALE_MIN <= config.age_scale <= AGE_SCALE_MAX:
@@ -118,8 +127,8 @@ class Learned:
         self._decode_us_per_token = rates.decode_us_per_token
 
     def arrive(self, call: PolicyCall, now_us: int) -> LearnedPlace:
-        objective = self._config.objective
         told = call.call
+        objective = told.objective or self._config.objective
         table = None if self._classes is None else self._classes.table_of(told.tenant, told.program_class, objective)
         if table is None:
             table = prior_table(objective)
@@ -144,7 +153,8 @@ class Learned:
         before = place.at
         at = step_at(table, program.output_tokens + committed_tokens, max(0, before))
         missing_tokens = call.prompt_tokens - call.resident_tokens
-        prompt_tokens = missing_tokens * self._prefill_us_per_token / place.token_us + committed_tokens
+        missing_us = missing_tokens * self._prefill_us_per_token
+        prompt_tokens = _MISSING_WEIGHT * missing_us / place.token_us + committed_tokens
         if at == before and place.prompt_tokens_min <= prompt_tokens <= place.prompt_tokens_max:
             return place.promoted and self._ranks(place)
         place.at = at
@@ -164,6 +174,7 @@ class Learned:
         if now_us < self._promotion_us(place):
             return moved
         place.promoted = True
+        place.quantum_us = self._config.promoted_quantum_us + self._missing_us(place.of)
         place.reset_window(now_us)
         self._age(place, now_us)
         self._ranks(place)
@@ -181,8 +192,7 @@ class Learned:
             return NEVER_US
         call = place.of
         program = call.program
-        missing_us = (call.prompt_tokens - call.resident_tokens) * self._prefill_us_per_token
-        service_at_least_us = max(program.service_us, self._usual_us(place)) + missing_us
+        service_at_least_us = max(program.service_us, self._usual_us(place)) + self._missing_us(call)
         return promotion_us(place, service_at_least_us, program.wait_us, self._config.promotion_ratio)
 
     def _ages_us(self, place: LearnedPlace) -> float:
@@ -207,6 +217,10 @@ class Learned:
         config = self._config
         return self._usual_us(place) * config.age_scale * (2.0 ** (halvings * config.age_octaves) - 1)
 
+    def _missing_us(self, call: PolicyCall) -> float:
+        """Of its prompt, what is still to be computed."""
+        return (call.prompt_tokens - call.resident_tokens) * self._prefill_us_per_token
+
     def _usual_us(self, place: LearnedPlace) -> float:
         """What a program of its class that has come so far has had in the end, as often as not."""
         return place.table.steps[place.at].median_tokens * place.token_us
@@ -227,7 +241,8 @@ class Learned:
         """Whether its rank changed."""
         rank = place.index_rank - RANKS_PER_OCTAVE * place.halvings
         if place.promoted:
-            rank = min(rank, rank_of(1 + place.window_charge_us))
+            charge_us = place.window_charge_us
+            rank = min(rank, _PROMOTED_RANK if charge_us < place.quantum_us else rank_of(1 + charge_us))
         if rank == place.rank:
             return False
         place.rank = rank
