@@ -4,10 +4,6 @@
  * a class at most every ASK_INTERVAL (actors/pool-classes.ts), so it is told of one no more often.
  */
 
-import type { RelayDeps } from './deps.ts'
-import type { IdentifiedCall } from './identify.ts'
-import type { Leased } from './lease.ts'
-
 export const NOTICE_INTERVAL_MS = 2_000
 /** Classes, by pool, that an isolate remembers to have told. Past it the one told longest ago is forgotten. */
 export const NOTICED_CLASSES_MAX = 1024
@@ -30,20 +26,4 @@ export class ClassNotices {
   get size(): number {
     return this.#told_ms.size
   }
-}
-
-/** Off the call path: a pool that does not hear it orders the class by less. */
-export function noticeClass(
-  { tenant, class: name, model }: Pick<IdentifiedCall, 'tenant' | 'class' | 'model'>,
-  { region }: Pick<Leased, 'region'>,
-  deps: RelayDeps,
-): void {
-  const now_ms = deps.now()
-  if (!deps.classNotices.isDue(JSON.stringify([region.id, model, tenant, name]), now_ms)) return
-  deps.waitUntil(
-    deps
-      .pool(region, model)
-      .noticeClass({ tenant, class: name })
-      .catch((error: unknown) => deps.report('class_not_noticed', error, { tenant })),
-  )
 }

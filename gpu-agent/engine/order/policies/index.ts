@@ -19,8 +19,6 @@ export type PolicyName = (typeof POLICY_NAMES)[number]
 /** Those that decide what happens to contexts while tools run. The engines of this package have them, vLLM does not. */
 export const MEMORY_POLICY_NAMES = ['lamps', 'learned-memory', ...SERVED_IN_ORDER] as const
 
-export const ENGINE_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
-
 export type PolicyConfig =
   | { name: 'fcfs' | 'fcfs-program' }
   | ({ name: 'rr' } & Partial<RrConfig>)
