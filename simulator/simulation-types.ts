@@ -16,6 +16,8 @@ export interface EngineSizes {
   steps_per_decision: number
   /** Which call gets a seat that falls free between decisions. Default: the next in order. */
   standby?: Standby
+  /** Calls wait rather than take the KV of a better program whose tool runs. Default: true, of policies that queue programs. */
+  hold_kv?: boolean
   /** Null: an evicted call's KV is computed again. Else KV tokens outside the engine, at the profile's costs of moving them. */
   swap_tokens: number | null
   /** The scheduler's own time per decision. */
@@ -115,6 +117,12 @@ export interface SimulationResult {
   prompt_tokens: number
   cached_tokens: number
   output_tokens: number
+  /** Contexts of programs whose tools ran: held or watched, of them those whose programs came back in time, and the others. */
+  holds_begun: number
+  holds_returned: number
+  holds_expired: number
+  /** Decisions in which a call was held back. */
+  held_back: number
   decisions: number
   steps: number
   /** Events on the clock that the steps took; fewer than steps where they were taken at once. */
@@ -139,6 +147,10 @@ export function emptyResult(): SimulationResult {
     prompt_tokens: 0,
     cached_tokens: 0,
     output_tokens: 0,
+    holds_begun: 0,
+    holds_returned: 0,
+    holds_expired: 0,
+    held_back: 0,
     decisions: 0,
     steps: 0,
     step_events: 0,

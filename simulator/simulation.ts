@@ -108,6 +108,11 @@ class Simulation {
       this.#result.step_events += engine.events
       this.#result.busy_us += engine.busy_us
       this.#result.swaps += engine.swaps
+      const { begun, returned, expired, held_back } = engine.scheduler.holds
+      this.#result.holds_begun += begun
+      this.#result.holds_returned += returned
+      this.#result.holds_expired += expired
+      this.#result.held_back += held_back
     }
     return this.#result
   }
@@ -218,6 +223,8 @@ class Simulation {
       steps_per_decision: engine.steps_per_decision,
       standby: engine.standby ?? 'in_order',
       copies_prefixes: engine.prefix_cache,
+      // Without the cache, no call finds what another left.
+      hold_kv: engine.prefix_cache && (engine.hold_kv ?? true),
       swap:
         engine.swap_tokens === null
           ? null

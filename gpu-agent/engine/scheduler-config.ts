@@ -37,6 +37,8 @@ export interface SchedulerConfig extends OrderConfig {
   swap: SwapConfig | null
   /** The backend executes copy: a prefix in another slot is copied and not computed. */
   copies_prefixes: boolean
+  /** Calls wait rather than take the KV of a better program whose tool runs (program-hold.ts). Of policies that queue programs. */
+  hold_kv: boolean
 }
 
 type Given =
@@ -63,6 +65,7 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     preemptions_per_decision_max: given.seats,
     swap: null,
     copies_prefixes: false,
+    hold_kv: true,
     ordering: 'modelled',
     rates: DEFAULT_SERVICE_RATES,
     ...given,

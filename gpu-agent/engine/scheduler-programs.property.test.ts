@@ -56,6 +56,7 @@ const settings = fc.record({
   standby: fc.constantFrom('in_order' as const, 'resident_first' as const),
   swaps: fc.boolean(),
   copies_prefixes: fc.boolean(),
+  hold_kv: fc.boolean(),
 })
 type Settings = typeof settings extends fc.Arbitrary<infer S> ? S : never
 
@@ -97,9 +98,15 @@ describe('any schedule of programs', () => {
   it('ends every call, within seats, slots, KV and images', () => {
     let swapped_in_tokens = 0
     let copies = 0
+    const held = { returned: 0, expired: 0, held_back: 0 }
     fc.assert(
       fc.property(settings, workload, (given, programs) => {
         const run = runPrograms(configOf(given), programs)
+        const { contexts, begun, returned, expired, held_back } = run.scheduler.holds
+        expect(begun).toBe(contexts + returned + expired)
+        held.returned += returned
+        held.expired += expired
+        held.held_back += held_back
         expect(run.ended.size).toBe(programs.reduce((sum, { calls }) => sum + calls.length, 0))
         expect(run.scheduler.status()).toMatchObject({ waiting: 0, running: 0, kv_used_tokens: 0, image_tokens: 0 })
         for (const { measurement } of run.ended.values()) {
@@ -117,6 +124,7 @@ describe('any schedule of programs', () => {
     // The runs reached what they are about.
     expect(swapped_in_tokens).toBeGreaterThan(0)
     expect(copies).toBeGreaterThan(0)
+    for (const count of Object.values(held)) expect(count).toBeGreaterThan(0)
   })
 
   it('charges each call of a step the step’s time, and tenants what their calls are charged', () => {

@@ -24,6 +24,7 @@ interface Sizes {
   standby: SchedulerConfig['standby']
   swap: SchedulerConfig['swap']
   copies_prefixes: boolean
+  hold_kv: boolean
 }
 
 const sizes: fc.Arbitrary<Sizes> = fc.record({
@@ -45,6 +46,7 @@ const sizes: fc.Arbitrary<Sizes> = fc.record({
     }),
   ),
   copies_prefixes: fc.boolean(),
+  hold_kv: fc.boolean(),
 })
 
 function smallPolicy(name: PolicyName): PolicyConfig {
@@ -71,6 +73,7 @@ const specs = fc.array(
   fc.record({
     at_us: fc.integer({ min: 0, max: 30_000 }),
     tenant: fc.integer({ min: 0, max: 2 }),
+    sequenced: fc.boolean(),
     program: fc.integer({ min: 0, max: 3 }),
     shared_tokens: fc.integer({ min: 0, max: 40 }),
     own_tokens: fc.integer({ min: 1, max: 24 }),
@@ -93,6 +96,7 @@ function callOf(spec: Spec, index: number): EngineCall {
     tenant: `tenant ${spec.tenant}`,
     tenant_weight: 1 + spec.tenant,
     program: `program ${stream}`,
+    sequence: spec.sequenced ? [1, stream] : null,
     prompt: [
       // Every tenant's prompts begin alike, so that reuse over salts would be tempting.
       ...Array.from({ length: spec.shared_tokens }, (_, token) => (token < 20 ? token : stream * 1000 + token)),

@@ -14,6 +14,7 @@ import { invariant } from './invariant.ts'
 import { ImageStore } from './memory/image-store.ts'
 import type { KvCache } from './memory/kv-cache.ts'
 import { Placement } from './memory/placement.ts'
+import type { HoldCounts } from './memory/program-hold.ts'
 import type { CallState } from './order/call-state.ts'
 import { Heap } from './order/heap.ts'
 import { ProgramOrder } from './order/program-order.ts'
@@ -74,7 +75,7 @@ export class Scheduler {
     scheduled.order = this.#order.arrive(call, tokens, scheduled, now_us)
     scheduled.outlook = this.#order.outlook(scheduled.order)
     this.#calls.set(call.lease, scheduled)
-    this.#placement.open(scheduled)
+    this.#placement.open(scheduled, now_us)
     if (call.deadline_us !== undefined) this.#deadlines.push(scheduled.deadline)
     return { ok: true }
   }
@@ -102,6 +103,7 @@ export class Scheduler {
     this.#advance(now_us)
     invariant(this.#plan === null, 'a step is committed before the next is planned')
     const step = this.#step
+    this.#placement.begin(now_us)
     const seated = this.#order.decide(now_us)
     const flight = this.#flight
     let stranded = false
@@ -138,11 +140,15 @@ export class Scheduler {
     const wall_us = ended_us - started_us
     const ends: EndOfCall[] = []
     this.#placement.moved(plan.operations, outcome.moved_us)
+    let computed_tokens = 0
     for (let index = 0; index < this.#flight.length; index++) {
       const call = this.#flight[index] as ScheduledCall
-      const reason = this.#commitCall(call, plan.work[index] as StepWork, plan.step, outcome, wall_us, ended_us, result)
+      const work = plan.work[index] as StepWork
+      computed_tokens += work.to - work.from
+      const reason = this.#commitCall(call, work, plan.step, outcome, wall_us, ended_us, result)
       if (reason !== null) ends.push([call, reason])
     }
+    this.#placement.stepped(computed_tokens, this.#flight.length, wall_us)
     const charged = this.#takeFlight()
     for (const [call, reason] of ends) result.ended.push(this.#end(call, reason, ended_us))
     this.#order.settle(charged, ended_us)
@@ -155,7 +161,7 @@ export class Scheduler {
     const flight = this.#flight
     if (this.#plan === null || this.#order.seated_calls !== flight.length) return SINGLE_STEP
     const deadline_us = this.#deadlines.peek()?.due_us ?? Number.POSITIVE_INFINITY
-    const until_us = Math.min(this.#order.steady_until_us, deadline_us)
+    const until_us = Math.min(this.#order.steady_until_us, deadline_us, this.#placement.held_until_us)
     return stretchOf(this.#plan, flight, this.#kv, this.#order, until_us)
   }
 
@@ -213,6 +219,11 @@ export class Scheduler {
       kv_used_tokens: this.#kv.held_blocks * this.config.block_tokens,
       image_tokens: this.#images.used_tokens,
     }
+  }
+
+  /** Contexts of programs whose tools run. */
+  get holds(): HoldCounts {
+    return this.#placement.holds
   }
 
   #advance(now_us: number): void {
@@ -304,7 +315,7 @@ export class Scheduler {
   #end(call: ScheduledCall, reason: EndReason, now_us: number, failure: FailureCode | null = null): EndedCall {
     const { lease } = call.call
     this.#calls.delete(lease)
-    this.#placement.close(call)
+    this.#placement.close(call, reason === 'stop' || reason === 'length' ? now_us : null)
     this.#order.ended(call.order, now_us)
     if (call.deadline.heap_index !== -1) this.#deadlines.remove(call.deadline)
     if (call.running) this.#running.splice(this.#running.indexOf(call), 1)

@@ -63,6 +63,7 @@ Engines
                            a workload with a longer call is refused before the run
   --prefix-cache on        off: every call's prompt is computed in full
   --chunked-prefill on     off: a step computes whole prompts or decodes, never both
+  --hold-kv on             off: any call that waits may take the KV of a program whose tool runs; of policies that queue programs
   --swap-tokens N          KV tokens that fit outside the engine (default: as many as in it; 0: evicted KV is recomputed)
   --swap-kernel NAME       how KV is moved, of a100-8b: ${SWAP_KERNEL_NAMES.join(', ')}
                            (docs/kv-swap.md; default: at the profile's costs)
@@ -125,6 +126,7 @@ const OPTIONS = {
   'context-tokens': TEXT,
   'prefix-cache': { ...TEXT, default: 'on' },
   'chunked-prefill': { ...TEXT, default: 'on' },
+  'hold-kv': { ...TEXT, default: 'on' },
   'swap-tokens': TEXT,
   'swap-kernel': TEXT,
   json: TEXT,
@@ -232,7 +234,7 @@ function contextOf(
 }
 
 function engineOf(values: Values, profile: LatencyProfile): RunPlan['engine'] {
-  const on = (flag: 'prefix-cache' | 'chunked-prefill') =>
+  const on = (flag: 'prefix-cache' | 'chunked-prefill' | 'hold-kv') =>
     oneOf(`--${flag}`, values[flag], ['on', 'off'] as const) === 'on'
   const swap_tokens =
     values['swap-tokens'] === undefined
@@ -243,6 +245,7 @@ function engineOf(values: Values, profile: LatencyProfile): RunPlan['engine'] {
     prefix_cache: on('prefix-cache'),
     chunked_prefill: on('chunked-prefill'),
     steps_per_decision: integer('--steps-per-decision', values['steps-per-decision'], 1, 10_000),
+    hold_kv: on('hold-kv'),
     standby: STANDBY[oneOf('--standby', values.standby, ['in-order', 'resident-first'] as const)],
     swap_tokens: swap_tokens === 0 ? null : swap_tokens,
     decision_us: integer('--decision-us', values['decision-us'], 0, 1e9),

@@ -28,6 +28,10 @@ export interface RunResult {
   recomputed_tokens: number
   swap_s: number
   cached_prompt_share: number
+  holds_begun: number
+  holds_returned: number
+  holds_expired: number
+  held_back: number
   decisions: number
   /** Of the whole run, engines' time in steps. */
   busy_share: number
@@ -66,6 +70,10 @@ export function runResult(
     recomputed_tokens: simulated.recomputed_tokens,
     swap_s: simulated.swap_us / 1e6,
     cached_prompt_share: ratio(simulated.cached_tokens, simulated.prompt_tokens),
+    holds_begun: simulated.holds_begun,
+    holds_returned: simulated.holds_returned,
+    holds_expired: simulated.holds_expired,
+    held_back: simulated.held_back,
     decisions: simulated.decisions,
     busy_share: ratio(simulated.busy_us, makespan_us * engines),
     calls: simulated.calls,

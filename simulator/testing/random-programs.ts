@@ -40,6 +40,7 @@ export const WORLDS = fc.record({
   chunked_prefill: fc.boolean(),
   steps_per_decision: fc.constantFrom(1, 1, 4),
   standby: fc.constantFrom('in_order' as const, 'resident_first' as const),
+  hold_kv: fc.boolean(),
   swap_tokens: fc.constantFrom(null, 100, 100_000),
   decision_us: fc.constantFrom(0, 13),
   seed: fc.nat(1000),
@@ -67,12 +68,13 @@ function programOf(shape: ProgramShape, index: number): WorkloadProgram {
 
 export function configOf(shapes: readonly ProgramShape[], world: World): SimulationConfig {
   const { policy, balancer, reading, engines, report_us, record_us, capacity_blocks, seed, tenants, ...engine } = world
-  const { max_seqs, prefix_cache, chunked_prefill, steps_per_decision, standby, swap_tokens, decision_us } = engine
+  const { max_seqs, prefix_cache, chunked_prefill, steps_per_decision, standby, hold_kv, swap_tokens, decision_us } =
+    engine
   return {
     programs: shapes.map(programOf),
     arrivals_us: shapes.map(({ arrival_us }) => arrival_us),
     profile: { ...TINY, block_tokens: 16, capacity_blocks, slots: 8, slot_tokens_max: 40 * 16 },
-    engine: { max_seqs, prefix_cache, chunked_prefill, steps_per_decision, standby, swap_tokens, decision_us },
+    engine: { max_seqs, prefix_cache, chunked_prefill, steps_per_decision, standby, hold_kv, swap_tokens, decision_us },
     tuning: { levels: { first_quantum_us: 4000, levels: 4 }, rr_quantum_us: 2500 },
     ...{ policy, balancer, reading, report_us, record_us, seed },
     regions: engines.map((count, index) => ({ name: `r${index}`, engines: count })),

@@ -9,6 +9,7 @@ import { drawReleased, isReleased, RELEASED_NAMES } from './infercept/draw-relea
 import { drawMade, MADE_NAMES, type MadeName } from './made.ts'
 import type { WorkloadProgram } from './program.ts'
 import { drawSearch, type SearchProfile } from './search-profile.ts'
+import { shortTools } from './short-tools.ts'
 import { bfclWhole, latsLong } from './variants.ts'
 
 const PROFILE_NAMES = [
@@ -21,14 +22,17 @@ const PROFILE_NAMES = [
   'lamps-toolbench',
 ] as const
 const VARIANT_NAMES = ['bfcl-whole', 'lats-long'] as const
+/** Measured nowhere. */
+const SYNTHETIC_NAMES = ['short-tools'] as const
 type ShippedName = (typeof PROFILE_NAMES)[number]
-export type ProfileName = ShippedName | (typeof VARIANT_NAMES)[number]
+export type ProfileName = ShippedName | (typeof VARIANT_NAMES)[number] | (typeof SYNTHETIC_NAMES)[number]
 
 export const WORKLOAD_NAMES = [
   ...PROFILE_NAMES,
   'mixed',
   ...VARIANT_NAMES,
   'mixed-whole',
+  ...SYNTHETIC_NAMES,
   ...RELEASED_NAMES,
   ...MADE_NAMES,
 ] as const
@@ -99,6 +103,7 @@ function profileNamed(name: ProfileName): ChainProfile | SearchProfile {
 function loadProfile(name: ProfileName): ChainProfile | SearchProfile {
   if (name === 'bfcl-whole') return bfclWhole(shipped('bfcl') as ChainProfile)
   if (name === 'lats-long') return latsLong(shipped('lats') as SearchProfile)
+  if (name === 'short-tools') return shortTools()
   return shipped(name)
 }
 

@@ -102,7 +102,9 @@ class World {
     const claim = this.#kv.prepare(call, prompt.length)
     const counts = [this.#kv.held_blocks + this.#kv.idle_blocks, this.#kv.free_blocks]
     if (this.#kv.open_slots === 0 || !this.#kv.canComplete(claim)) {
+      const could = this.#kv.open_slots > 0 && this.#kv.couldTake(claim, () => true)
       this.#kv.abandon(claim)
+      this.#expectRoom(call, could)
       expect([this.#kv.held_blocks + this.#kv.idle_blocks, this.#kv.free_blocks]).toEqual(counts)
       expect(this.#kv.takeOperations()).toEqual([])
       return
@@ -113,6 +115,13 @@ class World {
     expect(this.#slots[slot.id]).toEqual(cells(call, kept_tokens))
     expect(kept_tokens).toBeLessThan(prompt.length)
     expect(slot.path.blocks).toBe(this.#kv.blocksFor(prompt.length))
+  }
+
+  /** What could be taken if nothing were shielded is what a forced claim takes. */
+  #expectRoom(call: Call, could: boolean): void {
+    const forced = this.#kv.prepare(call, call.prompt.length, { force: true })
+    if (could) expect(this.#kv.canComplete(forced)).toBe(true)
+    this.#kv.abandon(forced)
   }
 
   change({ do: act, which, tokens }: { do: string; which: number; tokens: number }) {

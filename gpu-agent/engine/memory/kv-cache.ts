@@ -190,6 +190,15 @@ export class KvCache<H extends KvClaimant> {
     return this.canGive(missing_blocks, without)
   }
 
+  /** Whether the claim could be completed if these prefixes were not shielded from it. */
+  couldTake({ missing_blocks, takes, call, source, shielded }: Claim<H>, mayTake: (prefix: H) => boolean): boolean {
+    const isTaken = (slot: Slot<H>) => slot.prefix !== null && mayTake(slot.prefix)
+    const taken = shielded.filter(isTaken)
+    if (!this.canGive(missing_blocks, taken)) return false
+    if (takes || this.#hasEmpty()) return taken.length > 0
+    return this.#slotVictim(call, source, false) !== null || this.slots.some((slot) => slot !== source && isTaken(slot))
+  }
+
   /** Whether this many blocks can be given to a call, if the holders of `without` are evicted first. */
   canGive(blocks: number, without: readonly Slot<H>[] = []): boolean {
     for (const { path } of without) this.#pool.letGo(path)

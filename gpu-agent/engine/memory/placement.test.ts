@@ -1,15 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { CallState } from '../order/call-state.ts'
-import { ProgramSums } from '../order/program-table.ts'
-import { TenantQueue } from '../order/tenant-queue.ts'
-import { ScheduledCall } from '../scheduled-call.ts'
-import { engineCall, tokens } from '../testing/calls.ts'
-import { ImageStore, type SwapConfig } from './image-store.ts'
-import { Placement } from './placement.ts'
+import { BLOCK, PlacedEngine } from '../testing/placed-engine.ts'
+import type { SwapConfig } from './image-store.ts'
 
-type Tenant = ScheduledCall['order']['tenant']
-
-const BLOCK = 8
 /** Saving always pays. */
 const SWAP: SwapConfig = {
   costs: { save_us_per_token: 1, restore_us_per_token: 1, base_us: 1 },
@@ -17,66 +9,9 @@ const SWAP: SwapConfig = {
   image_tokens_max: 1000,
 }
 
-class Engine {
-  readonly placement: Placement
-  readonly #tenants = new Map<string, Tenant>()
-  #sequence = 0
-  #step = 0
-
-  constructor({
-    capacity_blocks = 20,
-    slots = 6,
-    retention = 'rank' as 'rank' | 'lru',
-    swap = null as SwapConfig | null,
-  } = {}) {
-    const config = { slots, block_tokens: BLOCK, capacity_blocks, copies_prefixes: true, policy: { retention } }
-    this.placement = new Placement(config, new ImageStore(swap))
-  }
-
-  /** A waiting call, whose tokens begin as all of its program's do. */
-  open(program: string, blocks: number, rank = 0, tenant = 'tenant'): ScheduledCall {
-    const queue = this.#tenants.get(tenant) ?? new TenantQueue<CallState<ScheduledCall>>(tenant, 1)
-    this.#tenants.set(tenant, queue)
-    const lease = `${program} ${this.#sequence}`
-    const prompt = tokens(blocks * BLOCK, program.charCodeAt(0))
-    const engine_call = engineCall({ lease, tenant, program, prompt })
-    const call = new ScheduledCall(engine_call, 0)
-    const sums = new ProgramSums<CallState<ScheduledCall>>(program)
-    call.order = new CallState(engine_call, prompt.length, call, 0, queue, sums, this.#sequence++)
-    call.order.place = { rank }
-    queue.add(call.order)
-    this.placement.open(call)
-    return call
-  }
-
-  place(call: ScheduledCall): boolean {
-    return this.placement.place(call, this.#step++)
-  }
-
-  /** All of it computed; it may be evicted. */
-  run(call: ScheduledCall): ScheduledCall {
-    expect(this.place(call)).toBe(true)
-    this.placement.computed(call, call.prompt.length)
-    call.settled = true
-    return call
-  }
-
-  /** A call that came, computed its prompt and went. */
-  leave(program: string, blocks: number, tenant = 'tenant'): void {
-    this.placement.close(this.run(this.open(program, blocks, 0, tenant)))
-  }
-
-  resident(program: string, tenant = 'tenant'): number {
-    const probe = this.open(program, 20, Number.MAX_SAFE_INTEGER, tenant)
-    const resident_tokens = this.placement.residentTokens(probe)
-    this.placement.close(probe)
-    return resident_tokens / BLOCK
-  }
-}
-
 describe('which idle prefix is evicted', () => {
   it('is one of a program without an open call first, though it was used last', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     engine.leave('a', 6)
     engine.leave('b', 6)
     engine.open('a', 7, 5)
@@ -85,12 +20,12 @@ describe('which idle prefix is evicted', () => {
   })
 
   it('is the least recently used where nothing waits, and always where the policy says so', () => {
-    const idle = new Engine()
+    const idle = new PlacedEngine()
     idle.leave('a', 6)
     idle.leave('b', 6)
     idle.run(idle.open('c', 12))
     expect([idle.resident('a'), idle.resident('b')]).toEqual([2, 6])
-    const lru = new Engine({ retention: 'lru' })
+    const lru = new PlacedEngine({ retention: 'lru' })
     lru.leave('a', 6)
     lru.leave('b', 6)
     lru.open('a', 7, -1)
@@ -99,7 +34,7 @@ describe('which idle prefix is evicted', () => {
   })
 
   it('of open programs, is that of the worst rank', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     for (const program of ['a', 'b', 'c']) engine.leave(program, 5)
     engine.open('a', 6, 2)
     engine.open('b', 6, 3)
@@ -109,7 +44,7 @@ describe('which idle prefix is evicted', () => {
   })
 
   it('between tenants, is decided by use: no rank of one’s own programs costs another its prefixes', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     engine.leave('a', 8, 'one')
     engine.leave('b', 8, 'two')
     engine.open('a', 9, 0, 'one')
@@ -121,7 +56,7 @@ describe('which idle prefix is evicted', () => {
 
 describe('a newcomer', () => {
   it('waits rather than take what is kept for a waiting call before it', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     engine.leave('a', 12)
     const before = engine.open('a', 13, 1)
     const newcomer = engine.open('c', 10, 2)
@@ -133,18 +68,18 @@ describe('a newcomer', () => {
   })
 
   it('takes what is kept for one behind it, or for one that runs', () => {
-    const behind = new Engine()
+    const behind = new PlacedEngine()
     behind.leave('a', 12)
     behind.open('a', 13, 3)
     expect(behind.place(behind.open('c', 10, 2))).toBe(true)
-    const running = new Engine()
+    const running = new PlacedEngine()
     running.leave('a', 12)
     running.run(running.open('a', 1, 1))
     expect(running.place(running.open('c', 10, 2))).toBe(true)
   })
 
   it('does not evict the prefix that it continues, however little is left', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     engine.leave('a', 12)
     engine.leave('b', 8)
     const call = engine.open('a', 18)
@@ -154,7 +89,7 @@ describe('a newcomer', () => {
   })
 
   it('may evict the very call that it would copy from', () => {
-    const engine = new Engine({ capacity_blocks: 10, slots: 1 })
+    const engine = new PlacedEngine({ capacity_blocks: 10, slots: 1 })
     const source = engine.run(engine.open('a', 8))
     const call = engine.open('a', 10)
     expect(engine.place(call)).toBe(true)
@@ -164,12 +99,12 @@ describe('a newcomer', () => {
 
 describe('residency of a waiting call', () => {
   it('is its prefix, what another call holds of it, its image, or its slot', () => {
-    const engine = new Engine({ swap: SWAP })
+    const engine = new PlacedEngine({ swap: SWAP })
     const call = engine.open('a', 10)
     expect(engine.placement.residentTokens(call)).toBe(0)
     const sibling = engine.run(engine.open('a', 5))
     expect(engine.placement.residentTokens(call)).toBe(5 * BLOCK)
-    engine.placement.close(sibling)
+    engine.close(sibling)
     expect(engine.placement.residentTokens(call)).toBe(5 * BLOCK)
     engine.run(call)
     expect(engine.placement.residentTokens(call)).toBe(10 * BLOCK)
@@ -179,13 +114,13 @@ describe('residency of a waiting call', () => {
   })
 
   it('never counts another cache salt’s', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     engine.leave('a', 6, 'one')
     expect([engine.resident('a', 'one'), engine.resident('a', 'two')]).toEqual([6, 0])
   })
 
   it('names once the calls without a slot whose program lost KV', () => {
-    const engine = new Engine()
+    const engine = new PlacedEngine()
     engine.leave('a', 6)
     engine.leave('b', 6)
     const a = engine.open('a', 7, 5)
@@ -193,7 +128,7 @@ describe('residency of a waiting call', () => {
     const ended = engine.open('a', 7, 6)
     expect(engine.placement.takeLost()).toEqual([])
     engine.run(engine.open('c', 12))
-    engine.placement.close(ended)
+    engine.close(ended)
     expect(engine.placement.takeLost()).toEqual([a])
     expect(engine.placement.takeLost()).toEqual([])
   })

@@ -13,6 +13,8 @@
  * A newcomer does not take what is kept for a waiting call that runs before it (retention.ts). It waits. If no call
  * advances for that reason, no holder is protected, since it would be a guest. So all holders can be evicted, and the first
  * call is placed without regard to what is kept (`force`). It needs no more than the capacity, so it finds room.
+ *
+ * The same goes for what is held until a program comes back (program-hold.ts).
  */
 
 import { invariant } from '../invariant.ts'
@@ -20,8 +22,11 @@ import type { Policy } from '../order/policy.ts'
 import { compareOrder, runsBefore } from '../order/tenant-queue.ts'
 import type { ScheduledCall } from '../scheduled-call.ts'
 import type { SlotOperation, StepOutcome } from '../types.ts'
+import { type HoldTime, usualTime } from './hold-time.ts'
 import type { ImageStore } from './image-store.ts'
 import { type Claim, KvCache, type Slot } from './kv-cache.ts'
+import { PrefillSpeed } from './prefill-speed.ts'
+import { type HoldCounts, ProgramHold } from './program-hold.ts'
 import { RankRetention } from './rank-retention.ts'
 import { LEAST_RECENTLY_USED } from './retention.ts'
 
@@ -30,26 +35,40 @@ interface PlacementConfig {
   block_tokens: number
   capacity_blocks: number
   copies_prefixes: boolean
-  policy: Pick<Policy, 'retention'>
+  prefill_chunk_tokens: number
+  hold_kv: boolean
+  policy: Pick<Policy, 'retention' | 'ties'>
 }
 
 type Tenant = ScheduledCall['order']['tenant']
 
 const NO_CALLS: readonly ScheduledCall[] = Object.freeze([])
+const NO_HOLDS: HoldCounts = Object.freeze({ contexts: 0, begun: 0, returned: 0, expired: 0, held_back: 0 })
 
 export class Placement {
   readonly #kv: KvCache<ScheduledCall>
   readonly #images: ImageStore
-  readonly #retention = new RankRetention()
+  readonly #retention: RankRetention
+  readonly #prefill_speed: PrefillSpeed
+  /** Null: nothing is held. */
+  readonly #hold: ProgramHold | null
   /** Whose KV an image is, until a step has dropped it. */
   readonly #owners = new Map<number, ScheduledCall>()
   /** Calls without a slot that were swapped out or whose programs lost KV. Bounded by the open calls. */
   readonly #lost = new Set<ScheduledCall>()
   #queued_tokens = 0
   #step = -1
+  /** The last step in which a call was held back. */
+  #held_back_step = -1
 
-  constructor(config: PlacementConfig, images: ImageStore) {
+  /** `holdUs`: for how long contexts are held where `hold_kv` is set. */
+  constructor(config: PlacementConfig, images: ImageStore, holdUs: HoldTime = usualTime) {
     this.#images = images
+    this.#prefill_speed = new PrefillSpeed(config.prefill_chunk_tokens)
+    const costs = { capacity_tokens: config.capacity_blocks * config.block_tokens, slots: config.slots }
+    const holds = config.hold_kv && config.policy.ties === 'program'
+    this.#hold = holds ? new ProgramHold(costs, this.#prefill_speed, holdUs) : null
+    this.#retention = new RankRetention(this.#hold)
     this.#kv = new KvCache(config.slots, config.block_tokens, config.capacity_blocks, {
       copies_prefixes: config.copies_prefixes,
       retention: config.policy.retention === 'lru' ? LEAST_RECENTLY_USED : this.#retention,
@@ -66,9 +85,30 @@ export class Placement {
     return this.#queued_tokens
   }
 
-  open(call: ScheduledCall): void {
+  /** Contexts held until their programs come back. */
+  get holds(): HoldCounts {
+    return this.#hold?.counts ?? NO_HOLDS
+  }
+
+  /** Until when nothing that is held is given up. */
+  get held_until_us(): number {
+    return this.#hold?.next_expiry_us ?? Number.POSITIVE_INFINITY
+  }
+
+  open(call: ScheduledCall, now_us: number): void {
+    this.#hold?.arrived(call, now_us)
     this.#queued_tokens += call.queued_tokens
     this.#retention.opened(call)
+  }
+
+  /** To be called before the calls of a step are placed. */
+  begin(now_us: number): void {
+    this.#hold?.expire(now_us)
+  }
+
+  /** A step of `calls` calls has computed `tokens` tokens. */
+  stepped(tokens: number, calls: number, wall_us: number): void {
+    this.#prefill_speed.computed(tokens, calls, wall_us)
   }
 
   /** Tokens of a call whose KV is in its slot or its image, or in a prefix that it could continue or copy. */
@@ -110,15 +150,21 @@ export class Placement {
     for (const operation of operations) if (operation.op === 'drop_image') this.#owners.delete(operation.image)
   }
 
-  /** The call ends. What it computed stays as a prefix, unless it was swapped out. */
-  close(call: ScheduledCall): void {
+  /**
+   * The call ends. What it computed stays as a prefix, unless it was swapped out. `answered_us`: when it was answered; null:
+   * it was not.
+   */
+  close(call: ScheduledCall, answered_us: number | null): void {
     this.#queued_tokens -= call.queued_tokens
     this.#retention.closed(call)
     this.#lost.delete(call)
     this.#dropImage(call)
     if (call.slot === null) return
-    this.#kv.release(call.slot, call.computed_tokens)
+    const tokens = call.computed_tokens
+    this.#kv.release(call.slot, tokens)
     call.slot = null
+    if (answered_us !== null && tokens > 0 && !this.#retention.isOpen(call))
+      this.#hold?.ended(call, tokens, answered_us)
   }
 
   /** Gives a seated call what it needs to advance in `step`. False: there is no room that it may take. */
@@ -173,6 +219,7 @@ export class Placement {
     const claim = kv.prepare(call, known_tokens, { image, force })
     const { source } = claim
     if (this.#makeRoom((without) => kv.canComplete(claim, without), call, step, source)) return claim
+    this.#countHeldBack(claim, step)
     kv.abandon(claim)
     if (source === null || source.holder === null || !isEvictable(source.holder, call, step)) return null
     // The room may come from the call that it would copy from.
@@ -182,10 +229,22 @@ export class Placement {
     return null
   }
 
+  /** Counts the step, if there would be room for the claim were nothing held. */
+  #countHeldBack(claim: Claim<ScheduledCall>, step: number): void {
+    const hold = this.#hold
+    const { call, force } = claim
+    if (hold === null || force || step === this.#held_back_step || !hold.holdsOf(call.call.tenant)) return
+    const isHeld = (prefix: ScheduledCall) => hold.holds(prefix) && this.#retention.isShielded(prefix, call)
+    if (!this.#kv.couldTake(claim, isHeld)) return
+    this.#held_back_step = step
+    hold.heldBack()
+  }
+
   #complete(claim: Claim<ScheduledCall>): void {
     const { call } = claim
     const { slot, kept_tokens } = this.#kv.complete(claim)
     call.slot = slot
+    this.#retention.slotChanged(call)
     if (call.image !== null) call.swapped_in_tokens += kept_tokens
     this.#lost.delete(call)
     this.#queued_tokens -= call.queued_tokens
@@ -240,6 +299,7 @@ export class Placement {
     worst.losesSlot()
     this.#kv.evict(worst.slot, worst.computed_tokens, image)
     worst.slot = null
+    this.#retention.slotChanged(worst)
     worst.swapped_out_tokens += image?.tokens ?? 0
     this.#queued_tokens -= worst.queued_tokens
     worst.computed_tokens = 0

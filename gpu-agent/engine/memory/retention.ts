@@ -1,11 +1,15 @@
 /**
- * Which idle prefix goes first when a call needs its blocks or its slot. Prefixes of programs without an open call go
- * first, least recently used first. A prefix whose program has an open call will be needed soon, so it goes last. Among
- * those of one tenant, the one whose call is last in order goes first.
+ * Which idle prefix goes first when a call needs its blocks or its slot. Prefixes that are kept for no call go first, least
+ * recently used first. A prefix whose program has an open call will be needed soon, so it goes last, and so does one that is
+ * held until its program comes back (program-hold.ts). Among those of one tenant, the one whose call is last in order goes
+ * first.
  */
 
 export interface Retention<C> {
-  /** The open call for which the prefix of an ended call is kept. Null: none. */
+  /**
+   * The open call for which the prefix of an ended call is kept. The ended call itself if the prefix is held: it stands for
+   * the program's next call. Null: none.
+   */
   keptFor(prefix: C): C | null
   /** Whether a prefix kept for `kept` goes later than one kept for `other`. Null: recent use decides. */
   outlasts(kept: C, other: C): boolean | null

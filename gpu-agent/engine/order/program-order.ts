@@ -182,6 +182,7 @@ export class ProgramOrder<O> {
     for (const call of this.#open) {
       call.tie(config.policy.ties)
       call.place = config.policy.arrive(call, now_us)
+      call.program.order_changes += 1
       this.#seating.moved(call)
       this.#due.set(call)
     }
@@ -254,6 +255,7 @@ export class ProgramOrder<O> {
 
   #move(call: CallState<O>): void {
     call.sequence = this.#sequence++
+    call.program.order_changes += 1
     this.#seating.moved(call)
     this.#due.set(call)
   }

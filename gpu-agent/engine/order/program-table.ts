@@ -54,6 +54,8 @@ export class ProgramSums<C extends ProgramCall = ProgramCall> implements Program
   wait_us = 0
   /** The last `settle` that looked at its calls (program-order.ts). */
   settled = -1
+  /** Times that the order has moved one of its open calls. */
+  order_changes = 0
   #known_us = 0
   #settled_us = 0
   #ticket_settled_us = 0
