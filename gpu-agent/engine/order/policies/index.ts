@@ -3,7 +3,7 @@ import { DEFAULT_SERVICE_RATES, type ServiceReading } from '../../../../src/core
 import { type Policy, type PolicyContext, REFERENCE_MEMORY } from '../policy.ts'
 import { Atlas } from './atlas/atlas.ts'
 import { Fcfs } from './fcfs/fcfs.ts'
-import { Infercept, type InferceptConfig, SERVED_IN_ORDER, type ServedInOrder } from './infercept/infercept.ts'
+import { Infercept, type InferceptConfig, type ServedInOrder } from './infercept/infercept.ts'
 import { LAMPS, Lamps, type LampsConfig } from './lamps/lamps.ts'
 import { LEARNED, Learned, type LearnedConfig } from './learned/learned.ts'
 import { LearnedMemory } from './learned-memory/learned-memory.ts'
@@ -15,9 +15,6 @@ import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
 /** Those that the plug-in for vLLM has too. */
 export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas', 'learned'] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
-
-/** Those that decide what happens to contexts while tools run. The engines of this package have them, vLLM does not. */
-export const MEMORY_POLICY_NAMES = ['lamps', 'learned-memory', ...SERVED_IN_ORDER] as const
 
 export type PolicyConfig =
   | { name: 'fcfs' | 'fcfs-program' }
