@@ -64,7 +64,12 @@ describe('ticket', () => {
     const most = Number.MAX_SAFE_INTEGER
     const sums = { settled_service_us: most, open_elsewhere_us: most, critical_path_us: most, program_wait_us: most }
     const forecast = { position: most, last_tool: 'x'.repeat(TOOL_NAME_CHARS_MAX), expect_tool_us: most }
-    const terms = { source: 'conversation' as const, lease_proof: 'x'.repeat(64), program_output_tokens: most }
+    const terms = {
+      objective: 'token_latency' as const,
+      source: 'conversation' as const,
+      lease_proof: 'x'.repeat(64),
+      program_output_tokens: most,
+    }
     const full = { ...largest, ...sums, ...forecast, ...terms, sequence: [most, 2 ** 32 - 1] as const }
     const token = await signTicket(full, key, '1', now_s)
     expect(token.length).toBeLessThan(TICKET_CHARS_MAX)
