@@ -89,17 +89,23 @@ function limitedProfile(
       `${LIMITED_SHARE * 100} % of 79.15 GiB, less ${(weightBytes(shape) / 1e9).toFixed(1)} GB of weights and 2 GiB of activations, at ${kv_bytes} bytes of KV a token: ` +
       `${capacity_blocks * BLOCK_TOKENS} tokens. Swap: over PCIe 4.0 x16 at 25.2 GB/s, in one batched copy of ${SWAP_BASE_US} us, beside the forward pass. ` +
       "Seats and step budget: vLLM's defaults.",
+    ...stepTimes(constants),
+    moves_overlap: true,
+    kv_bytes_per_token: kv_bytes,
+    ...sizesOf(kv_bytes, 1, capacity_blocks),
+    // Prompts of more than 2,048 tokens are played too, although the models were trained for that length.
+    slot_tokens_max: Math.min(CONTEXT_TOKENS, capacity_blocks * BLOCK_TOKENS),
+  }
+}
+
+function stepTimes(constants: LoggedEngine['constants']) {
+  return {
     base_us: Math.round(constants.base_us),
     per_sequence_us: Math.round(constants.per_sequence_us),
     per_kv_token_ns: Math.round(constants.per_kv_token_ns),
     per_prefill_token_us: Math.round(constants.per_prefill_token_us),
     per_prefill_pair_ps: Math.round(constants.per_prefill_pair_ps),
     shadow_tokens: constants.shadow_tokens,
-    moves_overlap: true,
-    kv_bytes_per_token: kv_bytes,
-    ...sizesOf(kv_bytes, 1, capacity_blocks),
-    // Prompts of more than 2,048 tokens are played too, although the models were trained for that length.
-    slot_tokens_max: Math.min(CONTEXT_TOKENS, capacity_blocks * BLOCK_TOKENS),
   }
 }
 
@@ -142,12 +148,7 @@ function profileOf(target: Target, logged: readonly LoggedEngine[], source: stri
       `${(weightBytes(shape) / 1e9).toFixed(1)} GB of weights and 4 GiB of activations a GPU, at ${kv_bytes} bytes of KV a token: ` +
       `${capacity_blocks * BLOCK_TOKENS} tokens. Swap: ${kv_bytes / tp} bytes a token and GPU over PCIe 4.0 x16 at 25.2 GB/s, in one batched ` +
       `copy (Autellix §5) of ${SWAP_BASE_US} us. Seats and step budget: vLLM's defaults.${caution}`,
-    base_us: Math.round(constants.base_us),
-    per_sequence_us: Math.round(constants.per_sequence_us),
-    per_kv_token_ns: Math.round(constants.per_kv_token_ns),
-    per_prefill_token_us: Math.round(constants.per_prefill_token_us),
-    per_prefill_pair_ps: Math.round(constants.per_prefill_pair_ps),
-    shadow_tokens: constants.shadow_tokens,
+    ...stepTimes(constants),
     ...sizesOf(kv_bytes, tp, capacity_blocks),
   }
 }

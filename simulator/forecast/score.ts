@@ -1,5 +1,5 @@
 /** Figures of replayed forecasts (replay.ts), for one class or for all. */
-import { CONFIDENCE_MIN } from '../../src/core/tools/forecast.ts'
+import { CONFIDENCE_MIN } from '../../src/core/call/forecast.ts'
 import type { Scored } from './replay.ts'
 
 /** Times below count as this: a clock of milliseconds tells no more. */

@@ -5,9 +5,8 @@
  */
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
-import { modelledServiceUs } from '../../src/core/call/service.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
-import type { EndedProgram } from '../../src/core/classes/ended-program.ts'
+import { type EndedProgram, endedAsStated } from '../../src/core/classes/ended-program.ts'
 import { type IndexTable, indexTable } from '../../src/core/classes/index-table.ts'
 import { LogSketch } from '../../src/core/classes/log-sketch.ts'
 import { programClass } from '../../src/core/program/program-class.ts'
@@ -105,21 +104,10 @@ export function classOf(program: WorkloadProgram, labelled: boolean): { app: str
 }
 
 function endedProgram({ calls }: WorkloadProgram): EndedProgram {
-  const ended = { output_tokens: 0, calls: calls.length, path_us: 0, service_us: 0, tool_us: 0, later_prompt_tokens: 0 }
-  const paths_us: number[] = []
-  for (const [
-    index,
-    { prompt_tokens, shared_prefix_tokens, output_tokens, tool_seconds, parents },
-  ] of calls.entries()) {
-    const uncached_prompt_tokens = prompt_tokens - shared_prefix_tokens
-    const service_us = modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens })
-    const path_us = service_us + Math.max(0, ...parents.map((parent) => paths_us[parent] as number))
-    paths_us.push(path_us)
-    ended.path_us = Math.max(ended.path_us, path_us)
-    ended.service_us += service_us
-    ended.output_tokens += output_tokens
-    ended.tool_us += Math.round((tool_seconds ?? 0) * 1e6)
-    if (index > 0) ended.later_prompt_tokens += uncached_prompt_tokens
-  }
-  return ended
+  return endedAsStated(
+    calls.map(({ parents, prompt_tokens, shared_prefix_tokens, output_tokens, tool_seconds }) => ({
+      ...{ parents, added_prompt_tokens: prompt_tokens - shared_prefix_tokens, output_tokens },
+      tool_us: Math.round((tool_seconds ?? 0) * 1e6),
+    })),
+  )
 }

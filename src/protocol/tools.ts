@@ -1,6 +1,6 @@
 /**
  * Tools that programs call between their calls: the names as they travel, and what came back. Clients choose the names, so
- * a name is bounded and is printable ASCII wherever it goes: a record, a ticket, a table, a terminal.
+ * a name is bounded and is printable ASCII: in a record, a ticket, a table, a terminal.
  */
 import { z } from 'zod'
 import { Count, Microseconds } from './ids.ts'

@@ -4,7 +4,7 @@
  * Rent or buy. A context of n tokens that lies idle for t takes n ÷ capacity of the memory for that time, and 1 ÷ slots of
  * the slots. Computing it again takes n ÷ speed of the whole engine. The larger of the two shares of the engine, for t,
  * equals that at t = min(capacity, n · slots) ÷ speed. So holding for that time never costs more than twice the better
- * choice, whatever the tool does. InferCept (Abhyankar et al. 2024) compares the same two wastes for an estimated duration.
+ * choice. InferCept (Abhyankar et al. 2024) compares the same two wastes for an estimated duration.
  * What is known of the class's tools makes it shorter: return-times.ts.
  */
 import type { EngineCall } from '../types.ts'

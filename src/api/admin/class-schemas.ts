@@ -40,7 +40,7 @@ export const ClassToolJson = z
     name: z.string().nullable().openapi({ description: 'Null: the answer named none, or `kind` is `other`' }),
     kind: z.enum(['named', 'unnamed', 'other']).openapi({
       description:
-        'unnamed: whatever comes between two calls without a tool’s name. other: tools of which too few uses are known',
+        'unnamed: what comes between two calls without a tool’s name. other: tools of which too few uses are known',
     }),
     uses: z.number().int().nonnegative(),
     duration_s: Quantiles.openapi({ description: 'From the end of a call to the next one' }),

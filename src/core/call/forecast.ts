@@ -32,5 +32,7 @@ export interface CallForecast {
   confidence: number
 }
 
+/** A forecast of at least this confidence is believed to name the tool. Below it, all tools that may follow decide together. */
+export const CONFIDENCE_MIN = 0.7
 /** Tools named beside the likeliest one: the forecast travels with the call, so it stays small. */
 export const FORECAST_ALTERNATIVES_MAX = 3

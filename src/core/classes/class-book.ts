@@ -1,8 +1,7 @@
 /**
  * What an engine knows of classes: a sketch of each, and the table made of it. Bounded. Tables are made when they are asked
- * for, and made again after `publish` where more is known.
+ * for, and made again when another sketch is set.
  */
-
 import type { Objective } from '../../protocol/objective.ts'
 import type { ClassSketch } from './class-sketch.ts'
 import { type IndexTable, indexTable } from './index-table.ts'

@@ -20,6 +20,34 @@ export interface EndedProgram {
   turns?: readonly ProgramTurn[] | undefined
 }
 
+/** A call as a workload states it, whose context is at hand when it comes. */
+export interface StatedCall {
+  /** Indices, each below its own. */
+  parents: readonly number[]
+  added_prompt_tokens: number
+  output_tokens: number
+  /** Between it and one of its neighbours in the chain. */
+  tool_us: number
+}
+
+/** The same of a program that is stated call by call, as simulations and benchmarks have them. */
+export function endedAsStated(calls: readonly StatedCall[]): EndedProgram {
+  const ended = { output_tokens: 0, calls: calls.length, path_us: 0, service_us: 0, tool_us: 0, later_prompt_tokens: 0 }
+  const paths_us: number[] = []
+  for (const [index, { parents, added_prompt_tokens, output_tokens, tool_us }] of calls.entries()) {
+    const tokens = { uncached_prompt_tokens: added_prompt_tokens, cached_prompt_tokens: 0, output_tokens }
+    const service_us = modelledServiceUs(tokens)
+    const path_us = service_us + Math.max(0, ...parents.map((parent) => paths_us[parent] as number))
+    paths_us.push(path_us)
+    ended.path_us = Math.max(ended.path_us, path_us)
+    ended.service_us += service_us
+    ended.output_tokens += output_tokens
+    ended.tool_us += tool_us
+    if (index > 0) ended.later_prompt_tokens += added_prompt_tokens
+  }
+  return ended
+}
+
 interface Turn {
   /** Prompt and output of its last settled lease. */
   context_tokens: number

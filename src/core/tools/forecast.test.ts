@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { FORECAST_ALTERNATIVES_MAX } from '../call/forecast.ts'
-import { type CallSituation, CONFIDENCE_MIN, expectedToolUs, forecastCall, type KnownTools } from './forecast.ts'
+import { CONFIDENCE_MIN, FORECAST_ALTERNATIVES_MAX } from '../call/forecast.ts'
+import { type CallSituation, expectedToolUs, forecastCall, type KnownTools } from './forecast.ts'
 import type { ProgramTurn } from './program-turn.ts'
 import { ToolBook } from './tool-book.ts'
 

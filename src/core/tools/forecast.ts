@@ -14,7 +14,7 @@
  * Every cost of handling a cache is linear in the tool's time (LAMPS eq. 1–3), so where it is open which tool follows, the
  * mean over all of them decides as well as the tools one by one. Below CONFIDENCE_MIN the forecast is that mean.
  */
-import { type CallForecast, FORECAST_ALTERNATIVES_MAX, type ToolForecast } from '../call/forecast.ts'
+import { type CallForecast, CONFIDENCE_MIN, FORECAST_ALTERNATIVES_MAX, type ToolForecast } from '../call/forecast.ts'
 import { LogSketch } from '../classes/log-sketch.ts'
 import { ANY, ENDS, named, nameOf, OTHER, placeOf, SAME, type Situation, UNNAMED } from './situation.ts'
 import type { ToolBook } from './tool-book.ts'
@@ -30,7 +30,6 @@ const OUTPUTS_MIN = 8
 const EVIDENCE_CALLS = 4
 /** Calls of the class from which on its own counts say what follows. */
 const CLASS_CALLS_MIN = 4
-export const CONFIDENCE_MIN = 0.7
 
 export interface CallSituation {
   /** Calls of the program before it. Null: not known. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallForecast, ToolForecast } from '../../../../src/core/call/forecast.ts'
+import { type CallForecast, CONFIDENCE_MIN, type ToolForecast } from '../../../../src/core/call/forecast.ts'
 import {
   chooseHandling,
   curveUs,
@@ -10,7 +10,6 @@ import {
   REVISE_FACTOR,
   reviseAfterUs,
   reviseHandling,
-  TOOL_CONFIDENCE_MIN,
   wasteOf,
 } from './waste.ts'
 
@@ -88,12 +87,12 @@ describe('the tool that is expected', () => {
 
   it('is the likeliest one if the forecast is confident', () => {
     const likely = tool({ probability: 0.75 })
-    expect(expectedToolUs(forecast({ tool: likely, alternatives, confidence: TOOL_CONFIDENCE_MIN }))).toBe(1e6)
+    expect(expectedToolUs(forecast({ tool: likely, alternatives, confidence: CONFIDENCE_MIN }))).toBe(1e6)
   })
 
   it('is the mixture of all if it is not', () => {
     const likely = tool({ probability: 0.75 })
-    const confidence = TOOL_CONFIDENCE_MIN - 0.01
+    const confidence = CONFIDENCE_MIN - 0.01
     expect(expectedToolUs(forecast({ tool: likely, alternatives, confidence }))).toBe(0.75e6 + 5e6)
     expect(expectedToolUs(forecast({ tool: likely, confidence }))).toBe(1e6)
     expect(expectedToolUs(forecast({ tool: tool({ probability: 0 }), confidence }))).toBe(1e6)

@@ -14,7 +14,7 @@
  * and nothing else of them. A tool that lasts much longer than predicted is the costly mistake (LAMPS §4.2): a context that
  * was preserved is decided again then, as if the tool lasted as long again as it has lasted so far.
  */
-import type { CallForecast, ToolForecast } from '../../../../src/core/call/forecast.ts'
+import { type CallForecast, CONFIDENCE_MIN, type ToolForecast } from '../../../../src/core/call/forecast.ts'
 
 export const HANDLINGS = ['preserve', 'discard', 'swap'] as const
 export type Handling = (typeof HANDLINGS)[number]
@@ -56,11 +56,9 @@ export interface HandlingChoice {
   waste: Waste
 }
 
-/** A forecast of at least this confidence is believed to name the tool. Below it, all tools that may follow decide together. */
-export const TOOL_CONFIDENCE_MIN = 0.7
 /** A tool that has lasted so many times as long as predicted is decided again. */
 export const REVISE_FACTOR = 2
-/** No context is preserved for longer, whatever the tool. */
+/** No context is preserved for longer. */
 export const PRESERVE_US_MAX = 300_000_000
 const US_PER_S = 1e6
 
@@ -109,7 +107,7 @@ export function chooseHandling(
 /** How long the tool after the call is expected to run. Null: no tool is expected. */
 export function expectedToolUs({ tool, alternatives = [], confidence }: CallForecast): number | null {
   if (tool === null) return null
-  if (confidence >= TOOL_CONFIDENCE_MIN) return tool.duration_us
+  if (confidence >= CONFIDENCE_MIN) return tool.duration_us
   const tools: readonly ToolForecast[] = [tool, ...alternatives]
   let weighted_us = 0
   let weight = 0

@@ -4,13 +4,15 @@
  * Neither preempts for a seat.
  */
 import type { Place, Policy, Retention, Ties } from '../../policy.ts'
+import { Unmoved } from './unmoved.ts'
 
-export class Fcfs implements Policy {
+export class Fcfs extends Unmoved implements Policy {
   readonly name: 'fcfs' | 'fcfs-program'
   readonly ties: Ties
   readonly retention: Retention
 
   constructor(ties: Ties = 'call') {
+    super()
     this.name = ties === 'call' ? 'fcfs' : 'fcfs-program'
     this.ties = ties
     this.retention = ties === 'call' ? 'lru' : 'rank'
@@ -20,24 +22,8 @@ export class Fcfs implements Policy {
     return { rank: 0 }
   }
 
-  charge(): boolean {
-    return false
-  }
-
   /** A seat that a tenant's share took is given back in order. Otherwise the earlier call already has its seat. */
   yieldsTo(): boolean {
     return this.ties === 'call'
-  }
-
-  chargeLeftUs(): number {
-    return Number.POSITIVE_INFINITY
-  }
-
-  dueUs(): number {
-    return Number.POSITIVE_INFINITY
-  }
-
-  due(): boolean {
-    return false
   }
 }

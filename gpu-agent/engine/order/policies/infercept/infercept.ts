@@ -18,6 +18,7 @@ import {
   type Ties,
   yieldsToBetterRank,
 } from '../../policy.ts'
+import { Unmoved } from '../fcfs/unmoved.ts'
 
 export const SERVED_IN_ORDER = ['infercept', 'vllm-discard', 'vllm-preserve'] as const
 export type ServedInOrder = (typeof SERVED_IN_ORDER)[number]
@@ -35,7 +36,7 @@ const RULES: Readonly<Record<ServedInOrder, HandlingRule>> = {
 
 const US_PER_MS = 1000
 
-export class Infercept implements Policy {
+export class Infercept extends Unmoved implements Policy {
   readonly name: ServedInOrder
   readonly ties: Ties
   readonly retention: Retention
@@ -45,6 +46,7 @@ export class Infercept implements Policy {
   readonly yieldsTo = yieldsToBetterRank
 
   constructor(name: ServedInOrder, { handling = {} }: InferceptConfig = {}) {
+    super()
     this.name = name
     this.ties = name === 'vllm-discard' ? 'call' : 'program'
     this.retention = name === 'vllm-discard' ? 'lru' : 'rank'
@@ -54,21 +56,5 @@ export class Infercept implements Policy {
   /** By when its program opened. A call without a program is one of its own; so is every call of `vllm-discard`. */
   arrive({ call: { sequence } }: PolicyCall, now_us: number): Place {
     return { rank: this.ties === 'call' || sequence === null ? now_us / US_PER_MS : sequence[0] }
-  }
-
-  charge(): boolean {
-    return false
-  }
-
-  chargeLeftUs(): number {
-    return Number.POSITIVE_INFINITY
-  }
-
-  dueUs(): number {
-    return Number.POSITIVE_INFINITY
-  }
-
-  due(): boolean {
-    return false
   }
 }

@@ -16,7 +16,7 @@ HANDLINGS: tuple[Handling, ...] = ("preserve", "discard", "swap")
 TOOL_CONFIDENCE_MIN = 0.7
 #: A tool that has lasted so many times as long as predicted is decided again.
 REVISE_FACTOR = 2
-#: No context is preserved for longer, whatever the tool.
+#: No context is preserved for longer.
 PRESERVE_US_MAX = 300_000_000
 _US_PER_S = 1e6
 
