@@ -86,6 +86,59 @@ describe('any simulation', { timeout: 60_000 }, () => {
     )
   })
 
+  it('gives the same where a call that waits beside a free seat has come back from its image', () => {
+    const call = (
+      parents: number,
+      new_tokens: number,
+      output_tokens: number,
+      tool_seconds: 0.001 | 0.02 | null = null,
+    ) => ({
+      ...{ parents, new_tokens, output_tokens, tool_seconds },
+    })
+    const program = (arrival_us: number, calls: ReturnType<typeof call>[], app_prefix_tokens: 0 | 20 = 0) => ({
+      ...{ calls, app_prefix_tokens, app: 'chat' as const, client: {}, arrival_us },
+    })
+    const shapes = [
+      program(0, [call(0, 1, 1, 0.02), call(51, 1, 1), call(0, 1, 1)]),
+      program(20601, [call(0, 1, 6)]),
+      program(0, [call(0, 1, 1)]),
+      program(20601, [call(0, 1, 8), call(20, 1, 7), call(132, 1, 1)]),
+      program(19996, [call(0, 4, 5), call(0, 4, 11), call(0, 4, 9)]),
+      program(15780, [
+        call(0, 2, 2, 0.001),
+        call(0, 16, 16),
+        call(93, 8, 5),
+        call(38, 1, 5),
+        call(4, 1, 8),
+        call(68, 1, 4),
+      ]),
+      program(42946, [call(0, 1, 1), call(0, 1, 1)], 20),
+    ]
+    const config = configOf(shapes, {
+      ...{
+        policy: 'rr',
+        balancer: 'locality',
+        reading: 'modelled',
+        engines: [1],
+        rtt_us: 0,
+        report_us: 1,
+        record_us: 0,
+      },
+      ...{ tenants: 2, max_seqs: 2, capacity_blocks: 40, prefix_cache: false, chunked_prefill: false },
+      ...{
+        steps_per_decision: 4,
+        standby: 'resident_first',
+        hold_kv: false,
+        swap_tokens: 100_000,
+        decision_us: 0,
+        seed: 0,
+      },
+    })
+    const jumped = bytes(config)
+    expect(JSON.parse(jumped).result.swapped_in_tokens).toBeGreaterThan(0)
+    expect(bytes({ ...config, jump: false })).toBe(jumped)
+  })
+
   it('jumps over steps that nothing interrupts', () => {
     const call = { thread: 0, parents: [], tool: null, tool_seconds: null, shared_prefix_tokens: 0, prefix_of: null }
     const calls = [{ ...call, prompt_tokens: 10, output_tokens: 24 }]

@@ -184,6 +184,8 @@ export class Scheduler {
       takeDecodes(call, plan.work[index] as StepWork, token, steps)
       this.#order.charge(call.order, decoded, ended_us - started_us, ended_us)
       this.#placement.decoded(call, steps)
+      // It may have come back from its image in the first of the steps.
+      this.#order.resident(call.order, call.computed_tokens, ended_us)
       if (call.output.length === call.call.max_output_tokens) ends.push([call, 'length'])
     }
     // By recent use, prefixes of programs with open calls give blocks too. Single steps would have told that before.
