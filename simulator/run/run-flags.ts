@@ -46,7 +46,7 @@ Scheduling
                            the next one whose KV is on the engine, if there is one
   --decision-us 20         the scheduler's own time per decision (npm run bench:engine measures it)
   --history FILE|N         what policies that learn have seen before: a trace, or N programs drawn with another seed
-                           (default none; no policy here learns yet, and the output says so)
+                           (default none; where no policy of the run learns, the output says so)
   --label workload         the class that such a policy sees: workload, or none
 
 Engines
