@@ -43,7 +43,9 @@ def test_every_call_ends_with_all_its_tokens_under_preemption(
     depth: int, prefix_cache: bool, blocks: int, policy: str
 ) -> None:
     load = mixed(4)
-    options: dict[str, object] = {"policy": policy, **({} if policy == "learned" else {"quantum_s": 0.01})}
+    # Nothing is known of the programs, so learned preempts for those only that have waited.
+    preempting = {"age_octaves": 1, "age_scale": 0.01} if policy == "learned" else {"quantum_s": 0.01}
+    options: dict[str, object] = {"policy": policy, **preempting}
     sizes = {"seats": 2, "depth": depth, "prefix_cache": prefix_cache, "blocks": blocks}
     engine = Engine(ProgramAwareScheduler, switchyard=options, **sizes)  # type: ignore[arg-type]
     play = engine.run(load)
