@@ -1,11 +1,13 @@
-/** Figure 14: balancers over four small or two large engines. */
+/** Figure 14: balancers over four small or two large engines, and what the learned order makes of the default one. */
 import { BALANCER_NAMES, type BalancerName } from '../../../src/core/pool/balancers/index.ts'
 import type { Figure, PaperRow, Scope } from '../figure.ts'
-import { BALANCER_COLORS, BALANCER_LABELS } from '../plots/colors.ts'
+import { BALANCER_COLORS, BALANCER_LABELS, SYSTEM_COLORS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import { interval, isAbove, isBelow } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
+import { systemOf } from '../systems.ts'
+import { HISTORY } from './learned.ts'
 import { OURS, slosOf } from './scale.ts'
 import { MEAN_MS, type Metric, type Sweep, sweepChain, sweepCurves, sweepLine, sweepSpec } from './sweep.ts'
 import { paperRatio, type RatioAt, ratiosAt, ratioTable } from './throughput.ts'
@@ -60,6 +62,7 @@ const PROGRAMS_MIN = 12
 const OURS_BALANCER = 'cost-aware' satisfies BalancerName
 /** "up to", §6.4: Algorithm 2 over round robin and least used. */
 const PAPER = 1.4
+const LEARNED = 'learned'
 const P95: Metric = ({ token_latency_ms }) => token_latency_ms.p95
 const P99: Metric = ({ token_latency_ms }) => token_latency_ms.p99
 
@@ -71,6 +74,12 @@ function sweep({ workload, profile, engines, rates }: Setting, balancer: Balance
     rates: quick ? rates.filter((_, at) => at % 2 === 0) : rates,
     change: { balancer, profile, regions: [{ name: 'region', engines }] },
   }
+}
+
+/** Over the default balancer, and warm. */
+function learnedSweep(setting: Setting, scope: Scope): Sweep {
+  const { change, ...own } = sweep(setting, OURS_BALANCER, scope)
+  return { ...own, system: LEARNED, change: { ...change, history: HISTORY } }
 }
 
 type Others = { other: BalancerName; ratios: RatioAt[] }[]
@@ -89,11 +98,12 @@ export const FIGURE_14: Figure = {
   title: 'Balancers over several engines',
   paper:
     'Algorithm 2 has the lowest mean and tail latencies in every configuration, up to 1.4× the throughput of round robin and least used.',
-  setup: `PLAS on every engine, 128 seats each; arrivals for ${ARRIVALS_S} s. Session affinity keeps a program where its first call went. Cost-aware, the default, takes the least sum of expected start and uncached prefill. Prompts of tree searches have at most 2,048 tokens, which Algorithm 2 sends to the least used engine, so there it and least used are the same.`,
+  setup: `PLAS on every engine, 128 seats each; arrivals for ${ARRIVALS_S} s. One more line has the learned order over the default balancer, with ${HISTORY} programs ended before. Session affinity keeps a program where its first call went. Cost-aware, the default, takes the least sum of expected start and uncached prefill. Prompts of tree searches have at most 2,048 tokens, which Algorithm 2 sends to the least used engine, so there it and least used are the same.`,
   chains: (scope) => {
-    return SETTINGS.flatMap((setting) =>
-      BALANCER_NAMES.map((balancer) => sweepChain(sweep(setting, balancer, scope), scope)),
-    )
+    return SETTINGS.flatMap((setting) => [
+      ...BALANCER_NAMES.map((balancer) => sweepChain(sweep(setting, balancer, scope), scope)),
+      sweepChain(learnedSweep(setting, scope), scope),
+    ])
   },
   read: (runs, scope) => {
     const read = SETTINGS.map((setting) => ({ setting, others: ratiosOf(setting, runs, scope) }))
@@ -108,12 +118,19 @@ export const FIGURE_14: Figure = {
           y_log: true,
           x_log: true,
         },
-        lines: BALANCER_NAMES.map((balancer) => ({
-          name: BALANCER_LABELS[balancer],
-          color: BALANCER_COLORS[balancer],
-          dashed: balancer === 'cost-aware' || balancer === 'locality',
-          points: sweepLine(sweep(setting, balancer, scope), runs, scope, metric),
-        })),
+        lines: [
+          ...BALANCER_NAMES.map((balancer) => ({
+            name: BALANCER_LABELS[balancer],
+            color: BALANCER_COLORS[balancer],
+            dashed: balancer === 'cost-aware' || balancer === 'locality',
+            points: sweepLine(sweep(setting, balancer, scope), runs, scope, metric),
+          })),
+          {
+            name: `${systemOf(LEARNED).label}, cost-aware`,
+            color: SYSTEM_COLORS[LEARNED],
+            points: sweepLine(learnedSweep(setting, scope), runs, scope, metric),
+          },
+        ],
       }),
     })
     return {
@@ -122,7 +139,10 @@ export const FIGURE_14: Figure = {
         panel(setting, 'p95', P95),
         panel(setting, 'p99', P99),
       ]),
-      shows: read.flatMap(({ setting, others }) => shows(setting, others)),
+      shows: [
+        ...read.flatMap(({ setting, others }) => shows(setting, others)),
+        ...SETTINGS.map((setting) => learnedInWords(setting, runs, scope)),
+      ],
       losses: read.flatMap(({ setting, others }) => [...losses(setting, others), ...slower(setting, runs, scope)]),
       tables: read.flatMap(({ setting, others }) =>
         ratioTable(
@@ -146,6 +166,28 @@ function shows({ label }: Setting, others: Others): string[] {
   })
 }
 
+/** Mean latency of the learned order ÷ that of PLAS, both over the default balancer, at each rate that both played. */
+function learnedInWords(setting: Setting, runs: Runs, scope: Scope): string {
+  const [learned, plas] = [learnedSweep(setting, scope), sweep(setting, OURS_BALANCER, scope)]
+  const ratios = playedByAll([learned, plas], runs, scope).map((rate) => {
+    const ratio = interval(
+      scope.seeds.map((seed) => meanAt(learned, rate, seed, runs) / meanAt(plas, rate, seed, runs)),
+    )
+    return `${withInterval(ratio)}× at ${figure(rate)}/s`
+  })
+  return `${setting.label}: the learned order has, of the mean latency of PLAS, ${ratios.join(', ')}.`
+}
+
+function playedByAll(sweeps: readonly [Sweep, Sweep], runs: Runs, { seeds }: Scope): number[] {
+  const [first, ...others] = sweeps
+  const played = (of: Sweep, rate: number) => seeds.every((seed) => runs.of(sweepSpec(of, rate, seed)) !== undefined)
+  return first.rates.filter((rate) => [first, ...others].every((one) => played(one, rate)))
+}
+
+function meanAt(of: Sweep, rate: number, seed: number, runs: Runs): number {
+  return MEAN_MS(runs.need(sweepSpec(of, rate, seed)))
+}
+
 function losses({ label }: Setting, others: Others): string[] {
   return others.flatMap(({ other, ratios }) => {
     const worse = ratios.filter(({ bound, ratio }) => bound === 'exact' && isBelow(ratio, 1))
@@ -162,15 +204,9 @@ function slower(setting: Setting, runs: Runs, scope: Scope): string[] {
   return BALANCER_NAMES.flatMap((other) => {
     const own = sweep(setting, other, scope)
     const mine = sweep(setting, OURS_BALANCER, scope)
-    const played = (of: Sweep, rate: number) =>
-      scope.seeds.every((seed) => runs.of(sweepSpec(of, rate, seed)) !== undefined)
-    const rate = own.rates.findLast((one) => played(own, one) && played(mine, one))
+    const rate = playedByAll([own, mine], runs, scope).at(-1)
     if (rate === undefined || other === OURS_BALANCER) return []
-    const ratio = interval(
-      scope.seeds.map(
-        (seed) => MEAN_MS(runs.need(sweepSpec(mine, rate, seed))) / MEAN_MS(runs.need(sweepSpec(own, rate, seed))),
-      ),
-    )
+    const ratio = interval(scope.seeds.map((seed) => meanAt(mine, rate, seed, runs) / meanAt(own, rate, seed, runs)))
     if (!isAbove(ratio, 1)) return []
     return [
       `${setting.label} at ${figure(rate)}/s: cost-aware has ${withInterval(ratio)}× the mean latency of ${BALANCER_LABELS[other]}.`,
