@@ -1,6 +1,7 @@
 /** `npm run simulate -- COMMAND`. */
 import { fail } from '../cli/flags.ts'
 import { convertCommand } from '../simulator/convert/convert-command.ts'
+import { planCommand } from '../simulator/fleet/fleet-command.ts'
 import { forecastCommand } from '../simulator/forecast/forecast-command.ts'
 import { runCommand } from '../simulator/run/run-command.ts'
 import { scaleCommand } from '../simulator/scale/scale-command.ts'
@@ -9,6 +10,7 @@ import { fidelityCommand } from './fidelity/fidelity-command.ts'
 const HELP = `npm run simulate -- COMMAND [flags]
 
   run        programs × policies × rates × balancers × seeds on a virtual clock
+  plan       how many engines a workload needs to meet a target, and what they cost
   scale      throughput at an objective on 1 to 1,000 engines
   fidelity   the simulator against engines in real time
   forecast   how well tools, their times and the output of calls are foreseen
@@ -21,8 +23,9 @@ docs/simulator.md has examples; simulator/README.md says what is modelled and wh
 const [command, ...argv] = process.argv.slice(2)
 if (command === undefined || command === '--help' || command === '-h') console.log(HELP)
 else if (command === 'run') await runCommand(argv)
+else if (command === 'plan') await planCommand(argv)
 else if (command === 'scale') await scaleCommand(argv)
 else if (command === 'fidelity') await fidelityCommand(argv)
 else if (command === 'forecast') forecastCommand(argv)
 else if (command === 'convert') convertCommand(argv)
-else fail(`there is no command ${command}; there are run, scale, fidelity, forecast and convert`)
+else fail(`there is no command ${command}; there are run, plan, scale, fidelity, forecast and convert`)

@@ -148,6 +148,7 @@ function profileOf(target: Target, logged: readonly LoggedEngine[], source: stri
       `${(weightBytes(shape) / 1e9).toFixed(1)} GB of weights and 4 GiB of activations a GPU, at ${kv_bytes} bytes of KV a token: ` +
       `${capacity_blocks * BLOCK_TOKENS} tokens. Swap: ${kv_bytes / tp} bytes a token and GPU over PCIe 4.0 x16 at 25.2 GB/s, in one batched ` +
       `copy (Autellix §5) of ${SWAP_BASE_US} us. Seats and step budget: vLLM's defaults.${caution}`,
+    ...(tp === 1 ? {} : { gpus: tp }),
     ...stepTimes(constants),
     ...sizesOf(kv_bytes, tp, capacity_blocks),
   }

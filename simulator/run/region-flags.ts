@@ -1,18 +1,17 @@
 /** Regions, their engines, and how far apart they are. */
 import { AGENTS_PER_POOL_MAX } from '../../src/core/pool/pool-table.ts'
 import { ENGINES_PER_AGENT_MAX } from '../../src/protocol/link.ts'
-import type { Region } from '../simulation.ts'
 import { FlagError, integer, list, number } from './flag-values.ts'
+import type { Fleet } from './run-plan.ts'
 
 /** The region of `--engines`. */
 const ONLY_REGION = 'region'
 const ENGINES_PER_REGION_MAX = AGENTS_PER_POOL_MAX * ENGINES_PER_AGENT_MAX
 const RTT_MS_MAX = 60_000
 
-export function parseRegions(regions: string | undefined, engines: string | undefined): Region[] {
-  if (regions === undefined) {
-    return [{ name: ONLY_REGION, engines: integer('--engines', engines ?? '1', 1, ENGINES_PER_REGION_MAX) }]
-  }
+/** `--engines` in one region, each number a fleet, or the one fleet of `--regions`. */
+export function parseFleets(regions: string | undefined, engines: string | undefined): Fleet[] {
+  if (regions === undefined) return list(engines ?? '1', parseEngines).map(fleetOf)
   if (engines !== undefined) throw new FlagError('--regions says how many engines there are: leave --engines out')
   const parsed = list(regions, (text) => {
     const [name = '', count = '', ...rest] = text.split(':')
@@ -23,11 +22,20 @@ export function parseRegions(regions: string | undefined, engines: string | unde
   })
   const names = new Set(parsed.map(({ name }) => name))
   if (names.size < parsed.length) throw new FlagError('--regions names a region twice')
-  return parsed
+  return [parsed]
+}
+
+export function parseEngines(text: string): number {
+  return integer('--engines', text, 1, ENGINES_PER_REGION_MAX)
+}
+
+/** All in one region. */
+export function fleetOf(engines: number): Fleet {
+  return [{ name: ONLY_REGION, engines }]
 }
 
 /** Microseconds by `A-B`. */
-export function parseRtt(text: string | undefined, regions: readonly Region[]): Map<string, number> {
+export function parseRtt(text: string | undefined, regions: Fleet): Map<string, number> {
   const rtt_us = new Map<string, number>()
   if (text === undefined) return rtt_us
   for (const item of list(text, (one) => one)) {

@@ -1,7 +1,7 @@
 /** Runs every point of a plan, on as many threads as there are cores, and gives the results in the plan's order. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { pointsOf, type RunPlan } from './run-plan.ts'
+import { pointsOf, type RunPlan, type RunPoint } from './run-plan.ts'
 import type { RunResult } from './run-result.ts'
 import type { WorkerMessage, WorkerTask } from './run-worker.ts'
 
@@ -17,8 +17,16 @@ export interface RunOptions {
   onProgress?: (done: number, of: number) => void
 }
 
-export async function runAll(plan: RunPlan, options: RunOptions = {}): Promise<RunResult[]> {
-  const points = pointsOf(plan)
+export function runAll(plan: RunPlan, options: RunOptions = {}): Promise<RunResult[]> {
+  return runPoints(plan, pointsOf(plan), options)
+}
+
+/** Some points of a plan, in their order. */
+export async function runPoints(
+  plan: RunPlan,
+  points: readonly RunPoint[],
+  options: RunOptions = {},
+): Promise<RunResult[]> {
   const tasks: WorkerTask[] = points.map((point, index) => ({ index, point }))
   const results: RunResult[] = []
   const shares = new Float64Array(points.length)

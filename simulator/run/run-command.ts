@@ -64,6 +64,7 @@ const COLUMNS: Column<RunResult>[] = [
   { title: 'policy', cell: ({ policy }) => policy },
   { title: 'balancer', cell: ({ balancer }) => balancer },
   { title: 'rate/s', align: 'right', cell: ({ rate }) => `${rate}` },
+  { title: 'engines', align: 'right', cell: ({ engines }) => `${engines}` },
   { title: 'seed', align: 'right', cell: ({ seed }) => `${seed}` },
   figure('ms/token mean', (run) => run.program_token_latency_ms.mean, 1),
   figure('p50', (run) => run.program_token_latency_ms.p50, 1),

@@ -13,14 +13,14 @@ import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
 import type { TenantConfig } from '../simulation.ts'
 import { WORKLOAD_NAMES } from '../workloads/index.ts'
 import { FlagError, inputFile, integer, list, number, oneOf, outputFile } from './flag-values.ts'
-import { parseRegions, parseRtt } from './region-flags.ts'
-import type { RunPlan } from './run-plan.ts'
+import { parseFleets, parseRtt } from './region-flags.ts'
+import { pointsOf, type RunPlan } from './run-plan.ts'
 
 export const RUN_HELP = `Plays programs on simulated engines, on the scheduler, balancer and process table that serve traffic.
 
   npm run simulate -- run --workload mixed --policy fcfs,plas --rate 0.5,1 --programs 500
 
-Lists separated by commas give a run for every combination of policy, rate, balancer and seed; runs use all cores.
+Lists separated by commas give a run for every combination of policy, rate, balancer, number of engines and seed. Runs use all cores.
 
 What is played
   --workload NAME          ${WORKLOAD_NAMES.join(', ')}
@@ -52,7 +52,7 @@ Scheduling
 Engines
   --profile a100-8b        ${PROFILE_NAMES.join(', ')},
                            or a JSON file (npm run calibrate makes one)
-  --engines 1              in one region; or --regions us:2,eu:2, programs starting where engines are
+  --engines 1,2,4          in one region (default 1); or --regions us:2,eu:2, programs starting where engines are
   --rtt us-eu:80,…         round trips between regions in ms (default 0)
   --balancer cost-aware    ${BALANCER_NAMES.join(', ')}
                            (cost-aware serves traffic; locality is Autellix's Algorithm 2)
@@ -85,7 +85,7 @@ export type RunFlags = { ok: true; plan: RunPlan; outputs: RunOutputs } | { ok: 
 
 /** More simulations than this in one command are a mistake in a list. */
 const RUNS_MAX = 10_000
-const PROGRAMS_MAX = 1_000_000
+export const PROGRAMS_MAX = 1_000_000
 /** Slots are at most 1,024. */
 const SEQS_MAX = 1024
 /** A pool takes an engine that it has not heard of for 3 s for silent. */
@@ -94,7 +94,7 @@ const REPORT_MS_MAX = 3000
 const STANDBY = { 'in-order': 'in_order', 'resident-first': 'resident_first' } as const
 
 const TEXT = { type: 'string' } as const
-const OPTIONS = {
+export const RUN_OPTIONS = {
   workload: TEXT,
   trace: TEXT,
   programs: { ...TEXT, default: '500' },
@@ -136,15 +136,15 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-type Values = Extract<ReturnType<typeof readFlags<typeof OPTIONS>>, { ok: true }>['values']
+type Values = Extract<ReturnType<typeof readFlags<typeof RUN_OPTIONS>>, { ok: true }>['values']
 
 /** `help` has been looked for already. */
 export function parseRunFlags(argv: readonly string[]): RunFlags {
-  const flags = readFlags('simulate -- run', argv, OPTIONS)
+  const flags = readFlags('simulate -- run', argv, RUN_OPTIONS)
   if (!flags.ok) return flags
   try {
-    const plan = planOf(flags.values)
-    const runs = plan.policies.length * plan.rates.length * plan.balancers.length * plan.seeds.length
+    const plan = readRunPlan(flags.values)
+    const runs = pointsOf(plan).length
     if (runs > RUNS_MAX) throw new FlagError(`that would be ${runs} runs; at most ${RUNS_MAX} go into one command`)
     const { threads } = flags.values
     const json = outputFile('--json', flags.values.json)
@@ -157,13 +157,14 @@ export function parseRunFlags(argv: readonly string[]): RunFlags {
   }
 }
 
-function planOf(values: Values): RunPlan {
+/** Throws FlagError. */
+export function readRunPlan(values: Values): RunPlan {
   const own = readProfile(values.profile)
   const profile = {
     ...swapping(own, values['swap-kernel']),
     slot_tokens_max: contextOf(values['context-tokens'], own),
   }
-  const regions = parseRegions(values.regions, values.engines)
+  const fleets = parseFleets(values.regions, values.engines)
   return {
     workload: workloadOf(values),
     programs: integer('--programs', values.programs, 1, PROGRAMS_MAX),
@@ -178,8 +179,8 @@ function planOf(values: Values): RunPlan {
     engine: engineOf(values, profile),
     tuning: tuningOf(values),
     reading: oneOf('--service', values.service, ['wall', 'modelled'] as const),
-    regions,
-    rtt_us: parseRtt(values.rtt, regions),
+    fleets,
+    rtt_us: parseRtt(values.rtt, fleets[0] ?? []),
     report_us: Math.round(number('--report-ms', values['report-ms'], { above: 0, max: REPORT_MS_MAX }) * 1000),
     tenants: list(values.tenants, tenantOf),
     label: oneOf('--label', values.label, ['workload', 'none'] as const),

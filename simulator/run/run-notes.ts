@@ -1,4 +1,5 @@
 /** What a reader must know about a run beside its figures: settings that change what the profile or the paper says. */
+import { learns } from '../policies/index.ts'
 import type { WorkloadProgram } from '../workloads/index.ts'
 import type { RunPlan } from './run-plan.ts'
 
@@ -24,9 +25,12 @@ function contextNote({ profile, profile_context_tokens: own_tokens }: RunPlan): 
 
 function historyNote({ policies, label }: RunPlan, history: readonly WorkloadProgram[]): string[] {
   if (history.length === 0) return []
+  const learning = policies.filter(learns)
   const classes = label === 'none' ? 1 : new Set(history.map(({ workload }) => workload)).size
   return [
     `History: ${count(history.length)} programs of ${count(classes)} ${classes === 1 ? 'class' : 'classes'} (--history). ` +
-      `${policies.join(', ')}: no policy of this run learns from it, so it changes nothing.`,
+      (learning.length === 0
+        ? `${policies.join(', ')}: no policy of this run learns from it, so it changes nothing.`
+        : `${learning.join(', ')} learns from it.`),
   ]
 }

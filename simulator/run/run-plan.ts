@@ -1,4 +1,4 @@
-/** What one `run` command asks for: every combination of policy, rate, balancer and seed, each a simulation of its own. */
+/** What one `run` command asks for: every combination of policy, rate, balancer, fleet and seed, each a simulation of its own. */
 import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
 import type { BalancerName } from '../../src/core/pool/balancers/index.ts'
@@ -9,6 +9,13 @@ import type { EngineSizes, Region, SimulationConfig, TenantConfig } from '../sim
 import { beyondContext, drawWorkload, readTrace, type WorkloadName, type WorkloadProgram } from '../workloads/index.ts'
 
 export type WorkloadSource = { kind: 'drawn'; name: WorkloadName } | { kind: 'traces'; files: readonly string[] }
+
+/** Regions with their engines. */
+export type Fleet = readonly Region[]
+
+export function enginesOf(fleet: Fleet): number {
+  return fleet.reduce((sum, { engines }) => sum + engines, 0)
+}
 
 /** Plain data: it travels to worker threads. */
 export interface RunPlan {
@@ -27,7 +34,7 @@ export interface RunPlan {
   engine: EngineSizes
   tuning: PolicyTuning
   reading: ServiceReading
-  regions: readonly Region[]
+  fleets: readonly Fleet[]
   rtt_us: ReadonlyMap<string, number>
   report_us: number
   tenants: readonly TenantConfig[]
@@ -43,14 +50,17 @@ export interface RunPoint {
   policy: PolicyName
   rate: number
   balancer: BalancerName
+  fleet: Fleet
   seed: number
 }
 
 /** Seeds outermost and policies innermost, so that the first half of the results compares all policies. */
-export function pointsOf({ policies, rates, balancers, seeds }: RunPlan): RunPoint[] {
+export function pointsOf({ policies, rates, balancers, fleets, seeds }: RunPlan): RunPoint[] {
   return seeds.flatMap((seed) =>
     rates.flatMap((rate) =>
-      balancers.flatMap((balancer) => policies.map((policy) => ({ policy, rate, balancer, seed }))),
+      fleets.flatMap((fleet) =>
+        balancers.flatMap((balancer) => policies.map((policy) => ({ policy, rate, balancer, fleet, seed }))),
+      ),
     ),
   )
 }
@@ -73,7 +83,7 @@ export function configOf(
     reading: plan.reading,
     balancer: point.balancer,
     short_prompt_tokens: plan.short_prompt_tokens,
-    regions: plan.regions,
+    regions: point.fleet,
     rtt_us: plan.rtt_us,
     report_us: plan.report_us,
     tenants: plan.tenants,

@@ -1,4 +1,4 @@
-/** Mean program token latency against the rate, a line for each policy and balancer, mean over seeds: an SVG. */
+/** Mean program token latency against the rate, a line for each policy, balancer and number of engines, mean over seeds: an SVG. */
 import * as echarts from 'echarts'
 import { mean } from '../statistics.ts'
 import type { RunResult } from './run-result.ts'
@@ -14,15 +14,21 @@ const DASHES = ['solid', 'dashed', 'dotted', [8, 3, 2, 3], [2, 5]] as const
 /** Latencies that differ by more are told apart on a log scale only. */
 const LINEAR_RATIO_MAX = 10
 
-/** A colour for each policy, a dash for each balancer. */
+/** A colour for each policy, a dash for each balancer and number of engines. */
 export function runPlot(runs: readonly RunResult[]): string {
   const policies = [...new Set(runs.map(({ policy }) => policy))]
-  const balancers = [...new Set(runs.map(({ balancer }) => balancer))]
-  const lines = balancers.flatMap((balancer, dash) =>
+  const balancers = new Set(runs.map(({ balancer }) => balancer))
+  const sizes = new Set(runs.map(({ engines }) => engines))
+  const systems = [...balancers].flatMap((balancer) => [...sizes].map((engines) => ({ balancer, engines })))
+  const lines = systems.flatMap(({ balancer, engines }, dash) =>
     policies.map((policy, colour) => ({
-      name: balancers.length > 1 ? `${policy}, ${balancer}` : policy,
+      name: [policy, ...(balancers.size > 1 ? [balancer] : []), ...(sizes.size > 1 ? [`${engines} engines`] : [])].join(
+        ', ',
+      ),
       ...{ colour, dash: DASHES[dash % DASHES.length] as (typeof DASHES)[number] },
-      points: lineOf(runs.filter((run) => run.policy === policy && run.balancer === balancer)),
+      points: lineOf(
+        runs.filter((run) => run.policy === policy && run.balancer === balancer && run.engines === engines),
+      ),
     })),
   )
   const legend_height = Math.ceil(lines.length / LEGEND_COLUMNS) * LEGEND_ROW_HEIGHT

@@ -2,7 +2,7 @@
 
 import type { ProgramResult, SimulationResult } from '../simulation.ts'
 import { type Summary, summary } from '../statistics.ts'
-import type { RunPoint } from './run-plan.ts'
+import { enginesOf, type RunPoint } from './run-plan.ts'
 
 export interface TenantResult {
   tenant: string
@@ -45,12 +45,8 @@ export interface RunResult {
   sim_wall_s: number
 }
 
-export function runResult(
-  point: RunPoint,
-  engines: number,
-  simulated: SimulationResult,
-  sim_wall_s: number,
-): RunResult {
+export function runResult(point: RunPoint, simulated: SimulationResult, sim_wall_s: number): RunResult {
+  const engines = enginesOf(point.fleet)
   const { programs, makespan_us, service_us, wait_us } = simulated
   const tenants = groupBy(programs, ({ tenant }) => tenant)
   return {

@@ -42,8 +42,7 @@ function play({ index, point }: WorkerTask): WorkerMessage {
   const started_ms = performance.now()
   const simulated = simulate(config)
   const sim_wall_s = Math.round(performance.now() - started_ms) / 1000
-  const engines = plan.regions.reduce((sum, region) => sum + region.engines, 0)
-  return { kind: 'result', index, result: runResult(point, engines, simulated, sim_wall_s) }
+  return { kind: 'result', index, result: runResult(point, simulated, sim_wall_s) }
 }
 
 function post(message: WorkerMessage): void {

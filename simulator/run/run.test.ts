@@ -9,7 +9,7 @@ import { readHistory } from './history.ts'
 import { runAll } from './run-all.ts'
 import { parseRunFlags } from './run-flags.ts'
 import { runNotes } from './run-notes.ts'
-import { pointsOf, type RunPlan } from './run-plan.ts'
+import { enginesOf, pointsOf, type RunPlan } from './run-plan.ts'
 
 function planOf(...argv: string[]): RunPlan {
   const flags = parseRunFlags(argv)
@@ -26,7 +26,13 @@ describe('the flags of run', () => {
   it('give a run for every combination', () => {
     const plan = planOf('--policy', 'fcfs,plas', '--rate', '1,2', '--seed', '1,2,3', '--balancer', 'locality,affinity')
     expect(pointsOf(plan)).toHaveLength(24)
-    expect(pointsOf(plan)[1]).toEqual({ policy: 'plas', rate: 1, balancer: 'locality', seed: 1 })
+    expect(pointsOf(plan)[1]).toMatchObject({ policy: 'plas', rate: 1, balancer: 'locality', seed: 1 })
+    const sizes = pointsOf(planOf('--policy', 'fcfs,plas', '--engines', '1,3'))
+    expect(sizes.map(({ policy, fleet }) => `${policy} ${enginesOf(fleet)}`)).toEqual([
+      ...['fcfs 1', 'plas 1', 'fcfs 3', 'plas 3'],
+    ])
+    const regions = pointsOf(planOf('--regions', 'us:2,eu:3'))
+    expect(regions.map(({ fleet }) => enginesOf(fleet))).toEqual([5])
   })
 
   it('move KV at the profile’s costs, or as a kernel was measured', () => {
@@ -104,6 +110,9 @@ describe('the history of run', () => {
     expect(history.map(({ id }) => id)).toEqual(['p0', 'p1'])
     expect(runNotes(plan, history)).toEqual([
       expect.stringMatching(/2 programs of 2 classes.*fcfs: no policy of this run/),
+    ])
+    expect(runNotes({ ...plan, policies: ['fcfs', 'learned'] }, history)).toEqual([
+      expect.stringMatching(/2 programs of 2 classes.*\(--history\)\. learned learns from it/),
     ])
   })
 

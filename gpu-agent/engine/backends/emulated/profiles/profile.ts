@@ -28,6 +28,8 @@ export interface LatencyProfile {
   swap_costs: SwapCosts
   /** Moves run beside the forward pass, so a step lasts as long as the longer of the two. Absent: one after the other. */
   moves_overlap?: boolean
+  /** That one engine takes. Absent: 1, or none where it runs on a CPU. Nothing but what a fleet costs depends on it. */
+  gpus?: number
   /** Absent: not known. Nothing but the unit of a figure depends on it. */
   kv_bytes_per_token?: number
 

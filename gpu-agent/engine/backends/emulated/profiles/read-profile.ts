@@ -9,6 +9,7 @@ export const PROFILE_FILE_BYTES_MAX = 65_536
 const COST_MAX = 1e12
 const TOKENS_MAX = 2 ** 30
 const STEP_US_MAX = 60_000_000
+const GPUS_MAX = 1024
 
 const cost = z.number().min(0).max(COST_MAX)
 const count = (max: number) => z.int().min(1).max(max)
@@ -25,6 +26,7 @@ const profileSchema = z
     shadow_tokens: z.int().min(0).max(TOKENS_MAX).optional(),
     moves_overlap: z.boolean().optional(),
     kv_bytes_per_token: count(TOKENS_MAX).optional(),
+    gpus: count(GPUS_MAX).optional(),
     swap_costs: z.strictObject({ save_us_per_token: cost, restore_us_per_token: cost, base_us: cost }),
     seats: count(SLOTS_MAX),
     slots: count(SLOTS_MAX),
@@ -66,12 +68,21 @@ export function parseProfile(text: string, source: string): LatencyProfile {
     const issue = parsed.error.issues[0]
     throw new RangeError(`${source}: ${issue?.path.join('.') || '(file)'}: ${issue?.message}`)
   }
-  const { fit: _, per_prefill_pair_ps, shadow_tokens, moves_overlap, kv_bytes_per_token, ...profile } = parsed.data
+  const {
+    fit: _,
+    per_prefill_pair_ps,
+    shadow_tokens,
+    moves_overlap,
+    kv_bytes_per_token,
+    gpus,
+    ...profile
+  } = parsed.data
   return {
     ...profile,
     ...(per_prefill_pair_ps === undefined ? {} : { per_prefill_pair_ps }),
     ...(shadow_tokens === undefined ? {} : { shadow_tokens }),
     ...(moves_overlap === undefined ? {} : { moves_overlap }),
     ...(kv_bytes_per_token === undefined ? {} : { kv_bytes_per_token }),
+    ...(gpus === undefined ? {} : { gpus }),
   }
 }

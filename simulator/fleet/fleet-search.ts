@@ -1,0 +1,94 @@
+/** Plays sizes of fleets until the fewest engines that meet the target are known, for each profile, policy and balancer. */
+import { fleetOf } from '../run/region-flags.ts'
+import { type RunOptions, runPoints } from '../run/run-all.ts'
+import type { RunPlan, RunPoint } from '../run/run-plan.ts'
+import type { RunResult } from '../run/run-result.ts'
+import { mean } from '../statistics.ts'
+import { type EngineRange, fewestEngines, nextEngines } from './fewest-engines.ts'
+
+export interface Target {
+  measure: 'ms_per_token' | 'program_s'
+  /** Of the 95th percentile over programs, in the measure's unit. */
+  at_most: number
+}
+
+/** One number of engines; means over seeds. */
+export interface PlayedSize {
+  engines: number
+  /** In the target's unit. */
+  p95: number
+  /** Of the seeds, the worst. */
+  p95_worst: number
+  meets: boolean
+  busy_share: number
+  cached_prompt_share: number
+  output_tokens_per_s: number
+}
+
+export interface Candidate {
+  profile: string
+  /** Of one engine. */
+  gpus: number
+  policy: string
+  balancer: string
+  /** Ascending. */
+  played: PlayedSize[]
+  /** Null: none in the range meets the target. */
+  fewest_engines: number | null
+}
+
+/** What the plan's rate says is played; a plan has one rate here. Throws what `runAll` throws. */
+export async function searchFleets(
+  plan: RunPlan,
+  target: Target,
+  range: EngineRange,
+  options: RunOptions = {},
+): Promise<Candidate[]> {
+  const { policies, balancers, profile } = plan
+  const candidates = balancers.flatMap((balancer) =>
+    policies.map((policy) => ({ policy, balancer, played: [] as PlayedSize[] })),
+  )
+  for (;;) {
+    const round = candidates.flatMap((candidate) => {
+      const engines = nextEngines(range, metBy(candidate.played))
+      return engines === null ? [] : [{ candidate, engines, points: pointsFor(plan, candidate, engines) }]
+    })
+    if (round.length === 0) break
+    const results = await runPoints(
+      plan,
+      round.flatMap(({ points }) => points),
+      options,
+    )
+    for (const { candidate, engines, points } of round)
+      candidate.played.push(playedSize(engines, results.splice(0, points.length), target))
+  }
+  return candidates.map(({ policy, balancer, played }) => ({
+    ...{ profile: profile.name, gpus: profile.gpus ?? 1, policy, balancer },
+    played: played.toSorted((a, b) => a.engines - b.engines),
+    fewest_engines: fewestEngines(metBy(played)),
+  }))
+}
+
+function metBy(played: readonly PlayedSize[]): Map<number, boolean> {
+  return new Map(played.map(({ engines, meets }) => [engines, meets]))
+}
+
+function pointsFor(
+  { rates, seeds }: RunPlan,
+  { policy, balancer }: Pick<RunPoint, 'policy' | 'balancer'>,
+  engines: number,
+): RunPoint[] {
+  const fleet = fleetOf(engines)
+  return seeds.flatMap((seed) => rates.map((rate) => ({ policy, balancer, rate, fleet, seed })))
+}
+
+function playedSize(engines: number, runs: readonly RunResult[], { measure, at_most }: Target): PlayedSize {
+  const each = runs.map((run) => (measure === 'program_s' ? run.program_latency_s : run.program_token_latency_ms).p95)
+  const p95 = mean(each)
+  return {
+    ...{ engines, p95, p95_worst: Math.max(...each), meets: p95 <= at_most },
+    busy_share: mean(runs.map(({ busy_share }) => busy_share)),
+    cached_prompt_share: mean(runs.map(({ cached_prompt_share }) => cached_prompt_share)),
+    output_tokens_per_s: mean(runs.map(({ output_tokens, makespan_s }) => output_tokens / makespan_s)),
+  }
+}
