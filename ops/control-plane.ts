@@ -49,6 +49,8 @@ const { values: flags } = parseArgs({
     entry: { type: 'string' },
     model: { type: 'string', default: 'smollm2-135m-instruct' },
     'context-tokens': { type: 'string', default: '2048' },
+    /** JSON: `[{"id": …, "context_tokens": …}]`. */
+    'other-models': { type: 'string', default: '[]' },
     'region-rtt-ms': { type: 'string', default: '0' },
     'program-stale-after-s': { type: 'string', default: '1800' },
     balancer: { type: 'string', default: BALANCER_DEFAULT },
@@ -78,8 +80,8 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   // Before the port is open, so that no request meets a database without tables.
   const migrating = withLocalD1(config, place.state, async (database) => {
     const names = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
-    const [model, context_tokens_max] = [flags.model, Number(flags['context-tokens'])]
-    const system = { regions, agents_per_region, model, context_tokens_max, now_ms: Date.now() }
+    const models = [{ id: flags.model, context_tokens: Number(flags['context-tokens']) }, ...otherModels()]
+    const system = { regions, agents_per_region, models, now_ms: Date.now() }
     if (local !== null) await provisionLocal(database, { ...system, secrets: local })
     return names
   })
@@ -112,6 +114,10 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
     migrations_applied: applied,
   })
   return { miniflare, guard, folder }
+}
+
+function otherModels(): { id: string; context_tokens: number }[] {
+  return JSON.parse(flags['other-models']) as { id: string; context_tokens: number }[]
 }
 
 /** A service may see every other folder read-only; and what a killed run left behind goes at the next start. */

@@ -39,8 +39,7 @@ await withLocalD1(config, path.join(ROOT, '.wrangler', 'state', 'v3'), async (da
   for (const name of applied) console.log(`Applied migration ${name}`)
   await provisionLocal(database, {
     regions: REGIONS,
-    model: MODEL.id,
-    context_tokens_max: MODEL.context_tokens,
+    models: [MODEL],
     secrets: { ...secrets, keyPepper: vars.KEY_PEPPER ?? secrets.keyPepper },
     now_ms: Date.now(),
   })

@@ -17,11 +17,13 @@ export interface Queues {
   queue: (Pick<TenantQueue, 'drain'> & { unseated: { size: number } }) | null
 }
 
+type QueueBounds = Pick<SchedulerConfig, 'waiting_calls_max' | 'waiting_calls_per_tenant_max'>
+
 /** Null: the call is taken. */
 export function refusalOf(
   call: EngineCall,
   config: SchedulerConfig,
-  { waiting, drain, queue }: Queues,
+  queues: Queues,
   now_us: number,
 ): SubmitVerdict | null {
   const { slot_tokens_max, capacity_blocks, block_tokens } = config
@@ -31,8 +33,15 @@ export function refusalOf(
     const message = `${call.prompt.length} prompt tokens and ${call.max_output_tokens} of output exceed the context of ${tokens_max} tokens`
     return { ok: false, code: 'context_length_exceeded', message }
   }
-  if (call.continues) return null
-  const { waiting_calls_max, waiting_calls_per_tenant_max } = config
+  return call.continues ? null : fullQueue(config, queues, now_us)
+}
+
+/** Null: the queue has room for another call. */
+export function fullQueue(
+  { waiting_calls_max, waiting_calls_per_tenant_max }: QueueBounds,
+  { waiting, drain, queue }: Queues,
+  now_us: number,
+): Extract<SubmitVerdict, { code: 'engine_full' }> | null {
   if (waiting >= waiting_calls_max) {
     const message = `${waiting_calls_max} calls wait on this engine`
     return { ok: false, code: 'engine_full', message, retry_after_s: drain.retryAfterS(waiting, now_us) }

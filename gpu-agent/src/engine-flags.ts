@@ -2,9 +2,15 @@
 import { availableParallelism } from 'node:os'
 import { STEP_TOKENS_MAX, threadsPerEngine } from '../engine/backends/llama/llama-limits.ts'
 import { number, required, WrongFlag, whole } from './flag-values.ts'
+import {
+  SERVER_FLAGS,
+  type ServerFlagValues,
+  type ServerOptions,
+  serverOptions,
+} from './fronts/attached/server-options.ts'
 import { VLLM_FLAGS, type VllmFlagValues, type VllmOptions, vllmOptions } from './fronts/vllm/process/vllm-options.ts'
 
-export const ENGINE_KINDS = ['embedded', 'emulated', 'scripted', 'vllm'] as const
+export const ENGINE_KINDS = ['embedded', 'emulated', 'scripted', 'vllm', 'openai'] as const
 export type EngineKind = (typeof ENGINE_KINDS)[number]
 
 /** Only those that were given: the front has the defaults. */
@@ -20,22 +26,24 @@ export interface FrontFlags {
   system_prompt?: string
   sampling?: { temperature?: number; top_p?: number }
   vllm?: VllmOptions
+  server?: ServerOptions
 }
 
-export type EngineFlagValues = VllmFlagValues & {
-  [flag in
-    | 'model-path'
-    | 'profile'
-    | 'script'
-    | 'threads'
-    | 'prefill-chunk-tokens'
-    | 'system-prompt'
-    | 'temperature'
-    | 'top-p'
-    | 'seats'
-    | 'slots'
-    | 'context-tokens']?: string | undefined
-}
+export type EngineFlagValues = VllmFlagValues &
+  ServerFlagValues & {
+    [flag in
+      | 'model-path'
+      | 'profile'
+      | 'script'
+      | 'threads'
+      | 'prefill-chunk-tokens'
+      | 'system-prompt'
+      | 'temperature'
+      | 'top-p'
+      | 'seats'
+      | 'slots'
+      | 'context-tokens']?: string | undefined
+  }
 
 export function frontFlags(
   values: EngineFlagValues,
@@ -49,6 +57,7 @@ export function frontFlags(
   if (engine === 'embedded') front.model_path = required('--model-path', values['model-path'])
   if (engine === 'scripted') front.script_path = required('--script', values.script)
   if (engine === 'vllm') front.vllm = vllmOptions(values, engines, env)
+  if (engine === 'openai') front.server = serverOptions(values, engines, env)
   if (values.profile !== undefined) front.profile = values.profile
   if (values.threads !== undefined) front.threads = whole('--threads', values.threads, 1, 1024)
   else if (engine === 'embedded') front.threads = threadsPerEngine(cores, engines)
@@ -74,13 +83,15 @@ function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
     [['embedded'], ['model-path', 'threads', 'prefill-chunk-tokens', 'system-prompt', 'temperature', 'top-p']],
     [['emulated', 'scripted'], ['profile']],
     [['scripted'], ['script']],
-    [['vllm'], Object.keys(VLLM_FLAGS) as (keyof typeof VLLM_FLAGS)[]],
+    [['vllm', 'openai'], ['model']],
+    [['vllm'], (Object.keys(VLLM_FLAGS) as (keyof typeof VLLM_FLAGS)[]).filter((flag) => flag !== 'model')],
+    [['openai'], Object.keys(SERVER_FLAGS) as (keyof typeof SERVER_FLAGS)[]],
   ]
   for (const [kinds, flags] of owners) {
     const given = flags.find((flag) => !kinds.includes(engine) && values[flag] !== undefined)
     if (given !== undefined) throw new WrongFlag(`--${given} goes with --engine ${kinds.join(' or ')}`)
   }
-  if (engine === 'vllm' && values.slots !== undefined) {
-    throw new WrongFlag('--slots does not go with --engine vllm: it pages its KV cache')
+  if ((engine === 'vllm' || engine === 'openai') && values.slots !== undefined) {
+    throw new WrongFlag(`--slots does not go with --engine ${engine}: it keeps its KV cache itself`)
   }
 }

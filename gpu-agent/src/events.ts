@@ -2,6 +2,8 @@
  * What the daemon tells its operator: one event per fact, printed by main.ts as one JSON line each. Events carry ids,
  * counts and messages, never a token, a ticket or a client's text.
  */
+import type { Behaviour } from './fronts/attached/behaviour.ts'
+import type { ServerKind } from './fronts/attached/server-profile.ts'
 import type { KvSwapCosts } from './fronts/engine-front.ts'
 
 export type AgentEvent =
@@ -27,7 +29,29 @@ export type AgentEvent =
     }
   | { event: 'vllm_loading'; engine: string; phase: string; elapsed_s: number }
   | ({ event: 'vllm_up'; pid: number; how: 'started' | 'found'; after_s: number; vllm: string } & ServingVllm)
-  | ({ event: 'vllm_attached'; url: string; reduced: readonly string[] } & ServingVllm)
+  /** What is known of a server that the agent does not run, what is not, and what it cannot do. */
+  | {
+      event: 'server_attached'
+      engine: string
+      url: string
+      epoch: string
+      kind: ServerKind
+      version: string | null
+      model: string
+      /** That it serves. */
+      models: number
+      /** Null: not known. */
+      seats: number | null
+      kv_tokens: number | null
+      context_tokens: number
+      prefix_cache: boolean | null
+      reports_queue: boolean
+      /** What calls to it have shown; null: none were made. */
+      behaviour: Behaviour | null
+      unknown: readonly string[]
+      reduced: readonly string[]
+    }
+  | { event: 'server_down'; engine: string; reason: string; retry_in_ms: number }
   | { event: 'vllm_down'; engine: string; reason: string; retry_in_ms: number }
   | { event: 'vllm_note'; engine: string; message: string }
   /** Once all are known: after the first long prompt of an engine. */

@@ -39,10 +39,12 @@ export function number(flag: string, value: string, min: number, max: number): n
 
 export function baseUrl(flag: string, value: string): string {
   const url = URL.parse(value)
+  if (url !== null && (url.username !== '' || url.password !== ''))
+    throw new WrongFlag(`${flag} is a URL without user or password, which every user of this host could read`)
   if (url === null || !/^https?:$/.test(url.protocol))
     throw new WrongFlag(`${flag} is an http or https URL, not ${value}`)
-  if (url.username !== '' || url.search !== '' || url.hash !== '') {
-    throw new WrongFlag(`${flag} is a base URL without user, query or fragment`)
+  if (url.search !== '' || url.hash !== '') {
+    throw new WrongFlag(`${flag} is a base URL without query or fragment`)
   }
   return value.replace(/\/+$/, '')
 }

@@ -3,6 +3,8 @@ import { writeSync } from 'node:fs'
 import { Agent, AgentStartError } from './agent.ts'
 import type { KnownClasses } from './classes/known-classes.ts'
 import { type AgentEvent, messageOf } from './events.ts'
+import { type OfferedModel, offeredModels } from './fronts/attached/offered-models.ts'
+import { SharedServer } from './fronts/attached/shared-server.ts'
 import type { EngineFront, EngineFrontEvents } from './fronts/engine-front.ts'
 import { type CliOptions, HELP, parseCli } from './options.ts'
 import type { LostCall } from './outbox/lost-calls.ts'
@@ -28,8 +30,14 @@ function fail(stage: string, error: unknown): never {
   process.exit(EXIT_FAILED)
 }
 
-function agentOf(options: CliOptions, leaving: AbortSignal, refused: (reason: string) => void): Agent {
-  const { engine, engines, model_id, policy, front, data_dir } = options
+function agentOf(
+  options: CliOptions,
+  models: readonly OfferedModel[],
+  leaving: AbortSignal,
+  refused: (reason: string) => void,
+): Agent {
+  const { engine, engines, policy, front, data_dir } = options
+  const shared = new SharedServer()
   type Create = (events: EngineFrontEvents, lost: readonly LostCall[], classes: KnownClasses) => Promise<EngineFront>
   const create =
     (id: string, engine_index: number): Create =>
@@ -41,10 +49,13 @@ function agentOf(options: CliOptions, leaving: AbortSignal, refused: (reason: st
       if (engine_index === 0)
         await endStrays(data_dir, engine === 'vllm' && front.vllm?.mode === 'process' ? engines : 0)
       const place = { folder: engineFolder(data_dir, engine_index), engine_index, engines }
-      const host = { report, leaving, lost }
-      return createFront({ engine, id, model_id, policy, ...front, place }, events, classes, undefined, host)
+      const host = { report, leaving, lost, shared }
+      const { model_id, model } = offered(models, engine_index)
+      const server = front.server === undefined ? undefined : { ...front.server, model }
+      return createFront({ engine, id, model_id, policy, ...front, server, place }, events, classes, undefined, host)
     }
-  const ids = Array.from({ length: engines }, (_, index) => `${options.id}-e${index}`)
+  const count = engine === 'openai' ? models.length : engines
+  const ids = Array.from({ length: count }, (_, index) => `${options.id}-e${index}`)
   return new Agent({
     ...options,
     engines: ids.map((id, index) => ({ id, create: create(id, index), outlives_agent: engine === 'vllm' })),
@@ -55,6 +66,19 @@ function agentOf(options: CliOptions, leaving: AbortSignal, refused: (reason: st
   })
 }
 
+/** Engines of one kind serve one model; those of an attached server have one each. */
+function offered(models: readonly OfferedModel[], engine_index: number): OfferedModel {
+  const model = models[Math.min(engine_index, models.length - 1)]
+  if (model === undefined) throw new Error('an agent offers at least one model')
+  return model
+}
+
+async function modelsOf({ front, model_id }: CliOptions, leaving: AbortSignal): Promise<readonly OfferedModel[]> {
+  if (front.server !== undefined) return offeredModels(front.server, model_id, { report, stopping: leaving })
+  if (model_id === null) throw new Error('an engine without a server has a model')
+  return [{ model_id, model: model_id }]
+}
+
 /** Records that are not acknowledged stay in the data directory for an agent that is let in again. */
 function refusedBy({ control_url, id }: CliOptions, reason: string): string {
   return `${control_url} refuses the agent ${id} (${reason}). Check --token-file, --region and --model-id, then start it again.`
@@ -62,18 +86,8 @@ function refusedBy({ control_url, id }: CliOptions, reason: string): string {
 
 async function run(options: CliOptions): Promise<void> {
   const leaving = new AbortController()
-  const agent = agentOf(options, leaving.signal, (reason) => end(EXIT_CONFIG, refusedBy(options, reason)))
   let asked = false
   let running = false
-  const end = (code: number, failure?: string): void => {
-    if (asked) return
-    asked = true
-    if (failure !== undefined) report({ event: 'failed', stage: 'link', message: failure })
-    agent.drain(options.drain_limit_ms).then(
-      () => process.exit(code),
-      (error: unknown) => fail('drain', error),
-    )
-  }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       // An agent that starts serves no call yet, and its engine may take for ever.
@@ -83,6 +97,17 @@ async function run(options: CliOptions): Promise<void> {
       }
       end(0)
     })
+  }
+  const models = await modelsOf(options, leaving.signal).catch((error: unknown) => fail('engine', error))
+  const agent = agentOf(options, models, leaving.signal, (reason) => end(EXIT_CONFIG, refusedBy(options, reason)))
+  const end = (code: number, failure?: string): void => {
+    if (asked) return
+    asked = true
+    if (failure !== undefined) report({ event: 'failed', stage: 'link', message: failure })
+    agent.drain(options.drain_limit_ms).then(
+      () => process.exit(code),
+      (error: unknown) => fail('drain', error),
+    )
   }
   try {
     await agent.start()

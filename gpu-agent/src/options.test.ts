@@ -121,7 +121,7 @@ test('a wrong flag is named', () => {
   expect(wrong('--idd', 'a')).toContain("'--idd'")
   expect(wrong(...LEAST, 'stray')).toContain('stray')
   expect(wrong(...LEAST, '--engine', 'sglang')).toBe(
-    '--engine is one of embedded, emulated, scripted, vllm, not sglang',
+    '--engine is one of embedded, emulated, scripted, vllm, openai, not sglang',
   )
   expect(wrong(...LEAST, '--engine', 'embedded')).toBe('--model-path is required')
   expect(wrong(...LEAST, '--model-path', 'x')).toBe('--model-path goes with --engine embedded')
@@ -161,4 +161,41 @@ test('the token comes from a file or the environment, and must be one', () => {
   expect(wrong(...LEAST, '--token-file', `${file}-absent`)).toMatch(/^--token-file cannot be read: ENOENT/)
   writeFileSync(file, 'two words')
   expect(wrong(...LEAST, '--token-file', file)).toBe('the token has characters that a token cannot have')
+})
+
+test('--engine openai takes any server by its URL, its key by the name of a variable, and its models as they are called', () => {
+  const env = { ...ENV, SERVER_KEY: ' sk-secret ' }
+  const given = ['--engine', 'openai', '--url', 'http://127.0.0.1:11434/v1/', '--key-env', 'SERVER_KEY', '--seats', '3']
+  const verdict = parseCli([...LEAST, ...given, '--model', 'a,org/b:8b', '--kv-tokens', '9000'], env)
+  expect(verdict).toMatchObject({
+    status: 'run',
+    options: {
+      ...{ engine: 'openai', model_id: null },
+      front: {
+        seats: 3,
+        server: {
+          ...{ url: 'http://127.0.0.1:11434', api_key: 'sk-secret', key_variable: 'SERVER_KEY', kind: null },
+          ...{ models: ['a', 'org/b:8b'], kv_tokens: 9000, probe: true, start_limit_ms: 120_000 },
+        },
+      },
+    },
+  })
+  const far = parseCli([...LEAST, '--engine', 'openai', '--url', 'https://api.example.com/v1'], ENV)
+  expect(far, 'calls to a hosted model are the operator’s to ask for').toMatchObject({
+    options: { front: { server: { url: 'https://api.example.com', probe: false, api_key: null } } },
+  })
+})
+
+test('flags of a server that cannot be meant are refused, and no key is shown', () => {
+  const server = ['--engine', 'openai', '--url', 'http://h']
+  expect(wrong(...LEAST, '--engine', 'openai')).toBe('--url is required')
+  expect(wrong(...LEAST, '--engine', 'openai', '--url', 'h:11434')).toBe('--url is an http or https URL, not h:11434')
+  expect(wrong(...LEAST, '--engine', 'openai', '--url', 'http://u:secret@h')).not.toContain('secret')
+  expect(wrong(...LEAST, ...server, '--key-env', 'sk-abc-123')).not.toContain('sk-abc')
+  expect(wrong(...LEAST, ...server, '--key-env', 'NOT_SET')).toBe('--key-env: the variable NOT_SET is not set')
+  expect(wrong(...LEAST, ...server, '--kind', 'best')).toContain('--kind is one of vllm, sglang, llama.cpp')
+  expect(wrong(...LEAST, ...server, '--kv-tokens', '5.5')).toContain('--kv-tokens is a whole number')
+  expect(wrong(...LEAST, ...server, '--engines', '2')).toContain('each model of the server is one')
+  expect(wrong(...LEAST, ...server, '--slots', '2')).toContain('--slots does not go with --engine openai')
+  expect(wrong(...LEAST, '--engine', 'emulated', '--url', 'http://h')).toBe('--url goes with --engine openai')
 })

@@ -12,6 +12,7 @@ import { POLICY_NAMES, type PolicyName } from '../engine/order/policies/index.ts
 import { ENGINE_KINDS, type EngineKind, type FrontFlags, frontFlags } from './engine-flags.ts'
 import { messageOf } from './events.ts'
 import { address, baseUrl, choice, idOf, required, WrongFlag, whole } from './flag-values.ts'
+import { SERVER_FLAGS, SERVER_HELP } from './fronts/attached/server-options.ts'
 import { modelIdOf, VLLM_FLAGS, VLLM_HELP } from './fronts/vllm/process/vllm-options.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
@@ -29,16 +30,17 @@ Runs engines on this host and serves the calls that the control plane sends here
   --listen HOST:PORT   where the data plane listens; port 0 takes a free one (default 127.0.0.1:0)
   --public-url URL     base URL under which the control plane reaches the data plane (default: where it listens)
   --engine KIND        embedded (a real model in a child process), emulated (a latency model), scripted (plays answers from
-                       a file) or vllm (default embedded)
+                       a file), vllm, or openai (a queue in front of any server that speaks the OpenAI API) (default embedded)
   --engines N          engines of that kind (default 1, at most ${ENGINES_PER_AGENT_MAX})
   --model-id ID        model that the engines serve (default ${MODEL_DEFAULT.embedded}, emulated: ${MODEL_DEFAULT.emulated},
-                       scripted: ${MODEL_DEFAULT.scripted}, vllm: the name of its model)
+                       scripted: ${MODEL_DEFAULT.scripted}, vllm: the name of its model,
+                       openai: the names of its models)
   --model-path FILE    GGUF file (required for embedded)
   --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated, scripted)
   --script FILE        its answers, JSON (required for scripted; docs/scripted-engine.md)
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
-  --seats N            calls that can be in one step
-  --slots N            calls whose KV cache can be resident (not vllm)
+  --seats N            calls that can be in one step; openai: calls that it gets at once
+  --slots N            calls whose KV cache can be resident (not vllm, openai)
   --context-tokens N   longest prompt and answer together
   --threads N          CPU threads per engine (embedded only; default: the cores less one, shared by the engines)
   --prefill-chunk-tokens N  prompt tokens of one call in a step (embedded only; default ${PREFILL_CHUNK_TOKENS}, at most ${STEP_TOKENS_MAX}). With at
@@ -50,6 +52,7 @@ Runs engines on this host and serves the calls that the control plane sends here
   --help               this text
 
 ${VLLM_HELP}
+${SERVER_HELP}
 /metrics asks for the bearer token in the variable ${METRICS_VARIABLE}, and is open where it is not set.
 Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADERS) over OTLP/HTTP, where it is set.
 Events go to stdout, one JSON object a line; {"event":"ready",…} says that calls can be served.
@@ -80,6 +83,7 @@ const FLAGS = {
   'top-p': { type: 'string' },
   'data-dir': { type: 'string' },
   'drain-limit-s': { type: 'string', default: '120' },
+  ...SERVER_FLAGS,
   ...VLLM_FLAGS,
   help: { type: 'boolean', default: false },
 } as const
@@ -93,7 +97,8 @@ export interface CliOptions {
   public_url: string | null
   engine: EngineKind
   engines: number
-  model_id: string
+  /** Null: with `openai`, the names that the server has for its models. */
+  model_id: string | null
   policy: PolicyName
   front: FrontFlags
   data_dir: string
@@ -157,7 +162,7 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
     public_url,
     engine,
     engines,
-    model_id: idOf('--model-id', values['model-id'] ?? defaultModelId(engine, front)),
+    model_id: modelId(values['model-id'], engine, front),
     policy,
     front,
     data_dir: values['data-dir'] ?? join('.switchyard', 'agents', encodeURIComponent(id)),
@@ -175,8 +180,14 @@ function otlp(env: Readonly<Record<string, string | undefined>>): OtlpSettings |
   }
 }
 
+function modelId(given: string | undefined, engine: EngineKind, front: FrontFlags): string | null {
+  if (engine === 'openai' && given === undefined) return null
+  return idOf('--model-id', given ?? defaultModelId(engine, front))
+}
+
 /** undefined: it has to be given. */
 function defaultModelId(engine: EngineKind, { vllm }: FrontFlags): string | undefined {
+  if (engine === 'openai') return undefined
   if (engine !== 'vllm') return MODEL_DEFAULT[engine]
   return vllm === undefined ? undefined : modelIdOf(vllm)
 }

@@ -10,17 +10,19 @@ export interface BannerContext {
 const NOTES: Partial<Record<DevJson['engine'], string>> = {
   emulated: ': a latency model, its text means nothing',
   scripted: ': answers come from a file',
+  openai: ': a server that runs by itself',
 }
 
 export function banner(system: DevJson, took_s: number, { detached, dataDir }: BannerContext): string {
-  const { url, apiKey, model, engine, agents, policy } = system
+  const { url, apiKey, model, models, engine, agents, policy } = system
+  const others = models === undefined ? '' : `, and ${models.length - 1} more: ${models.slice(1).join(', ')}`
   const flag = dataDir === DATA_DIR_DEFAULT ? '' : ` -- --data-dir ${dataDir}`
   return `
 Switchyard is ready after ${took_s.toFixed(1)} s.
 
   Base URL  ${url}/v1
   API key   ${apiKey}
-  Model     ${model} (${engine}${NOTES[engine] ?? ''})
+  Model     ${model} (${engine}${NOTES[engine] ?? ''})${others}
   Regions   ${agents.map(({ region }) => region).join(', ')}, policy ${policy}
 
 ${system.serves === 'embeddings' ? embeddingsToTry(system) : textToTry(system, flag)}

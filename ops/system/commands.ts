@@ -6,7 +6,7 @@ import type { DataDir } from './data-dir.ts'
 import type { Secrets } from './secrets.ts'
 import type { ServedModel } from './served-model.ts'
 import type { EngineSize } from './sizing.ts'
-import type { UpOptions } from './up-flags.ts'
+import type { ServerFlags, UpOptions } from './up-flags.ts'
 
 const ROOT = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))))
 /** Calls under way may take this long when the system is stopped. */
@@ -24,6 +24,7 @@ export function controlPlaneCommand(options: UpOptions, place: DataDir, model: S
     regions: options.regions.join(','),
     model: model.id,
     'context-tokens': model.context_tokens,
+    ...(model.others.length === 0 ? {} : { 'other-models': JSON.stringify(model.others) }),
     'region-rtt-ms': options.regionRtt_ms,
     'program-stale-after-s': options.programStaleAfter_s,
     balancer: options.balancer,
@@ -60,12 +61,12 @@ export function agentCommand(
     listen: '127.0.0.1:0',
     engine: options.engine,
     engines: options.enginesPerRegion,
-    'model-id': model.id,
     policy: options.policy,
-    'context-tokens': model.context_tokens,
     'data-dir': place.agent(id),
     'drain-limit-s': DRAIN_LIMIT_S,
   }
+  if (options.server === null) Object.assign(flags, { 'model-id': model.id, 'context-tokens': model.context_tokens })
+  else Object.assign(flags, serverFlags(options, options.server, model))
   if (options.seats !== undefined) flags.seats = options.seats
   if (options.script !== undefined) flags.script = path.resolve(options.script)
   if (model.path !== null && model.size !== null)
@@ -73,12 +74,23 @@ export function agentCommand(
   if (model.path !== null && model.vllm !== null)
     Object.assign(flags, vllmFlags(model.path, model.vllm, options, region))
   return {
-    args: [path.join(ROOT, 'gpu-agent/src/main.ts'), ...flagList(flags)],
+    args: [path.join(ROOT, 'gpu-agent/src/main.ts'), ...flagList(flags), ...(options.server?.probe ? ['--probe'] : [])],
     env: { SWITCHYARD_AGENT_TOKEN: token },
   }
 }
 
 type Flags = Record<string, string | number>
+
+/** Its key stays in the environment, which the agent inherits. */
+function serverFlags({ contextTokens }: UpOptions, server: ServerFlags, { id, others }: ServedModel): Flags {
+  const { url, keyEnv, kind, kvTokens } = server
+  const flags: Flags = { url, model: [id, ...others.map((other) => other.id)].join(',') }
+  if (keyEnv !== undefined) flags['key-env'] = keyEnv
+  if (kind !== undefined) flags.kind = kind
+  if (kvTokens !== undefined) flags['kv-tokens'] = kvTokens
+  if (contextTokens !== undefined) flags['context-tokens'] = contextTokens
+  return flags
+}
 
 function embeddedFlags(
   model_path: string,

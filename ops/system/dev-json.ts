@@ -11,9 +11,11 @@ export const DevJson = z.object({
   controlPlanePid: z.number().int(),
   policy: z.string(),
   model: z.string(),
+  /** All that are offered, where there are several. */
+  models: z.array(z.string()).optional(),
   /** Of an engine that makes embeddings and writes no text. Default: text. */
   serves: z.literal('embeddings').optional(),
-  engine: z.enum(['embedded', 'emulated', 'scripted', 'vllm']),
+  engine: z.enum(['embedded', 'emulated', 'scripted', 'vllm', 'openai']),
   agents: z.array(z.object({ id: z.string(), region: z.string(), url: z.string(), pid: z.number().int() })),
 })
 export type DevJson = z.infer<typeof DevJson>

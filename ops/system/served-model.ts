@@ -1,6 +1,10 @@
 /** What the engines of a development system serve, and where what they need lies: found, or fetched and made once. */
 import { availableParallelism, totalmem } from 'node:os'
 import { DEFAULT_MODEL_SHAPE, readModelShape } from '../../gpu-agent/engine/backends/llama/model-shape.ts'
+import { CONTEXT_TOKENS_ASSUMED } from '../../gpu-agent/src/fronts/attached/attached-server.ts'
+import { offeredModels } from '../../gpu-agent/src/fronts/attached/offered-models.ts'
+import { askFacts, askModels } from '../../gpu-agent/src/fronts/attached/server-facts.ts'
+import { serverOptions } from '../../gpu-agent/src/fronts/attached/server-options.ts'
 import { SCRIPTED_CONTEXT_TOKENS } from '../../gpu-agent/src/fronts/front-options.ts'
 import { switchyardCacheFolder } from '../model/cache-folder.ts'
 import { DEFAULT_MODEL } from '../model/default-model.ts'
@@ -10,10 +14,12 @@ import { deviceOf, thisHost, type VllmDevice } from '../vllm/host.ts'
 import { vllmModel } from '../vllm/model.ts'
 import { UpRefused } from './explain-error.ts'
 import { type EngineSize, sizeEngine } from './sizing.ts'
-import type { UpOptions } from './up-flags.ts'
+import type { ServerFlags, UpOptions } from './up-flags.ts'
 
 /** An emulated engine holds no KV, so its context costs nothing. */
 const EMULATED_CONTEXT_TOKENS = 8192
+/** For a server that is about to start. */
+const SERVER_WAIT_MS = 10_000
 
 export interface ServedModel {
   id: string
@@ -25,6 +31,8 @@ export interface ServedModel {
   /** What is known to suit the model; null: its file says. */
   advice: Pick<typeof DEFAULT_MODEL, 'system_prompt' | 'sampling'> | null
   vllm: { python: string; device: VllmDevice } | null
+  /** Further models of the same server. */
+  others: readonly { id: string; context_tokens: number }[]
 }
 
 /** Says on stderr what it fetches. Throws UpRefused for what the user can fix. */
@@ -40,6 +48,7 @@ export async function servedModel(options: UpOptions, signal: AbortSignal): Prom
 
 async function find(options: UpOptions, signal: AbortSignal): Promise<ServedModel> {
   const { engine, model, regions, enginesPerRegion, contextTokens } = options
+  if (options.server !== null) return await attachedModels(options, options.server, signal)
   if (engine === 'emulated')
     return {
       id: model ?? 'emulated',
@@ -48,6 +57,7 @@ async function find(options: UpOptions, signal: AbortSignal): Promise<ServedMode
       size: null,
       advice: null,
       vllm: null,
+      others: [],
     }
   if (engine === 'scripted')
     return {
@@ -57,6 +67,7 @@ async function find(options: UpOptions, signal: AbortSignal): Promise<ServedMode
       size: null,
       advice: null,
       vllm: null,
+      others: [],
     }
   if (engine === 'embedded') {
     const { id, path, is_default } = await findOrFetchModel({ model })
@@ -66,7 +77,7 @@ async function find(options: UpOptions, signal: AbortSignal): Promise<ServedMode
     if (contextTokens !== undefined && contextTokens > shape.context_tokens)
       throw new UpRefused(`--context-tokens ${contextTokens}: the model ${id} has a context of ${shape.context_tokens}`)
     const size = sizeEngine(machine, regions.length * enginesPerRegion, shape, contextTokens)
-    return { id, path, context_tokens: size.context_tokens, size, advice, vllm: null }
+    return { id, path, context_tokens: size.context_tokens, size, advice, vllm: null, others: [] }
   }
   const host = deviceOf(thisHost(), regions.length * enginesPerRegion)
   if (!host.ok) throw new UpRefused(host.reason)
@@ -74,5 +85,34 @@ async function find(options: UpOptions, signal: AbortSignal): Promise<ServedMode
   signal.throwIfAborted()
   if (!python.ok) throw new UpRefused(`Could not set up vLLM, so nothing was started: ${python.reason}`)
   const found = await vllmModel({ model, python: python.python, signal, context_tokens: contextTokens })
-  return { ...found, size: null, advice: null, vllm: { python: python.python, device: host.device } }
+  return { ...found, size: null, advice: null, vllm: { python: python.python, device: host.device }, others: [] }
+}
+
+/** All that the server has, or those that `--model` names. */
+async function attachedModels(
+  { model, contextTokens }: UpOptions,
+  { url, keyEnv, kind }: ServerFlags,
+  signal: AbortSignal,
+): Promise<ServedModel> {
+  const given = { url, ...(keyEnv === undefined ? {} : { 'key-env': keyEnv }), ...(kind === undefined ? {} : { kind }) }
+  const server = serverOptions({ ...given, ...(model === undefined ? {} : { model }) }, 1, process.env)
+  const report = (event: { event: string }): void => {
+    if ('reason' in event) process.stderr.write(`${url} does not answer yet: ${event.reason}\n`)
+  }
+  const once = { ...server, start_limit_ms: SERVER_WAIT_MS }
+  const offered = await offeredModels(once, null, { report, stopping: signal }).catch((error: Error) => {
+    throw new UpRefused(error.message)
+  })
+  const served = await askModels(server)
+  const all = served.ok ? served.value : []
+  const models = await Promise.all(
+    offered.map(async ({ model_id }) => {
+      const { context_tokens } = await askFacts(server, all, model_id, server.kind)
+      const context = context_tokens ?? CONTEXT_TOKENS_ASSUMED
+      return { id: model_id, context_tokens: Math.min(context, contextTokens ?? context) }
+    }),
+  )
+  const [first, ...others] = models
+  if (first === undefined) throw new UpRefused(`the server at ${url} serves no model: load one into it`)
+  return { ...first, path: null, size: null, advice: null, vllm: null, others }
 }

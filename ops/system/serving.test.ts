@@ -99,11 +99,11 @@ test('no secret is in a command line, and an emulated engine gets no flag of the
   const place = dataDir('/d')
   const secrets = { ...(await freshSecrets()), agentTokens: { 'us-east-1': 'sya-secret' } }
   const size = { threads: 1, seats: 4, slots: 8, context_tokens: 2048 }
-  const none = { id: 'm', path: null, context_tokens: 8192, size: null, advice: null, vllm: null }
+  const none = { id: 'm', path: null, context_tokens: 8192, size: null, advice: null, vllm: null, others: [] }
   const embedded = agentCommand(
     optionsOf(),
     place,
-    { id: 'm', path: '/m.gguf', context_tokens: 2048, size, advice: DEFAULT_MODEL, vllm: null },
+    { id: 'm', path: '/m.gguf', context_tokens: 2048, size, advice: DEFAULT_MODEL, vllm: null, others: [] },
     'us-east',
     secrets,
   )
@@ -124,13 +124,14 @@ test('no secret is in a command line, and an emulated engine gets no flag of the
 test('vLLM gets its model, its Python and what the user asked of it, and each engine a GPU of its own', async () => {
   const place = dataDir('/d')
   const secrets = { ...(await freshSecrets()), agentTokens: { 'us-east-1': 'a', 'eu-west-1': 'b' } }
-  const model = { id: 'm', path: '/models/m', context_tokens: 4096, size: null, advice: null }
+  const model = { id: 'm', path: '/models/m', context_tokens: 4096, size: null, advice: null, others: [] }
   const argsOf = (device: 'cpu' | 'gpu', region: string, ...argv: string[]) => {
     const served = { ...model, vllm: { python: '/env/bin/python', device } }
     return agentCommand(optionsOf('--engine', 'vllm', ...argv), place, served, region, secrets).args.join(' ')
   }
   const cpu = argsOf('cpu', 'us-east')
-  expect(cpu).toContain('--engine vllm --engines 1 --model-id m')
+  expect(cpu).toContain('--engine vllm --engines 1')
+  expect(cpu).toContain('--model-id m')
   expect(cpu).toContain('--model /models/m --vllm-python /env/bin/python')
   // The agent knows the device: it chooses.
   expect(cpu).not.toContain('--seats')

@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isLocalUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
 import { CLOSE } from '../../src/protocol/index.ts'
 import { agentIdOf } from '../workerd/provision-local.ts'
 import { agentCommand, type Command, controlPlaneCommand, DRAIN_LIMIT_S } from './commands.ts'
@@ -30,6 +31,8 @@ const READY_TIMEOUT_MS = 120_000
 /** vLLM on two cores was ready in 54 s; one that is given a name of the hub fetches the model first. The agent gives up before. */
 const VLLM_READY_TIMEOUT_MS = 22 * 60_000
 const REAL_CALL_TIMEOUT_MS = 60_000
+/** A server may have to load the model first. */
+const SERVER_CALL_TIMEOUT_MS = 300_000
 const LINK_TIMEOUT_MS = 60_000
 /** Drain, then the engine's own end, then the last records. */
 const AGENT_GRACE_MS = (DRAIN_LIMIT_S + 15) * 1000
@@ -141,6 +144,7 @@ export class Supervisor {
       controlPlanePid: 0,
       policy,
       model: model.id,
+      ...(model.others.length === 0 ? {} : { models: [model.id, ...model.others.map(({ id }) => id)] }),
       engine,
       agents: regions.map((region) => ({ id: agentIdOf(region), region, url: '', pid: 0 })),
     }
@@ -193,7 +197,7 @@ export class Supervisor {
     if (event.event === 'failed') this.#failures.set(name, String(event.message))
     if (event.event === 'upgraded') this.#reporter.note(upgradeNote(event))
     if (event.event === 'vllm_loading') this.#reporter.detail(String(event.phase))
-    if (event.event === 'vllm_down') this.#reporter.note(`${name}: ${event.reason}`)
+    if (event.event === 'vllm_down' || event.event === 'server_down') this.#reporter.note(`${name}: ${event.reason}`)
     if (event.event === 'disk_full') this.#reporter.note(String(event.message))
     if (event.event === 'disk_has_room') this.#reporter.note(`The disk that holds ${this.#place.root} has room again.`)
     if (event.event === 'outbox_write_failed')
@@ -236,9 +240,16 @@ export class Supervisor {
   async #waitUntilServing(model: ServedModel, secrets: Secrets): Promise<void> {
     const system = this.#system
     if (system === null) throw new Error('the system is described before it serves')
+    const { server } = this.#options
+    // A call to a hosted model costs money, so it is the operator's to ask for.
+    if (server !== null && !server.probe && !isLocalUrl(server.url)) {
+      await this.#reporter.step('Waiting for the agent to reach its server', () => this.#waitForLinks())
+      return
+    }
+    const limit_ms = server === null ? REAL_CALL_TIMEOUT_MS : SERVER_CALL_TIMEOUT_MS
     const outcome = await this.#reporter.step('Waiting for a first call to succeed', async () => {
       await this.#waitForLinks()
-      return await waitForRealCall(system.url, secrets.apiKey, model.id, REAL_CALL_TIMEOUT_MS, this.#stopped.signal)
+      return await waitForRealCall(system.url, secrets.apiKey, model.id, limit_ms, this.#stopped.signal)
     })
     if (!outcome.ok)
       throw new UpRefused(`No call succeeded: ${system.url} ${outcome.reason}. Logs: ${this.#place.logs}`)

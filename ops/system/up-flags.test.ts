@@ -28,6 +28,7 @@ test('without flags: port 8787, two regions, one embedded engine each, least att
     seats: undefined,
     contextTokens: undefined,
     vllmArgs: undefined,
+    server: null,
     policy: 'plas',
     balancer: 'cost-aware',
     regionRtt_ms: 80,
@@ -50,6 +51,11 @@ test('help names every flag', () => {
     'seats',
     'context-tokens',
     'vllm-args',
+    'url',
+    'key-env',
+    'kind',
+    'kv-tokens',
+    'probe',
     'policy',
     'region-rtt-ms',
     'data-dir',
@@ -64,7 +70,7 @@ test('each wrong value is refused with the flag and what would be right', () => 
   expect(reasonOf('--port', '65536')).toContain('--port must be')
   expect(reasonOf('--region-rtt-ms', '-1')).toContain('--region-rtt-ms')
   expect(reasonOf('--engine', 'sglang')).toBe(
-    '--engine must be one of embedded, emulated, scripted, vllm, not "sglang"',
+    '--engine must be one of embedded, emulated, scripted, vllm, openai, not "sglang"',
   )
   expect(optionsOf('--seats', '4096').seats).toBe(4096)
   expect(reasonOf('--seats', '4097')).toBe('--seats must be a whole number from 1 to 4096, not "4097"')
@@ -149,4 +155,35 @@ test.each([
   expect(readFlags('up', ['--port', '1', '--data-dir', 'x'], options, npm).ok).toBe(true)
   expect(readFlags('up', [], options, { npm_command: 'run', npm_config_json: 'true' }).ok).toBe(true)
   expect(readFlags('up', [], options, env).ok).toBe(true)
+})
+
+test('--url is a server that runs already, with or without /v1, in one region', () => {
+  const server = {
+    url: 'http://127.0.0.1:11434',
+    keyEnv: undefined,
+    kind: undefined,
+    kvTokens: undefined,
+    probe: false,
+  }
+  for (const url of ['http://127.0.0.1:11434', 'http://127.0.0.1:11434/v1', 'http://127.0.0.1:11434/v1/'])
+    expect(optionsOf('--url', url)).toMatchObject({ engine: 'openai', regions: ['us-east'], server })
+  process.env.TEST_SERVER_KEY = 'sk-secret'
+  expect(optionsOf('--url', 'https://h/api/v1', '--key-env', 'TEST_SERVER_KEY').server).toMatchObject({
+    url: 'https://h/api',
+    keyEnv: 'TEST_SERVER_KEY',
+  })
+  delete process.env.TEST_SERVER_KEY
+})
+
+test('a server that cannot be meant is refused, and no key is shown', () => {
+  expect(reasonOf('--url', 'localhost:11434')).toBe('--url is an http or https URL, not localhost:11434')
+  expect(reasonOf('--engine', 'openai')).toContain('needs --url')
+  expect(reasonOf('--kind', 'vllm')).toBe('--kind goes with --engine openai')
+  expect(reasonOf('--url', 'http://h', '--kind', 'best')).toContain('--kind is one of vllm, sglang, llama.cpp, ollama')
+  expect(reasonOf('--url', 'http://h', '--key-env', 'sk-abc')).not.toContain('sk-abc')
+  expect(reasonOf('--url', 'http://h', '--key-env', 'NOT_SET_ANYWHERE')).toContain('NOT_SET_ANYWHERE is not set')
+  expect(reasonOf('--url', 'http://h', '--kv-tokens', '-1')).toContain('--kv-tokens')
+  expect(reasonOf('--url', 'http://h', '--regions', 'a,b')).toContain('one server has one queue')
+  expect(reasonOf('--url', 'http://h', '--engines-per-region', '2')).toContain('one server has one queue')
+  expect(reasonOf('--url', 'http://user:pw@h')).not.toContain('pw@')
 })

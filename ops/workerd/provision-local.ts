@@ -12,8 +12,7 @@ export interface LocalSystem {
   regions: readonly string[]
   /** 1 where it is left out. */
   agents_per_region?: number
-  model: string
-  context_tokens_max: number
+  models: readonly { id: string; context_tokens: number }[]
   secrets: Secrets
   now_ms: number
 }
@@ -34,14 +33,17 @@ export async function provisionLocal(database: SqlDatabase, system: LocalSystem)
 }
 
 export function localProvision(system: LocalSystem): Provision {
-  const { regions, agents_per_region = 1, model, context_tokens_max, secrets, now_ms } = system
+  const { regions, agents_per_region = 1, models, secrets, now_ms } = system
   const agents = regions.flatMap((region) => agentIdsOf(region, agents_per_region).map((id) => ({ id, region })))
   return {
     created_at_ms: now_ms,
     tenants: [{ id: LOCAL_TENANT, name: 'This machine', weight: 1 }],
     keys: [{ key: secrets.apiKey, tenant: LOCAL_TENANT, name: 'npm run up' }],
     regions: regions.map((id) => ({ id, ...regionPlace(id) })),
-    models: [{ id: model, ordering_service: 'modelled', context_tokens_max, bytes_per_token: BYTES_PER_TOKEN_FIRST }],
+    models: models.map(({ id, context_tokens }) => ({
+      ...{ id, ordering_service: 'modelled' as const, context_tokens_max: context_tokens },
+      bytes_per_token: BYTES_PER_TOKEN_FIRST,
+    })),
     agents: agents.map(({ id, region }) => {
       const token = secrets.agentTokens[id]
       if (token === undefined) throw new Error(`agent ${id} has no token`)

@@ -35,7 +35,7 @@ export const CLOSE = {
   flooded: 4006,
 } as const
 
-export const EngineKind = z.enum(['embedded', 'emulated', 'vllm'])
+export const EngineKind = z.enum(['embedded', 'emulated', 'vllm', 'openai'])
 export type EngineKind = z.infer<typeof EngineKind>
 
 export const EngineDescription = z.object({

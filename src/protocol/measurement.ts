@@ -128,6 +128,11 @@ export const UsageExtension = Measurement.pick({
   region: z.string(),
   /** Why the call belongs to its program; left out where the control plane did not say. */
   source: ProgramSource.optional(),
+  /** Left out: by the engine itself. `outside`: by the times of chunks and by the usage, before a server that measures nothing. */
+  measured: z.literal('outside').optional(),
+  /** Of `wait_s`, where it was measured outside: in the agent's queue, and at the server. */
+  queue_wait_s: z.number().nonnegative().optional(),
+  server_wait_s: z.number().nonnegative().optional(),
   /** True when tokens came from a latency model and not from a language model. */
   emulated: z.boolean(),
 })

@@ -24,7 +24,7 @@ export interface HoldCosts {
 }
 
 /** Holding it for so long costs as much as computing it again, in microseconds. */
-export function buyUs({ tokens }: IdleContext, { capacity_tokens, slots, prefill_us_per_token }: HoldCosts): number {
+export function buyUs(tokens: number, { capacity_tokens, slots, prefill_us_per_token }: HoldCosts): number {
   return prefill_us_per_token * Math.min(capacity_tokens, tokens * slots)
 }
 

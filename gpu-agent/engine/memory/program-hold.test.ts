@@ -155,8 +155,8 @@ describe('the usual time', () => {
 describe('the time for which holding costs as much as computing again', () => {
   it('is what computing all of the memory takes, or its share of the slots', () => {
     const costs = { capacity_tokens: 1000, slots: 8, prefill_us_per_token: 3 }
-    expect(buyUs({ call: engineCall({ lease: 'p' }), tokens: 200 }, costs)).toBe(3000)
-    expect(buyUs({ call: engineCall({ lease: 'p' }), tokens: 100 }, costs)).toBe(2400)
+    expect(buyUs(200, costs)).toBe(3000)
+    expect(buyUs(100, costs)).toBe(2400)
   })
 })
 

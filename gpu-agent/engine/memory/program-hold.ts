@@ -105,10 +105,7 @@ export class ProgramHold {
     // A call without a sequence is a program of its own, which does not come back.
     if (call.sequence === null || us_per_token === null) return
     invariant(!this.#contexts.has(program), 'a program whose call ended was told to have come back')
-    const buy_us = Math.min(
-      buyUs({ call, tokens }, { ...this.#sizes, prefill_us_per_token: us_per_token }),
-      HOLD_US_MAX,
-    )
+    const buy_us = Math.min(buyUs(tokens, { ...this.#sizes, prefill_us_per_token: us_per_token }), HOLD_US_MAX)
     const of_class = this.#classOf(call.tenant, call.class)
     const usual_us = () => of_class.times.bestUs(buy_us, awayUs(of_class.away, now_us))
     const hold_us = Math.round(Math.min(this.#holdUs({ call, tokens }, buy_us, usual_us), HOLD_US_MAX))

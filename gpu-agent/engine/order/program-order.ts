@@ -188,6 +188,12 @@ export class ProgramOrder<O> {
     }
   }
 
+  /** Another number of seats from the next decision on. Of a server whose seats are learned. */
+  resize(seats: number): void {
+    this.#config = { ...this.#config, seats }
+    this.#seating.resize(seats)
+  }
+
   /** Until when the decided seats hold unless a call comes, goes or moves. */
   get steady_until_us(): number {
     return Math.min(this.#seating.steady_until_us, this.#due.next_us)

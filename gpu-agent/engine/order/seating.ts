@@ -67,6 +67,16 @@ export class Seating<C extends TenantsCall<C>> {
     this.#order_changed = true
   }
 
+  /** Another number of seats from the next decision on, which comes at once. Calls beyond it lose theirs. */
+  resize(seats: number): void {
+    invariant(Number.isSafeInteger(seats) && seats > 0, 'there is at least one seat')
+    if (seats === this.#config.seats) return
+    this.#config = { ...this.#config, seats }
+    this.#decided_steps = 0
+    this.#demand_changed = true
+    this.#quotas_until_us = Number.NEGATIVE_INFINITY
+  }
+
   get open_calls(): number {
     return this.#open_calls
   }

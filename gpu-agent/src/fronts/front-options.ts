@@ -11,6 +11,7 @@ import type { ServiceReading } from '../../../src/core/call/service.ts'
 import { PREFILL_CHUNK_TOKENS } from '../../engine/backends/llama/llama-limits.ts'
 import type { PolicyName } from '../../engine/order/policies/index.ts'
 import type { EngineKind } from '../engine-flags.ts'
+import type { ServerOptions } from './attached/server-options.ts'
 import type { VllmOptions } from './vllm/process/vllm-options.ts'
 
 export const EMBEDDED_DEFAULTS = {
@@ -51,6 +52,8 @@ export interface FrontOptions {
   ordering?: ServiceReading | undefined
   /** A vLLM needs it. */
   vllm?: VllmOptions | undefined
+  /** A server that the agent does not run, and the name that it has for this engine's model. */
+  server?: (ServerOptions & { model: string }) | undefined
   /** Where this engine may keep files, and its number among the agent's engines; a vLLM that the agent runs needs them. */
   place?: { folder: string; engine_index: number; engines: number } | undefined
 }

@@ -6,6 +6,7 @@ import type { SchedulerName } from './schedulers.ts'
 
 const REGION = 'us-east'
 const DRAIN_LIMIT_S = 5
+const ALL_AT_ONCE = 4096
 
 export class ControlPlane {
   readonly #testbed: Testbed
@@ -37,7 +38,9 @@ export class ControlPlane {
       server.socket === null
         ? { 'vllm-order': scheduler === 'stock-priority' ? 'priority' : 'fcfs' }
         : { 'vllm-socket': server.socket }
-    const engine = { engine: 'vllm', policy, 'vllm-url': server.url, model: this.model, seats: SEATS, ...attached }
+    // The baselines get every call at once: their own queue orders them, and the agent's is not what is measured.
+    const seats = server.socket === null ? ALL_AT_ONCE : SEATS
+    const engine = { engine: 'vllm', policy, 'vllm-url': server.url, model: this.model, seats, ...attached }
     const flags = { ...engine, 'drain-limit-s': DRAIN_LIMIT_S }
     const agent = this.#testbed.agent({ id: agentIdOf(REGION), region: REGION, flags })
     try {

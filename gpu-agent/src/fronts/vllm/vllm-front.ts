@@ -3,7 +3,8 @@
  * channel, and what runs the process (vllm-server.ts) says where it is and when it has gone. A vLLM that went down ends
  * its calls as failed with what they were charged; one that comes back under another epoch voids pins and tickets.
  *
- * Without the plug-in it serves all the same, with reduced powers: vLLM's own order, service measured from outside.
+ * Without the plug-in the agent's own queue orders the calls before they are sent (fronts/attached/), and service is measured
+ * from outside.
  */
 import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
 import type { ClassTables } from '../../../engine/order/policy.ts'
@@ -11,6 +12,8 @@ import { ERRORS } from '../../data-plane/stream-errors.ts'
 import { VLLM_HINTS } from '../../openai/capabilities.ts'
 import { engineFull, unavailable } from '../../openai/errors.ts'
 import type { LostCall } from '../../outbox/lost-calls.ts'
+import type { LoadReport } from '../attached/reported-load.ts'
+import type { ServerQueue } from '../attached/server-queue.ts'
 import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, KvSwapCosts } from '../engine-front.ts'
 import { monotonicUs } from '../local/scheduler-of.ts'
 import { VllmCalls } from './calls/vllm-calls.ts'
@@ -19,7 +22,6 @@ import type { EngineReport } from './channel/channel-messages.ts'
 import { ClassTeller, type ToldClass } from './channel/class-teller.ts'
 import { EngineConnection, type EngineFacts } from './channel/engine-connection.ts'
 import { EngineWatch } from './channel/engine-watch.ts'
-import type { LoadReport } from './channel/reported-load.ts'
 import type { OptionsVerdict } from './channel/side-channel.ts'
 import type { VllmAddress, VllmServer } from './process/vllm-server.ts'
 import { VLLM_TIMES, type VllmTimes } from './vllm-times.ts'
@@ -33,12 +35,16 @@ export interface VllmFrontOptions {
   /** Engine id. */
   id: string
   model_id: string
+  /** Left out: vLLM. */
+  kind?: 'vllm' | 'openai'
   ordering: 'wall' | 'modelled'
   server: VllmServer
   /** Calls that a former agent left open here. */
   lost?: readonly LostCall[]
   /** What the plug-in's policy orders classes of programs by. Left out or null: its policy does not learn. */
   classes?: ClassTables | null
+  /** The agent's own queue, before a server that does not order programs. Left out or null: calls go at once. */
+  queue?: ServerQueue | null
   report: (message: string, error: unknown) => void
   clock?: () => number
   wall_ms?: () => number
@@ -47,7 +53,6 @@ export interface VllmFrontOptions {
 }
 
 export class VllmFront implements EngineFront {
-  readonly hints = VLLM_HINTS
   readonly #options: VllmFrontOptions
   readonly #events: EngineFrontEvents
   readonly #times: VllmTimes
@@ -88,7 +93,7 @@ export class VllmFront implements EngineFront {
     this.#times = { ...VLLM_TIMES, ...options.times }
     this.#watch = new EngineWatch(clock, this.#times.hang_ms_max)
     this.#calls = new VllmCalls({
-      ...{ model_id, ordering, lost, times: this.#times, clock, wall_ms, events },
+      ...{ model_id, ordering, lost, times: this.#times, clock, wall_ms, events, queue: options.queue ?? null },
       settle: (epoch, number) => this.#connection?.settle(epoch, number),
       progressed: () => this.#watch.progressed(),
       faulty: (refusal) => this.#faulty(refusal),
@@ -96,11 +101,24 @@ export class VllmFront implements EngineFront {
     })
   }
 
+  /** Of the server as it last was. */
+  get hints(): ReadonlySet<string> {
+    return this.#connection?.address.profile.hints ?? VLLM_HINTS
+  }
+
   describe(): EngineDescription {
     const { epoch, seats, kv_capacity_tokens, context_tokens_max } = this.#known()
     const { id, model_id: model } = this.#options
     const sizes = { seats, kv_capacity_tokens, context_tokens_max }
-    return { id, epoch, kind: 'vllm', model, ...sizes, prefill_tokens_per_s: null, speed_factor: 1 }
+    return {
+      id,
+      epoch,
+      kind: this.#options.kind ?? 'vllm',
+      model,
+      ...sizes,
+      prefill_tokens_per_s: null,
+      speed_factor: 1,
+    }
   }
 
   status(): Omit<EngineStatus, 'leases_seen'> {
@@ -141,6 +159,7 @@ export class VllmFront implements EngineFront {
     if (this.#checking !== null) clearInterval(this.#checking)
     this.#calls.cancelAll(ERRORS.agent_draining)
     await this.#calls.whenIdle()
+    this.#options.queue?.close()
     // When the agent has ended in order, this vLLM may be ended too, and with it what it has not reported.
     if (this.#up) this.#calls.lost.giveUp()
     this.#calls.close()
@@ -192,7 +211,8 @@ export class VllmFront implements EngineFront {
     connection.start()
   }
 
-  #isReady(facts: EngineFacts, { socket }: VllmAddress): void {
+  #isReady(facts: EngineFacts, address: VllmAddress): void {
+    const { socket } = address
     const before = this.#facts
     const was_up = this.#up
     const restarted = before !== null && before.epoch !== facts.epoch
@@ -200,6 +220,7 @@ export class VllmFront implements EngineFront {
     if (was_up && restarted) this.#calls.engineLost()
     this.#facts = facts
     this.#up = true
+    if (address.queued !== null) this.#options.queue?.serves(address.queued)
     this.#teller?.forget()
     if (restarted || !was_up) {
       this.#plugin_failed = false
@@ -230,7 +251,7 @@ export class VllmFront implements EngineFront {
     this.#up = false
     this.#calls.engineLost()
     if (!was_up) return
-    this.#options.report('vLLM is down', reason)
+    this.#options.report('the server is down', reason)
     this.#events.status()
   }
 
@@ -253,6 +274,7 @@ export class VllmFront implements EngineFront {
 
   #reported(load: LoadReport, report: EngineReport | null): void {
     this.#calls.load.reported(load)
+    if (report === null) this.#options.queue?.reported(load.waiting)
     if (report !== null) {
       this.#watch.reported(report)
       this.#calls.measured = report.measures !== false

@@ -1,29 +1,34 @@
 /**
- * vLLM's chunks of one call → ours: same frame, ids and fields as other fronts' chunks, without what else vLLM put into them.
+ * A server's chunks of one call → ours: same frame, ids and fields as other fronts' chunks, without what else vLLM put into them.
  * Text that comes with a finish reason goes out at once and the reason is kept, since it may reach the client only after
  * the record is on disk.
  */
 import { z } from 'zod'
 import type { FinishReason } from '../../../../../src/protocol/index.ts'
 import { Choice as OpenAiChoice, Usage } from '../../../../../src/protocol/openai.ts'
-import type { ChoiceFinish, ChunkFrame, Delta } from '../../../openai/chunk-frame.ts'
+import type { ChoiceFinish, Delta as ChunkDelta, ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { TOOL_CALLS_MAX } from '../../../openai/schemas.ts'
 
+/** Ollama leaves the index out of calls that it sends whole. */
 const ToolPiece = z.object({
-  index: z.number().int().min(0).max(TOOL_CALLS_MAX),
+  index: z.number().int().min(0).max(TOOL_CALLS_MAX).optional(),
   id: z.string().nullish(),
   function: z.object({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
 })
 
+const Delta = z.object({
+  role: z.string().nullish(),
+  content: z.string().nullish(),
+  reasoning: z.string().nullish(),
+  /** Its name with llama.cpp, SGLang and others. */
+  reasoning_content: z.string().nullish(),
+  tool_calls: z.array(ToolPiece).max(TOOL_CALLS_MAX).nullish(),
+})
+
 const Choice = OpenAiChoice.extend({
-  delta: z
-    .object({
-      role: z.string().nullish(),
-      content: z.string().nullish(),
-      reasoning: z.string().nullish(),
-      tool_calls: z.array(ToolPiece).max(TOOL_CALLS_MAX).nullish(),
-    })
-    .nullish(),
+  delta: Delta.nullish(),
+  /** Of an answer in one piece. */
+  message: Delta.nullish(),
   text: z.string().nullish(),
   logprobs: z.record(z.string(), z.unknown()).nullish(),
   finish_reason: OpenAiChoice.shape.finish_reason.optional(),
@@ -66,6 +71,7 @@ export class AnswerStream implements CallAnswer {
   readonly #choices: number
   readonly #finishes = new Map<number, ChoiceFinish>()
   readonly #called = new Set<number>()
+  readonly #begun = new Set<number>()
   usage: CountedUsage | null = null
   /** Chunks that carried output: vLLM puts at least one token into each. */
   pieces = 0
@@ -120,21 +126,27 @@ export class AnswerStream implements CallAnswer {
     return [this.#frame.choice(choice.index, delta, null, logprobs)]
   }
 
-  #delta({ index, delta }: Choice): Delta {
-    const tool_calls = (delta?.tool_calls ?? []).map((piece) => {
+  #delta({ index, delta: streamed, message }: Choice): ChunkDelta {
+    const delta = streamed ?? message
+    const tool_calls = (delta?.tool_calls ?? []).map((piece, nth) => {
+      const at = piece.index ?? nth
       const { name, arguments: text } = piece.function ?? {}
       const begins = name != null && name !== ''
       if (begins) this.#called.add(index)
       const said = { ...(begins ? { name } : {}), arguments: text ?? '' }
       // vLLM's ids are random; ours are the same when another engine serves the call again.
-      const head = begins ? { id: this.#frame.toolCallId(index, piece.index), type: 'function' } : {}
-      return { index: piece.index, ...head, function: said }
+      const head = begins ? { id: this.#frame.toolCallId(index, at), type: 'function' } : {}
+      return { index: at, ...head, function: said }
     })
-    const begun = delta?.role == null ? {} : { role: 'assistant', refusal: null }
+    const reasoning = delta?.reasoning ?? delta?.reasoning_content ?? ''
+    // A call that was sent again after its answer had begun, and before it had text, begins once for its client.
+    const begins = delta?.role != null && !this.#begun.has(index)
+    if (begins) this.#begun.add(index)
+    const begun = begins ? { role: 'assistant', refusal: null } : {}
     return {
       ...begun,
       ...(delta?.content == null ? {} : { content: delta.content }),
-      ...(delta?.reasoning == null || delta.reasoning === '' ? {} : { reasoning: delta.reasoning }),
+      ...(reasoning === '' ? {} : { reasoning }),
       ...(tool_calls.length === 0 ? {} : { tool_calls }),
     }
   }
@@ -150,7 +162,11 @@ export class AnswerStream implements CallAnswer {
         // vLLM says `stop` of a tool that was asked for by its name.
         return this.#called.has(choice) ? 'tool_calls' : 'stop'
       case 'repetition':
-        return 'stop'
+      case 'content_filter':
+      case 'eos_token':
+      case 'stop_sequence':
+      case 'function_call':
+        return this.#called.has(choice) ? 'tool_calls' : 'stop'
       default:
         return null
     }

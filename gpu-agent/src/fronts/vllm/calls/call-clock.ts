@@ -1,25 +1,39 @@
 /**
- * A call of vLLM as it looks from outside, for calls of which vLLM sends no record (there is no plug-in, its process is
- * gone, or the record did not come): the time up to the first output is wait, the time from there to the end is wall
- * service. The prefill thus counts as wait, and the step that a client's reading delays as service. The modelled reading
- * comes from token counts, as everywhere.
+ * A call as it looks from outside its server, for calls of which the server sends no record (there is no plug-in, its process is
+ * gone, or the record did not come). The time from the first output to the end is wall service, and with it the prefill: what
+ * its uncached tokens take at the speed at which this server computes prompts, if that is known (outside-prefill.ts). The rest
+ * is wait. The step that a client's reading delays thus counts as service. The modelled reading comes from token counts, as
+ * everywhere.
  */
 
 import { modelledServiceUs } from '../../../../../src/core/call/service.ts'
 import { type Measurement, NOTHING_MEASURED } from '../../../../../src/protocol/index.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
+import type { OutsidePrefill } from '../../attached/outside-prefill.ts'
 import type { CountedUsage } from './answer-stream.ts'
 
 export class CallClock {
   readonly #clock: () => number
+  readonly #prefill: OutsidePrefill | null
   readonly #started_us: number
+  #sent_us: number
   #first_us: number | null = null
   #ended_us: number | null = null
+  #all_service = false
 
-  /** `clock`: microseconds, monotonic. */
-  constructor(clock: () => number) {
+  /** `clock`: microseconds, monotonic. `prefill`: of its server; null: nothing is known of it. */
+  constructor(clock: () => number, prefill: OutsidePrefill | null = null) {
     this.#clock = clock
+    this.#prefill = prefill
     this.#started_us = clock()
+    this.#sent_us = this.#started_us
+  }
+
+  /** It goes to the server, for the first time or again. */
+  sent(): void {
+    this.#sent_us = this.#clock()
+    // Without a queue before it, it goes when it comes.
+    if (this.#all_service) this.#first_us = this.#prefill === null ? this.#started_us : this.#sent_us
   }
 
   get ageUs(): number {
@@ -32,7 +46,7 @@ export class CallClock {
 
   /** For an answer that comes all at once: how long it waited cannot be told from how long it took, so all is service. */
   allService(): void {
-    this.#first_us ??= this.#started_us
+    this.#all_service = true
   }
 
   ended(): void {
@@ -57,17 +71,26 @@ export class CallClock {
       output_tokens: output,
     }
     const duration_us = (this.#ended_us ?? this.#clock()) - this.#started_us
+    const wall_us = this.#wallUs() + this.#prefillUs(tokens.uncached_prompt_tokens, usage?.cached_tokens != null)
     return {
       ...NOTHING_MEASURED,
       prompt_tokens: prompt,
       cached_tokens: cached,
       output_tokens: output,
-      service_wall_us: this.#wallUs(),
+      service_wall_us: wall_us,
       service_modelled_us: modelledServiceUs(tokens),
-      wait_us: duration_us - this.#wallUs(),
+      wait_us: duration_us - wall_us,
       first_token_us: this.#first_us === null ? null : this.#first_us - this.#started_us,
       duration_us,
     }
+  }
+
+  /** `told`: the server has said how much of the prompt it found cached. */
+  #prefillUs(uncached_tokens: number, told: boolean): number {
+    if (this.#prefill === null || this.#first_us === null) return 0
+    const ttft_us = this.#first_us - this.#sent_us
+    if (told) this.#prefill.seen(ttft_us, uncached_tokens)
+    return this.#prefill.prefillUs(ttft_us, uncached_tokens)
   }
 
   #wallUs(): number {

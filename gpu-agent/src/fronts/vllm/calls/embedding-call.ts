@@ -22,7 +22,7 @@ export function embeddingRequest(body: unknown, model: string): RequestResult {
     request: {
       fields: { model, input, encoding_format: encoding, ...(dimensions === null ? {} : { dimensions }) },
       ...{ prompt_bytes: isText ? bytes : null, prompt_tokens: isText ? null : tokens },
-      ...{ choices: inputs.length, prompts: inputs.length, include_usage: true },
+      ...{ choices: inputs.length, prompts: inputs.length, output_tokens_max: 0, include_usage: true },
     },
   }
 }

@@ -1,10 +1,10 @@
 /**
- * A client's body → the body that vLLM gets: fields that were checked, and nothing else of the client's. Whose call it is
- * comes from the ticket (ticket-fields.ts). vLLM is always asked to stream, with usage.
+ * A client's body → the body that the server gets: fields that were checked, and nothing else of the client's. Whose call it is
+ * comes from the ticket (ticket-fields.ts). It is always asked to stream, with usage.
  */
 import type { StreamError } from '../../../../../src/protocol/index.ts'
 import { bodyError, pathOf } from '../../../openai/body-error.ts'
-import { BODY_RULES, findUnsupported, VLLM } from '../../../openai/capabilities.ts'
+import { BODY_RULES, findUnsupported } from '../../../openai/capabilities.ts'
 import { badRequest } from '../../../openai/errors.ts'
 import { type OutputFields, outputFields } from '../../../openai/output-format.ts'
 import type { Message } from '../../../openai/schemas.ts'
@@ -17,6 +17,7 @@ import {
   type Prompt,
   promptsOf,
 } from '../../../openai/translate.ts'
+import { profileOf, type ServerProfile } from '../../attached/server-profile.ts'
 import type { TextDialect } from '../../engine-front.ts'
 import { textBytes } from '../../local/bytes-per-token.ts'
 import { MessageName, PASSED_FIELDS, type VllmBody, VllmChatBody, VllmCompletionBody } from './body-schemas.ts'
@@ -35,6 +36,8 @@ export interface VllmRequestBody {
   /** Answers to expect: of every prompt `n`. */
   choices: number
   prompts: number
+  /** Of each answer. */
+  output_tokens_max: number
   include_usage: boolean
 }
 
@@ -42,43 +45,64 @@ export type RequestResult = { ok: true; request: VllmRequestBody } | { ok: false
 
 type Part = { ok: true; fields: Json } | { ok: false; error: StreamError }
 
-export function vllmRequest(dialect: TextDialect, body: unknown, served_model: string): RequestResult {
-  return dialect === 'chat' ? chatRequest(body, served_model) : completionRequest(body, served_model)
+/** `profile`: what the server honours. */
+export function vllmRequest(
+  dialect: TextDialect,
+  body: unknown,
+  served_model: string,
+  profile: ServerProfile = profileOf('vllm'),
+): RequestResult {
+  const request = dialect === 'chat' ? chatRequest : completionRequest
+  return request(body, served_model, profile)
 }
 
-function chatRequest(input: unknown, model: string): RequestResult {
+function unsupportedBy(profile: ServerProfile, body: VllmBody): StreamError | null {
+  const lacking = findUnsupported(body, BODY_RULES, profile.capabilities)
+  if (lacking !== null) return lacking
+  const ignored = Object.entries(BODY_RULES).filter(([field]) => profile.ignores.has(field))
+  return findUnsupported(body, Object.fromEntries(ignored), new Set())
+}
+
+function chatRequest(input: unknown, model: string, profile: ServerProfile): RequestResult {
   const parsed = VllmChatBody.safeParse(input)
   if (!parsed.success) return { ok: false, error: bodyError(parsed.error) }
   const body = parsed.data
-  const error = findUnsupported(body, BODY_RULES, VLLM) ?? chatContradiction(body)
+  const error = unsupportedBy(profile, body) ?? chatContradiction(body)
   if (error !== null) return { ok: false, error }
   const messages: Json[] = []
   let bytes = 0
   for (const [index, message] of body.messages.entries()) {
-    const forwarded = forwardedMessage(message, index)
+    const forwarded = forwardedMessage(message, index, profile)
     if (!forwarded.ok) return forwarded
     messages.push(forwarded.fields)
     bytes += Buffer.byteLength(typeof forwarded.fields.content === 'string' ? forwarded.fields.content : '')
   }
   const format = outputFields(body)
   if (!format.ok) return format
-  const constraints = constraintFields(format.fields)
+  const constraints = constraintFields(format.fields, profile)
   if (!constraints.ok) return constraints
   const structured = structuredOutputs(format.fields.constraint)
   if (!structured.ok) return structured
   const max_tokens = body.max_completion_tokens ?? body.max_tokens ?? CHAT_OUTPUT_TOKENS_DEFAULT
   const fields = {
-    ...{ model, messages, ...passed(body), ...templateFields(body), ...constraints.fields, ...structured.fields },
+    ...{
+      model,
+      messages,
+      ...passed(body, profile),
+      ...templateFields(body),
+      ...constraints.fields,
+      ...structured.fields,
+    },
     ...{ max_tokens, ...STREAMED },
   }
   return { ok: true, request: { ...requestOf(body, fields), prompt_bytes: bytes, prompt_tokens: null } }
 }
 
-function completionRequest(input: unknown, model: string): RequestResult {
+function completionRequest(input: unknown, model: string, profile: ServerProfile): RequestResult {
   const parsed = VllmCompletionBody.safeParse(input)
   if (!parsed.success) return { ok: false, error: bodyError(parsed.error) }
   const body = parsed.data
-  const error = findUnsupported(body, BODY_RULES, VLLM)
+  const error = unsupportedBy(profile, body)
   if (error !== null) return { ok: false, error }
   const contradiction = completionContradiction(body)
   if (contradiction !== null) return { ok: false, error: contradiction }
@@ -90,7 +114,7 @@ function completionRequest(input: unknown, model: string): RequestResult {
   const max_tokens = body.max_tokens ?? COMPLETION_OUTPUT_TOKENS_DEFAULT
   // An only prompt goes as itself: a list of one is the same to vLLM.
   const prompt = prompts.length === 1 ? plainPrompt(prompts[0]) : prompts.map(plainPrompt)
-  const fields = { model, prompt, ...passed(body), ...constraint.fields, max_tokens, ...STREAMED }
+  const fields = { model, prompt, ...passed(body, profile), ...constraint.fields, max_tokens, ...STREAMED }
   const choices = prompts.length * (body.n ?? 1)
   return { ok: true, request: { ...requestOf(body, fields), ...sizeOf(prompts), choices, prompts: prompts.length } }
 }
@@ -117,12 +141,14 @@ const STREAMED = { stream: true, stream_options: { include_usage: true } }
 
 function requestOf(body: VllmBody, fields: Json): Omit<VllmRequestBody, 'prompt_bytes' | 'prompt_tokens'> {
   const include_usage = body.stream_options?.include_usage === true
-  return { fields, choices: body.n ?? 1, prompts: 1, include_usage }
+  return { fields, choices: body.n ?? 1, prompts: 1, output_tokens_max: Number(fields.max_tokens), include_usage }
 }
 
-function passed(body: VllmBody): Json {
+/** Fields of vLLM alone go to others only where they ask for something. */
+function passed(body: VllmBody, { dialect }: ServerProfile): Json {
   const given: Json = body
-  const set = PASSED_FIELDS.filter((field) => given[field] !== undefined && given[field] !== null)
+  const asks = (field: string): boolean => dialect === 'vllm' || BODY_RULES[field]?.neutral(given[field]) !== true
+  const set = PASSED_FIELDS.filter((field) => given[field] !== undefined && given[field] !== null && asks(field))
   return Object.fromEntries(set.map((field) => [field, given[field]]))
 }
 
@@ -134,8 +160,8 @@ function templateFields({ thinking, chat_template_kwargs }: VllmChatBody): Json 
   return Object.keys(kwargs).length === 0 ? {} : { chat_template_kwargs: kwargs }
 }
 
-function forwardedMessage(message: Message, index: number): Part {
-  const checked = checkMessage(message, index, VLLM)
+function forwardedMessage(message: Message, index: number, { capabilities, dialect }: ServerProfile): Part {
+  const checked = checkMessage(message, index, capabilities)
   if (!checked.ok) return checked
   const { role, text, calls } = checked.message
   const fields: Json = { role, content: text === '' && calls.length > 0 ? null : text }
@@ -144,7 +170,8 @@ function forwardedMessage(message: Message, index: number): Part {
   if (message.tool_call_id != null) fields.tool_call_id = message.tool_call_id
   // Older clients send back what vLLM now calls `reasoning` under its former name.
   const reasoning = message.reasoning ?? message.reasoning_content
-  if (role === 'assistant' && typeof reasoning === 'string') fields.reasoning = reasoning
+  const name_of_reasoning = dialect === 'vllm' ? 'reasoning' : 'reasoning_content'
+  if (role === 'assistant' && typeof reasoning === 'string') fields[name_of_reasoning] = reasoning
   if (message.name == null) return { ok: true, fields }
   const name = MessageName.safeParse(message.name)
   if (name.success) return { ok: true, fields: { ...fields, name: name.data } }
@@ -154,7 +181,7 @@ function forwardedMessage(message: Message, index: number): Part {
 }
 
 /** `response_format`, `tools`, `tool_choice` as vLLM takes them: it writes the grammar. */
-function constraintFields({ format, tools, choice, several }: OutputFields): Part {
+function constraintFields({ format, tools, choice, several }: OutputFields, { dialect }: ServerProfile): Part {
   const fields: Json = {}
   if (format.type === 'json_object') fields.response_format = { type: 'json_object' }
   if (format.type === 'json_schema') {
@@ -169,10 +196,11 @@ function constraintFields({ format, tools, choice, several }: OutputFields): Par
     if (error !== null) return { ok: false, error }
   }
   // vLLM (0.32) holds arguments to the schemas of strict tools alone, also where a tool must be called.
-  const held = choice.kind === 'asked' ? { strict: true } : {}
+  const held = choice.kind === 'asked' && dialect === 'vllm' ? { strict: true } : {}
   fields.tools = tools.map((tool) => ({ type: 'function', function: { ...tool, ...held } }))
-  fields.tool_choice = choiceOf(choice, tools.length)
-  fields.parallel_tool_calls = several
+  // Others take what says nothing for a field that they do not know.
+  if (dialect === 'vllm' || choice.kind !== 'auto') fields.tool_choice = choiceOf(choice, tools.length)
+  if (dialect === 'vllm' || !several) fields.parallel_tool_calls = several
   return { ok: true, fields }
 }
 

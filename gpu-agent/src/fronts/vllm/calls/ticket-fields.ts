@@ -13,6 +13,7 @@ import type { Json } from './request-body.ts'
 export const PROGRAM_CHARS_MAX = 512
 
 export function ticketFields(claims: TicketClaims, order: VllmAddress['order']): Json {
+  if (order === 'none') return {}
   // vLLM forbids some characters in a salt; a digest has none of them and is as unguessable.
   const cache_salt = digest(claims.cache_salt)
   if (order === 'fcfs') return { cache_salt }

@@ -1,19 +1,23 @@
 /**
- * One lease on a vLLM: its HTTP request, and the records that the plug-in sends of it (one per choice). The end of the HTTP
+ * One lease on a server: its HTTP request, and the records that the plug-in sends of it (one per choice). The end of the HTTP
  * stream decides how the call ended (a stop string is found by vLLM's front end, and its record says `cancelled`); the
  * records say what it cost. So the end waits for the records, at most RECORD_WAIT_MS, and after that the call is measured
  * from what was charged so far, else from outside (call-clock.ts).
  *
+ * Before a server without our plug-in the call waits in the agent's own queue (fronts/attached/). It is sent when its turn
+ * comes, and may be taken back until it has output; its client hears nothing of either.
+ *
  * The sink hears `refused` alone, or `accepted`, chunks, `ended` once. Every end passes `#settle`, which brings the ledger to
  * what the end says before it says it.
  */
-import type { Measurement, StreamError, TicketClaims } from '../../../../../src/protocol/index.ts'
+import type { Measurement, StreamError, TicketClaims, UsageExtension } from '../../../../../src/protocol/index.ts'
 import type { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { noEmbeddings, noText } from '../../../openai/embeddings.ts'
 import { deadlineExceeded, engineFailed, unavailable } from '../../../openai/errors.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
+import type { CallGate, ServerQueue } from '../../attached/server-queue.ts'
 import type { CallEnd, CallSink } from '../../engine-front.ts'
-import { CALL_OPEN_US_MAX } from '../../local/engine-call.ts'
+import { CALL_OPEN_US_MAX, orderedCall } from '../../local/engine-call.ts'
 import { usageExtension } from '../../local/lease-measurement.ts'
 import type { EngineRecord } from '../channel/channel-messages.ts'
 import { chargedAs, measurementOf, sumsOf } from '../channel/record-sums.ts'
@@ -25,6 +29,9 @@ import type { VllmRequest, VllmRequestEnd, VllmRequestListener } from './vllm-re
 
 /** A record follows the last token by one step and 20 ms. */
 export const RECORD_WAIT_MS = 2000
+/** Chunks of an answer for each token that it may have, and beside them. A server that sends more does not end. */
+const PIECES_PER_TOKEN_MAX = 4
+const PIECES_SPARE = 256
 /** How often a call without a plug-in is charged. */
 const OWN_CHARGE_US = 200_000
 
@@ -40,13 +47,21 @@ export interface VllmCallOptions {
   prompt_tokens: number
   prompt_param: 'messages' | 'prompt' | 'input'
   ordering: 'wall' | 'modelled'
+  /** For the operator. */
+  server_name: string
   /** Whether a plug-in sends records. */
   records: boolean
   record_wait_ms: number
   clock: () => number
+  /** The agent's queue before the server. Null: the call goes at once. */
+  queue: ServerQueue | null
+  /** Of the answer, at most; for the queue. */
+  output_tokens_max: number
   post: (listener: VllmRequestListener) => VllmRequest
   /** Writes the row of a sum that grew. */
   charge: (meter: LeaseMeter, sums: LedgerSums) => void
+  /** It waits in the agent's queue, or no longer. */
+  waits: (here: boolean) => void
   /** Output came: the engine lives. */
   progressed: () => void
   /** The operator should hear of it, or the server be looked at. */
@@ -66,8 +81,15 @@ export class VllmCall implements VllmRequestListener {
   readonly #answer: CallAnswer
   readonly #records: EngineRecord[] = []
   readonly #deadline: NodeJS.Timeout
-  readonly #http_request: VllmRequest
-  #state: 'requesting' | 'streaming' | 'settling' | 'over' = 'requesting'
+  #http_request: VllmRequest | null = null
+  #gate: CallGate | null = null
+  /** Output of which the queue has been told. */
+  #told_pieces = 0
+  #told_wall_us = 0
+  #accepted = false
+  /** How long it waited in the agent's queue. */
+  #queue_wait_us = 0
+  #state: 'queued' | 'requesting' | 'streaming' | 'settling' | 'over' = 'queued'
   #end: HttpEnd | null = null
   #wait: NodeJS.Timeout | null = null
   #own_charge_us = 0
@@ -79,11 +101,29 @@ export class VllmCall implements VllmRequestListener {
     this.choices = options.choices
     this.#expects_records = options.records
     this.meter = new LeaseMeter(options.claims)
-    this.#clock = new CallClock(options.clock)
+    this.#clock = new CallClock(options.clock, options.queue?.prefill ?? null)
     this.#answer = options.answer
     if (options.prompt_param === 'input') this.#clock.allService()
     this.#deadline = setTimeout(() => this.#close('failed', deadlineExceeded()), CALL_OPEN_US_MAX / 1000)
-    this.#http_request = options.post(this)
+  }
+
+  /** The call goes, or waits for its turn. An error says that the queue is full: the call has not begun, and is over. */
+  begin(): StreamError | null {
+    const { queue, prompt_tokens, output_tokens_max } = this.#options
+    if (queue === null) {
+      this.#send()
+      return null
+    }
+    const size = { prompt_tokens, output_tokens_max }
+    const queued = { send: () => this.#send(), takeBack: () => this.#takeBack() }
+    const entered = queue.enter(orderedCall(this.claims), size, queued)
+    if (entered.ok) {
+      this.#gate = entered.gate
+      this.#options.waits(true)
+      return null
+    }
+    this.#over(null, false)
+    return entered.error
   }
 
   accepted(): void {
@@ -99,7 +139,7 @@ export class VllmCall implements VllmRequestListener {
       this.#fail(engineFailed('the engine sent what is not JSON'))
       return
     }
-    const refusal = streamedError(chunk, this.#options.prompt_param)
+    const refusal = streamedError(chunk, this.#options.prompt_param, this.#options.server_name)
     if (refusal !== null) {
       this.#options.faulty(refusal)
       // What vLLM refuses of a body it has not queued.
@@ -115,6 +155,15 @@ export class VllmCall implements VllmRequestListener {
       else this.#ended({ outcome: 'failed', error: engineFailed('the engine ended a stream in its middle') })
       return
     }
+    // Some servers end a stream without an end mark.
+    if (end.kind === 'cut' && end.complete && this.#answer.whole) {
+      this.#ended({ outcome: 'completed', error: null })
+      return
+    }
+    if (end.kind === 'refused' && hasNoRoom(end.status) && this.#state === 'requesting' && this.#gate?.refusedThere()) {
+      this.#waitAgain()
+      return
+    }
     const refusal = this.#refusalOf(end)
     this.#options.faulty(refusal)
     if (this.#isUnknown()) this.#refuse(refusal.error)
@@ -125,11 +174,11 @@ export class VllmCall implements VllmRequestListener {
   }
 
   #refusalOf(end: Exclude<VllmRequestEnd, { kind: 'done' }>): Refusal {
-    const { prompt_param } = this.#options
+    const { prompt_param, server_name } = this.#options
     if (end.kind === 'refused' && isMissingRoute(end)) {
       return { error: prompt_param === 'input' ? noEmbeddings() : noText(), report: null, suspect: false }
     }
-    return refusalOf(end, prompt_param)
+    return refusalOf(end, prompt_param, server_name)
   }
 
   /** Ends as cancelled, with the record of what was done up to here. */
@@ -148,7 +197,7 @@ export class VllmCall implements VllmRequestListener {
   /** The server is gone, and with it what it measured and did not tell. */
   lost(): void {
     if (this.#state === 'over') return
-    this.#http_request.abort()
+    this.#http_request?.abort()
     if (this.#isUnknown()) this.#refuse(unavailable('engine_down', 'the engine died'))
     else {
       this.#accept()
@@ -161,15 +210,26 @@ export class VllmCall implements VllmRequestListener {
   #read(chunk: unknown): void {
     const reading = this.#answer.read(chunk)
     if (!reading.ok) {
-      this.#options.faulty({ error: engineFailed(''), report: `vLLM sent ${reading.broken}`, suspect: false })
+      this.#options.faulty({
+        error: engineFailed(''),
+        report: `${this.#options.server_name} sent ${reading.broken}`,
+        suspect: false,
+      })
       this.#fail(engineFailed('the engine sent what is no answer'))
       return
     }
-    if (reading.chunks.length > 0) {
+    if (reading.chunks.length > 0) this.#options.progressed()
+    if (this.#answer.pieces > 0) {
       this.#clock.output()
-      this.#options.progressed()
+      this.#gate?.answered()
     }
     if (!this.#options.records) this.#chargeOwn()
+    if (this.#answer.pieces > this.#pieces_max) {
+      const report = `${this.#options.server_name} does not end its answers: a call had ${this.#answer.pieces} chunks`
+      this.#options.faulty({ error: engineFailed(''), report, suspect: false })
+      this.#fail(engineFailed('the engine did not end its answer'))
+      return
+    }
     for (const outgoing of reading.chunks) {
       // The sink may cancel the call while it is given a chunk.
       if (this.#state !== 'streaming') return
@@ -177,7 +237,30 @@ export class VllmCall implements VllmRequestListener {
     }
   }
 
+  #send(): void {
+    this.#state = 'requesting'
+    this.#options.waits(false)
+    this.#clock.sent()
+    this.#http_request = this.#options.post(this)
+  }
+
+  #takeBack(): void {
+    this.#http_request?.abort()
+    this.#http_request = null
+    this.#waitAgain()
+  }
+
+  #waitAgain(): void {
+    this.#state = 'queued'
+    this.#options.waits(true)
+  }
+
+  get #pieces_max(): number {
+    return PIECES_SPARE + PIECES_PER_TOKEN_MAX * this.choices * this.#options.output_tokens_max
+  }
+
   #chargeOwn(): void {
+    this.#chargeQueue()
     const now_us = this.#options.clock()
     if (now_us - this.#own_charge_us < OWN_CHARGE_US) return
     this.#own_charge_us = now_us
@@ -191,7 +274,7 @@ export class VllmCall implements VllmRequestListener {
   /** Ends the request from this side: vLLM aborts the call. `queued`: its scheduler may have it. */
   #close(outcome: 'cancelled' | 'failed', error: StreamError | null, queued = true): void {
     if (this.#state === 'settling' || this.#state === 'over') return
-    this.#http_request.abort()
+    this.#http_request?.abort()
     this.#expects_records &&= queued && !this.#isUnknown()
     this.#accept()
     this.#ended({ outcome, error })
@@ -200,12 +283,14 @@ export class VllmCall implements VllmRequestListener {
   /** vLLM answers before it queues; but what it then charges may be heard before its answer. */
   #isUnknown(): boolean {
     const { wall_us, modelled_us } = this.meter.total
-    return this.#state === 'requesting' && wall_us + modelled_us + this.#records.length === 0
+    const isOpen = this.#state === 'requesting' || this.#state === 'queued'
+    return isOpen && !this.#accepted && wall_us + modelled_us + this.#records.length === 0
   }
 
   #accept(): void {
-    if (this.#state !== 'requesting') return
-    this.#state = 'streaming'
+    if (this.#state === 'requesting' || this.#state === 'queued') this.#state = 'streaming'
+    if (this.#accepted) return
+    this.#accepted = true
     this.#options.sink.accepted(this.#options.prompt_tokens)
   }
 
@@ -216,6 +301,8 @@ export class VllmCall implements VllmRequestListener {
 
   #ended(end: HttpEnd): void {
     this.#end = end
+    // An answer may be empty, and its prompt was computed all the same.
+    if (end.outcome === 'completed') this.#clock.output()
     this.#clock.ended()
     this.#state = 'settling'
     if (this.#hasRecords() || !this.#expects_records) this.#settle()
@@ -229,12 +316,42 @@ export class VllmCall implements VllmRequestListener {
   #settle(): void {
     const end = this.#end
     if (end === null) throw new Error('a call settles after its end')
-    const measurement = this.#measurement()
+    const measurement = { ...this.#measurement(), ...this.#gate?.outlook }
+    this.#leaveQueue(measurement)
     const error = end.outcome === 'completed' ? null : end.error
     const last_chunks = end.outcome === 'completed' ? this.#lastChunks(measurement) : []
     const finish_reason = end.outcome === 'completed' ? (this.#answer.finishes[0]?.reason ?? null) : null
     this.#over(measurement, this.#expects_records && !this.#hasRecords())
     this.#options.sink.ended({ outcome: end.outcome, finish_reason, error, measurement, last_chunks })
+  }
+
+  /** Charges what the chunks since the last time have cost. The prompt comes with the usage. */
+  #chargeQueue(): void {
+    if (this.#gate === null) return
+    const { wall_us } = this.#clock.sumsSoFar(this.#answer.pieces)
+    const output_tokens = this.#answer.pieces - this.#told_pieces
+    if (output_tokens === 0) return
+    const charged = { uncached_prompt_tokens: 0, cached_prompt_tokens: 0, output_tokens }
+    this.#gate.charge(charged, wall_us - this.#told_wall_us)
+    this.#told_pieces = this.#answer.pieces
+    this.#told_wall_us = wall_us
+  }
+
+  #leaveQueue({ prompt_tokens, cached_tokens, output_tokens, service_wall_us, first_token_us }: Measurement): void {
+    if (this.#gate === null) return
+    const began = first_token_us !== null || output_tokens > 0
+    if (began) {
+      const rest = {
+        uncached_prompt_tokens: prompt_tokens - cached_tokens,
+        cached_prompt_tokens: cached_tokens,
+        output_tokens: Math.max(0, output_tokens - this.#told_pieces),
+      }
+      this.#gate.charge(rest, Math.max(0, service_wall_us - this.#told_wall_us))
+    }
+    const { usage } = this.#answer
+    this.#queue_wait_us = this.#gate.waited_us
+    this.#gate.ended(began ? prompt_tokens + output_tokens : null, usage?.cached_tokens ?? null)
+    this.#gate = null
   }
 
   /** Brings the ledger to what it says. */
@@ -250,24 +367,39 @@ export class VllmCall implements VllmRequestListener {
     if (records.length > 0) return chargedAs(measurementOf(records, this.#options.prompts), total)
     const output_tokens = Math.max(outside.output_tokens, total.sampled_tokens)
     const wait_us = Math.max(0, outside.duration_us - total.wall_us)
-    return chargedAs({ ...outside, output_tokens, wait_us, first_token_us }, total)
+    const preemptions = this.#gate?.take_backs ?? 0
+    return chargedAs({ ...outside, output_tokens, wait_us, first_token_us, preemptions }, total)
   }
 
   #lastChunks(measurement: Measurement): object[] {
     const { frame, ordering } = this.#options
     const { prompt_tokens, output_tokens, cached_tokens } = measurement
-    const switchyard = usageExtension(this.claims, measurement, ordering, false, this.choices)
+    const extension = usageExtension(this.claims, measurement, ordering, false, this.choices)
+    const switchyard = this.#options.records ? extension : { ...extension, ...this.#outside(measurement) }
     const finishes = this.#answer.finishes.map((finish, index) => frame.finish(index, finish))
     const usage = frame.usage({ prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard })
     return usage === null ? finishes : [...finishes, usage]
   }
 
+  /** What is told of waiting where no plug-in measures: how much of it was here, and how much there. */
+  #outside({ wait_us }: Measurement): Pick<UsageExtension, 'measured' | 'queue_wait_s' | 'server_wait_s'> {
+    const queue_us = Math.min(wait_us, this.#queue_wait_us)
+    return { measured: 'outside', queue_wait_s: queue_us / 1e6, server_wait_s: (wait_us - queue_us) / 1e6 }
+  }
+
   #over(measurement: Measurement | null, missing: boolean): void {
     this.#state = 'over'
+    this.#gate?.ended(null, null)
+    this.#gate = null
     clearTimeout(this.#deadline)
     if (this.#wait !== null) clearTimeout(this.#wait)
     this.#options.over(measurement, missing)
   }
+}
+
+/** By status. Its place in the agent's queue is kept for the call. */
+function hasNoRoom(status: number): boolean {
+  return status === 429 || status === 503 || status === 529
 }
 
 function sumsOfMeasurement(measurement: Measurement): LedgerSums {

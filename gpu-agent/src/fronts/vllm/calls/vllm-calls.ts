@@ -7,11 +7,12 @@ import { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { EmbeddingFrame } from '../../../openai/embeddings.ts'
 import type { LostCall } from '../../../outbox/lost-calls.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
+import { ReportedLoad } from '../../attached/reported-load.ts'
+import type { ServerQueue } from '../../attached/server-queue.ts'
 import type { CallSink, Dialect, DispatchedCall, EngineFrontEvents } from '../../engine-front.ts'
 import { BytesPerToken } from '../../local/bytes-per-token.ts'
 import type { Charges, EngineRecord } from '../channel/channel-messages.ts'
 import { RecordRouter } from '../channel/record-router.ts'
-import { ReportedLoad } from '../channel/reported-load.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { VllmTimes } from '../vllm-times.ts'
 import { AnswerStream } from './answer-stream.ts'
@@ -38,6 +39,8 @@ export interface VllmCallsOptions {
   clock: () => number
   wall_ms: () => number
   events: EngineFrontEvents
+  /** The agent's queue, before a server that does not order programs by itself. */
+  queue: ServerQueue | null
   /** The engine may forget the record. */
   settle: (epoch: string, number: number) => void
   /** Output came: the engine lives. */
@@ -88,13 +91,14 @@ export class VllmCalls {
     const result =
       dialect === 'embeddings'
         ? embeddingRequest(body, address.served_model)
-        : vllmRequest(dialect, body, address.served_model)
+        : vllmRequest(dialect, body, address.served_model, address.profile)
     if (!result.ok) return result.error
     const { lease } = dispatched.claims
     const prompt_tokens = this.#promptTokens(result.request)
     this.load.opened(lease, result.request.choices, prompt_tokens)
-    this.#calls.set(lease, this.#call(dispatched, result.request, prompt_tokens, sink, address))
-    return null
+    const call = this.#call(dispatched, result.request, prompt_tokens, sink, address)
+    this.#calls.set(lease, call)
+    return call.begin()
   }
 
   cancel(lease: string, error: StreamError | null): void {
@@ -149,12 +153,12 @@ export class VllmCalls {
     sink: CallSink,
     address: VllmAddress,
   ): VllmCall {
-    const { model_id, ordering, times, clock, wall_ms, progressed, faulty } = this.#options
+    const { model_id, ordering, times, clock, wall_ms, progressed, faulty, queue } = this.#options
     const { lease } = claims
     const { choices, prompts } = request
     const isText = dialect !== 'embeddings'
     const created_s = Math.floor(wall_ms() / 1000)
-    const system_fingerprint = `switchyard-vllm-${model_id}`
+    const system_fingerprint = `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
     const order = isText || address.order !== 'plugin' ? address.order : 'fcfs'
     const body = JSON.stringify({ ...request.fields, ...ticketFields(claims, order) })
@@ -162,11 +166,15 @@ export class VllmCalls {
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
       ...answerOf(claims, dialect, request, { created_s, system_fingerprint }),
       prompt_param: PROMPT_PARAMS[dialect],
+      queue: address.queued === null ? null : queue,
+      output_tokens_max: request.output_tokens_max,
+      server_name: address.profile.name,
       records: isText && this.measured && address.order === 'plugin' && address.socket !== null,
       record_wait_ms: times.record_wait_ms,
       post: (listener) =>
         this.#http_request.post(address, PATHS[dialect], lease, body, listener, isText ? 'stream' : 'whole'),
       charge: (meter, sums) => this.#charge([[meter, sums]]),
+      waits: (here) => this.load.waits(lease, here),
       over: (measurement, missing) => this.#over(lease, request, measurement, missing),
     })
   }

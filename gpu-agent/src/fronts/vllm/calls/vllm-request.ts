@@ -1,5 +1,5 @@
 /**
- * One request to vLLM's OpenAI server and its stream of events. Bytes are read as they come and nothing is held back; an
+ * One request to an OpenAI server and its stream of events. Bytes are read as they come and nothing is held back; an
  * event may have FRAME_BYTES_MAX bytes. `ended` is told once; after `abort` nothing is told.
  *
  * Connections are kept and used again for FREE_SOCKET_MS, which is less than the 5 s after which vLLM closes idle ones. One
@@ -15,6 +15,8 @@ const FREE_SOCKET_MS = 3000
 const FREE_SOCKETS_MAX = 64
 /** Of an answer in one piece; the relay takes 16 MiB. */
 export const ANSWER_BYTES_MAX = 15 * 1024 * 1024
+/** Of a stream. The longest answer of a context of a million tokens has half of it. */
+export const STREAM_BYTES_MAX = 512 * 1024 * 1024
 /** Of an error's body. */
 export const ERROR_BYTES_MAX = 64 * 1024
 
@@ -25,8 +27,8 @@ export type VllmRequestEnd =
   | { kind: 'refused'; status: number; body: string }
   /** No answer: nothing listens, or the connection ended before it. */
   | { kind: 'unreachable'; message: string; code: string | null }
-  /** The stream broke off, or is no stream of events. */
-  | { kind: 'cut'; message: string }
+  /** The stream broke off, or is no stream of events. `complete`: it ended in order, without its end mark. */
+  | { kind: 'cut'; message: string; complete?: true }
 
 export interface VllmRequestListener {
   /** vLLM has checked and tokenised the body, and streams, or has answered in one piece. */
@@ -83,6 +85,7 @@ export class VllmRequest {
   readonly #form: 'stream' | 'whole'
   readonly #splitter = new SseSplitter()
   #request: ClientRequest | null = null
+  #bytes = 0
   #over = false
 
   constructor(open: () => ClientRequest, body: string, listener: VllmRequestListener, form: 'stream' | 'whole') {
@@ -118,16 +121,20 @@ export class VllmRequest {
     }
     const type = response.headers['content-type'] ?? ''
     const expected = this.#form === 'stream' ? 'text/event-stream' : 'application/json'
-    if (response.statusCode !== 200 || !type.startsWith(expected)) {
+    // A server that cannot stream answers a stream's request in one piece.
+    const whole = type.startsWith('application/json') && response.statusCode === 200
+    if (response.statusCode !== 200 || !(type.startsWith(expected) || whole)) {
       void this.#refused(response)
       return
     }
-    if (this.#form === 'whole') {
+    if (whole) {
       void this.#readWhole(response)
       return
     }
     response.on('data', (bytes: Buffer) => this.#read(response, bytes))
-    response.on('end', () => this.#end({ kind: 'cut', message: 'the stream ended without its end mark' }))
+    response.on('end', () =>
+      this.#end({ kind: 'cut', message: 'the stream ended without its end mark', complete: true }),
+    )
     response.on('error', (error) => this.#end({ kind: 'cut', message: messageOf(error) }))
     this.#listener.accepted()
   }
@@ -135,6 +142,12 @@ export class VllmRequest {
   #read(response: IncomingMessage, bytes: Buffer): void {
     // What follows the end mark is read so that the connection can be used again.
     if (this.#over) return
+    this.#bytes += bytes.length
+    if (this.#bytes > STREAM_BYTES_MAX) {
+      response.destroy()
+      this.#end({ kind: 'cut', message: `it has more than ${STREAM_BYTES_MAX} bytes` })
+      return
+    }
     try {
       for (const frame of this.#splitter.frames(bytes)) {
         if (frame.kind === 'comment') continue

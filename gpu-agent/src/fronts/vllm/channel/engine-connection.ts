@@ -2,13 +2,17 @@
  * What the front hears from one vLLM beside its calls' own streams: with the plug-in over the side channel, without it from
  * /metrics. One of these per address; a vLLM that comes back has another.
  */
+
+import type { LoadReport } from '../../attached/reported-load.ts'
+import { MetricsPoll, POLL_MS } from '../../attached/server-metrics.ts'
 import type { FrontCount } from '../../engine-front.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { Charges, EngineHello, EngineRecord, EngineReport } from './channel-messages.ts'
 import type { ToldClass } from './class-teller.ts'
-import type { LoadReport } from './reported-load.ts'
 import { type OptionsVerdict, SideChannel } from './side-channel.ts'
-import { MetricsPoll } from './vllm-metrics.ts'
+
+/** How many calls are let through follows from the reports (fronts/attached/concurrency.ts). */
+const QUEUE_POLL_MS = 250
 
 /** What an engine is, from its address and, with the plug-in, its own word. */
 export interface EngineFacts {
@@ -55,12 +59,18 @@ export class EngineConnection {
     this.#facts = { epoch, seats, kv_capacity_tokens, context_tokens_max, takes_classes: false }
     this.#channel = socket === null ? null : this.#openChannel(socket, random)
     this.#poll =
-      socket !== null
+      socket !== null || address.queued?.reports === false
         ? null
         : new MetricsPoll({
-            ...{ url, api_key, kv_capacity_tokens, wanted: busy },
+            ...{
+              url,
+              api_key,
+              kv_capacity_tokens,
+              wanted: busy,
+              poll_ms: address.queued === null ? POLL_MS : QUEUE_POLL_MS,
+            },
             reported: (load) => listener.load(load, null),
-            failed: (reason) => listener.report(`the load of vLLM cannot be read from ${url}/metrics: ${reason}`),
+            failed: (reason) => listener.report(`the load of the server cannot be read from ${url}/metrics: ${reason}`),
           })
   }
 

@@ -1,7 +1,8 @@
 /** The vLLM that an operator's flags ask for: one that the agent runs, or one that it is given the address of. */
 import type { Report } from '../../../events.ts'
+import { AttachedServer } from '../../attached/attached-server.ts'
 import type { FrontOptions } from '../../front-options.ts'
-import { AttachedVllm } from './attached-vllm.ts'
+import { KEY_VARIABLE } from './vllm-options.ts'
 import { VllmProcess } from './vllm-process.ts'
 import type { VllmServer } from './vllm-server.ts'
 
@@ -12,7 +13,10 @@ export function createVllmServer(
   const { id: engine, model_id, vllm, place, seats = null, context_tokens = null } = options
   if (vllm === undefined) throw new Error('--engine vllm needs its own options')
   if (vllm.mode === 'attached') {
-    return new AttachedVllm({ ...vllm, engine, model_id, seats, context_tokens, report })
+    return new AttachedServer({
+      ...{ ...vllm, engine, model_id, seats, context_tokens, report },
+      ...{ kind: 'vllm', kv_tokens: null, probe: null, url_flag: '--vllm-url', key_variable: KEY_VARIABLE },
+    })
   }
   if (place === undefined) throw new Error('a vLLM that the agent runs needs a folder')
   const { start_limit_ms, model, python, args, gpus, kv_swap_gib } = vllm

@@ -2,7 +2,7 @@
  * Asks a vLLM's /health from time to time, one question at a time and without holding anybody up. Silence counts from the first
  * question that was not answered well, so a pause of the agent itself is not taken for one of vLLM.
  */
-import { askHealth } from './vllm-address.ts'
+import { askHealth } from '../../attached/ask-server.ts'
 
 /** Its API process answers in milliseconds however busy the engine is. */
 export const HEALTH_SILENCE_MS_MAX = 120_000

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
+import { profileOf } from '../../attached/server-profile.ts'
 import { type FakeHost, fakeHost, startVllm } from '../testing/fake-host.ts'
 import { endStrays } from './engine-folder.ts'
 import { startOf } from './process-group.ts'
@@ -41,7 +42,8 @@ test('serves with what its hello says, keeps its key to itself, and leaves nothi
   const { url, api_key, socket, ...rest } = addressIn(told, 0)
   const { pid } = stateOf(host)
   const kept = { served_model: 'm', context_tokens_max: 2048, kv_capacity_tokens: 4096, seats: 7, order: 'plugin' }
-  expect(rest).toEqual({ ...kept, epoch: `epoch-${pid}` })
+  const own = { queued: null, profile: profileOf('vllm') }
+  expect(rest).toEqual({ ...kept, ...own, epoch: `epoch-${pid}` })
   expect((await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${api_key}` } })).status).toBe(200)
   const given = JSON.parse(host.text('given.json'))
   expect(given.argv.join(' ')).not.toContain(api_key)

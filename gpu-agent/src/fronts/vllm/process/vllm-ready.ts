@@ -3,10 +3,13 @@
  * it was given and, since the plug-in must be in it, the side channel says hello. Meanwhile the log tells how far it is.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ask, askHealth } from '../../attached/ask-server.ts'
+import { askModels } from '../../attached/server-facts.ts'
+import { METRICS_BYTES_MAX, readMetrics } from '../../attached/server-metrics.ts'
+import { profileOf } from '../../attached/server-profile.ts'
 import { hearHello } from '../channel/side-channel-hello.ts'
 import { compilesKernels } from './gpu-readiness.ts'
 import { groupPrograms } from './process-group.ts'
-import { askHealth, askMetrics, askModels } from './vllm-address.ts'
 import { classify, type VllmFailure } from './vllm-failure.ts'
 import type { VllmWish } from './vllm-launch.ts'
 import { boundLog, logTail } from './vllm-log.ts'
@@ -71,14 +74,16 @@ async function describe(run: VllmRun, wish: VllmWish): Promise<VllmAddress | str
   const { socket, api_key } = run.state
   const heard = await hearHello(socket)
   if (!heard.ok) return `vLLM answers, but its side channel ${socket} does not: ${heard.reason}`
-  const models = await askModels(run.url, api_key)
+  const server = { url: run.url, api_key }
+  const models = await askModels(server)
   if (!models.ok) return `vLLM answers, but not when asked for its model: ${models.reason}`
   const model = models.value.find(({ id }) => id === wish.model_id)
   if (model === undefined) return `what answers on its port serves another model: ${models.value.map(({ id }) => id)}`
   const { hello } = heard
   const seats = hello.seats ?? wish.seats
   if (seats === null) return 'the plug-in does not say how many seats there are: it is older than this agent'
-  const metrics = (hello.kv_capacity_tokens ?? null) === null ? await askMetrics(run.url, api_key) : null
+  const told = (hello.kv_capacity_tokens ?? null) !== null
+  const metrics = told ? null : await ask(server, '/metrics', { bytes_max: METRICS_BYTES_MAX })
   const context_tokens_max = model.context_tokens_max ?? hello.context_tokens_max ?? wish.context_tokens
   if (context_tokens_max === null) return 'vLLM does not say how long a context may be: give --context-tokens'
   return {
@@ -90,10 +95,12 @@ async function describe(run: VllmRun, wish: VllmWish): Promise<VllmAddress | str
     // A cache holds at least one call of full length, or vLLM does not start.
     kv_capacity_tokens:
       hello.kv_capacity_tokens ??
-      (metrics?.ok === true ? metrics.value.kv_capacity_tokens : null) ??
+      (metrics?.ok === true ? readMetrics(metrics.value).kv_capacity_tokens : null) ??
       context_tokens_max,
     seats,
     order: 'plugin',
+    queued: null,
+    profile: profileOf('vllm'),
     epoch: hello.epoch,
   }
 }

@@ -2,6 +2,8 @@
  * The interface between the front of a vLLM and what runs that vLLM: a process of ours (started, found again, restarted) or
  * one that runs elsewhere. The front knows where to call it and hears when that changes; it never starts or ends one.
  */
+import type { ServerProfile } from '../../attached/server-profile.ts'
+import type { QueuedServer } from '../../attached/server-queue.ts'
 
 /** Where a vLLM that is ready can be called. */
 export interface VllmAddress {
@@ -16,13 +18,20 @@ export interface VllmAddress {
   context_tokens_max: number
   kv_capacity_tokens: number
   seats: number
-  /** Whose order it follows. `priority`: it has no plug-in, and the front sets `priority` from the ticket. */
-  order: 'plugin' | 'fcfs' | 'priority'
+  /**
+   * What of the ticket goes with a call. `plugin`: everything. `fcfs`: the salt of its prefix cache. `priority`: that, and a
+   * priority of its own queue. `none`: nothing, since it is no vLLM.
+   */
+  order: 'plugin' | 'fcfs' | 'priority' | 'none'
   /**
    * Another one means another process, whose KV is empty. With the plug-in: the epoch of its hello; without: one per start
    * or per outage of the server.
    */
   epoch: string
+  /** For the agent's queue before it; null: it orders programs itself. */
+  queued: QueuedServer | null
+  /** What of a body it honours. */
+  profile: ServerProfile
 }
 
 export interface VllmServerListener {

@@ -9,6 +9,7 @@ import { createServer as createNetServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import { profileOf } from '../../attached/server-profile.ts'
 import type { VllmAddress, VllmServer, VllmServerListener } from '../process/vllm-server.ts'
 
 type Json = Record<string, unknown>
@@ -139,6 +140,8 @@ export class ScriptedVllm implements VllmServer {
       kv_capacity_tokens: 10_000,
       seats: 4,
       order: 'plugin',
+      queued: null,
+      profile: profileOf('vllm'),
       epoch: this.epoch,
       ...changes,
     }

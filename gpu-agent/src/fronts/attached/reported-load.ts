@@ -17,6 +17,8 @@ interface Opened {
   prompt_tokens: number
   /** The report that the engine last gave has the call. */
   reported: boolean
+  /** It waits in the agent's own queue: the engine does not know of it. */
+  here: boolean
 }
 
 export class ReportedLoad {
@@ -24,7 +26,14 @@ export class ReportedLoad {
   #report: LoadReport = NO_LOAD
 
   opened(lease: string, choices: number, prompt_tokens: number): void {
-    this.#calls.set(lease, { choices, prompt_tokens, reported: false })
+    this.#calls.set(lease, { choices, prompt_tokens, reported: false, here: false })
+  }
+
+  waits(lease: string, here: boolean): void {
+    const call = this.#calls.get(lease)
+    if (call === undefined) return
+    call.here = here
+    if (here) call.reported = false
   }
 
   ended(lease: string): void {
@@ -33,7 +42,7 @@ export class ReportedLoad {
 
   reported(report: LoadReport): void {
     this.#report = report
-    for (const call of this.#calls.values()) call.reported = true
+    for (const call of this.#calls.values()) call.reported = !call.here
   }
 
   /** The engine is gone. */
@@ -44,15 +53,17 @@ export class ReportedLoad {
 
   now(seats: number): LoadReport {
     let open = 0
+    let here_calls = 0
     let unreported_tokens = 0
-    for (const { choices, prompt_tokens, reported } of this.#calls.values()) {
-      open += choices
+    for (const { choices, prompt_tokens, reported, here } of this.#calls.values()) {
+      if (here) here_calls += choices
+      else open += choices
       if (!reported) unreported_tokens += prompt_tokens
     }
     const { waiting, running, queued_tokens, kv_used_tokens } = this.#report
     // An engine that lets calls wait has no room for more than it runs; else it runs what has seats.
     const runs = Math.min(open, waiting > 0 ? running : seats)
-    const queued = open === 0 ? 0 : queued_tokens + unreported_tokens
-    return { waiting: open - runs, running: runs, queued_tokens: queued, kv_used_tokens }
+    const queued = (open === 0 ? 0 : queued_tokens) + unreported_tokens
+    return { waiting: here_calls + open - runs, running: runs, queued_tokens: queued, kv_used_tokens }
   }
 }

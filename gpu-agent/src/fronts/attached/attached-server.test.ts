@@ -1,15 +1,17 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import type { AgentEvent } from '../../../events.ts'
-import { AttachedVllm, type AttachedVllmOptions } from './attached-vllm.ts'
-import { readMetrics } from './vllm-address.ts'
-import type { VllmAddress } from './vllm-server.ts'
+import type { AgentEvent } from '../../events.ts'
+import type { VllmAddress } from '../vllm/process/vllm-server.ts'
+import { AttachedServer, type AttachedServerOptions } from './attached-server.ts'
+import { readMetrics } from './server-metrics.ts'
+import { profileOf } from './server-profile.ts'
 
 /** The lines of a vLLM 0.32.0 that are read. */
 function metrics(start_s: number): string {
   const cache = 'block_size="32",cache_dtype="auto",engine="0",num_gpu_blocks="1456",num_gpu_blocks_override="None"'
-  return `# HELP x\nprocess_start_time_seconds ${start_s}\nvllm:cache_config_info{${cache}} 1.0\nvllm:num_requests_running 0\n`
+  const load = 'vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n'
+  return `# HELP x\nprocess_start_time_seconds ${start_s}\nvllm:cache_config_info{${cache}} 1.0\n${load}`
 }
 
 interface Vllm {
@@ -47,10 +49,10 @@ async function vllmServer(): Promise<Vllm> {
   return vllm
 }
 
-function attach(vllm: Vllm, changes: Partial<AttachedVllmOptions> = {}) {
+function attach(vllm: Vllm, changes: Partial<AttachedServerOptions> = {}) {
   const told: (VllmAddress | string)[] = []
   const events: AgentEvent[] = []
-  const attached = new AttachedVllm({
+  const attached = new AttachedServer({
     ...{
       engine: 'a-e0',
       url: `http://127.0.0.1:${vllm.port}`,
@@ -59,7 +61,8 @@ function attach(vllm: Vllm, changes: Partial<AttachedVllmOptions> = {}) {
       order: 'fcfs',
       model: null,
     },
-    ...{ model_id: 'm', seats: null, context_tokens: null, start_limit_ms: 60_000 },
+    ...{ model_id: 'm', seats: null, kv_tokens: null, context_tokens: null, start_limit_ms: 60_000 },
+    ...{ kind: 'vllm', probe: null, url_flag: '--vllm-url', key_variable: 'SWITCHYARD_VLLM_KEY' },
     report: (event) => void events.push(event),
     ...{ probe_pause: { min_ms: 1, max_ms: 5 }, watch_ms: 5, identity_ms: 5 },
     ...changes,
@@ -80,9 +83,11 @@ test('says what it is, and states its reduced powers once', async () => {
       url: `http://127.0.0.1:${vllm.port}`,
       ...{ api_key: null, socket: null, served_model: 'served', context_tokens_max: 2048 },
       ...{ kv_capacity_tokens: 46_592, seats: 256, order: 'fcfs', epoch: expect.any(String) },
+      queued: { seats: null, server_seats: null, kv_tokens: 46_592, takes_back: true, reports: true },
+      profile: profileOf('vllm'),
     },
   ])
-  const [event] = events.filter(({ event }) => event === 'vllm_attached')
+  const [event] = events.filter(({ event }) => event === 'server_attached')
   expect(event).toMatchObject({ reduced: expect.arrayContaining([expect.stringMatching(/no running call yields/)]) })
 })
 

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { until } from '../../../testing/harness.ts'
+import { until } from '../../testing/harness.ts'
 import type { LoadReport } from './reported-load.ts'
-import { loadOfMetrics, METRICS_BYTES_MAX, MetricsPoll } from './vllm-metrics.ts'
+import { loadOfMetrics, METRICS_BYTES_MAX, MetricsPoll } from './server-metrics.ts'
 
 const TEXT = `# HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge

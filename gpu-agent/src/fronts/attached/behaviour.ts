@@ -1,0 +1,15 @@
+/** How a server behaves, as calls to it have shown. Null: that could not be seen. */
+export interface Behaviour {
+  /** Usage comes at the end of streams. */
+  usage_in_streams: boolean | null
+  /** A repeated prompt is found cached. */
+  cached_tokens: boolean | null
+  tools: boolean | null
+  schemas: boolean | null
+  logprobs: boolean | null
+  choices: boolean | null
+  stops_when_left: boolean | null
+  /** What it took to find out. */
+  calls: number
+  tokens: number
+}

@@ -1,0 +1,280 @@
+/**
+ * The queue in front of a server that has no order of programs. It is the embedded engine's ProgramOrder, with seats that are
+ * calls let through: arrivals, charges and ends move calls, and `decide` lets the first ones through while there is room. It
+ * reads no clock and does no I/O.
+ *
+ * A server that runs a call cannot be told to stop for another one. So a call that has output keeps its place until it ends,
+ * also when the order has given its seat away, and the seat's new holder is the next to go. A call without output may be taken
+ * back for a better one: it returns to its place in the order.
+ *
+ * KV pressure (program-room.ts): whole programs wait while the contexts of those let in fill the server. While the first of
+ * them waits no other program passes it, but calls of programs that are in do.
+ */
+import { DEFAULT_SERVICE_RATES, type ServiceReading, type ServiceTokens } from '../../../../src/core/call/service.ts'
+import { TenantShares } from '../../../../src/core/pool/tenant-shares.ts'
+import type { CallState } from '../../../engine/order/call-state.ts'
+import type { Policy } from '../../../engine/order/policy.ts'
+import { ProgramOrder } from '../../../engine/order/program-order.ts'
+import { compareOrder } from '../../../engine/order/tenant-queue.ts'
+import { fullQueue, type SubmitVerdict } from '../../../engine/refusal.ts'
+import {
+  SHARES_INTERVAL_US,
+  WAITING_CALLS_MAX,
+  WAITING_CALLS_PER_TENANT_MAX,
+} from '../../../engine/scheduler-config.ts'
+import type { OrderedCall, Outlook } from '../../../engine/types.ts'
+import { type CallSize, ProgramRoom, type ServerLimits } from './program-room.ts'
+
+/** Times that one call may be taken back: each may waste the prefill that had begun. */
+export const TAKE_BACKS_MAX = 2
+/** A call is not taken back earlier: its first output may be on its way. */
+export const TAKE_BACK_AGE_US = 250_000
+
+/** What the queue does with a call. Neither may call the queue. */
+export interface QueuedCall {
+  /** Let it through to the server. */
+  send(): void
+  /** End its request without a word to its client. It has no output, and waits again. */
+  takeBack(): void
+}
+
+export interface CallQueueConfig {
+  policy: Policy
+  ordering: ServiceReading
+  seats: number
+  /** `takes_back`: the server stops working on a call whose connection closes. */
+  server: () => ServerLimits & { takes_back: boolean }
+  waiting_calls_max?: number
+  waiting_calls_per_tenant_max?: number
+  /** Something has happened after which `decide` should be called. */
+  changed?: () => void
+}
+
+/** One open call as the queue sees it. */
+export class QueueEntry {
+  readonly call: QueuedCall
+  readonly size: CallSize
+  state!: CallState<QueueEntry>
+  outlook: Outlook = {}
+  /** When it was let through; null: it waits here. */
+  sent_us: number | null = null
+  /** Its output has begun. */
+  answered = false
+  take_backs = 0
+  /** For how long it has waited here, up to when it was last let through. */
+  waited_us = 0
+  #since_us: number
+
+  constructor(call: QueuedCall, size: CallSize, now_us: number) {
+    this.call = call
+    this.size = size
+    this.#since_us = now_us
+  }
+
+  get program(): string {
+    return this.state.call.program
+  }
+
+  sent(now_us: number): void {
+    this.sent_us = now_us
+    this.waited_us += now_us - this.#since_us
+  }
+
+  returned(now_us: number): void {
+    this.sent_us = null
+    this.#since_us = now_us
+  }
+
+  /** Time here until now. */
+  waitedUs(now_us: number): number {
+    return this.sent_us === null ? this.waited_us + now_us - this.#since_us : this.waited_us
+  }
+}
+
+export type QueueVerdict = { ok: true; entry: QueueEntry } | Extract<SubmitVerdict, { code: 'engine_full' }>
+
+export class CallQueue {
+  readonly #config: Required<CallQueueConfig>
+  readonly #order: ProgramOrder<QueueEntry>
+  readonly #room: ProgramRoom
+  readonly #sent = new Set<QueueEntry>()
+  readonly #waiting = new Set<QueueEntry>()
+  #unanswered = 0
+  #seats: number
+  /** Nothing is let through before: the server has refused a call for want of room. */
+  #paused_until_us = Number.NEGATIVE_INFINITY
+  /** Of the server's own queue, as last reported; null: it does not tell. */
+  #server_waiting: number | null = null
+
+  constructor(config: CallQueueConfig) {
+    this.#config = {
+      waiting_calls_max: WAITING_CALLS_MAX,
+      waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
+      changed: () => undefined,
+      ...config,
+    }
+    const { policy, ordering, seats } = config
+    this.#seats = seats
+    this.#room = new ProgramRoom(config.server)
+    this.#order = new ProgramOrder({
+      policy,
+      ordering,
+      seats,
+      rates: DEFAULT_SERVICE_RATES,
+      shares: new TenantShares(),
+      shares_interval_us: SHARES_INTERVAL_US,
+      steps_per_decision: 1,
+      standby: 'in_order',
+      preemptions_per_decision_max: this.#config.waiting_calls_max,
+    })
+  }
+
+  get seats(): number {
+    return this.#seats
+  }
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Calls let through that have not ended. */
+  get sent(): number {
+    return this.#sent.size
+  }
+
+  /** Of them, those without output. */
+  get unanswered(): number {
+    return this.#unanswered
+  }
+
+  get room(): Pick<ProgramRoom, 'used_tokens' | 'programs'> {
+    return this.#room
+  }
+
+  arrive(call: OrderedCall, size: CallSize, queued: QueuedCall, now_us: number): QueueVerdict {
+    const queues = { waiting: this.#waiting.size, drain: this.#order.drain, queue: this.#order.queueOf(call.tenant) }
+    const full = fullQueue(this.#config, queues, now_us)
+    if (full !== null) return full
+    const entry = new QueueEntry(queued, size, now_us)
+    const { prompt_tokens } = size
+    const resident_tokens = Math.min(prompt_tokens, this.#room.residentTokens(call.program))
+    entry.state = this.#order.arrive(call, { prompt_tokens, resident_tokens }, entry, now_us)
+    entry.outlook = this.#order.outlook(entry.state)
+    this.#waiting.add(entry)
+    this.#config.changed()
+    return { ok: true, entry }
+  }
+
+  /** Its first output has come: it keeps its place until it ends. */
+  answered(entry: QueueEntry): void {
+    if (!entry.answered) this.#unanswered -= 1
+    entry.answered = true
+  }
+
+  /** It has cost this since it was last charged. */
+  charge(entry: QueueEntry, tokens: ServiceTokens, wall_us: number, now_us: number): void {
+    this.#order.charge(entry.state, tokens, wall_us, now_us)
+    this.#order.settle([entry.state], now_us)
+    if (this.#waiting.size > 0) this.#config.changed()
+  }
+
+  /** The server had no room for it: it waits here again, and nothing is let through for `pause_us`. */
+  refused(entry: QueueEntry, pause_us: number, now_us: number): void {
+    this.#return(entry, now_us)
+    this.#paused_until_us = Math.max(this.#paused_until_us, now_us + pause_us)
+    this.#config.changed()
+  }
+
+  /** `context_tokens`: prompt and answer, as counted. Null: it had no output. `cached_tokens`: null: not told. */
+  ended(entry: QueueEntry, context_tokens: number | null, cached_tokens: number | null, now_us: number): void {
+    if (entry.sent_us !== null) {
+      if (!entry.answered) this.#unanswered -= 1
+      this.#room.ended(entry.state.call, entry.size.prompt_tokens, context_tokens, cached_tokens, now_us)
+    }
+    this.#sent.delete(entry)
+    this.#waiting.delete(entry)
+    this.#order.ended(entry.state, now_us)
+    this.#config.changed()
+  }
+
+  /** How many calls may be let through at once, from the next decision on. */
+  resize(seats: number): void {
+    if (seats === this.#seats) return
+    this.#seats = seats
+    this.#order.resize(seats)
+    this.#config.changed()
+  }
+
+  /** What the server says of its own queue. */
+  serverWaiting(calls: number | null): void {
+    this.#server_waiting = calls
+  }
+
+  /** Lets calls through, and takes back. */
+  decide(now_us: number): void {
+    this.#room.expire(now_us)
+    const seated = this.#order.decide(now_us)
+    if (this.#waiting.size === 0 || now_us < this.#paused_until_us) return
+    const sending: QueueEntry[] = []
+    let full = false
+    for (const { owner } of seated) {
+      if (owner.sent_us !== null) continue
+      if (!this.#hasRoom(owner, full)) {
+        full = true
+        continue
+      }
+      if (this.#sent.size >= this.#seats && !this.#takeBack(now_us)) break
+      this.#let(owner, sending, now_us)
+    }
+    if (full) this.#letGuests(sending, now_us)
+    for (const entry of sending) entry.call.send()
+  }
+
+  /** `full`: a program before it waits for room. A call that finds the server empty goes, however long it is. */
+  #hasRoom({ state, size }: QueueEntry, full: boolean): boolean {
+    const { program } = state.call
+    if (this.#room.isIn(program) || this.#sent.size === 0) return true
+    return !full && this.#room.fits(state.call, size)
+  }
+
+  /** Seats that wait for room stay empty, so further calls of programs that are in take their places meanwhile. */
+  #letGuests(sending: QueueEntry[], now_us: number): void {
+    const guests = [...this.#waiting].filter(({ program }) => this.#room.isIn(program))
+    guests.sort((a, b) => compareOrder(a.state, b.state))
+    for (const guest of guests.slice(0, Math.max(0, this.#seats - this.#sent.size))) this.#let(guest, sending, now_us)
+  }
+
+  #let(entry: QueueEntry, sending: QueueEntry[], now_us: number): void {
+    this.#waiting.delete(entry)
+    this.#sent.add(entry)
+    this.#unanswered += 1
+    entry.sent(now_us)
+    this.#room.sent(entry.state.call, entry.size)
+    sending.push(entry)
+  }
+
+  /** Makes room by taking back the last call that was let through, has no output, and has lost its seat. */
+  #takeBack(now_us: number): boolean {
+    if (!this.#config.server().takes_back || this.#server_waiting === 0) return false
+    let last: QueueEntry | null = null
+    for (const entry of this.#sent) {
+      const { sent_us, take_backs, answered, state } = entry
+      if (answered || state.seated || take_backs >= TAKE_BACKS_MAX || sent_us === null) continue
+      if (now_us - sent_us >= TAKE_BACK_AGE_US && sent_us >= (last?.sent_us ?? 0)) last = entry
+    }
+    if (last === null) return false
+    last.take_backs += 1
+    last.state.preemptions += 1
+    this.#return(last, now_us)
+    last.call.takeBack()
+    return true
+  }
+
+  #return(entry: QueueEntry, now_us: number): void {
+    this.#room.takenBack(entry.state.call)
+    this.#unanswered -= 1
+    this.#sent.delete(entry)
+    this.#waiting.add(entry)
+    entry.returned(now_us)
+  }
+}

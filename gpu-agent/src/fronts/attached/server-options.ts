@@ -1,0 +1,96 @@
+/** The flags of `--engine openai`: a server that speaks the OpenAI API, ours to call and not ours to run. */
+import { isIPv4 } from 'node:net'
+import { baseUrl, choice, required, WrongFlag, whole } from '../../flag-values.ts'
+import { SERVER_KINDS, type ServerKind } from './server-profile.ts'
+
+/** A server that the agent does not run is up or about to be. */
+const START_LIMIT_S = 120
+const START_LIMIT_S_MAX = 24 * 3600
+const KV_TOKENS_MAX = 1_000_000_000
+
+export const SERVER_FLAGS = {
+  url: { type: 'string' },
+  'key-env': { type: 'string' },
+  kind: { type: 'string' },
+  'kv-tokens': { type: 'string' },
+  probe: { type: 'boolean' },
+  'start-limit-s': { type: 'string' },
+} as const
+
+export const SERVER_HELP = `Flags of --engine openai, for any server that speaks the OpenAI API (docs/any-engine.md):
+  --url URL            its base URL, with or without /v1 (required)
+  --key-env NAME       variable of the environment that has its API key (default: it asks for none)
+  --kind KIND          ${SERVER_KINDS.join(', ')} (default: found out)
+  --model NAME,NAME    models of it to offer (default: all; --model-id gives a single one another name)
+  --kv-tokens N        KV cache that its programs may fill (default: what it says, else programs are not held back)
+  --probe              find out with at most 20 calls and 2,000 tokens what it can do; done unasked on local addresses
+  --start-limit-s N    how long it may take to answer for the first time (default ${START_LIMIT_S})
+  --seats sets how many calls it gets at once; without it that is learned.
+`
+
+export interface ServerOptions {
+  /** Without /v1. */
+  url: string
+  key_variable: string | null
+  api_key: string | null
+  kind: ServerKind | null
+  /** Null: all. */
+  models: readonly string[] | null
+  kv_tokens: number | null
+  /** Calls that generate tokens may find out what it can do. */
+  probe: boolean
+  start_limit_ms: number
+}
+
+export type ServerFlagValues = { [flag in Exclude<keyof typeof SERVER_FLAGS, 'probe'>]?: string | undefined } & {
+  probe?: boolean | undefined
+  model?: string | undefined
+}
+
+export function serverOptions(
+  values: ServerFlagValues,
+  engines: number,
+  env: Readonly<Record<string, string | undefined>>,
+): ServerOptions {
+  if (engines !== 1) throw new WrongFlag('--engines does not go with --engine openai: each model of the server is one')
+  const url = serverUrl('--url', required('--url', values.url))
+  const key_variable = values['key-env'] ?? null
+  const models = values.model?.split(',').map((name) => name.trim()) ?? null
+  if (models?.some((name) => name === '')) throw new WrongFlag('--model is a list of names with commas between them')
+  return {
+    url,
+    key_variable,
+    api_key: key_variable === null ? null : keyIn(key_variable, env),
+    kind: values.kind === undefined ? null : choice('--kind', values.kind, SERVER_KINDS),
+    models,
+    kv_tokens: values['kv-tokens'] === undefined ? null : whole('--kv-tokens', values['kv-tokens'], 1, KV_TOKENS_MAX),
+    probe: values.probe === true || isLocalUrl(url),
+    start_limit_ms:
+      whole('--start-limit-s', values['start-limit-s'] ?? String(START_LIMIT_S), 1, START_LIMIT_S_MAX) * 1000,
+  }
+}
+
+/** The base to which /v1/… is added. */
+export function serverUrl(flag: string, value: string): string {
+  return baseUrl(flag, value).replace(/\/v1$/, '').replace(/\/+$/, '')
+}
+
+/** Its value is never shown. */
+export function keyIn(variable: string, env: Readonly<Record<string, string | undefined>>): string {
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable)) {
+    throw new WrongFlag('--key-env is the name of a variable of the environment, not the key itself')
+  }
+  const key = env[variable]?.trim() ?? ''
+  if (key === '') throw new WrongFlag(`--key-env: the variable ${variable} is not set`)
+  if (!/^[\x21-\x7e]{1,4096}$/.test(key)) throw new WrongFlag(`--key-env: ${variable} has characters that no key has`)
+  return key
+}
+
+/** This machine, or a network of the operator's own: calls to it cost no money. */
+export function isLocalUrl(url: string): boolean {
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
+  if (host === 'localhost' || host.endsWith('.localhost') || host.endsWith('.local') || host === '::1') return true
+  if (!isIPv4(host)) return /^f[cd][0-9a-f]{2}:/.test(host)
+  const [first = 0, second = 0] = host.split('.').map(Number)
+  return first === 127 || first === 10 || (first === 172 && second >> 4 === 1) || (first === 192 && second === 168)
+}
