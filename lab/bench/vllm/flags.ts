@@ -13,7 +13,7 @@ const MINUTES = 90
 const QUICK_MINUTES = 15
 
 export const HELP = `Program token latency of a real vLLM on the CPU, through the whole control plane, in overload: stock vLLM in order of arrival, stock
-vLLM with priorities that a gateway sets, and vLLM with our scheduler, whose policy is changed while it runs, and which swaps the KV
+vLLM with priorities that a gateway sets, stock vLLM behind the agent's own queue (queue-NAME), and vLLM with our scheduler, whose policy is changed while it runs, and which swaps the KV
 of preempted calls in NAME-swap. Nothing else may use the machine meanwhile. It takes ${MINUTES} minutes and 19 GB of memory (14 without
 plas-swap), and 6 GB of disk once.
 

@@ -1,4 +1,5 @@
-/** What is compared, and the vLLM that each runs on. Four vLLMs serve eight schedulers: ours changes its policy while it runs. */
+/** What is compared, and the vLLM that each runs on. Four vLLMs serve ten schedulers: ours changes its policy while it runs, and
+ * the agent's queue goes before a stock one. */
 import type { PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 
 /** `switchyard-swap`: ours too, and KV of preempted calls is swapped. */
@@ -9,11 +10,15 @@ export interface SchedulerName {
   scheduler: ServerName
   /** Who is served first. A gateway before a stock vLLM can send calls in PLAS's order; it cannot take a seat away. */
   policy: PolicyName
+  /** Calls wait in the agent's own queue before a stock vLLM. Absent: they are sent as they come. */
+  queue?: true
 }
 
 export const SCHEDULERS: readonly SchedulerName[] = [
   { scheduler: 'stock-fcfs', policy: 'fcfs' },
   { scheduler: 'stock-priority', policy: 'plas' },
+  { scheduler: 'stock-fcfs', policy: 'plas', queue: true },
+  { scheduler: 'stock-fcfs', policy: 'learned', queue: true },
   { scheduler: 'switchyard', policy: 'fcfs-program' },
   { scheduler: 'switchyard', policy: 'mlfq' },
   { scheduler: 'switchyard', policy: 'plas' },
@@ -23,7 +28,8 @@ export const SCHEDULERS: readonly SchedulerName[] = [
 ]
 
 /** As flags and tables name it. */
-export function nameOf({ scheduler, policy }: SchedulerName): string {
+export function nameOf({ scheduler, policy, queue }: SchedulerName): string {
+  if (queue) return `queue-${policy}`
   if (scheduler === 'switchyard-swap') return `${policy}-swap`
   return scheduler === 'switchyard' ? policy : scheduler
 }

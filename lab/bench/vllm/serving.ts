@@ -33,15 +33,16 @@ export class ControlPlane {
   }
 
   /** Serves through this vLLM while `work` runs. */
-  async serving<T>(server: VllmServer, { scheduler, policy }: SchedulerName, work: () => Promise<T>): Promise<T> {
+  async serving<T>(server: VllmServer, name: SchedulerName, work: () => Promise<T>): Promise<T> {
+    const { scheduler, policy, queue } = name
     const attached: Record<string, string> =
       server.socket === null
         ? { 'vllm-order': scheduler === 'stock-priority' ? 'priority' : 'fcfs' }
         : { 'vllm-socket': server.socket }
+    const engine = { engine: 'vllm', policy, 'vllm-url': server.url, model: this.model, ...attached }
     // The baselines get every call at once: their own queue orders them, and the agent's is not what is measured.
-    const seats = server.socket === null ? ALL_AT_ONCE : SEATS
-    const engine = { engine: 'vllm', policy, 'vllm-url': server.url, model: this.model, seats, ...attached }
-    const flags = { ...engine, 'drain-limit-s': DRAIN_LIMIT_S }
+    const seats = queue ? {} : { seats: server.socket === null ? ALL_AT_ONCE : SEATS }
+    const flags = { ...engine, ...seats, 'drain-limit-s': DRAIN_LIMIT_S }
     const agent = this.#testbed.agent({ id: agentIdOf(REGION), region: REGION, flags })
     try {
       await agent.start()

@@ -26,7 +26,7 @@ export interface DevFile {
 }
 
 export interface SystemOptions {
-  engine: 'embedded' | 'emulated' | 'scripted' | 'vllm'
+  engine: 'embedded' | 'emulated' | 'scripted' | 'vllm' | 'openai'
   flags?: string[]
   dataDir?: string
   port?: number
@@ -76,6 +76,14 @@ export class System {
   /** As the questions of lab/chaos/ledger.ts want them. */
   get agents(): { id: string; outbox: string }[] {
     return this.dev.agents.map(({ id }) => ({ id, outbox: path.join(this.dataDir, 'agents', id, 'outbox.sqlite') }))
+  }
+
+  /** What the agents have told so far. */
+  agentLog(): Record<string, unknown>[] {
+    const lines = this.dev.agents.flatMap(({ id }) =>
+      readFileSync(path.join(this.dataDir, 'logs', `${id}.log`), 'utf8').split('\n'),
+    )
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Record<string, unknown>)
   }
 
   client(options: { apiKey?: string; headers?: Record<string, string> } = {}): OpenAI {

@@ -1,0 +1,192 @@
+/**
+ * What the whole system keeps in front of any server that speaks the OpenAI API, driven by the `openai` package. The servers are
+ * processes of their own, so that they can be killed.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { unsettled } from '../../../lab/chaos/ledger.ts'
+import { freePort } from '../../../lab/testbed/free-port.ts'
+import { reconciled } from './fleet-calls.ts'
+import { eventually, System } from './system.ts'
+
+const SERVER_START_MS = 400_000
+
+export interface AnyServer {
+  name: string
+  command(port: number): { command: string; args: string[]; env?: Record<string, string> }
+  /** Its answers are a model's: they end by themselves, keep to schemas and have a context. */
+  real: boolean
+  /** What an agent must say of it. */
+  attached: Record<string, unknown>
+  flags?: string[]
+}
+
+class ServerProcess {
+  readonly url: string
+  readonly #server: AnyServer
+  readonly #port: number
+  #child: ChildProcess | null = null
+  #output = ''
+
+  constructor(server: AnyServer, port: number) {
+    this.#server = server
+    this.#port = port
+    this.url = `http://127.0.0.1:${port}`
+  }
+
+  async start(): Promise<void> {
+    const { command, args, env = {} } = this.#server.command(this.#port)
+    // A group of its own: some servers have processes.
+    const child = spawn(command, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
+      detached: true,
+    })
+    this.#child = child
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (bytes: Buffer) => {
+        this.#output = (this.#output + bytes.toString()).slice(-4000)
+      })
+    }
+    const answers = async (): Promise<true | undefined> => {
+      if (child.exitCode !== null) throw new Error(`${this.#server.name} ended: ${this.#output}`)
+      const models = await fetch(`${this.url}/v1/models`).catch(() => null)
+      return models?.ok === true ? true : undefined
+    }
+    await eventually(`${this.#server.name} answers`, answers, SERVER_START_MS)
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child
+    this.#child = null
+    if (child?.pid === undefined || child.exitCode !== null) return
+    const ended = once(child, 'exit')
+    process.kill(-child.pid, 'SIGKILL')
+    await ended
+  }
+}
+
+export function anyServerContract(server: AnyServer): void {
+  describe(`in front of ${server.name}`, () => {
+    let served: ServerProcess
+    let system: System
+    let model: string
+
+    beforeAll(async () => {
+      served = new ServerProcess(server, await freePort())
+      await served.start()
+      const flags = ['--url', `${served.url}/v1`, ...(server.flags ?? [])]
+      system = await System.start({ engine: 'openai', flags })
+      model = system.dev.model
+    }, SERVER_START_MS)
+    afterAll(async () => {
+      await system?.remove()
+      await served?.kill()
+    })
+
+    const client = (program: string): OpenAI => system.client({ headers: { 'X-Program-Id': program } })
+    const ask = (content: string, max_tokens = 8) => ({
+      ...{ model, max_tokens, temperature: 0 },
+      messages: [{ role: 'user' as const, content }],
+    })
+    const settled = async (...programs: string[]): Promise<void> => {
+      const found = { agents: system.agents, fetch: system.fetch.bind(system) }
+      await reconciled(found, [{ tenant: 'local', apiKey: system.dev.apiKey }], programs)
+    }
+
+    it('says what it is attached to', () => {
+      const log = system.agentLog()
+      expect(log.find(({ event }) => event === 'server_attached')).toMatchObject(server.attached)
+    })
+
+    it('streams, measures from outside, and its records are its ledger', async () => {
+      const stream = await client('streams').chat.completions.create({
+        ...ask('Count to five.', 24),
+        ...{ stream: true, stream_options: { include_usage: true } },
+      })
+      let text = ''
+      let usage: OpenAI.CompletionUsage | null = null
+      for await (const chunk of stream) {
+        text += chunk.choices[0]?.delta.content ?? ''
+        usage = chunk.usage ?? usage
+      }
+      expect(text).not.toBe('')
+      expect(usage).toMatchObject({ switchyard: { measured: 'outside', emulated: false } })
+      expect(usage?.completion_tokens).toBeGreaterThan(1)
+      const whole = await client('streams').chat.completions.create(ask('And back.'))
+      expect(whole.choices[0]?.message.content).not.toBe('')
+      await settled('streams')
+    })
+
+    it('many programs at once are all served, and every record is its ledger', async () => {
+      const programs = Array.from({ length: 12 }, (_, index) => `many-${index}`)
+      const run = async (program: string): Promise<void> => {
+        for (const turn of ['one', 'two']) await client(program).chat.completions.create(ask(`${turn} ${program}`))
+      }
+      await Promise.all(programs.map(run))
+      await settled(...programs)
+    })
+
+    it('a client that leaves ends its call, and the next one is served', async () => {
+      const leaving = new AbortController()
+      const stream = await client('leaves').chat.completions.create(
+        { ...ask('Write a long story about the sea.', 400), stream: true },
+        { signal: leaving.signal },
+      )
+      for await (const chunk of stream) {
+        if ((chunk.choices[0]?.delta.content ?? '') !== '') break
+      }
+      leaving.abort()
+      await eventually('the lease is settled', () => unsettled(system).open_leases === 0 || undefined)
+      await client('leaves').chat.completions.create(ask('Hello'))
+      await settled('leaves')
+    })
+
+    it('a model that it does not have, and a field that nobody knows how to honour, are refused by name', async () => {
+      const wrong = client('wrong').chat.completions
+      await expect(wrong.create({ ...ask('Hi'), model: 'no-such-model' })).rejects.toMatchObject({ status: 404 })
+      const media = [{ type: 'image_url' as const, image_url: { url: 'http://169.254.169.254/' } }]
+      const seen = wrong.create({ ...ask('Hi'), messages: [{ role: 'user', content: media }] })
+      await expect(seen).rejects.toMatchObject({ status: 400 })
+      await expect(system.client({ apiKey: 'sk-sy-wrong' }).models.list()).rejects.toMatchObject({ status: 401 })
+    })
+
+    it.runIf(server.real)('keeps to a JSON schema', async () => {
+      const schema = {
+        ...{ type: 'object', properties: { colour: { enum: ['red', 'blue'] } }, required: ['colour'] },
+        additionalProperties: false,
+      }
+      const answer = await client('schema').chat.completions.create({
+        ...ask('Name a colour of the sky as JSON.', 60),
+        response_format: { type: 'json_schema', json_schema: { name: 'colour', schema, strict: true } },
+      })
+      expect(['red', 'blue']).toContain(JSON.parse(answer.choices[0]?.message.content ?? '').colour)
+    })
+
+    it.runIf(server.real)('says of a prompt beyond the context that it is', async () => {
+      const long = client('long').chat.completions.create(ask('sea '.repeat(20_000)))
+      await expect(long).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' })
+    })
+
+    it('is killed: the call under way fails in order; when it is back, calls are served', async () => {
+      const stream = await client('killed').chat.completions.create({ ...ask('Tell me all.', 400), stream: true })
+      const read = (async () => {
+        for await (const chunk of stream) {
+          if ((chunk.choices[0]?.delta.content ?? '') !== '') await served.kill()
+        }
+      })()
+      await expect(read).rejects.toThrow()
+      await served.start()
+      const answered = async (): Promise<true | undefined> => {
+        const answer = await client('killed')
+          .chat.completions.create(ask('Hello'))
+          .catch(() => undefined)
+        return answer === undefined ? undefined : true
+      }
+      await eventually('it serves again', answered, 120_000)
+      await settled('killed')
+    })
+  })
+}
