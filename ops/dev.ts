@@ -11,9 +11,10 @@ import { parseEnv } from 'node:util'
 import { readFileIfAny, writeFileAtomic } from './system/atomic-file.ts'
 import { dataDir } from './system/data-dir.ts'
 import { loadSecrets, type Secrets } from './system/secrets.ts'
+import { agentIdOf } from './workerd/agent-ids.ts'
 import { applyMigrations, readMigrations } from './workerd/d1-migrations.ts'
 import { withLocalD1 } from './workerd/local-d1.ts'
-import { agentIdOf, provisionLocal } from './workerd/provision-local.ts'
+import { provisionLocal } from './workerd/provision-local.ts'
 import { readWorkerConfig } from './workerd/worker-config.ts'
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)))

@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { agentIdsOf } from '../../ops/workerd/provision-local.ts'
+import { agentIdsOf } from '../../ops/workerd/agent-ids.ts'
 import { freePort } from '../testbed/free-port.ts'
 import type { Flags } from '../testbed/repository.ts'
 import { type AgentChild, Testbed, type TestbedPlace, testbedPlace } from '../testbed/testbed.ts'

@@ -1,7 +1,7 @@
 /** The command lines of the supervisor's children. Secrets go by environment, never by argument. */
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { agentIdOf } from '../workerd/provision-local.ts'
+import { agentIdOf } from '../workerd/agent-ids.ts'
 import type { DataDir } from './data-dir.ts'
 import type { Secrets } from './secrets.ts'
 import type { ServedModel } from './served-model.ts'

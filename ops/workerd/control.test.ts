@@ -3,6 +3,7 @@ import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { freshSecrets } from '../system/secrets.ts'
+import { agentIdOf } from './agent-ids.ts'
 import {
   applyMigrations,
   readMigrations,
@@ -10,7 +11,7 @@ import {
   type SqlStatement,
   splitStatements,
 } from './d1-migrations.ts'
-import { agentIdOf, localProvision, provisionLocal } from './provision-local.ts'
+import { localProvision, provisionLocal } from './provision-local.ts'
 import { regionPlace } from './regions.ts'
 import { parseWorkerConfig, readWorkerConfig } from './worker-config.ts'
 

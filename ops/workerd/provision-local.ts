@@ -1,6 +1,7 @@
 /** The rows that a system on one machine needs: one tenant with its key, the regions, the model, the agents of each region. */
 import { type Provision, provisionStatements } from '../../src/store/provision.ts'
 import type { Secrets } from '../system/secrets.ts'
+import { agentIdsOf } from './agent-ids.ts'
 import type { SqlDatabase } from './d1-migrations.ts'
 import { regionPlace } from './regions.ts'
 
@@ -15,15 +16,6 @@ export interface LocalSystem {
   models: readonly { id: string; context_tokens: number }[]
   secrets: Secrets
   now_ms: number
-}
-
-/** Agents are numbered from 1 in their region. */
-export function agentIdOf(region: string, number = 1): string {
-  return `${region}-${number}`
-}
-
-export function agentIdsOf(region: string, agents_per_region: number): string[] {
-  return Array.from({ length: agents_per_region }, (_, index) => agentIdOf(region, index + 1))
 }
 
 export async function provisionLocal(database: SqlDatabase, system: LocalSystem): Promise<void> {

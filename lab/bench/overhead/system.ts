@@ -4,7 +4,7 @@
  */
 import path from 'node:path'
 import type { Secrets } from '../../../ops/system/secrets.ts'
-import { agentIdOf } from '../../../ops/workerd/provision-local.ts'
+import { agentIdOf } from '../../../ops/workerd/agent-ids.ts'
 import { readWorkerConfig } from '../../../ops/workerd/worker-config.ts'
 import { freePort } from '../../testbed/free-port.ts'
 import { ROOT } from '../../testbed/repository.ts'

@@ -1,5 +1,5 @@
 /** The control plane with one agent, which is another process for each run and is attached to one of the benchmark's vLLMs. */
-import { agentIdOf } from '../../../ops/workerd/provision-local.ts'
+import { agentIdOf } from '../../../ops/workerd/agent-ids.ts'
 import { startTestbed, type Testbed } from '../../testbed/testbed.ts'
 import { CONTEXT_TOKENS, SEATS, type VllmServer } from '../../testbed/vllm-server.ts'
 import type { SchedulerName } from './schedulers.ts'
