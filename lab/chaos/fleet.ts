@@ -48,6 +48,8 @@ export interface WorkerFaults {
   d1_refuses?: boolean
   r2_down?: boolean
   clock_step_ms?: number
+  /** Between two writes of a class's row in D1. */
+  class_row_interval_ms?: number
   /** By its name in RELAY_TIMES. */
   relay_times?: Readonly<Record<string, number>>
 }

@@ -70,6 +70,11 @@ export class ClassActor extends DurableObject<Env> implements ClassRpc {
     })
   }
 
+  /** Tests shorten it. */
+  protected get rowIntervalMs(): number {
+    return ROW_INTERVAL_MS
+  }
+
   async ended({ run, program }: Parameters<ClassRpc['ended']>[0]): Promise<void> {
     const known = this.known ?? (await this.open())
     if (known.add(run, program, Date.now())) this.flushSoon()
@@ -123,7 +128,8 @@ export class ClassActor extends DurableObject<Env> implements ClassRpc {
       this.rowFailures += 1
       return this.ctx.storage.setAlarm(Date.now() + backoffMs(this.rowFailures, ROW_RETRY, Math.random()))
     }
-    const due_ms = known.ends === this.row?.ends ? known.last_end_ms + this.retentionMs : Date.now() + ROW_INTERVAL_MS
+    const due_ms =
+      known.ends === this.row?.ends ? known.last_end_ms + this.retentionMs : Date.now() + this.rowIntervalMs
     await this.ctx.storage.setAlarm(due_ms)
   }
 
@@ -162,7 +168,7 @@ export class ClassActor extends DurableObject<Env> implements ClassRpc {
   private async flush(): Promise<void> {
     if (this.known === null) return
     await this.store(this.known)
-    const row_due_ms = Math.max(Date.now(), (this.row?.at_ms ?? 0) + ROW_INTERVAL_MS)
+    const row_due_ms = Math.max(Date.now(), (this.row?.at_ms ?? 0) + this.rowIntervalMs)
     const alarm_ms = await this.ctx.storage.getAlarm()
     const is_retried = this.rowFailures > 0 && alarm_ms !== null
     if (!is_retried && (alarm_ms === null || alarm_ms > row_due_ms)) await this.ctx.storage.setAlarm(row_due_ms)

@@ -7,7 +7,7 @@
 import '@hono/zod-openapi'
 import { z } from 'zod'
 import { ArchiveActor as RealArchiveActor } from '../../src/actors/archive.ts'
-import { ClassActor as RealClassActor } from '../../src/actors/class.ts'
+import { ClassActor as RealClassActor, ROW_INTERVAL_MS } from '../../src/actors/class.ts'
 import { PoolActor as RealPoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor as RealProgramActor } from '../../src/actors/program.ts'
 import { TenantActor as RealTenantActor } from '../../src/actors/tenant.ts'
@@ -33,6 +33,8 @@ const Faults = z.object({
   r2_down: z.boolean().default(false),
   /** Added to the wall clock. */
   clock_step_ms: z.number().int().default(0),
+  /** Between two writes of a class's row in D1. */
+  class_row_interval_ms: DelayMs.default(ROW_INTERVAL_MS),
   /** Replace the relay's times, so that tests do not wait for a host that has failed. */
   relay_times: z.partialRecord(z.enum(Object.keys(RELAY_TIMES) as (keyof RelayTimes)[]), DelayMs).default({}),
 })
@@ -123,6 +125,10 @@ export class ArchiveActor extends RealArchiveActor {
 export class ClassActor extends RealClassActor {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, withFaultyStores(env))
+  }
+
+  protected override get rowIntervalMs(): number {
+    return faults.class_row_interval_ms
   }
 }
 
