@@ -130,7 +130,7 @@ test('uv is told of the index that pip is configured for, and keeps its own cach
   expect(made).toEqual({ ok: true, python: path.join(cache, 'big-env', 'bin', 'python') })
   const install = readFileSync(log, 'utf8').trim().split('\n').at(-1)
   expect(install).toMatch(
-    /^pip install .*--no-deps --require-hashes -r .*lock\.txt index=https:\/\/mirror\.example\/simple cache=$/,
+    /^pip install --compile-bytecode .*--no-deps --require-hashes -r .*lock\.txt index=https:\/\/mirror\.example\/simple cache=$/,
   )
   expect(readdirSync(cache)).toEqual(['big-env'])
 })

@@ -52,10 +52,11 @@ export async function installWithUv(
   const onLine = (line: string) => {
     if (UV_STAGE.test(line.trim())) stage = line.trim()
   }
-  const command = [...uv.command, 'pip', 'install', '--color', 'never', '--python', pythonIn(folder)]
+  // As pip does: else every start compiles all that it imports where it may not write, and the first start everywhere.
+  const command = [...uv.command, 'pip', 'install', '--compile-bytecode', '--color', 'never']
   const installed = await withProgress(
     `Installing ${spec.name}`,
-    () => runTool([...command, ...exactly(spec)], { ...options, onLine }),
+    () => runTool([...command, '--python', pythonIn(folder), ...exactly(spec)], { ...options, onLine }),
     () => stage,
   )
   if (installed.status === 'done') return null
