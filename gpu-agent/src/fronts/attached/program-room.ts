@@ -6,7 +6,8 @@
  * program that does not fit waits as a whole.
  *
  * Tokens are counted once where they are shared. What a class of programs shares is what the server found cached for their
- * first calls: a system prompt, and tools. The calls of one program share its cached prefix in the same way.
+ * first calls: a system prompt, and tools. The calls of one program share its cached prefix in the same way. Classes of two
+ * tenants are two classes, also where their names are equal.
  *
  * For how long a place is kept: rent or buy (engine/memory/hold-time.ts), at most HOLD_US_MAX.
  */
@@ -86,7 +87,7 @@ export class ProgramRoom {
   fits(call: OrderedCall, size: CallSize): boolean {
     const { kv_tokens } = this.#limits()
     if (kv_tokens === null) return true
-    const shared = this.#shared.get(call.class) ?? 0
+    const shared = this.#shared.get(classKey(call)) ?? 0
     return this.used_tokens + Math.max(0, this.#tokensOf(size) - shared) <= kv_tokens
   }
 
@@ -95,9 +96,10 @@ export class ProgramRoom {
     return this.#caches ? (this.#contexts.get(program) ?? 0) : 0
   }
 
-  sent({ lease, program, class: of_class }: OrderedCall, size: CallSize): void {
+  sent(call: OrderedCall, size: CallSize): void {
+    const { lease, program } = call
     const known = this.#in.get(program)
-    const entry = known ?? { class: of_class, open: new Map<string, number>(), context_tokens: 0, until_us: 0 }
+    const entry = known ?? { class: classKey(call), open: new Map<string, number>(), context_tokens: 0, until_us: 0 }
     entry.open.set(lease, this.#tokensOf(size))
     this.#in.set(program, entry)
   }
@@ -111,17 +113,18 @@ export class ProgramRoom {
 
   /** As CallQueue.ended. */
   ended(
-    { lease, program, class: of_class, sequence }: OrderedCall,
+    call: OrderedCall,
     prompt_tokens: number,
     context_tokens: number | null,
     cached_tokens: number | null,
     now_us: number,
   ): void {
+    const { lease, program, sequence } = call
     const entry = this.#in.get(program)
     if (entry === undefined) return
     entry.open.delete(lease)
     if (context_tokens !== null) {
-      this.#counted(program, of_class, Math.max(0, context_tokens - prompt_tokens), cached_tokens)
+      this.#counted(program, classKey(call), Math.max(0, context_tokens - prompt_tokens), cached_tokens)
       entry.context_tokens = context_tokens
       if (sequence !== null) this.#keep(program, context_tokens)
     }
@@ -164,6 +167,10 @@ export class ProgramRoom {
   #tokensOf({ prompt_tokens, output_tokens_max }: CallSize): number {
     return prompt_tokens + Math.min(output_tokens_max, Math.ceil(this.#output_tokens))
   }
+}
+
+function classKey({ tenant, class: name }: OrderedCall): string {
+  return `${tenant}\0${name}`
 }
 
 /** Where the server caches prefixes, calls of one program share its last context. */
