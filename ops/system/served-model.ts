@@ -96,8 +96,11 @@ async function attachedModels(
 ): Promise<ServedModel> {
   const given = { url, ...(keyEnv === undefined ? {} : { 'key-env': keyEnv }), ...(kind === undefined ? {} : { kind }) }
   const server = serverOptions({ ...given, ...(model === undefined ? {} : { model }) }, 1, process.env)
+  let told = ''
   const report = (event: { event: string }): void => {
-    if ('reason' in event) process.stderr.write(`${url} does not answer yet: ${event.reason}\n`)
+    if (!('reason' in event) || event.reason === told) return
+    told = String(event.reason)
+    process.stderr.write(`Waiting for the server at ${url}: ${told}\n`)
   }
   const once = { ...server, start_limit_ms: SERVER_WAIT_MS }
   const offered = await offeredModels(once, null, { report, stopping: signal }).catch((error: Error) => {

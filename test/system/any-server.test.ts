@@ -24,7 +24,7 @@ describe.runIf(LLAMA !== '')('with SWITCHYARD_LLAMA_SERVER', () => {
       command: LLAMA,
       args: [
         ...['-m', MODEL_PATH, '--port', String(port), '--parallel', '4', '-c', '8192', '--metrics', '--slots'],
-        ...['--threads', '2', '--alias', 'smollm2'],
+        ...['--threads', '1', '--alias', 'smollm2'],
       ],
     }),
     real: true,

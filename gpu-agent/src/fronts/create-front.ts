@@ -75,7 +75,7 @@ function startServer(
     facts.models.length > 1 ? null : shared.behaviour(() => probeServer(given, model, facts.reports_queue))
   const server = new AttachedServer({
     ...{ ...given, engine: id, model_id, seats, context_tokens, report: told },
-    ...{ socket: null, order: 'fcfs', url_flag: '--url', key_variable: given.key_variable ?? 'that --key-env names' },
+    ...{ socket: null, order: 'fcfs', url_flag: '--url' },
     probe: given.probe ? behaviour : null,
   })
   const queue = shared.queue(() => queueOf(options, classes))

@@ -12,6 +12,7 @@ import type { EngineHello } from '../vllm/channel/channel-messages.ts'
 import { hearHello } from '../vllm/channel/side-channel-hello.ts'
 import type { VllmAddress, VllmServer, VllmServerListener } from '../vllm/process/vllm-server.ts'
 import { ANSWER_MS_MAX, ask, askHealth } from './ask-server.ts'
+import { type AttachedBy, attachFault } from './attach-fault.ts'
 import type { Behaviour } from './behaviour.ts'
 import { askFacts, askModels, type ServedModel, type ServerFacts } from './server-facts.ts'
 import { METRICS_BYTES_MAX, readMetrics } from './server-metrics.ts'
@@ -28,15 +29,9 @@ const IDENTITY_MS = 10_000
 /** Answers that are missing in a row before it counts as away. */
 const SILENCES_MAX = 3
 
-export interface AttachedServerOptions {
+export interface AttachedServerOptions extends AttachedBy {
   engine: string
-  /** Base URL without /v1. */
-  url: string
   api_key: string | null
-  /** Where the key comes from, for messages. */
-  key_variable: string
-  /** The flag that names the URL. */
-  url_flag: string
   /** Null: found out. */
   kind: ServerKind | null
   /** Side channel of our plug-in in it. */
@@ -227,17 +222,17 @@ export class AttachedServer implements VllmServer {
   }
 
   async #probe(): Promise<Probed> {
-    const { url, url_flag, socket, kind } = this.#options
+    const { url, socket, kind } = this.#options
     const health = await ask({ url, api_key: null }, '/health')
     if (!health.ok && health.status === null) {
-      return later(`nothing answers at ${url} (${health.reason}): start that server, or correct ${url_flag}`)
+      return { ok: false, ...attachFault(health, this.#options) }
     }
     this.#has_health = health.ok
     if (!health.ok && kind === 'vllm') {
       return later('its /health is not good: it is loading, or its engine has died')
     }
     const models = await askModels(this.#options)
-    if (!models.ok) return this.#modelsFault(models)
+    if (!models.ok) return { ok: false, ...attachFault(models, this.#options) }
     const model = this.#chosen(models.value)
     if (typeof model === 'string') return { ok: false, reason: model, final: true }
     const facts = await askFacts(this.#options, models.value, model.id, kind)
@@ -283,15 +278,6 @@ export class AttachedServer implements VllmServer {
           : null,
     }
     return { address, facts, behaviour, process_start_s: facts.process_start_s }
-  }
-
-  #modelsFault({ status, reason }: { status: number | null; reason: string }): Probed {
-    if (status === 401 || status === 403) {
-      const why = `it asks for another API key: put its key into the variable ${this.#options.key_variable}`
-      return { ok: false, reason: why, final: true }
-    }
-    const why = /^its /.test(reason) ? reason : `its /v1/models cannot be read: ${reason}`
-    return { ok: false, reason: why, final: status !== null && status < 500 }
   }
 
   /** Ends early when the agent stops. */

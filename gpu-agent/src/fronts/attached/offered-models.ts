@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../../src/core/backoff.ts'
 import { ENGINES_PER_AGENT_MAX, Id } from '../../../../src/protocol/index.ts'
 import type { Report } from '../../events.ts'
+import { attachFault } from './attach-fault.ts'
 import { PROBE_PAUSE } from './attached-server.ts'
 import { askModels, type ServedModel } from './server-facts.ts'
 import type { ServerOptions } from './server-options.ts'
@@ -28,16 +29,12 @@ export async function offeredModels(
   for (let failures = 1; ; failures += 1) {
     const asked = await askModels(options)
     if (asked.ok) return chosen(asked.value, options, model_id)
-    if (asked.status === 401 || asked.status === 403) {
-      const how = key_variable === null ? 'name the variable that has it with --key-env' : `correct ${key_variable}`
-      throw new Error(`the server at ${url} asks for ${key_variable === null ? 'an' : 'another'} API key: ${how}`)
-    }
-    const final = asked.status !== null && asked.status < 500
+    const { reason, final } = attachFault(asked, { url, url_flag: '--url', key_variable })
     if (final || performance.now() > give_up_ms || stopping.aborted) {
-      throw new Error(`the server at ${url} cannot be used: ${asked.reason}`)
+      throw new Error(`the server at ${url} cannot be used: ${reason}`)
     }
     const retry_in_ms = backoffMs(failures, PROBE_PAUSE, Math.random())
-    report({ event: 'server_down', engine: url, reason: asked.reason, retry_in_ms })
+    report({ event: 'server_down', engine: url, reason, retry_in_ms })
     // Rejects only when the agent ends.
     await sleep(retry_in_ms, undefined, { signal: stopping }).catch(() => undefined)
   }

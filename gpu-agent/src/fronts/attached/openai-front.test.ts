@@ -1,7 +1,13 @@
 /** The front of a server that is not ours, over real HTTP: order, measurement, refusals, and what a server can do wrong. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { until } from '../../testing/harness.ts'
+import { temporaryFolder, until } from '../../testing/harness.ts'
+import { SharedServer } from './shared-server.ts'
 import { attachFront } from './testing/attached-front.ts'
 import { PlainServer, type PlainServerOptions } from './testing/plain-server.ts'
 
@@ -63,6 +69,19 @@ describe('a server with two routes', () => {
     await until(() => server.open === 1)
     await Promise.all([running, send('long', 90_000_000), send('middle', 9_000_000), send('short', 1000)])
     expect(ended).toEqual(['running', 'short', 'middle', 'long'])
+  })
+
+  it('models of one server wait in one queue', async () => {
+    const server = await plain({ models: ['a', 'b'], seats: 1, step_ms: 5 })
+    const shared = new SharedServer()
+    const [a, b] = [
+      await attachFront(server.url, { seats: 1 }, { model: 'a' }, shared),
+      await attachFront(server.url, { seats: 1 }, { model: 'b' }, shared),
+    ]
+    const calls = [a, b, a, b].map(({ serve }) => serve({ max_tokens: 3 }).sink.over)
+    expect(await Promise.all(calls)).toMatchObject(Array(4).fill({ outcome: 'completed' }))
+    expect(server.open_max).toBe(1)
+    expect(new Set(server.served.map(({ body }) => body.model))).toEqual(new Set(['a', 'b']))
   })
 
   it('cancels a call that waits here before the server has heard of it', async () => {
@@ -165,11 +184,20 @@ describe('a server that does wrong', () => {
 
   it('asks for another key: the variable is named, and the key is not', async () => {
     const server = await plain({ key: 'right' })
-    const wrong = attachFront(server.url, {}, { api_key: 'sk-wrong' })
+    const wrong = attachFront(server.url, {}, { api_key: 'sk-wrong', key_variable: 'SERVER_KEY' })
     await expect(wrong).rejects.toThrow(/another API key: put its key into the variable SERVER_KEY/)
     await expect(wrong).rejects.not.toThrow(/sk-wrong/)
     const { serve } = await attachFront(server.url, {}, { api_key: 'right' })
     expect(await serve({ max_tokens: 1 }).sink.over).toMatchObject({ outcome: 'completed' })
+  })
+
+  it('has a certificate that nobody signed: the way out is named', async () => {
+    const { key, cert } = selfSigned()
+    const server = createHttpsServer({ key, cert }, (_, response) => response.end('{}'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    await expect(attachFront(`https://127.0.0.1:${port}`)).rejects.toThrow(/not trusted .*NODE_EXTRA_CA_CERTS=FILE/)
   })
 
   it('serves another model than the one that is named', async () => {
@@ -225,6 +253,15 @@ describe('a server that does wrong', () => {
     expect(events[0]).toMatchObject({ kind: 'vllm', reports_queue: false, kv_tokens: null, context_tokens: 8192 })
   })
 })
+
+/** Made for the one test: no key lies in the repository. */
+function selfSigned(): { key: Buffer; cert: Buffer } {
+  const folder = temporaryFolder()
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const made = ['-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '1', '-subj', '/CN=127.0.0.1']
+  execFileSync('openssl', ['req', '-x509', ...made], { stdio: 'ignore' })
+  return { key: readFileSync(key), cert: readFileSync(cert) }
+}
 
 function chunk(content: string, finish_reason: string | null): string {
   return JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason }] })

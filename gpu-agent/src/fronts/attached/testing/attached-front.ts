@@ -8,6 +8,7 @@ import type { FrontOptions } from '../../front-options.ts'
 import { dispatched, user } from '../../testing/dispatched.ts'
 import { RecordingSink } from '../../testing/recording-sink.ts'
 import type { ServerOptions } from '../server-options.ts'
+import { SharedServer } from '../shared-server.ts'
 
 export interface AttachedFront {
   front: EngineFront
@@ -24,17 +25,18 @@ export async function attachFront(
   url: string,
   given: Partial<Omit<FrontOptions, 'server'>> = {},
   server: Partial<ServerOptions & { model: string }> = {},
+  shared = new SharedServer(),
 ): Promise<AttachedFront> {
   const events: AgentEvent[] = []
   const reports: string[] = []
   const rows: LedgerRow[] = []
-  const known = { url, key_variable: 'SERVER_KEY', api_key: null, kind: null, models: null, kv_tokens: null }
+  const known = { url, key_variable: null, api_key: null, kind: null, models: null, kv_tokens: null }
   const options: FrontOptions = {
     ...{ engine: 'openai', id: 'agent-e0', model_id: 'm', policy: 'plas', context_tokens: 4096, ...given },
     server: { ...known, probe: false, start_limit_ms: 1, model: 'plain', ...server },
   }
   const leaving = new AbortController().signal
-  const host = { report: (event: AgentEvent) => void events.push(event), leaving, lost: [] }
+  const host = { report: (event: AgentEvent) => void events.push(event), leaving, lost: [], shared }
   const front = await createFront(
     options,
     { ledger: (more) => rows.push(...more), status: () => undefined, epoch: () => undefined },
