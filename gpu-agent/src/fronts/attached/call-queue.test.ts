@@ -2,7 +2,14 @@ import { describe, expect, it } from 'vitest'
 import { createPolicy, type PolicyName } from '../../../engine/order/policies/index.ts'
 import { engineCall } from '../../../engine/testing/calls.ts'
 import type { EngineCall } from '../../../engine/types.ts'
-import { CallQueue, type CallQueueConfig, type QueueEntry, TAKE_BACK_AGE_US, TAKE_BACKS_MAX } from './call-queue.ts'
+import {
+  CallQueue,
+  type CallQueueConfig,
+  PREFILLS,
+  type QueueEntry,
+  TAKE_BACK_AGE_US,
+  TAKE_BACKS_MAX,
+} from './call-queue.ts'
 import { HOLD_US_MAX } from './program-room.ts'
 
 type Given = Partial<Omit<CallQueueConfig, 'server'> & ReturnType<CallQueueConfig['server']>>
@@ -127,6 +134,15 @@ describe('the queue in front of a server', () => {
       played.arrive({ lease: 'better' })
       expect(played.decide(TAKE_BACK_AGE_US)).toEqual([])
     }
+  })
+
+  it('does not take a long prompt back that is probably being computed', () => {
+    const played = new PlayedQueue('plas')
+    played.arrive({ lease: 'long', settled_service_us: 90_000_000 }, 1000)
+    played.decide()
+    played.arrive({ lease: 'better' })
+    expect(played.decide(TAKE_BACK_AGE_US)).toEqual([])
+    expect(played.decide(PREFILLS * 1000 * 1000)).toEqual(['better'])
   })
 
   it('has as many seats as it is told, from the next decision on', () => {

@@ -29,6 +29,8 @@ import { type CallSize, ProgramRoom, type ServerLimits } from './program-room.ts
 export const TAKE_BACKS_MAX = 2
 /** A call is not taken back earlier: its first output may be on its way. */
 export const TAKE_BACK_AGE_US = 250_000
+/** Of a call's expected prefill: one that has been there for longer has not begun. */
+export const PREFILLS = 3
 
 /** What the queue does with a call. Neither may call the queue. */
 export interface QueuedCall {
@@ -255,12 +257,16 @@ export class CallQueue {
 
   /** Makes room by taking back the last call that was let through, has no output, and has lost its seat. */
   #takeBack(now_us: number): boolean {
-    if (!this.#config.server().takes_back || this.#server_waiting === 0) return false
+    const { takes_back, prefill_us_per_token } = this.#config.server()
+    if (!takes_back || this.#server_waiting === 0) return false
+    // A server that does not tell may be computing the prompt: only one that takes far too long for that waits.
+    const us_per_token = this.#server_waiting === null ? (prefill_us_per_token ?? Number.POSITIVE_INFINITY) : 0
     let last: QueueEntry | null = null
     for (const entry of this.#sent) {
-      const { sent_us, take_backs, answered, state } = entry
+      const { sent_us, take_backs, answered, state, size } = entry
+      const age_us = Math.max(TAKE_BACK_AGE_US, PREFILLS * size.prompt_tokens * us_per_token)
       if (answered || state.seated || take_backs >= TAKE_BACKS_MAX || sent_us === null) continue
-      if (now_us - sent_us >= TAKE_BACK_AGE_US && sent_us >= (last?.sent_us ?? 0)) last = entry
+      if (now_us - sent_us >= age_us && sent_us >= (last?.sent_us ?? 0)) last = entry
     }
     if (last === null) return false
     last.take_backs += 1

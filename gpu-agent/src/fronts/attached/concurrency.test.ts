@@ -101,6 +101,31 @@ it('nothing is learned of seats that the operator or the server names', () => {
   expect(new Concurrency(LEARNED).limit).toBe(LIMIT_FIRST)
 })
 
+it('a server whose memory is full has fewer than it names, and never more', () => {
+  const control = new Concurrency({ seats: null, server_seats: 48 })
+  const look = { unanswered: 10, waiting: 50, work_us: 10, ttft_us: [] }
+  const play = (from: number, waiting_there: number): void => {
+    for (let index = from; index < from + 400; index++) {
+      control.look({ ...look, now_us: index * LOOK_US, sent: control.limit, waiting_there })
+    }
+  }
+  control.look({ ...look, now_us: 0, sent: 49, waiting_there: 9 })
+  expect(control.limit).toBe(41)
+  play(1, 0)
+  expect(control.limit).toBe(49)
+})
+
+it('a server that answers in one piece is not taken for one that is full', () => {
+  const control = new Concurrency(LEARNED)
+  for (let look = 0; look < 240; look++) {
+    const [sent, unanswered] = [control.limit, control.limit]
+    const load = { now_us: look * LOOK_US, sent, unanswered, waiting: 9, waiting_there: null, ttft_us: [] }
+    control.look({ ...load, work_us: Math.min(8, sent) * 1000 })
+  }
+  expect(control.limit).toBeGreaterThanOrEqual(8)
+  expect(control.limit).toBeLessThanOrEqual(10)
+})
+
 it('what other clients have waiting there does not end ours', () => {
   const control = new Concurrency(LEARNED)
   for (let look = 1; look < 40; look++) {

@@ -62,12 +62,13 @@ export interface LoadLook {
 export interface ConcurrencyConfig {
   /** The operator's; nothing is learned. Null: learned. */
   seats: number | null
-  /** What the server says of itself; null: it does not. */
+  /** What the server says of itself, and may have fewer of when its memory is full; null: it does not. */
   server_seats: number | null
 }
 
 export class Concurrency {
-  readonly #fixed: boolean
+  readonly #config: ConcurrencyConfig
+  readonly #max: number
   readonly #search: RateSearch
   #limit: number
   #reports = false
@@ -75,10 +76,12 @@ export class Concurrency {
   #ceiling = LIMIT_MAX
   #ceiling_until_us = Number.NEGATIVE_INFINITY
 
-  constructor({ seats, server_seats }: ConcurrencyConfig) {
+  constructor(config: ConcurrencyConfig) {
+    const { seats, server_seats } = config
+    this.#config = config
     // A server that runs so many at once never idles if one more waits there.
-    this.#limit = bounded(seats ?? (server_seats === null ? LIMIT_FIRST : server_seats + 1))
-    this.#fixed = seats !== null || server_seats !== null
+    this.#max = bounded(server_seats === null ? LIMIT_MAX : server_seats + 1)
+    this.#limit = bounded(seats ?? (server_seats === null ? LIMIT_FIRST : this.#max))
     this.#search = new RateSearch(this.#limit)
   }
 
@@ -88,9 +91,10 @@ export class Concurrency {
 
   look(load: LoadLook): number {
     this.#reports ||= load.waiting_there !== null
-    if (this.#fixed) return this.#limit
+    const { seats, server_seats } = this.#config
+    if (seats !== null) return this.#limit
     if (this.#reports) this.#byReport(load)
-    else this.#limit = this.#search.look(load)
+    else if (server_seats === null) this.#limit = this.#search.look(load)
     return this.#limit
   }
 
@@ -108,7 +112,8 @@ export class Concurrency {
     if (this.#idle_reports < AGREEING_REPORTS) return
     this.#idle_reports = 0
     const grown = this.#limit + Math.max(1, Math.floor(this.#limit * GROWTH))
-    this.#limit = bounded(now_us < this.#ceiling_until_us ? Math.min(grown, this.#ceiling) : grown)
+    const ceiling = now_us < this.#ceiling_until_us ? this.#ceiling : this.#max
+    this.#limit = bounded(Math.min(grown, ceiling, this.#max))
   }
 }
 
@@ -251,11 +256,11 @@ class RateSearch {
 }
 
 /**
- * The limit for a server that writes for fewer calls than it has; null: it writes for all, or too shortly to tell. A call that
- * is being computed without output yet has a seat too, hence the margin.
+ * The limit for a server that writes for fewer calls than it has; null: it writes for all, too shortly to tell, or not in
+ * streams. A call that is being computed without output yet has a seat too, hence the margin.
  */
 function fullAt({ limit, writing, writing_mean }: Point): number | null {
-  if (writing_mean < writing * STEADY || writing >= limit - 1 - Math.floor(limit / 8)) return null
+  if (writing === 0 || writing_mean < writing * STEADY || writing >= limit - 1 - Math.floor(limit / 8)) return null
   return bounded(writing + Math.max(1, Math.floor(writing / 8)))
 }
 
