@@ -1,11 +1,13 @@
 /** The config of a simulation and its result. */
 import type { LatencyProfile } from '../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import { NO_TOOLS, type ToolCounts } from '../gpu-agent/engine/memory/handling/handling-counts.ts'
 import type { Standby } from '../gpu-agent/engine/order/seating.ts'
 import type { Measurement } from '../gpu-agent/engine/types.ts'
 import type { ServiceRates, ServiceReading } from '../src/core/call/service.ts'
 import type { BalancerName } from '../src/core/pool/balancers/index.ts'
 import type { PolicyName, PolicyTuning } from './policies/index.ts'
 import type { WorkloadProgram } from './workloads/program.ts'
+import type { ForecastSource } from './world/call-forecasts.ts'
 import type { DecisionWatch, SimEngine } from './world/sim-engine.ts'
 
 export interface EngineSizes {
@@ -68,6 +70,8 @@ export interface SimulationConfig {
   told_us?: number
   /** Programs that ended before, for policies that learn. */
   history?: readonly WorkloadProgram[]
+  /** What engines are told of calls, for policies that weigh memory. Default: nothing. */
+  forecast?: ForecastSource
   /** Take equal steps at once. The result is the same without. */
   jump: boolean
   /** Ends the simulation at this time, even if programs are open. */
@@ -88,6 +92,8 @@ export interface ProgramResult {
   arrived_us: number
   /** -1: still open when the simulation was ended. */
   response_us: number
+  /** From its arrival to its first token. -1: no call of it has ended. */
+  first_token_us: number
   output_tokens: number
 }
 
@@ -123,6 +129,8 @@ export interface SimulationResult {
   holds_expired: number
   /** Decisions in which a call was held back. */
   held_back: number
+  /** What became of contexts while tools ran, under a policy that handles them. */
+  tools: ToolCounts
   decisions: number
   steps: number
   /** Events on the clock that the steps took; fewer than steps where they were taken at once. */
@@ -151,6 +159,7 @@ export function emptyResult(): SimulationResult {
     holds_returned: 0,
     holds_expired: 0,
     held_back: 0,
+    tools: NO_TOOLS,
     decisions: 0,
     steps: 0,
     step_events: 0,

@@ -2,13 +2,15 @@
  * One simulation: programs with their arrivals, played through the control plane and its engines on a virtual clock until the
  * last one has ended. The result is a function of the config alone.
  */
+import { engineMemory } from '../gpu-agent/engine/backends/emulated/engine-memory.ts'
+import { addTools } from '../gpu-agent/engine/memory/handling/handling-counts.ts'
 import { type SchedulerConfig, SLOTS_MAX, schedulerConfig } from '../gpu-agent/engine/scheduler-config.ts'
 import type { Measurement } from '../gpu-agent/engine/types.ts'
 import { DEFAULT_SERVICE_RATES, type ServiceRates } from '../src/core/call/service.ts'
 import { createBalancer } from '../src/core/pool/balancers/index.ts'
 import { TenantShares } from '../src/core/pool/tenant-shares.ts'
 import { ENGINES_PER_AGENT_MAX } from '../src/protocol/link.ts'
-import { createPolicy, isClairvoyant, learns } from './policies/index.ts'
+import { createPolicy, isClairvoyant, learns, weighsMemory } from './policies/index.ts'
 import { Clairvoyance, programTokens } from './policies/srpt.ts'
 import { seededRandom } from './random.ts'
 import {
@@ -19,6 +21,7 @@ import {
   type TenantConfig,
 } from './simulation-types.ts'
 import type { WorkloadProgram } from './workloads/program.ts'
+import { type ForecastSource, forecastOf } from './world/call-forecasts.ts'
 import { ClassKnowledge, classOf } from './world/class-knowledge.ts'
 import { ControlPlane } from './world/control-plane.ts'
 import { SimPool } from './world/pool.ts'
@@ -50,13 +53,19 @@ class Simulation {
   readonly #result: SimulationResult
   readonly #rates: ServiceRates
   readonly #classes: ClassKnowledge
+  readonly #forecast: ForecastSource
+  /** Programs that end are learned from. */
+  readonly #learns: boolean
   #ended_programs = 0
 
   constructor(config: SimulationConfig) {
     this.#config = config
     this.#result = emptyResult()
     this.#rates = config.rates ?? DEFAULT_SERVICE_RATES
-    this.#classes = new ClassKnowledge(config.told_us)
+    this.#forecast = weighsMemory(config.policy) ? (config.forecast ?? { kind: 'none' }) : { kind: 'none' }
+    const with_tools = this.#forecast.kind === 'learned'
+    this.#learns = learns(config.policy) || with_tools
+    this.#classes = new ClassKnowledge(config.told_us, with_tools)
     for (const { name, engines } of config.regions) this.#openRegion(name, engines)
     this.#plane = new ControlPlane({
       timeline: this.#timeline,
@@ -68,6 +77,10 @@ class Simulation {
       programs_max: config.programs.length + 1,
       labelled: config.labelled,
       record_us: config.record_us ?? 0,
+      forecast: (run, index) =>
+        forecastOf(this.#forecast, run, index, () =>
+          this.#classes.toolsOf(run.place.tenant, classOf(run.program, config.labelled).class),
+        ),
       onIssue: (run) => this.#called(run),
       onCall: (run, index, measured) => this.#callEnded(run, index, measured),
       onRecord: (run, measured) => this.#learnCall(run, measured),
@@ -96,6 +109,7 @@ class Simulation {
         region,
         arrived_us,
         response_us: -1,
+        first_token_us: -1,
         output_tokens,
       })
       const timer = new Timer(TURN.arrival, index, () => this.#start(program, place, arrived_us))
@@ -113,6 +127,8 @@ class Simulation {
       this.#result.holds_returned += returned
       this.#result.holds_expired += expired
       this.#result.held_back += held_back
+      this.#result.tools = addTools(this.#result.tools, engine.scheduler.tools)
+      this.#result.swap_us += engine.scheduler.tools.swap_us
     }
     return this.#result
   }
@@ -125,17 +141,17 @@ class Simulation {
   }
 
   #learn(name: string, program: WorkloadProgram, tenant: string, now_us: number): void {
-    if (!learns(this.#config.policy)) return
+    if (!this.#learns) return
     this.#classes.ended(tenant, classOf(program, this.#config.labelled).class, name, program, now_us)
   }
 
   #called({ name, program, place }: ProgramRun): void {
-    if (!learns(this.#config.policy)) return
+    if (!this.#learns) return
     this.#classes.called(place.tenant, classOf(program, this.#config.labelled).class, name)
   }
 
   #learnCall({ name, program, place }: ProgramRun, { output_tokens }: Measurement): void {
-    if (!learns(this.#config.policy)) return
+    if (!this.#learns) return
     const { class: program_class } = classOf(program, this.#config.labelled)
     this.#classes.wentOn(place.tenant, program_class, name, output_tokens, this.#timeline.now_us)
   }
@@ -153,6 +169,11 @@ class Simulation {
     result.prompt_tokens += measured.prompt_tokens
     result.cached_tokens += measured.cached_tokens
     result.output_tokens += measured.output_tokens
+    const program = result.programs[run.place.index] as ProgramResult
+    const began_us = this.#timeline.now_us - measured.duration_us
+    const first_token_us = began_us + (measured.first_token_us ?? measured.duration_us) - run.arrived_us
+    if (program.first_token_us === -1 || first_token_us < program.first_token_us)
+      program.first_token_us = first_token_us
     this.#config.onCall?.({ program: run.place.index, call, ended_us: this.#timeline.now_us, measured })
   }
 
@@ -207,9 +228,11 @@ class Simulation {
     const context_tokens = Math.min(slot_tokens_max, capacity_blocks * block_tokens)
     // What a clairvoyant order has left is work; it is charged in work.
     const ordering = isClairvoyant(policy) ? 'modelled' : reading
+    const memory = engineMemory(profile, engine.swap_tokens !== null)
     return schedulerConfig({
       epoch: 'e',
-      policy: createPolicy(policy, ordering, tuning, this.#clairvoyance, this.#classes),
+      policy: createPolicy(policy, { reading: ordering, classes: this.#classes, memory }, tuning, this.#clairvoyance),
+      memory,
       shares: new TenantShares(),
       seats: engine.max_seqs,
       slots: Math.min(SLOTS_MAX, Math.max(profile.slots, engine.max_seqs * SLOTS_PER_SEAT)),

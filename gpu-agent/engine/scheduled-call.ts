@@ -2,6 +2,7 @@
  * One open call of the scheduler: its place in the order, its KV, and its part of the step under way. Plain data.
  * memory/placement.ts and scheduler.ts each write the part named below.
  */
+import type { Handling } from './memory/handling/waste.ts'
 import type { Image } from './memory/image-store.ts'
 import type { KvClaimant, Slot } from './memory/kv-cache.ts'
 import type { CallState } from './order/call-state.ts'
@@ -32,6 +33,10 @@ export class ScheduledCall implements KvClaimant {
   computed_tokens = 0
   /** Where its KV is while it has been swapped out. */
   image: Image | null = null
+  /** It has KV in a slot, or KV was kept for it. False: it is yet to begin, or has to begin again. */
+  started = false
+  /** What was decided for the context that it goes on from, and how many tokens that has. Null: nothing was. */
+  came_back: { readonly decided: Handling; readonly tokens: number } | null = null
   /** Has sampled since it claimed its slot. Only then may it be evicted, so every claim yields at least one token. */
   settled = false
   /** The last step in which it had a slot and the blocks that it needs. */

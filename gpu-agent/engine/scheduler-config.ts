@@ -1,6 +1,7 @@
 /** What a scheduler is started with, and the limits within which every step has a valid plan. */
 import { DEFAULT_SERVICE_RATES } from '../../src/core/call/service.ts'
 import type { SwapConfig } from './memory/image-store.ts'
+import { type EngineMemory, REFERENCE_MEMORY } from './order/policy.ts'
 import type { OrderConfig } from './order/program-order.ts'
 
 /** Calls that hold no seat, over all tenants, before a submit is answered `engine_full`. */
@@ -37,8 +38,11 @@ export interface SchedulerConfig extends OrderConfig {
   swap: SwapConfig | null
   /** The backend executes copy: a prefix in another slot is copied and not computed. */
   copies_prefixes: boolean
-  /** Calls wait rather than take the KV of a better program whose tool runs (program-hold.ts). Of policies that queue programs. */
+  /** Calls wait rather than take the KV of a better program whose tool runs (program-hold.ts). Of policies that queue programs, and
+   * that do not handle contexts themselves. */
   hold_kv: boolean
+  /** What memory costs, for policies that handle contexts while tools run (memory/handling/). */
+  memory: EngineMemory
 }
 
 type Given =
@@ -66,6 +70,7 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     swap: null,
     copies_prefixes: false,
     hold_kv: true,
+    memory: REFERENCE_MEMORY,
     ordering: 'modelled',
     rates: DEFAULT_SERVICE_RATES,
     ...given,

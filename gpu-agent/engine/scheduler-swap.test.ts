@@ -18,17 +18,17 @@ describe('ImageStore', () => {
     // 2 · 10 + 2 n < 5 n from n = 7 on.
     const images = new ImageStore(SWAP)
     expect(images.take(6)).toBeNull()
-    expect(images.take(7)).toEqual({ id: 0, tokens: 7 })
+    expect(images.take(7)).toEqual({ id: 0, tokens: 7, stored_tokens: 7 })
   })
 
   it('saves to the last token of its capacity, and again when images are given back', () => {
     const images = new ImageStore({ ...SWAP, image_tokens_max: 20 })
     const first = images.take(10)
     expect(images.take(11)).toBeNull()
-    expect(images.take(10)).toEqual({ id: 1, tokens: 10 })
+    expect(images.take(10)).toEqual({ id: 1, tokens: 10, stored_tokens: 10 })
     expect([images.used_tokens, images.take(7)]).toEqual([20, null])
     if (first !== null) images.give(first)
-    expect(images.take(10)).toEqual({ id: 2, tokens: 10 })
+    expect(images.take(10)).toEqual({ id: 2, tokens: 10, stored_tokens: 10 })
   })
 
   it('saves nothing for a backend that cannot', () => {

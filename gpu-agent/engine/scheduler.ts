@@ -11,6 +11,7 @@
 import type { ServiceTokens } from '../../src/core/call/service.ts'
 import { SINGLE_STEP, type Stretch, stretchOf, type TokenAt, takeDecodes } from './decode-stretch.ts'
 import { invariant } from './invariant.ts'
+import type { ToolCounts } from './memory/handling/handling-counts.ts'
 import { ImageStore } from './memory/image-store.ts'
 import type { KvCache } from './memory/kv-cache.ts'
 import { Placement } from './memory/placement.ts'
@@ -71,6 +72,7 @@ export class Scheduler {
     const refusal = refusalOf(call, this.config, queues, now_us)
     if (refusal !== null) return refusal
     const scheduled = new ScheduledCall(call, now_us)
+    this.#placement.arrived(scheduled, now_us)
     const tokens = { prompt_tokens: call.prompt.length, resident_tokens: this.#placement.residentTokens(scheduled) }
     scheduled.order = this.#order.arrive(call, tokens, scheduled, now_us)
     scheduled.outlook = this.#order.outlook(scheduled.order)
@@ -98,7 +100,10 @@ export class Scheduler {
     return Array.from(this.#calls.values(), (call) => this.#end(call, 'failed', now_us, 'engine_lost'))
   }
 
-  /** What the next step computes. Its work is empty if and only if no call is open. */
+  /**
+   * What the next step computes. Its work is empty if and only if no call is open. With firm pins it may be empty too: calls
+   * wait for a program to come back, or until `resumes_us`.
+   */
   plan(now_us: number): StepPlan {
     this.#advance(now_us)
     invariant(this.#plan === null, 'a step is committed before the next is planned')
@@ -114,14 +119,14 @@ export class Scheduler {
     if (stranded)
       for (const guest of this.#placement.guests(this.config.seats - flight.length, step)) flight.push(guest)
     const first = seated[0]?.owner
-    if (flight.length === 0 && first !== undefined) {
-      this.#placement.force(first, step)
-      flight.push(first)
-    }
+    if (flight.length === 0 && first !== undefined && this.#placement.force(first, step)) flight.push(first)
     this.#tellResidency(now_us)
     this.#countPreemptions(step)
     const work = stepWork(flight, this.#kv.slots, step, this.config)
-    invariant(work.length > 0 || this.#calls.size === 0, 'some call advances while one is open')
+    invariant(
+      work.length > 0 || this.#calls.size === 0 || this.#placement.isFirm,
+      'some call advances while one is open',
+    )
     // An empty plan is not executed, so it must not take operations with it.
     if (work.length === 0) return { step, operations: [], work }
     this.#plan = { step, operations: this.#kv.takeOperations(), work }
@@ -221,6 +226,21 @@ export class Scheduler {
       kv_used_tokens: this.#kv.held_blocks * this.config.block_tokens,
       image_tokens: this.#images.used_tokens,
     }
+  }
+
+  /** When pins give way, if calls wait for them. */
+  get resumes_us(): number {
+    return this.#placement.held_until_us
+  }
+
+  /** Tokens of contexts that are pinned while their programs' tools run, beyond `kv_used_tokens`. */
+  get pinned_tokens(): number {
+    return this.#placement.pinned_blocks * this.config.block_tokens
+  }
+
+  /** What became of contexts while tools ran, under a policy that handles them. */
+  get tools(): ToolCounts {
+    return this.#placement.tools
   }
 
   /** Contexts of programs whose tools run. */

@@ -22,7 +22,7 @@ const IDS = FIGURES.map(({ id }) => id)
 
 function evaluated(figure: Figure, out: string): Map<string, string> {
   const argv = ['--figure', figure.id, '--seed', '1', '--out', out]
-  const parsed = parseOptions(argv, IDS)
+  const parsed = parseOptions(argv)
   if (!parsed.ok) throw new Error(parsed.reason)
   const { options } = parsed
   const runs = new Runs()
@@ -106,14 +106,14 @@ test.each([
   [['--threads', '0'], '--threads must be an integer from 1'],
   [['--fast'], "Unknown option '--fast'"],
 ])('%j is refused', (argv, reason) => {
-  const parsed = parseOptions(argv, IDS)
+  const parsed = parseOptions(argv)
   expect(parsed).toMatchObject({ ok: false, reason: expect.stringContaining(reason) })
 })
 
 test('31 seeds are taken; a quick evaluation has one and leaves docs alone', () => {
-  const many = parseOptions(['--seed', Array.from({ length: 31 }, (_, at) => at).join(',')], IDS)
+  const many = parseOptions(['--seed', Array.from({ length: 31 }, (_, at) => at).join(',')])
   expect(many).toMatchObject({ ok: true, options: { out: path.join('docs', 'evaluation') } })
-  const quick = parseOptions(['--quick'], IDS)
+  const quick = parseOptions(['--quick'])
   expect(quick).toMatchObject({ ok: true, options: { seeds: { all: [1], ablations: 3 }, quick: true } })
   expect(quick.ok && quick.options.out).toContain('.switchyard')
 })

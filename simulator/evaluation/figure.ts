@@ -2,6 +2,9 @@
 import type { Chain, Runs } from './runs/run-chains.ts'
 import type { Interval } from './statistics/interval.ts'
 
+export const PAPER_NAMES = ['autellix', 'lamps'] as const
+export type PaperName = (typeof PAPER_NAMES)[number]
+
 /** How much is played. */
 export interface Scope {
   seeds: readonly number[]

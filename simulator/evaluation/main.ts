@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs'
 import { fail } from '../../cli/flags.ts'
 import { withProgress } from '../../cli/progress.ts'
-import { type Figure, type Scope, seedsOf } from './figure.ts'
-import { FIGURES } from './figures/index.ts'
+import { type Figure, PAPER_NAMES, type Scope, seedsOf } from './figure.ts'
 import { EVALUATE_HELP, type Options, parseOptions } from './options.ts'
+import { PAPERS } from './papers.ts'
 import { heading } from './report/markdown.ts'
 import { provenance } from './report/provenance.ts'
 import { type Report, readIfPlayed } from './report/report.ts'
@@ -18,18 +18,18 @@ const EXIT_OUT_OF_TIME = 3
 const MS_PER_MINUTE = 60_000
 
 async function main(argv: readonly string[]): Promise<void> {
-  const ids = FIGURES.map(({ id }) => id)
   if (argv.includes('--help') || argv.includes('-h')) {
-    console.log(EVALUATE_HELP.replace('FIGURES', ids.join(', ')))
+    const ids = PAPER_NAMES.map((name) => `${name}: ${PAPERS[name].figures.map(({ id }) => id).join(', ')}`)
+    console.log(EVALUATE_HELP.replace('FIGURES', ids.join('; ')))
     return
   }
-  const parsed = parseOptions(argv, ids)
+  const parsed = parseOptions(argv)
   if (!parsed.ok) return fail(parsed.reason)
   await evaluate(parsed.options)
 }
 
 async function evaluate(options: Options): Promise<void> {
-  const figures = FIGURES.filter(({ id }) => options.figures.includes(id))
+  const figures = PAPERS[options.paper].figures.filter(({ id }) => options.figures.includes(id))
   const versions = codeVersions()
   const runs = new Runs()
   const started_ms = performance.now()

@@ -4,9 +4,12 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { readFlags } from '../../cli/flags.ts'
 import { FlagError, integer, list, number, oneOf } from '../run/flag-values.ts'
-import type { Seeds } from './figure.ts'
+import { PAPER_NAMES, type PaperName, type Seeds } from './figure.ts'
+import { PAPERS } from './papers.ts'
 
-const DEFAULT_SEEDS = '1,2,3,4,5'
+/** Folders of preliminary reports. */
+const REPORTS = { autellix: 'report', lamps: 'report-lamps' } as const
+const DEFAULT_SEEDS = { autellix: '1,2,3,4,5', lamps: '1,2,3' } as const
 const QUICK_SEEDS = '1'
 /** Of an ablation. */
 export const ABLATION_SEEDS = 3
@@ -15,15 +18,17 @@ const SEED_MAX = 2 ** 31 - 1
 const THREADS_MAX = 256
 const MINUTES_MAX = 24 * 60
 
-export const EVALUATE_HELP = `Plays every figure of Autellix's evaluation on the simulator and writes the report of it.
+export const EVALUATE_HELP = `Plays every figure of a paper's evaluation, Autellix's by default, on the simulator and writes the report of it.
 
   npm run evaluate                              all figures, five seeds, into docs/evaluation/
   npm run evaluate -- --quick --out DIR         one seed, short runs (at most 2 minutes)
   npm run evaluate -- --figure 12 --seed 1,2    one figure
+  npm run evaluate -- --paper lamps             LAMPS'
 
+  --paper autellix  or lamps: tools between calls (docs/lamps.md), into docs/evaluation/lamps/
   --figure ID,…     FIGURES
-  --seed ${DEFAULT_SEEDS}  of programs and arrivals (with --quick: ${QUICK_SEEDS}); more than one gives confidence intervals
-  --ablation-seeds ${ABLATION_SEEDS}  how many of them figures other than 12 and 13 play
+  --seed ${DEFAULT_SEEDS.autellix}  of programs and arrivals (lamps: ${DEFAULT_SEEDS.lamps}; with --quick: ${QUICK_SEEDS}); more than one gives confidence intervals
+  --ablation-seeds ${ABLATION_SEEDS}  how many of them figures other than the main ones play (autellix: 12, 13; lamps: 6, 7, 8)
   --quick           fewer programs and rates; the report says so
   --out DIR         where the report goes (default docs/evaluation; with --quick, --partial or --figure: .switchyard/evaluation/report)
   --json FILE       every run with its spec and outcome
@@ -34,6 +39,7 @@ export const EVALUATE_HELP = `Plays every figure of Autellix's evaluation on the
   --help`
 
 export interface Options {
+  paper: PaperName
   figures: string[]
   seeds: Seeds
   quick: boolean
@@ -51,18 +57,27 @@ export interface Options {
 const TEXT = { type: 'string' } as const
 const FLAGS = {
   'ablation-seeds': TEXT,
-  ...{ figure: TEXT, seed: TEXT, out: TEXT, json: TEXT, minutes: TEXT, cache: TEXT, threads: TEXT },
+  ...{
+    paper: { ...TEXT, default: 'autellix' },
+    figure: TEXT,
+    seed: TEXT,
+    out: TEXT,
+    json: TEXT,
+    minutes: TEXT,
+    cache: TEXT,
+    threads: TEXT,
+  },
   quick: { type: 'boolean', default: false },
   partial: { type: 'boolean', default: false },
 } as const
 
 export type Parsed = { ok: true; options: Options } | { ok: false; reason: string }
 
-export function parseOptions(argv: readonly string[], figure_ids: readonly string[]): Parsed {
+export function parseOptions(argv: readonly string[]): Parsed {
   const flags = readFlags('evaluate', argv, FLAGS)
   if (!flags.ok) return flags
   try {
-    return { ok: true, options: read(flags.values, argv, figure_ids) }
+    return { ok: true, options: read(flags.values, argv) }
   } catch (error) {
     if (!(error instanceof FlagError)) throw error
     return { ok: false, reason: error.message }
@@ -72,23 +87,27 @@ export function parseOptions(argv: readonly string[], figure_ids: readonly strin
 type Values = Partial<
   Record<'figure' | 'seed' | 'ablation-seeds' | 'out' | 'json' | 'minutes' | 'cache' | 'threads', string>
 > & {
+  paper: string
   quick: boolean
   partial: boolean
 }
 
-function read(values: Values, argv: readonly string[], figure_ids: readonly string[]): Options {
+function read(values: Values, argv: readonly string[]): Options {
+  const paper = oneOf('--paper', values.paper, PAPER_NAMES)
+  const figure_ids = PAPERS[paper].figures.map(({ id }) => id)
   const { figure, seed, out, json, minutes, cache, threads, quick, partial } = values
-  const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS), (text) => integer('--seed', text, 0, SEED_MAX))
+  const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS[paper]), (text) => integer('--seed', text, 0, SEED_MAX))
   if (new Set(seeds).size < seeds.length) throw new FlagError('--seed names a seed twice')
   if (seeds.length > SEEDS_MAX) throw new FlagError(`--seed takes at most ${SEEDS_MAX} seeds`)
   const ablations = integer('--ablation-seeds', values['ablation-seeds'] ?? `${ABLATION_SEEDS}`, 1, SEEDS_MAX)
   const preliminary = quick || partial || figure !== undefined
   return {
+    paper,
     figures: figure === undefined ? [...figure_ids] : list(figure, (id) => oneOf('--figure', id, figure_ids)),
     seeds: { all: seeds, ablations },
     quick,
     partial,
-    out: out ?? (preliminary ? path.join('.switchyard', 'evaluation', 'report') : path.join('docs', 'evaluation')),
+    out: out ?? (preliminary ? path.join('.switchyard', 'evaluation', REPORTS[paper]) : PAPERS[paper].out),
     json: json ?? null,
     minutes: minutes === undefined ? null : number('--minutes', minutes, { above: 0, max: MINUTES_MAX }),
     cache: cache ?? path.join('.switchyard', 'evaluation', 'runs'),

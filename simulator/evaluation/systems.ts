@@ -38,6 +38,12 @@ const OPTIMISED = {
 const PREEMPTIVE = { ...OPTIMISED, swaps: true }
 const OURS = { ...PREEMPTIVE, reading: 'modelled' } as const
 
+/**
+ * LAMPS §4.3: "iteration-level scheduling". All of its systems find what a program left in their cache, and compute prompts in
+ * chunks, which the paper's vLLM did not. vLLM never moves KV.
+ */
+const ITERATION = { prefix_cache: true, chunked_prefill: true, steps_per_decision: 1, reading: 'modelled' } as const
+
 export const SYSTEMS = {
   vllm: {
     ...{ label: 'vLLM', policy: 'fcfs', reading: 'wall', prefix_cache: false, chunked_prefill: false },
@@ -52,6 +58,11 @@ export const SYSTEMS = {
   plas: { ...OURS, label: 'PLAS (ours)', policy: 'plas' },
   atlas: { ...OURS, label: 'ATLAS (ours)', policy: 'atlas' },
   learned: { ...OURS, label: 'learned (ours)', policy: 'learned' },
+  'vllm-discard': { ...ITERATION, label: 'vLLM (discard)', policy: 'vllm-discard', swaps: false },
+  'vllm-preserve': { ...ITERATION, label: 'vLLM (preserve)', policy: 'vllm-preserve', swaps: false },
+  infercept: { ...ITERATION, label: 'InferCept', policy: 'infercept', swaps: true },
+  lamps: { ...ITERATION, label: 'LAMPS', policy: 'lamps', swaps: true },
+  'learned-memory': { ...ITERATION, label: 'learned-memory (ours)', policy: 'learned-memory', swaps: true },
   srpt: { ...OURS, label: 'SRPT (clairvoyant)', policy: 'srpt' },
   wsrpt: { ...OURS, label: 'WSRPT (clairvoyant)', policy: 'wsrpt' },
 } as const satisfies Record<string, System>

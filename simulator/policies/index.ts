@@ -1,16 +1,20 @@
 /** The policies of a simulation: those that engines can be started with, and the clairvoyant references. */
+
+import type { HandlingRule } from '../../gpu-agent/engine/memory/handling/waste.ts'
 import {
   createPolicy as createEnginePolicy,
   POLICY_NAMES as ENGINE_POLICY_NAMES,
+  MEMORY_POLICY_NAMES,
+  type MemoryPolicyName,
 } from '../../gpu-agent/engine/order/policies/index.ts'
+import type { LampsConfig } from '../../gpu-agent/engine/order/policies/lamps/lamps.ts'
 import type { LearnedConfig } from '../../gpu-agent/engine/order/policies/learned/learned.ts'
 import type { LevelConfig } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
-import type { ClassTables, Policy, Ties } from '../../gpu-agent/engine/order/policy.ts'
-import type { ServiceReading } from '../../src/core/call/service.ts'
+import type { Policy, PolicyContext, Ties } from '../../gpu-agent/engine/order/policy.ts'
 import { type Clairvoyance, Srpt } from './srpt.ts'
 
 const CLAIRVOYANT_NAMES = ['srpt', 'wsrpt'] as const
-export const POLICY_NAMES = [...ENGINE_POLICY_NAMES, ...CLAIRVOYANT_NAMES] as const
+export const POLICY_NAMES = [...ENGINE_POLICY_NAMES, ...MEMORY_POLICY_NAMES, ...CLAIRVOYANT_NAMES] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
 
 /** What is not given has the default of the policy for its reading of service. */
@@ -18,6 +22,10 @@ export interface PolicyTuning {
   levels: Partial<LevelConfig>
   rr_quantum_us?: number
   learned?: Partial<LearnedConfig>
+  /** Of lamps and learned-memory. */
+  lamps?: Partial<Omit<LampsConfig, 'handling'>>
+  /** Of the policies that handle contexts while tools run. */
+  handling?: Partial<HandlingRule>
   /** Of mlfq and rr. */
   ties?: Ties
 }
@@ -28,18 +36,22 @@ export function isClairvoyant(name: PolicyName): name is 'srpt' | 'wsrpt' {
 
 /** Whether it orders by what is known of classes. */
 export function learns(name: PolicyName): boolean {
-  return name === 'learned'
+  return name === 'learned' || name === 'learned-memory'
+}
+
+/** Whether it handles contexts while tools run, by what is expected of calls. */
+export function weighsMemory(name: PolicyName): name is MemoryPolicyName {
+  return MEMORY_POLICY_NAMES.some((one) => one === name)
 }
 
 export function createPolicy(
   name: PolicyName,
-  reading: ServiceReading,
+  context: Pick<PolicyContext, 'reading' | 'classes' | 'memory'>,
   tuning: PolicyTuning,
   clairvoyance: Clairvoyance,
-  classes: ClassTables | null,
 ): Policy {
   if (isClairvoyant(name)) return new Srpt(name, clairvoyance)
-  const context = { reading, classes }
+  const { handling = {} } = tuning
   const ties = tuning.ties === undefined ? {} : { ties: tuning.ties }
   switch (name) {
     case 'fcfs':
@@ -51,6 +63,13 @@ export function createPolicy(
     }
     case 'mlfq':
       return createEnginePolicy({ name, ...tuning.levels, ...ties }, context)
+    case 'lamps':
+    case 'learned-memory':
+      return createEnginePolicy({ name, ...tuning.lamps, handling }, context)
+    case 'infercept':
+    case 'vllm-discard':
+    case 'vllm-preserve':
+      return createEnginePolicy({ name, handling }, context)
     case 'learned':
       return createEnginePolicy({ name, ...tuning.learned }, context)
     default:

@@ -71,6 +71,7 @@ const COLUMNS: Column<RunResult>[] = [
   figure('p95', (run) => run.program_token_latency_ms.p95, 1),
   figure('p99', (run) => run.program_token_latency_ms.p99, 1),
   figure('program s', (run) => run.program_latency_s.mean, 1),
+  figure('TTFT s', (run) => run.ttft_s.mean, 2),
   figure('makespan s', (run) => run.makespan_s, 1),
   figure('wait %', (run) => run.wait_share * 100),
   figure('cached %', (run) => run.cached_prompt_share * 100),

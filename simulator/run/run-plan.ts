@@ -7,6 +7,7 @@ import type { PolicyName, PolicyTuning } from '../policies/index.ts'
 import { seededRandom } from '../random.ts'
 import type { EngineSizes, Region, SimulationConfig, TenantConfig } from '../simulation.ts'
 import { beyondContext, drawWorkload, readTrace, type WorkloadName, type WorkloadProgram } from '../workloads/index.ts'
+import type { ForecastSource } from '../world/call-forecasts.ts'
 
 export type WorkloadSource = { kind: 'drawn'; name: WorkloadName } | { kind: 'traces'; files: readonly string[] }
 
@@ -33,6 +34,8 @@ export interface RunPlan {
   profile_context_tokens: number
   engine: EngineSizes
   tuning: PolicyTuning
+  /** What policies that weigh memory are told of calls. */
+  forecast: ForecastSource
   reading: ServiceReading
   fleets: readonly Fleet[]
   rtt_us: ReadonlyMap<string, number>
@@ -80,6 +83,7 @@ export function configOf(
     engine: plan.engine,
     policy: point.policy,
     tuning: plan.tuning,
+    forecast: plan.forecast,
     reading: plan.reading,
     balancer: point.balancer,
     short_prompt_tokens: plan.short_prompt_tokens,

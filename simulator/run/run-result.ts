@@ -1,5 +1,6 @@
 /** One run as `--json` writes it. Program token latency is the paper's: a program's response ÷ the tokens that it generated. */
 
+import type { ToolCounts } from '../../gpu-agent/engine/memory/handling/handling-counts.ts'
 import type { ProgramResult, SimulationResult } from '../simulation.ts'
 import { type Summary, summary } from '../statistics.ts'
 import { enginesOf, type RunPoint } from './run-plan.ts'
@@ -32,6 +33,10 @@ export interface RunResult {
   holds_returned: number
   holds_expired: number
   held_back: number
+  /** From a program's arrival to its first token. */
+  ttft_s: Summary
+  /** What became of contexts while tools ran, under a policy that handles them. */
+  tools: ToolCounts
   decisions: number
   /** Of the whole run, engines' time in steps. */
   busy_share: number
@@ -70,6 +75,8 @@ export function runResult(point: RunPoint, simulated: SimulationResult, sim_wall
     holds_returned: simulated.holds_returned,
     holds_expired: simulated.holds_expired,
     held_back: simulated.held_back,
+    ttft_s: summary(programs.map(({ first_token_us }) => first_token_us / 1e6)),
+    tools: simulated.tools,
     decisions: simulated.decisions,
     busy_share: ratio(simulated.busy_us, makespan_us * engines),
     calls: simulated.calls,

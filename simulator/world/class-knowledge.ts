@@ -10,8 +10,12 @@ import { type EndedProgram, endedAsStated } from '../../src/core/classes/ended-p
 import { type IndexTable, indexTable } from '../../src/core/classes/index-table.ts'
 import { LogSketch } from '../../src/core/classes/log-sketch.ts'
 import { programClass } from '../../src/core/program/program-class.ts'
+import type { KnownTools } from '../../src/core/tools/forecast.ts'
+import { sampledTurns } from '../../src/core/tools/program-turn.ts'
+import { ToolBook } from '../../src/core/tools/tool-book.ts'
 import type { Objective } from '../../src/protocol/objective.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
+import { programTurns } from '../workloads/program-turns.ts'
 
 /** Programs end before their class is told for the first time; while few have ended it is told after each. */
 const TOLD_INTERVAL_US = 60_000_000
@@ -35,10 +39,17 @@ interface GoingOn {
 export class ClassKnowledge implements ClassTables {
   readonly #classes = new Map<string, KnownClass>()
   readonly #told_us: number | null
+  readonly #with_tools: boolean
+  /** Tools of each tenant's classes together. */
+  readonly #tenants = new Map<string, ToolBook>()
 
-  /** `told_us`: engines are told of a class at most so often. Null: as the control plane tells them. */
-  constructor(told_us: number | null = null) {
+  /**
+   * `told_us`: engines are told of a class at most so often. Null: as the control plane tells them. `with_tools`: what programs
+   * did between their calls is learned too, and known at once.
+   */
+  constructor(told_us: number | null = null, with_tools = false) {
     this.#told_us = told_us
+    this.#with_tools = with_tools
   }
 
   /** A program of the class has a call more. */
@@ -63,8 +74,21 @@ export class ClassKnowledge implements ClassTables {
   ended(tenant: string, program_class: string, name: string, program: WorkloadProgram, now_us: number): void {
     const known = this.#of(tenant, program_class)
     known.open.delete(name)
-    known.sketch.add(endedProgram(program))
+    const turns = this.#with_tools ? sampledTurns(programTurns(program), program.id) : []
+    known.sketch.add({ ...endedProgram(program), turns })
     this.#tell(known, now_us)
+    if (turns.length === 0) return
+    const book = this.#tenants.get(tenant) ?? new ToolBook()
+    this.#tenants.set(tenant, book)
+    for (const turn of turns) book.add(turn)
+  }
+
+  /** What is known of the tools of a class and its tenant. */
+  toolsOf(tenant: string, program_class: string): KnownTools {
+    return {
+      of_class: this.#of(tenant, program_class).sketch.tools,
+      of_tenant: () => this.#tenants.get(tenant) ?? null,
+    }
   }
 
   tableOf(tenant: string, program_class: string, objective: Objective): IndexTable {

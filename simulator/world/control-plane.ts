@@ -5,6 +5,7 @@
  */
 import type { EndedCall } from '../../gpu-agent/engine/scheduler.ts'
 import type { EngineCall, Measurement } from '../../gpu-agent/engine/types.ts'
+import type { CallForecast } from '../../src/core/call/forecast.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
 import type { Balancer } from '../../src/core/pool/balancers/balancer.ts'
 import type { Pin } from '../../src/core/pool/pool-types.ts'
@@ -33,6 +34,8 @@ export interface ControlPlaneOptions {
   labelled: boolean
   /** From the end of an answer until its record has come. */
   record_us: number
+  /** What engines are told of a call. Null: nothing. */
+  forecast: (run: ProgramRun, index: number) => CallForecast | null
   onIssue: (run: ProgramRun) => void
   /** The client has the answer's end. */
   onCall: (run: ProgramRun, index: number, measured: Measurement) => void
@@ -185,7 +188,9 @@ export class ControlPlane {
     const { tenant, tenant_weight } = run.place
     const open_elsewhere_us = openElsewhereUs(charges, admitted.open_leases, engine, admitted.reading)
     const { settled_service_us, critical_path_us, program_wait_us, program_output_tokens, sequence, thread } = admitted
+    const forecast = this.#options.forecast(run, index)
     return {
+      ...(forecast === null ? {} : { forecast }),
       ...{ lease, tenant, tenant_weight, program: run.name, thread },
       ...{ class: admitted.class, sequence, settled_service_us, open_elsewhere_us, critical_path_us },
       ...{ program_wait_us, program_output_tokens },

@@ -59,6 +59,8 @@ export class SimEngine {
   /** Events that they took. */
   events = 0
   busy_us = 0
+  /** When the last step that was committed ended. */
+  stepped_us = 0
   /** Times that it moved a call's KV out. */
   swaps = 0
   readonly #options: SimEngineOptions
@@ -94,7 +96,7 @@ export class SimEngine {
     if (!verdict.ok) throw new RangeError(`call ${call.lease} does not fit its engine: ${verdict.message}`)
     this.#model.admit(call)
     this.#open_calls += 1
-    if (this.#plan === null && !this.#planning.isSet) this.#options.timeline.set(this.#planning, now_us)
+    if (this.#plan === null) this.#options.timeline.set(this.#planning, now_us)
   }
 
   status(now_us: number): SchedulerStatus {
@@ -109,7 +111,12 @@ export class SimEngine {
 
   #begin(now_us: number, jump: boolean): void {
     const plan = this.#planStep(now_us)
-    if (plan.work.length === 0) return
+    if (plan.work.length === 0) {
+      const { resumes_us } = this.scheduler
+      if (this.#open_calls > 0 && Number.isFinite(resumes_us))
+        this.#options.timeline.set(this.#planning, Math.max(now_us + 1, resumes_us))
+      return
+    }
     this.#plan = plan
     this.#started_us = now_us
     this.#ends_us = this.#endsOf(plan, now_us, jump)
@@ -164,6 +171,7 @@ export class SimEngine {
     this.events += 1
     this.steps += ends_us.length
     this.busy_us += ended_us - this.#started_us
+    this.stepped_us = ended_us
     const ended = this.#stretches
       ? this.scheduler.commitStretch(plan, this.#token, this.#started_us, ends_us)
       : this.scheduler.commit(plan, this.#outcome(plan), this.#started_us, ended_us).ended

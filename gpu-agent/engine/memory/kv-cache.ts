@@ -124,7 +124,9 @@ export class KvCache<H extends KvClaimant> {
   /** Free blocks, and idle ones that are kept for no open call. */
   get spare_blocks(): number {
     const { retention } = this.#options
-    const kept = Array.from(this.#idle).filter(({ prefix }) => retention.keptFor(prefix as H) !== null)
+    const kept = Array.from(this.#idle).filter(
+      ({ prefix, path }) => !path.held && retention.keptFor(prefix as H) !== null,
+    )
     for (const { path } of kept) this.#pool.hold(path)
     const spare_blocks = this.free_blocks + this.idle_blocks
     for (const { path } of kept) this.#pool.letGo(path)
@@ -219,7 +221,7 @@ export class KvCache<H extends KvClaimant> {
     this.#giver = null
     const slot = takes ? (source as Slot<H>) : this.#emptySlot(claim)
     if (takes) this.#take(slot, tokens, call)
-    else if (image !== null) this.#operations.push({ op: 'restore', slot: slot.id, image: image.id, tokens })
+    else if (image !== null) this.#restore(slot, image)
     else if (source !== null) this.#operations.push({ op: 'copy', from: source.id, slot: slot.id, tokens })
     this.#pool.cut(slot.path, 0)
     slot.path = path
@@ -276,6 +278,57 @@ export class KvCache<H extends KvClaimant> {
     this.#empty(slot)
     if (image !== null) this.#operations.push({ op: 'save', slot: slot.id, image: image.id, tokens: resident_tokens })
     else if (resident_tokens > 0) this.#truncate(slot, 0)
+  }
+
+  /** The idle slot's prefix is forgotten, and its blocks are free. */
+  drop(slot: Slot<H>): void {
+    invariant(slot.prefix !== null, 'a prefix that is dropped lies in an idle slot')
+    this.#giver = null
+    this.#empty(slot)
+    this.#truncate(slot, 0)
+  }
+
+  /** Saves the idle slot's prefix as `image`. Its blocks are free. */
+  swapOut(slot: Slot<H>, image: Image): void {
+    invariant(slot.resident_tokens === image.stored_tokens, 'all of a prefix is saved')
+    this.#giver = null
+    this.#empty(slot)
+    this.#operations.push({ op: 'save', slot: slot.id, image: image.id, tokens: image.stored_tokens })
+  }
+
+  /** Puts the image back as the idle prefix of `prefix`, in a slot and blocks that are free. Null: there are none. */
+  swapIn(prefix: H, image: Image): Slot<H> | null {
+    const blocks = this.blocksFor(image.stored_tokens)
+    if (this.free_blocks < blocks || !this.#hasEmpty()) return null
+    const slot = this.slots.find((one) => one.holder === null && one.prefix === null)
+    invariant(slot !== undefined, 'a slot that is counted as empty is')
+    this.#giver = null
+    this.#pool.cut(slot.path, 0)
+    slot.path = this.#pool.share(null, 0)
+    this.#pool.append(slot.path, blocks)
+    this.#pool.letGo(slot.path)
+    slot.prefix = prefix
+    slot.resident_tokens = image.stored_tokens
+    this.#idle.add(slot)
+    this.#index.add(slot, prefix)
+    this.#restore(slot, image)
+    return slot
+  }
+
+  /** The blocks of an idle prefix are given to nobody until they are let go. */
+  holdIdle({ path }: Slot<H>): void {
+    this.#giver = null
+    this.#pool.hold(path)
+  }
+
+  letGoIdle({ path }: Slot<H>): void {
+    this.#giver = null
+    this.#pool.letGo(path)
+  }
+
+  #restore(slot: Slot<H>, { id, tokens, stored_tokens }: Image): void {
+    this.#operations.push({ op: 'restore', slot: slot.id, image: id, tokens: stored_tokens })
+    if (tokens < stored_tokens) this.#truncate(slot, tokens)
   }
 
   #letGo(slot: Slot<H>): H {
@@ -387,7 +440,7 @@ export class KvCache<H extends KvClaimant> {
   }
 
   #shieldedFrom(call: H, taken: Slot<H> | null): Slot<H>[] {
-    return Array.from(this.#idle).filter((slot) => slot !== taken && this.#isShielded(slot, call))
+    return Array.from(this.#idle).filter((slot) => slot !== taken && !slot.path.held && this.#isShielded(slot, call))
   }
 
   #isShielded(slot: Slot<H>, call: H): boolean {

@@ -15,15 +15,21 @@
  * call is placed without regard to what is kept (`force`). It needs no more than the capacity, so it finds room.
  *
  * The same goes for what is held until a program comes back (program-hold.ts).
+ *
+ * Under a policy that handles contexts while tools run (handling/tool-contexts.ts) that takes the place of the hold. Such a
+ * policy may let calls that begin wait for free room (`evicts: 'for_started'`, as in vLLM). Then a call that waits for room
+ * does not keep those from advancing that have theirs: they are what frees it.
  */
 
 import { invariant } from '../invariant.ts'
-import type { Policy } from '../order/policy.ts'
+import type { EngineMemory, Policy } from '../order/policy.ts'
 import { compareOrder, runsBefore } from '../order/tenant-queue.ts'
 import type { ScheduledCall } from '../scheduled-call.ts'
 import type { SlotOperation, StepOutcome } from '../types.ts'
+import { NO_TOOLS, type ToolCounts } from './handling/handling-counts.ts'
+import { ToolContexts } from './handling/tool-contexts.ts'
 import { type HoldTime, usualTime } from './hold-time.ts'
-import type { ImageStore } from './image-store.ts'
+import type { Image, ImageStore } from './image-store.ts'
 import { type Claim, KvCache, type Slot } from './kv-cache.ts'
 import { PrefillSpeed } from './prefill-speed.ts'
 import { type HoldCounts, ProgramHold } from './program-hold.ts'
@@ -37,7 +43,8 @@ interface PlacementConfig {
   copies_prefixes: boolean
   prefill_chunk_tokens: number
   hold_kv: boolean
-  policy: Pick<Policy, 'retention' | 'ties'>
+  memory: EngineMemory
+  policy: Pick<Policy, 'retention' | 'ties' | 'evicts' | 'handling' | 'handlingOf'>
 }
 
 type Tenant = ScheduledCall['order']['tenant']
@@ -52,28 +59,43 @@ export class Placement {
   readonly #prefill_speed: PrefillSpeed
   /** Null: nothing is held. */
   readonly #hold: ProgramHold | null
-  /** Whose KV an image is, until a step has dropped it. */
-  readonly #owners = new Map<number, ScheduledCall>()
+  /** Null: contexts are not handled while tools run. */
+  readonly #tools: ToolContexts | null
+  /** Calls that begin wait for free room. */
+  readonly #beginners_wait: boolean
+  /** Who counts the time that moving an image takes, until a step has dropped it. */
+  readonly #owners = new Map<number, { swap_us: number }>()
   /** Calls without a slot that were swapped out or whose programs lost KV. Bounded by the open calls. */
   readonly #lost = new Set<ScheduledCall>()
   #queued_tokens = 0
   #step = -1
   /** The last step in which a call was held back. */
   #held_back_step = -1
+  /** A call waits for room, as of the last step that was planned. */
+  #scarce = false
 
   /** `holdUs`: for how long contexts are held where `hold_kv` is set. */
   constructor(config: PlacementConfig, images: ImageStore, holdUs: HoldTime = usualTime) {
     this.#images = images
     this.#prefill_speed = new PrefillSpeed(config.prefill_chunk_tokens)
     const costs = { capacity_tokens: config.capacity_blocks * config.block_tokens, slots: config.slots }
-    const holds = config.hold_kv && config.policy.ties === 'program'
+    const { policy, memory } = config
+    const holds = config.hold_kv && policy.ties === 'program' && policy.handling === undefined
     this.#hold = holds ? new ProgramHold(costs, this.#prefill_speed, holdUs) : null
-    this.#retention = new RankRetention(this.#hold)
+    this.#beginners_wait = policy.evicts === 'for_started'
+    const keepers = { hold: this.#hold, tools: () => this.#tools, beginners_wait: this.#beginners_wait }
+    this.#retention = new RankRetention(keepers)
     this.#kv = new KvCache(config.slots, config.block_tokens, config.capacity_blocks, {
       copies_prefixes: config.copies_prefixes,
       retention: config.policy.retention === 'lru' ? LEAST_RECENTLY_USED : this.#retention,
-      onPrefixLost: (prefix) => this.#noteLost(prefix),
+      onPrefixLost: (prefix) => {
+        this.#tools?.lost(prefix)
+        this.#noteLost(prefix)
+      },
     })
+    const onImage = (image: Image, owner: { swap_us: number }) => this.#owners.set(image.id, owner)
+    const parts = { kv: this.#kv, images, memory, policy, onImage }
+    this.#tools = policy.handling === undefined ? null : new ToolContexts(policy.handling, parts)
   }
 
   get kv(): KvCache<ScheduledCall> {
@@ -90,9 +112,30 @@ export class Placement {
     return this.#hold?.counts ?? NO_HOLDS
   }
 
-  /** Until when nothing that is held is given up. */
+  /** What became of contexts while tools ran. */
+  get tools(): ToolCounts {
+    return this.#tools?.counts ?? NO_TOOLS
+  }
+
+  /** Blocks of pinned contexts that do not count as held. */
+  get pinned_blocks(): number {
+    return this.#tools === null || this.#tools.firm ? 0 : this.#tools.pinned_blocks
+  }
+
+  /** Calls wait for room that is pinned. */
+  get isFirm(): boolean {
+    return this.#tools?.firm ?? false
+  }
+
+  /** Until when nothing that is held, pinned or put back changes. */
   get held_until_us(): number {
-    return this.#hold?.next_expiry_us ?? Number.POSITIVE_INFINITY
+    const never = Number.POSITIVE_INFINITY
+    return Math.min(this.#hold?.next_expiry_us ?? never, this.#tools?.next_due_us ?? never)
+  }
+
+  /** To be called before anything is asked about a call that has come. */
+  arrived(call: ScheduledCall, now_us: number): void {
+    this.#tools?.arrived(call, now_us)
   }
 
   open(call: ScheduledCall, now_us: number): void {
@@ -104,6 +147,8 @@ export class Placement {
   /** To be called before the calls of a step are placed. */
   begin(now_us: number): void {
     this.#hold?.expire(now_us)
+    this.#tools?.begin(now_us, this.#scarce)
+    this.#scarce = false
   }
 
   /** A step of `calls` calls has computed `tokens` tokens. */
@@ -159,12 +204,15 @@ export class Placement {
     this.#retention.closed(call)
     this.#lost.delete(call)
     this.#dropImage(call)
-    if (call.slot === null) return
+    if (call.order.cached_tokens !== null) this.#tools?.ran(call, call.order.cached_tokens)
+    const { slot } = call
+    if (slot === null) return
     const tokens = call.computed_tokens
-    this.#kv.release(call.slot, tokens)
+    this.#kv.release(slot, tokens)
     call.slot = null
-    if (answered_us !== null && tokens > 0 && !this.#retention.isOpen(call))
-      this.#hold?.ended(call, tokens, answered_us)
+    if (answered_us === null || tokens === 0 || this.#retention.isOpen(call)) return
+    this.#hold?.ended(call, tokens, answered_us)
+    this.#tools?.ended(call, slot, tokens, answered_us)
   }
 
   /** Gives a seated call what it needs to advance in `step`. False: there is no room that it may take. */
@@ -173,39 +221,73 @@ export class Placement {
     this.#step = step
     const placed = call.slot === null ? this.#claim(call, step) : this.#grow(call, call.slot, step)
     if (placed) call.placed_step = step
+    else this.#scarce = true
     return placed
   }
 
-  /** As `place`, for the first of the seated calls in a step in which no other call advances. */
-  force(call: ScheduledCall, step: number): void {
+  /**
+   * As `place`, for the first of the seated calls in a step in which no other call advances. False: it waits for room that
+   * is pinned.
+   */
+  force(call: ScheduledCall, step: number): boolean {
     const claim = this.#prepare(call, step, true)
-    invariant(claim !== null, 'the first call finds room if nothing is kept from it')
+    if (claim === null) {
+      invariant(this.isFirm, 'the first call finds room if nothing is kept from it')
+      return false
+    }
     this.#complete(claim)
     call.placed_step = step
+    return true
   }
 
   /**
-   * Holders without a seat that take the seats of calls for which there was no room. Those that must not be evicted come
-   * first, since room comes only from them. Guests evict no call.
+   * Calls without a seat that take the seats of calls for which there was no room: holders, and those whose contexts are
+   * kept while others wait for room. Those that must not be evicted come first, since room comes only from them. Guests
+   * evict no call.
    */
   guests(seats: number, step: number): ScheduledCall[] {
-    const candidates: ScheduledCall[] = []
-    for (const { holder } of this.#kv.slots) {
-      if (holder !== null && !holder.order.seated && holder.placed_step !== step) candidates.push(holder)
+    const candidates = new Set<ScheduledCall>()
+    for (const { holder, prefix } of this.#kv.slots) {
+      const call = holder ?? (this.#beginners_wait && prefix !== null ? this.#waitsFor(prefix) : null)
+      if (call !== null && !call.order.seated && call.placed_step !== step) candidates.add(call)
     }
-    candidates.sort((a, b) => Number(a.settled) - Number(b.settled) || compareOrder(a.order, b.order))
+    const inOrder = (a: ScheduledCall, b: ScheduledCall) =>
+      Number(a.settled) - Number(b.settled) || compareOrder(a.order, b.order)
     const guests: ScheduledCall[] = []
-    for (const call of candidates) {
+    for (const call of Array.from(candidates).sort(inOrder)) {
       if (guests.length === seats) break
-      if (!this.#kv.grow(call.slot as Slot<ScheduledCall>, this.#kv.blocksFor(call.known_tokens))) continue
+      if (!(call.slot === null ? this.#takeOwn(call) : this.#growOwn(call, call.slot))) continue
       call.placed_step = step
       guests.push(call)
     }
     return guests
   }
 
+  /** The open call without a slot for which the idle prefix is kept. */
+  #waitsFor(prefix: ScheduledCall): ScheduledCall | null {
+    const call = this.#retention.keptFor(prefix)
+    return call !== null && call !== prefix && call.slot === null ? call : null
+  }
+
+  #growOwn(call: ScheduledCall, slot: Slot<ScheduledCall>): boolean {
+    const blocks = this.#kv.blocksFor(call.known_tokens)
+    this.#tools?.makeWay(blocks - slot.path.blocks)
+    return this.#kv.grow(slot, blocks)
+  }
+
+  /** The call goes on from its own context, in blocks that are free or kept for nobody. */
+  #takeOwn(call: ScheduledCall): boolean {
+    const claim = this.#kv.prepare(call, call.known_tokens, { image: call.image })
+    if (claim.takes && claim.source?.prefix?.program === call.program && this.#kv.canComplete(claim)) {
+      this.#complete(claim)
+      return true
+    }
+    this.#kv.abandon(claim)
+    return false
+  }
+
   #claim(call: ScheduledCall, step: number): boolean {
-    if (call.order.tenant.blocked_step === step) return false
+    if (call.order.tenant.blocked_step === step && !(this.#beginners_wait && call.started)) return false
     const claim = this.#prepare(call, step, false)
     if (claim === null) call.order.tenant.blocked_step = step
     else this.#complete(claim)
@@ -218,10 +300,12 @@ export class Placement {
     const { known_tokens, image } = call
     const claim = kv.prepare(call, known_tokens, { image, force })
     const { source } = claim
-    if (this.#makeRoom((without) => kv.canComplete(claim, without), call, step, source)) return claim
+    const evicts = force || call.started || !this.#beginners_wait
+    if (!evicts && kv.canComplete(claim)) return claim
+    if (evicts && this.#makeRoom((without) => kv.canComplete(claim, without), call, step, source)) return claim
     this.#countHeldBack(claim, step)
     kv.abandon(claim)
-    if (source === null || source.holder === null || !isEvictable(source.holder, call, step)) return null
+    if (!evicts || source === null || source.holder === null || !isEvictable(source.holder, call, step)) return null
     // The room may come from the call that it would copy from.
     const other = kv.prepare(call, known_tokens, { image, force, live: false })
     if (this.#makeRoom((without) => kv.canComplete(other, without), call, step, null)) return other
@@ -242,6 +326,8 @@ export class Placement {
 
   #complete(claim: Claim<ScheduledCall>): void {
     const { call } = claim
+    this.#tools?.makeWay(claim.missing_blocks, claim.source)
+    call.started = true
     const { slot, kept_tokens } = this.#kv.complete(claim)
     call.slot = slot
     this.#retention.slotChanged(call)
@@ -260,7 +346,9 @@ export class Placement {
     const blocks = kv.blocksFor(call.known_tokens)
     const missing_blocks = blocks - slot.path.blocks
     if (missing_blocks <= 0) return true
-    return this.#makeRoom((without) => kv.canGive(missing_blocks, without), call, step, slot) && kv.grow(slot, blocks)
+    if (!this.#makeRoom((without) => kv.canGive(missing_blocks, without), call, step, slot)) return false
+    this.#tools?.makeWay(missing_blocks)
+    return kv.grow(slot, blocks)
   }
 
   /** Evicts holders, except that of `kept`, until `isRoom`. Evicts none if that cannot be reached. */
@@ -305,8 +393,10 @@ export class Placement {
     worst.computed_tokens = 0
     worst.image = image
     this.#queued_tokens += worst.queued_tokens
-    if (image === null) this.#noteLost(worst)
-    else {
+    if (image === null) {
+      worst.started = false
+      this.#noteLost(worst)
+    } else {
       this.#owners.set(image.id, worst)
       this.#lost.add(worst)
     }

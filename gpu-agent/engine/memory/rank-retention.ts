@@ -1,8 +1,19 @@
 /** Keeps idle prefixes in the order of their programs' open calls, or of the calls that left them if they are held (retention.ts). */
 import { runsBefore } from '../order/tenant-queue.ts'
 import type { ScheduledCall } from '../scheduled-call.ts'
+import type { ToolContexts } from './handling/tool-contexts.ts'
 import type { ProgramHold } from './program-hold.ts'
 import type { Retention } from './retention.ts'
+
+/** What keeps prefixes of programs that have no open call. */
+export interface Keepers {
+  /** Whose contexts are held. Null: none. */
+  hold?: ProgramHold | null
+  /** Whose contexts are pinned. Null: none. */
+  tools?: () => ToolContexts | null
+  /** A call that begins takes nothing that is kept for an open call. */
+  beginners_wait?: boolean
+}
 
 /** Of one program. */
 interface OpenCalls {
@@ -20,10 +31,13 @@ export class RankRetention implements Retention<ScheduledCall> {
   /** By tenant and program, so bounded by the open calls. */
   readonly #programs = new Map<string, Map<string, OpenCalls>>()
   readonly #hold: ProgramHold | null
+  readonly #tools: () => ToolContexts | null
+  readonly #beginners_wait: boolean
 
-  /** `hold`: whose contexts are held. Null: none. */
-  constructor(hold: ProgramHold | null = null) {
+  constructor({ hold = null, tools = () => null, beginners_wait = false }: Keepers = {}) {
     this.#hold = hold
+    this.#tools = tools
+    this.#beginners_wait = beginners_wait
   }
 
   opened(call: ScheduledCall): void {
@@ -69,7 +83,7 @@ export class RankRetention implements Retention<ScheduledCall> {
   /** The best call among those without a slot, since they will want the prefix. If all have slots, the best of those. */
   keptFor(prefix: ScheduledCall): ScheduledCall | null {
     const open = this.#openOf(prefix)
-    if (open === undefined) return this.#hold?.holds(prefix) ? prefix : null
+    if (open === undefined) return this.#hold?.holds(prefix) || this.#tools()?.isPinned(prefix) ? prefix : null
     if (open.best === null || open.best.order.program.order_changes !== open.order_changes) {
       for (const call of open.calls) if (open.best === null || isServedBefore(call, open.best)) open.best = call
       open.order_changes = open.best?.order.program.order_changes ?? 0
@@ -79,17 +93,28 @@ export class RankRetention implements Retention<ScheduledCall> {
 
   /** No tenant's order of its own programs costs another tenant its prefixes. Between tenants, recent use decides. */
   outlasts(kept: ScheduledCall, other: ScheduledCall): boolean | null {
+    const tools = this.#tools()
+    if (tools !== null && kept !== other) {
+      const [pinned, other_pinned] = [tools.isPinned(kept), tools.isPinned(other)]
+      // What an open call waits for goes after what is pinned for one that may come.
+      if (pinned !== other_pinned) return other_pinned
+      if (pinned) return tools.returnsBefore(kept, other)
+    }
     return kept === other || kept.call.tenant !== other.call.tenant ? null : runsBefore(kept.order, other.order)
   }
 
   /** A waiting call that runs before the newcomer and has a seat was placed before it, or blocks its tenant for the step. */
-  shieldsFrom({ call, order }: ScheduledCall): boolean {
+  shieldsFrom({ call, order, started }: ScheduledCall): boolean {
+    if ((this.#beginners_wait && !started) || this.#tools()?.firm) return true
     const best = order.tenant.unseated.peek()
     return (best !== undefined && runsBefore(best, order)) || (this.#hold?.holdsOf(call.tenant) ?? false)
   }
 
   isShielded(kept: ScheduledCall, newcomer: ScheduledCall): boolean {
-    return kept.slot === null && kept.call.tenant === newcomer.call.tenant && runsBefore(kept.order, newcomer.order)
+    const tools = this.#tools()
+    if (tools?.isPinned(kept)) return tools.firm
+    if (kept === newcomer || kept.slot !== null || kept.call.tenant !== newcomer.call.tenant) return false
+    return (this.#beginners_wait && !newcomer.started) || runsBefore(kept.order, newcomer.order)
   }
 
   #openOf({ call, program }: ScheduledCall): OpenCalls | undefined {

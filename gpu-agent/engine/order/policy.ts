@@ -108,6 +108,11 @@ export interface Policy<P extends Place = Place> {
   /** The call was charged. Returns true when it moves: its rank changed, or it goes to the tail of its rank. */
   charge(place: P, charge: Charge, now_us: number): boolean
   /**
+   * So many steps were made without a `charge`: they were taken at once, and the calls in them ended with the one after.
+   * Absent: the policy does not count steps.
+   */
+  stepped?(steps: number): void
+  /**
    * Its program was charged for another call, another call of its program ended, or the call's resident tokens changed.
    * Returns true when its rank changed. Absent: the policy's ranks depend on none of these.
    */

@@ -148,6 +148,7 @@ export class ProgramOrder<O> {
       for (const [tenant, number] of of_tenant) shares.charge(tenant.tenant, charge_us * number, end_us)
       from_us = end_us
     }
+    if (calls.every(({ ended }) => ended)) this.#config.policy.stepped?.(ends_us.length - 1)
     this.#moveCharged(calls, from_us)
     this.#seating.skip(ends_us.length - 1)
   }

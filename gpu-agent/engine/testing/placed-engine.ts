@@ -1,8 +1,11 @@
 /** A placement without a scheduler: a test opens, places and ends calls by hand, and says how they rank. */
+import type { CallForecast } from '../../../src/core/call/forecast.ts'
 import { invariant } from '../invariant.ts'
+import type { HandlingRule } from '../memory/handling/waste.ts'
 import { ImageStore, type SwapConfig } from '../memory/image-store.ts'
 import { Placement } from '../memory/placement.ts'
 import { CallState } from '../order/call-state.ts'
+import { REFERENCE_MEMORY } from '../order/policy.ts'
 import { ProgramSums } from '../order/program-table.ts'
 import { TenantQueue } from '../order/tenant-queue.ts'
 import { ScheduledCall } from '../scheduled-call.ts'
@@ -15,6 +18,8 @@ export const BLOCK = 8
 export class PlacedEngine {
   readonly placement: Placement
   now_us = 0
+  /** Of the calls that are opened from here on. */
+  forecast: CallForecast | undefined
   readonly #tenants = new Map<string, Tenant>()
   #sequence = 0
   #step = 0
@@ -25,10 +30,13 @@ export class PlacedEngine {
     retention = 'rank' as 'rank' | 'lru',
     swap = null as SwapConfig | null,
     hold_us = null as number | null,
+    handling = null as HandlingRule | null,
+    memory = REFERENCE_MEMORY,
   } = {}) {
     const sizes = { slots, block_tokens: BLOCK, capacity_blocks, prefill_chunk_tokens: 100 }
     const ties = retention === 'rank' ? ('program' as const) : ('call' as const)
-    const config = { ...sizes, copies_prefixes: true, hold_kv: hold_us !== null, policy: { retention, ties } }
+    const policy = { retention, ties, ...(handling === null ? {} : { handling, evicts: 'for_started' as const }) }
+    const config = { ...sizes, copies_prefixes: true, hold_kv: hold_us !== null, memory, policy }
     this.placement = new Placement(config, new ImageStore(swap), () => hold_us ?? 0)
     this.placement.stepped(100, 1, 1000)
   }
@@ -39,12 +47,15 @@ export class PlacedEngine {
     this.#tenants.set(tenant, queue)
     const lease = `${program} ${this.#sequence}`
     const prompt = tokens(blocks * BLOCK, program.charCodeAt(0))
-    const engine_call = engineCall({ lease, tenant, program, prompt, sequence: [1, program.charCodeAt(0)] })
+    const { forecast } = this
+    const known = forecast === undefined ? {} : { forecast }
+    const engine_call = engineCall({ lease, tenant, program, prompt, sequence: [1, program.charCodeAt(0)], ...known })
     const call = new ScheduledCall(engine_call, 0)
     const sums = new ProgramSums<CallState<ScheduledCall>>(program)
     call.order = new CallState(engine_call, prompt.length, call, 0, queue, sums, this.#sequence++)
     call.order.place = { rank }
     queue.add(call.order)
+    this.placement.arrived(call, this.now_us)
     this.placement.open(call, this.now_us)
     return call
   }

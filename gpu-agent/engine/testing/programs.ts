@@ -2,6 +2,7 @@
  * Programs on a virtual run: each call comes when its parents have ended (and a tool has run), with what the control
  * plane would put into its ticket: its program's summed service and wait, and its longest path (eq. 1 and 2).
  */
+import type { CallForecast } from '../../../src/core/call/forecast.ts'
 import type { LatencyProfile } from '../backends/emulated/profiles/index.ts'
 import { TINY } from '../backends/emulated/profiles/index.ts'
 import type { ProgramOrder } from '../order/program-order.ts'
@@ -9,7 +10,7 @@ import type { ScheduledCall } from '../scheduled-call.ts'
 import type { EndedCall } from '../scheduler.ts'
 import type { SchedulerConfig } from '../scheduler-config.ts'
 import type { EngineCall, Measurement } from '../types.ts'
-import { engineCall } from './calls.ts'
+import { engineCall, tokens } from './calls.ts'
 import { type VirtualEvent, type VirtualRun, virtualRun } from './virtual-run.ts'
 
 export interface ProgramCall {
@@ -20,6 +21,9 @@ export interface ProgramCall {
   parents?: number[]
   /** From the end of the last parent to this call. */
   gap_us?: number
+  forecast?: CallForecast
+  /** What it says, `output_tokens` tokens. Default: what the model draws. */
+  answer?: readonly number[]
 }
 
 export interface Program {
@@ -57,9 +61,15 @@ export function runPrograms(
     programs.map((program, index) => [program.id, new ProgramTable(program, index, config.ordering)]),
   )
   const tableOf = (lease: string) => tables.get(lease.slice(0, lease.lastIndexOf('/'))) as ProgramTable
+  const answers = new Map<string, readonly number[] | undefined>(
+    programs.flatMap(({ id, calls }) => calls.map(({ answer }, index) => [`${id}/${index}`, answer] as const)),
+  )
+  const said = ({ lease, max_output_tokens }: EngineCall) => answers.get(lease) ?? tokens(max_output_tokens)
+  const says = programs.some(({ calls }) => calls.some(({ answer }) => answer !== undefined))
   const roots = programs.flatMap(({ id, at_us = 0 }) => (tables.get(id) as ProgramTable).roots(at_us))
   const run = virtualRun(config, roots, {
     ...options,
+    ...(says ? { answer: said } : {}),
     next_events: (ended, at_us) => tableOf(ended.lease).ended(ended, at_us),
   })
   let preemptions = 0
@@ -131,7 +141,7 @@ class ProgramTable {
     })
   }
 
-  #engineCall({ prompt, output_tokens }: ProgramCall, index: number): EngineCall {
+  #engineCall({ prompt, output_tokens, forecast }: ProgramCall, index: number): EngineCall {
     const { id, given } = this.#program
     return engineCall({
       lease: `${id}/${index}`,
@@ -143,6 +153,7 @@ class ProgramTable {
       critical_path_us: Math.max(0, ...this.#path_us.values()),
       program_output_tokens: this.#output_tokens,
       program_wait_us: this.wait_us,
+      ...(forecast === undefined ? {} : { forecast }),
       ...given,
     })
   }

@@ -102,9 +102,11 @@ export function virtualRun(
     happen(now_us)
     const plan = scheduler.plan(now_us)
     if (plan.work.length === 0) {
-      const event = queue[next]
-      if (event === undefined) break
-      now_us = event.at_us
+      const { waiting, running } = scheduler.status()
+      const resumes_us = waiting + running > 0 ? scheduler.resumes_us : Number.POSITIVE_INFINITY
+      const next_us = Math.min(queue[next]?.at_us ?? Number.POSITIVE_INFINITY, Math.max(now_us + 1, resumes_us))
+      if (next_us === Number.POSITIVE_INFINITY) break
+      now_us = next_us
       continue
     }
     checkPlan(plan, config)

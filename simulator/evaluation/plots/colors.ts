@@ -13,6 +13,11 @@ export const SYSTEM_COLORS: Readonly<Record<SystemName, string>> = {
   plas: '#10b981',
   atlas: '#84a312',
   learned: '#0f172a',
+  'vllm-discard': '#94a3b8',
+  'vllm-preserve': '#64748b',
+  infercept: '#3b82f6',
+  lamps: '#f59e0b',
+  'learned-memory': '#10b981',
   srpt: '#ef4444',
   wsrpt: '#ec4899',
 }

@@ -1,15 +1,17 @@
 /** The report as evaluation.md. */
 import type { Table } from '../figure.ts'
-import { INTRODUCTION } from './introduction.ts'
+import { INTRODUCTIONS } from './introduction.ts'
 import { figureCommand, seedsText } from './provenance.ts'
 import { comparison, goals, type ReadFigure, type Report, unfinishedText } from './report.ts'
+
+const TITLES = { autellix: '# Evaluation', lamps: '# Evaluation: tools between calls' } as const
 
 export function markdown(report: Report): string {
   const { provenance, figures } = report
   return [
-    '# Evaluation',
+    TITLES[provenance.paper],
     '',
-    ...INTRODUCTION.flatMap((paragraph) => [paragraph, '']),
+    ...INTRODUCTIONS[provenance.paper].flatMap((paragraph) => [paragraph, '']),
     `    ${provenance.command}`,
     '',
     `${seedsText(provenance)}; ${provenance.date}; ${provenance.machine}; code ${provenance.code_version}.`,

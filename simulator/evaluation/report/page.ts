@@ -1,6 +1,6 @@
 /** The report as one HTML page: no scripts, no other files, light and dark, from a phone's width up. */
 import type { Table } from '../figure.ts'
-import { INTRODUCTION } from './introduction.ts'
+import { INTRODUCTIONS } from './introduction.ts'
 import { GOAL_COLUMNS, heading, NO_LOSS } from './markdown.ts'
 import { PAGE_STYLE } from './page-style.ts'
 import { seedsText } from './provenance.ts'
@@ -22,7 +22,7 @@ export function page(data: ReportData, svgOf: (file: string) => string): string 
 <body>
 <main>
 <h1>Evaluation</h1>
-${INTRODUCTION.map((text) => `<p>${escaped(text)}</p>`).join('\n')}
+${INTRODUCTIONS[provenance.paper].map((text) => `<p>${escaped(text)}</p>`).join('\n')}
 <p class="provenance"><code>${escaped(provenance.command)}</code><br>
 ${seedsText(provenance)} · ${provenance.date} · ${escaped(provenance.machine)} · code ${provenance.code_version}</p>
 ${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}

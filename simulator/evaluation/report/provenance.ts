@@ -1,9 +1,16 @@
 /** Where a report comes from: the command, the code, the machine and the day. */
 import { arch, availableParallelism, cpus, platform } from 'node:os'
-import { type Figure, type Seeds, seedsOf } from '../figure.ts'
+import { type Figure, type PaperName, type Seeds, seedsOf } from '../figure.ts'
 import { ABLATION_SEEDS, type Options } from '../options.ts'
 
+/** Those that play all seeds. */
+const MAIN_FIGURES: Readonly<Record<PaperName, string>> = {
+  autellix: 'Mixed in figures 12 and 13 and the headline goals',
+  lamps: 'figures 6, 7 and 8',
+}
+
 export interface Provenance {
+  paper: PaperName
   command: string
   seeds: Seeds
   quick: boolean
@@ -13,10 +20,11 @@ export interface Provenance {
   date: string
 }
 
-export function provenance({ argv, seeds, quick }: Options, code_version: string): Provenance {
+export function provenance({ paper, argv, seeds, quick }: Options, code_version: string): Provenance {
   // The figures do not depend on where things go and how long it may take.
   const shown = withoutFlags(argv, ['--out', '--json', '--cache', '--minutes', '--threads'])
   return {
+    paper,
     command: ['npm run evaluate', ...(shown.length === 0 ? [] : ['--', ...shown])].join(' '),
     seeds,
     quick,
@@ -35,17 +43,18 @@ function withoutFlags(argv: readonly string[], flags: readonly string[]): string
 }
 
 /** Plays this figure alone. */
-export function figureCommand({ quick, seeds }: Provenance, figure: Figure): string {
+export function figureCommand({ paper, quick, seeds }: Provenance, figure: Figure): string {
   const played = seedsOf(figure, seeds)
   const ablations = figure.every_seed || played.length <= ABLATION_SEEDS ? '' : ` --ablation-seeds ${played.length}`
-  return `npm run evaluate -- --figure ${figure.id} --seed ${played.join(',')}${ablations}${quick ? ' --quick' : ''}`
+  const of = paper === 'autellix' ? '' : ` --paper ${paper}`
+  return `npm run evaluate --${of} --figure ${figure.id} --seed ${played.join(',')}${ablations}${quick ? ' --quick' : ''}`
 }
 
-export function seedsText({ seeds }: Provenance): string {
+export function seedsText({ paper, seeds }: Pick<Provenance, 'paper' | 'seeds'>): string {
   const { all, ablations } = seeds
   const fewer =
     ablations < all.length
-      ? ` (Mixed in figures 12 and 13 and the headline goals; ablations: ${all.slice(0, ablations).join(', ')}; where fewer are played the figure says so)`
+      ? ` (${MAIN_FIGURES[paper]}; ablations: ${all.slice(0, ablations).join(', ')}; where fewer are played the figure says so)`
       : ''
   return `${all.length === 1 ? 'Seed' : 'Seeds'} ${all.join(', ')}${fewer}`
 }

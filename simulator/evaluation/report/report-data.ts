@@ -1,5 +1,6 @@
 /** evaluation.json as its readers take it: everything that the page says. Its runs are left unread. */
 import { z } from 'zod'
+import { PAPER_NAMES } from '../figure.ts'
 
 const Compared = z.object({
   figure: z.string(),
@@ -34,6 +35,7 @@ const FigureData = z.object({
 
 export const ReportData = z.object({
   provenance: z.object({
+    paper: z.enum(PAPER_NAMES).default('autellix'),
     command: z.string(),
     seeds: z.object({ all: z.array(z.number().int()), ablations: z.number().int() }),
     quick: z.boolean(),

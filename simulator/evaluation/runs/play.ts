@@ -6,16 +6,22 @@ import { arrivalTimesUs } from '../../arrivals.ts'
 import { withSwapKernel } from '../../engines/swap-kernels.ts'
 import { type CallResult, type SimulationConfig, simulate } from '../../simulation.ts'
 import type { WorkloadProgram } from '../../workloads/index.ts'
+import type { SimEngine } from '../../world/sim-engine.ts'
 import { type System, systemOf } from '../systems.ts'
+import { KvUse } from './kv-use.ts'
 import { eachProgram, type RunOutcome, runOutcome } from './run-outcome.ts'
 import { historyOf, programsOf } from './run-programs.ts'
 import type { RunSpec } from './run-spec.ts'
+
+/** KV tokens that 200 GB hold, of the 503 GB that the two engines of LAMPS' machine share (§6.1). */
+const LAMPS_SWAP_TOKENS = { 'gpt-j-6b-40gb': 436_000, 'vicuna-13b-40gb': 244_000 } as const
 
 /** KV tokens that 1.2 TB of host memory hold (Autellix §6.5.1), by each profile's bytes a token. */
 export const SWAP_TOKENS: Readonly<Record<RunSpec['profile'], number>> = {
   'a100-8b': 9_000_000,
   'a100-70b-tp4': 3_600_000,
   'a100-180b-tp8': 7_300_000,
+  ...LAMPS_SWAP_TOKENS,
   'equal-steps': 9_000_000,
   'unit-step': 9_000_000,
 }
@@ -31,13 +37,18 @@ export function playRun(
   const programs = programsOf(spec)
   const calls: CallResult[] = []
   const config = configOf(spec, programs)
+  const kv_use = spec.kv_use ? new KvUse(config.profile) : null
   const simulated = simulate({
     ...config,
     ...watch,
+    ...(kv_use === null ? {} : { onStepped: (engine: SimEngine) => kv_use.stepped(engine) }),
     onCall: (call) => calls.push(call),
     onProgram: (ended) => onProgress(ended / programs.length),
   })
-  const outcome = runOutcome({ config, simulated, calls })
+  const outcome = {
+    ...runOutcome({ config, simulated, calls }),
+    ...(kv_use === null ? {} : { kv_use: kv_use.samples }),
+  }
   return spec.each_program ? { ...outcome, each_program: eachProgram(simulated.programs) } : outcome
 }
 
@@ -61,7 +72,10 @@ function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): Simulati
       levels: levelsOf(spec),
       ...(system.ties === undefined ? {} : { ties: system.ties }),
       ...(spec.learned === undefined ? {} : { learned: spec.learned }),
+      ...(spec.lamps === undefined ? {} : { lamps: spec.lamps }),
+      ...(spec.handling === undefined ? {} : { handling: spec.handling }),
     },
+    ...(spec.forecast === undefined ? {} : { forecast: spec.forecast }),
     // The toy programs of figures 2 and 6 count steps of equal length.
     reading: spec.workload === 'toy' ? 'wall' : system.reading,
     balancer: spec.balancer,

@@ -3,8 +3,10 @@
  * program's response ÷ the tokens that it generated.
  */
 
+import type { ToolCounts } from '../../../gpu-agent/engine/memory/handling/handling-counts.ts'
 import type { CallResult, ProgramResult, SimulationConfig, SimulationResult } from '../../simulation.ts'
 import { mean, type Summary, summary } from '../../statistics.ts'
+import type { KvSample } from './kv-use.ts'
 
 export interface Bin {
   /** Lower bound of what is binned; the bin ends where the next begins. */
@@ -51,6 +53,16 @@ export interface RunOutcome extends GroupOutcome {
   cached_share_by_prompt: Bin[]
   /** Calls in the engines (waiting or running), mean over each WINDOW_S. */
   calls_in_engine: number[]
+  /** From a program's arrival to its first token. */
+  ttft_s: Summary
+  /** Of calls that follow a tool: from the end of the tool to the first token. Null: there are none. */
+  return_ttft_s: Summary | null
+  /** Programs that ended before the last one arrived, per second. */
+  completed_per_s: number
+  /** What became of contexts while tools ran. */
+  tools: ToolCounts
+  /** If the spec asks for it. */
+  kv_use?: KvSample[]
   /** In the order of their arrival, if the spec asks for it. */
   each_program?: EachProgram[]
 }
@@ -122,7 +134,26 @@ export function runOutcome(played: Played): RunOutcome {
       calls.map(({ measured }) => [measured.prompt_tokens, measured.cached_tokens / measured.prompt_tokens]),
     ),
     calls_in_engine: callsInEngine(calls),
+    ttft_s: summary(simulated.programs.map(({ first_token_us }) => first_token_us / US_PER_S)),
+    return_ttft_s: returnTtft(played),
+    completed_per_s: completedPerS(simulated.programs),
+    tools: simulated.tools,
   }
+}
+
+function returnTtft({ config, calls }: Played): Summary | null {
+  const waits_s = calls.flatMap(({ program, call, measured }) => {
+    const { parents = [] } = config.programs[program]?.calls[call] ?? {}
+    return parents.length === 0 ? [] : [(measured.first_token_us ?? measured.duration_us) / US_PER_S]
+  })
+  return waits_s.length === 0 ? null : summary(waits_s)
+}
+
+function completedPerS(programs: readonly ProgramResult[]): number {
+  const until_us = programs.reduce((last, { arrived_us }) => Math.max(last, arrived_us), 0)
+  if (until_us === 0) return 0
+  const completed = programs.filter(({ arrived_us, response_us }) => arrived_us + response_us <= until_us).length
+  return completed / (until_us / US_PER_S)
 }
 
 function group(programs: readonly ProgramResult[]): GroupOutcome {

@@ -1,6 +1,12 @@
 /** The programs that a spec names: those of the run, those that ended before it, and how their clients present them. */
 import { seededRandom } from '../../random.ts'
-import { drawWorkload, type ProgramClient, type WorkloadName, type WorkloadProgram } from '../../workloads/index.ts'
+import {
+  drawWorkload,
+  type ProgramClient,
+  type WorkloadCall,
+  type WorkloadName,
+  type WorkloadProgram,
+} from '../../workloads/index.ts'
 import type { ClientRule, RunSpec } from './run-spec.ts'
 import { TOY_PROGRAMS } from './toy-programs.ts'
 
@@ -32,8 +38,33 @@ export function historyOf(spec: RunSpec): readonly WorkloadProgram[] {
 
 function drawnOf(spec: RunSpec, workload: RunSpec['workload'], programs: number, seed: number): WorkloadProgram[] {
   if (workload === 'toy') return [...TOY_PROGRAMS]
-  const drawn = drawWorkload(workload, programs, seed)
-  return spec.app_prefix ? drawn : drawn.map(withoutAppPrefix)
+  const { app_prefix, one_call, prompt_scale } = spec
+  let drawn = drawWorkload(workload, programs, seed)
+  if (!app_prefix) drawn = drawn.map(withoutAppPrefix)
+  if (prompt_scale !== undefined) drawn = drawn.map((program) => scaled(program, prompt_scale))
+  return one_call ? drawn.map(asOneCall) : drawn
+}
+
+/** Each call adds so many times the prompt tokens that it adds. */
+function scaled(program: WorkloadProgram, factor: number): WorkloadProgram {
+  const calls: WorkloadCall[] = []
+  for (const call of program.calls) {
+    const before = call.prefix_of === null || call.prefix_of === undefined ? null : program.calls[call.prefix_of]
+    const longer = before === null || before === undefined ? null : (calls[call.prefix_of as number] ?? null)
+    const grown_tokens = longer === null ? 0 : longer.prompt_tokens - (before?.prompt_tokens ?? 0)
+    const own_tokens = Math.round((call.prompt_tokens - call.shared_prefix_tokens) * factor)
+    const shared_prefix_tokens = call.shared_prefix_tokens + (call.shared_prefix_tokens > 0 ? grown_tokens : 0)
+    calls.push({ ...call, shared_prefix_tokens, prompt_tokens: shared_prefix_tokens + own_tokens })
+  }
+  return { ...program, calls }
+}
+
+/** What it reads and writes in one call: its tools' answers are part of the prompt, and nothing is waited for. */
+function asOneCall(program: WorkloadProgram): WorkloadProgram {
+  const [first] = program.calls
+  if (first === undefined) return program
+  const output_tokens = program.calls.reduce((sum, call) => sum + call.output_tokens, 0)
+  return { ...program, calls: [{ ...first, output_tokens, tool: null, tool_seconds: null }] }
 }
 
 function withoutAppPrefix(program: WorkloadProgram): WorkloadProgram {

@@ -6,8 +6,10 @@ import { createHash } from 'node:crypto'
 import type { LearnedConfig } from '../../../gpu-agent/engine/order/policies/learned/learned.ts'
 import { BALANCER_DEFAULT, type BalancerName } from '../../../src/core/pool/balancers/index.ts'
 import type { SwapKernelName } from '../../engines/swap-kernels.ts'
+import type { PolicyTuning } from '../../policies/index.ts'
 import type { Region, TenantConfig } from '../../simulation.ts'
 import type { ProgramClient, WorkloadName } from '../../workloads/index.ts'
+import type { ForecastSource } from '../../world/call-forecasts.ts'
 import type { SystemName } from '../systems.ts'
 
 /** Programs of a second workload. */
@@ -39,7 +41,14 @@ export interface RunSpec {
   rate: number | null
   system: SystemName
   /** `equal-steps`: every step lasts the same (the simulator of Autellix §6.5.3); `unit-step`: one second. */
-  profile: 'a100-8b' | 'a100-70b-tp4' | 'a100-180b-tp8' | 'equal-steps' | 'unit-step'
+  profile:
+    | 'a100-8b'
+    | 'a100-70b-tp4'
+    | 'a100-180b-tp8'
+    | 'gpt-j-6b-40gb'
+    | 'vicuna-13b-40gb'
+    | 'equal-steps'
+    | 'unit-step'
   max_seqs: number
   /** Of the profile's KV capacity. */
   kv_share: number
@@ -65,6 +74,18 @@ export interface RunSpec {
   told_ms?: number
   /** What differs from the defaults of `learned`. Left out: nothing. */
   learned?: Partial<LearnedConfig>
+  /** What policies that weigh memory are told of calls. Left out: nothing. */
+  forecast?: ForecastSource
+  /** What differs from the defaults of lamps and learned-memory. Left out: nothing. */
+  lamps?: NonNullable<PolicyTuning['lamps']>
+  /** What differs from the rule by which the policy handles contexts. Left out: nothing. */
+  handling?: NonNullable<PolicyTuning['handling']>
+  /** Each program is one call, without its tools. Left out: it is as drawn. */
+  one_call?: true
+  /** Times each prompt token that a call adds. Left out: 1. */
+  prompt_scale?: number
+  /** The outcome has the KV in use over time. Left out: it does not. */
+  kv_use?: true
   /** The outcome has every program's times. Left out: it does not. */
   each_program?: true
   decision_us: number
@@ -118,6 +139,7 @@ const OPTIONAL = [
   'told_ms',
   'learned',
   'each_program',
+  ...(['forecast', 'lamps', 'handling', 'one_call', 'prompt_scale', 'kv_use'] as const),
 ] as const satisfies readonly (keyof RunSpec)[]
 
 export type RunChange = Partial<RunSpec>

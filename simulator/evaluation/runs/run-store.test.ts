@@ -29,7 +29,8 @@ test('a version follows the code that runs under a policy depend on, and nothing
     writeFileSync(path.join(root, file), text)
   }
   const policies = 'gpu-agent/engine/order/policies'
-  for (const name of ['fcfs', 'mlfq', 'rr', 'plas', 'learned']) write(`${policies}/${name}/${name}.ts`, name)
+  const folders = ['fcfs', 'mlfq', 'rr', 'plas', 'learned', 'lamps', 'learned-memory', 'infercept']
+  for (const name of folders) write(`${policies}/${name}/${name}.ts`, name)
   write(`${policies}/levels/path.ts`, 'of levels')
   write(`${policies}/atlas/atlas.ts`, "import { a } from '../levels/path.ts'\nimport { b } from '../../policy.ts'\n")
   write('src/core/a.ts', '1')

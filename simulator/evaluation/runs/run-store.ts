@@ -32,6 +32,11 @@ const POLICY_MODULES: Readonly<Partial<Record<PolicyName, string>>> = {
   plas: 'plas/plas.ts',
   atlas: 'atlas/atlas.ts',
   learned: 'learned/learned.ts',
+  lamps: 'lamps/lamps.ts',
+  'learned-memory': 'learned-memory/learned-memory.ts',
+  infercept: 'infercept/infercept.ts',
+  'vllm-discard': 'infercept/infercept.ts',
+  'vllm-preserve': 'infercept/infercept.ts',
 }
 
 export interface CodeVersions {

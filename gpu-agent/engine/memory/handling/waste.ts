@@ -142,4 +142,6 @@ export interface HandlingRule {
   hidden_swaps: boolean
   /** A preserved context whose tool exceeds its forecast is decided again. False: it is kept until the bound. */
   revises: boolean
+  /** `relieved`: a pin ends before a call goes without its room. `firm`: calls wait for its room (LAMPS' figure 3). */
+  pins: 'relieved' | 'firm'
 }

@@ -15,6 +15,9 @@ import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
 /** Those that the plug-in for vLLM has too. */
 export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas', 'learned'] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
+/** Those that handle contexts while tools run. */
+export const MEMORY_POLICY_NAMES = ['lamps', 'infercept', 'vllm-discard', 'vllm-preserve', 'learned-memory'] as const
+export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
 
 export type PolicyConfig =
   | { name: 'fcfs' | 'fcfs-program' }

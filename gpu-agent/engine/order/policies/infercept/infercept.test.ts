@@ -35,12 +35,13 @@ describe('vllm-discard', () => {
 
 describe('parts of infercept can be taken away', () => {
   it('one by one', () => {
-    const rule = { allowed: ['preserve', 'discard'], hidden_swaps: false, revises: false } as const
+    const rule = { allowed: ['preserve', 'discard'], hidden_swaps: false, revises: false, pins: 'firm' } as const
     expect(new Infercept('infercept', { handling: rule }).handling).toEqual(rule)
     expect(new Infercept('infercept', { handling: { hidden_swaps: false } }).handling).toEqual({
       allowed: ['preserve', 'discard', 'swap'],
       hidden_swaps: false,
       revises: true,
+      pins: 'relieved',
     })
   })
 })

@@ -29,9 +29,9 @@ export interface InferceptConfig {
 }
 
 const RULES: Readonly<Record<ServedInOrder, HandlingRule>> = {
-  infercept: { allowed: HANDLINGS, hidden_swaps: true, revises: true },
-  'vllm-discard': { allowed: ['discard'], hidden_swaps: false, revises: false },
-  'vllm-preserve': { allowed: ['preserve'], hidden_swaps: false, revises: false },
+  infercept: { allowed: HANDLINGS, hidden_swaps: true, revises: true, pins: 'relieved' },
+  'vllm-discard': { allowed: ['discard'], hidden_swaps: false, revises: false, pins: 'relieved' },
+  'vllm-preserve': { allowed: ['preserve'], hidden_swaps: false, revises: false, pins: 'relieved' },
 }
 
 const US_PER_MS = 1000

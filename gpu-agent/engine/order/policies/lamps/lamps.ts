@@ -15,7 +15,13 @@
  * be looked at when the threshold may have been reached at the earliest.
  */
 import type { CallForecast } from '../../../../../src/core/call/forecast.ts'
-import { chooseHandling, expectedToolUs, HANDLINGS, type HandlingChoice } from '../../../memory/handling/waste.ts'
+import {
+  chooseHandling,
+  expectedToolUs,
+  HANDLINGS,
+  type HandlingChoice,
+  type HandlingRule,
+} from '../../../memory/handling/waste.ts'
 import {
   type Charge,
   type EngineMemory,
@@ -34,14 +40,25 @@ export interface LampsConfig {
   starvation_iterations: number
   /** How long it stays there: until its program is complete, or until it has run for an iteration. */
   starvation: 'until_completion' | 'at_promotion'
+  /** `first_come`: by when programs opened, with the same handling (LAMPS' ablation, figure 10). */
+  order: 'memory_over_time' | 'first_come'
+  /** What differs from HANDLING. */
+  handling: Partial<HandlingRule>
 }
 
-export const LAMPS: LampsConfig = { refresh_tokens: 10, starvation_iterations: 100, starvation: 'until_completion' }
+export const LAMPS: LampsConfig = {
+  ...{ refresh_tokens: 10, starvation_iterations: 100, starvation: 'until_completion' },
+  ...{ order: 'memory_over_time', handling: {} },
+}
+
+/** Contexts move beside the forward pass, as InferCept's do, so that the two differ in when they decide and in their order. */
+export const HANDLING: HandlingRule = { allowed: HANDLINGS, hidden_swaps: true, revises: true, pins: 'relieved' }
 
 /** What a call without a forecast is expected to write. */
 export const OUTPUT_TOKENS_DEFAULT = 256
 /** Below every score: more token-seconds than a year of an engine's memory has. */
 const PROMOTED = 1e13
+const US_PER_MS = 1000
 
 export interface LampsPlace extends Place {
   readonly of: PolicyCall
@@ -55,6 +72,7 @@ export interface LampsPlace extends Place {
   /** The iteration after which it last ran, or in which it came. */
   waits_since: number
   due_us: number
+  readonly came_ms: number
 }
 
 /** Token-seconds that the program is expected to take after the call. */
@@ -65,7 +83,7 @@ export class Lamps implements Policy<LampsPlace> {
   readonly ties = 'program'
   readonly retention = 'rank'
   readonly evicts = 'for_started'
-  readonly handling = { allowed: HANDLINGS, hidden_swaps: false, revises: true }
+  readonly handling: HandlingRule
   readonly yieldsTo = yieldsToBetterRank
   readonly #config: LampsConfig
   readonly #memory: EngineMemory
@@ -83,6 +101,7 @@ export class Lamps implements Policy<LampsPlace> {
         throw new RangeError(`lamps: ${name} must be a positive integer`)
       }
     }
+    this.handling = { ...HANDLING, ...config.handling }
     this.#config = config
     this.#memory = memory
     this.#laterWork = laterWork
@@ -93,6 +112,7 @@ export class Lamps implements Policy<LampsPlace> {
     const place = {
       ...{ of, choice, rank: 0, score: 0, output_tokens: 0, scored_at_tokens: 0, scored_resident_tokens: 0 },
       ...{ promoted: this.#promoted.has(of.program), waits_since: this.#iterations, due_us: 0 },
+      came_ms: now_us / US_PER_MS,
     }
     this.#score(place)
     this.#watch(place, now_us)
@@ -114,6 +134,10 @@ export class Lamps implements Policy<LampsPlace> {
     return stale || place.promoted !== was_promoted ? this.#score(place) : false
   }
 
+  stepped(steps: number): void {
+    this.#iterations += steps
+  }
+
   refresh(place: LampsPlace): boolean {
     return place.of.resident_tokens === place.scored_resident_tokens ? false : this.#score(place)
   }
@@ -124,11 +148,12 @@ export class Lamps implements Policy<LampsPlace> {
   }
 
   outputTokensLeft({ output_tokens, scored_at_tokens }: LampsPlace): number {
+    if (this.#config.order === 'first_come') return Number.POSITIVE_INFINITY
     return scored_at_tokens + this.#config.refresh_tokens - output_tokens
   }
 
   dueUs({ promoted, due_us }: LampsPlace): number {
-    return promoted ? Number.POSITIVE_INFINITY : due_us
+    return promoted || this.#config.order === 'first_come' ? Number.POSITIVE_INFINITY : due_us
   }
 
   due(place: LampsPlace, now_us: number): boolean {
@@ -154,7 +179,7 @@ export class Lamps implements Policy<LampsPlace> {
     if (tool_us === null) return null
     const context_tokens = prompt_tokens + outputOf(forecast)
     const { costs, other_tokens } = this.#memory
-    return chooseHandling(costs, { context_tokens, other_tokens }, tool_us)
+    return chooseHandling(costs, { context_tokens, other_tokens }, tool_us, this.handling.allowed)
   }
 
   /** Whether its rank changed. */
@@ -163,6 +188,7 @@ export class Lamps implements Policy<LampsPlace> {
     const { prompt_tokens, resident_tokens, call } = of
     place.scored_at_tokens = output_tokens
     place.scored_resident_tokens = resident_tokens
+    if (this.#config.order === 'first_come') return this.#rank(place, call.sequence?.[0] ?? place.came_ms)
     place.score = memoryOverTime(
       {
         ...{ prompt_tokens, output_tokens, missing_tokens: prompt_tokens - resident_tokens },
@@ -173,7 +199,10 @@ export class Lamps implements Policy<LampsPlace> {
       this.#memory,
     )
     place.score += this.#laterWork(place)
-    const rank = promoted ? place.score - PROMOTED : place.score
+    return this.#rank(place, promoted ? place.score - PROMOTED : place.score)
+  }
+
+  #rank(place: LampsPlace, rank: number): boolean {
     if (rank === place.rank) return false
     place.rank = rank
     return true
