@@ -96,7 +96,9 @@ function read(values: Values, argv: readonly string[]): Options {
   const paper = oneOf('--paper', values.paper, PAPER_NAMES)
   const figure_ids = PAPERS[paper].figures.map(({ id }) => id)
   const { figure, seed, out, json, minutes, cache, threads, quick, partial } = values
-  const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS[paper]), (text) => integer('--seed', text, 0, SEED_MAX))
+  const seeds = list(seed ?? (quick ? QUICK_SEEDS : DEFAULT_SEEDS[paper]), (text) =>
+    integer('--seed', text, 0, SEED_MAX),
+  )
   if (new Set(seeds).size < seeds.length) throw new FlagError('--seed names a seed twice')
   if (seeds.length > SEEDS_MAX) throw new FlagError(`--seed takes at most ${SEEDS_MAX} seeds`)
   const ablations = integer('--ablation-seeds', values['ablation-seeds'] ?? `${ABLATION_SEEDS}`, 1, SEEDS_MAX)

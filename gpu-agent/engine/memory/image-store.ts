@@ -43,6 +43,10 @@ export class ImageStore {
     return this.pays(tokens) ? this.reserve(tokens) : null
   }
 
+  get free_tokens(): number {
+    return (this.#config?.image_tokens_max ?? 0) - this.#used_tokens
+  }
+
   /** Whether images are saved at all. */
   get isOpen(): boolean {
     return this.#config !== null

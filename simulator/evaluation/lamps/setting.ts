@@ -68,7 +68,7 @@ export const SYSTEM_ROWS = ['vllm', 'infercept', 'lamps', 'lamps-learned', 'ours
 
 /** Programs arrive for so long. */
 export const ARRIVALS_S = 600
-const QUICK_ARRIVALS_S = 120
+const QUICK_ARRIVALS_S = 240
 /** vLLM's default. */
 const SEATS = 256
 

@@ -27,6 +27,8 @@ export interface ToolCounts {
   revised: number
   /** Contexts that were put back before their program came. */
   prefetched: number
+  /** Images that were dropped for others: of programs that were expected to be away for longer. */
+  displaced: number
   /** Given up: their programs did not come back in time. */
   expired: number
   /** For how long steps waited for images of programs while their tools ran. */
@@ -37,13 +39,14 @@ const NONE: HandlingCounts = Object.freeze({ decided: 0, returned: 0, context_to
 
 export const NO_TOOLS: ToolCounts = Object.freeze({
   ...{ preserve: NONE, discard: NONE, swap: NONE },
-  ...{ away: 0, relieved: 0, revised: 0, prefetched: 0, expired: 0, swap_us: 0 },
+  ...{ away: 0, relieved: 0, revised: 0, prefetched: 0, displaced: 0, expired: 0, swap_us: 0 },
 })
 
 export class HandlingTally {
   relieved = 0
   revised = 0
   prefetched = 0
+  displaced = 0
   expired = 0
   swap_us = 0
   readonly #of: Readonly<Record<Handling, HandlingCounts>> = {
@@ -67,10 +70,10 @@ export class HandlingTally {
 
   counts(away: number): ToolCounts {
     const { preserve, discard, swap } = this.#of
-    const { relieved, revised, prefetched, expired, swap_us } = this
+    const { relieved, revised, prefetched, displaced, expired, swap_us } = this
     return {
       ...{ preserve: { ...preserve }, discard: { ...discard }, swap: { ...swap } },
-      ...{ away, relieved, revised, prefetched, expired, swap_us },
+      ...{ away, relieved, revised, prefetched, displaced, expired, swap_us },
     }
   }
 }
@@ -93,6 +96,7 @@ export function addTools(a: ToolCounts, b: ToolCounts): ToolCounts {
     relieved: a.relieved + b.relieved,
     revised: a.revised + b.revised,
     prefetched: a.prefetched + b.prefetched,
+    displaced: a.displaced + b.displaced,
     expired: a.expired + b.expired,
     swap_us: a.swap_us + b.swap_us,
   }

@@ -38,6 +38,7 @@ import {
   type HandlingRule,
   leastWaste,
   PRESERVE_US_MAX,
+  REVISE_FACTOR,
   reviseAfterUs,
   reviseHandling,
   type Waste,
@@ -92,6 +93,8 @@ export class ToolContexts {
   /** One of each program. */
   readonly #contexts = new Map<string, ToolContext>()
   readonly #pinned = new Set<ToolContext>()
+  /** Those that have an image. */
+  readonly #imaged = new Set<ToolContext>()
   readonly #due = new Heap<ToolContext>(isDueBefore)
   readonly #tally = new HandlingTally()
   /** Tokens that hide under one step while they are moved. */
@@ -176,10 +179,10 @@ export class ToolContexts {
     const { slot, image } = context
     if (slot !== null) this.#unpin(context)
     if (image === null) return
-    context.image = null
-    if (slot === null && this.#attach(call, context, image)) return
-    this.#parts.kv.dropImage(image)
-    this.#parts.images.give(image)
+    if (slot === null && this.#attach(call, context, image)) {
+      context.image = null
+      this.#imaged.delete(context)
+    } else this.#dropImage(context)
   }
 
   /** A call that had come back from its tool ends, having found so many tokens of its prompt. */
@@ -222,6 +225,22 @@ export class ToolContexts {
     while (kv.spare_blocks < blocks && this.#relieveOne(except)) {}
   }
 
+  /** Drops images of programs that are expected to be away for longer than `left_us`, until there is room for so many tokens. */
+  makeImageRoom(tokens: number, left_us = 0): void {
+    const { images } = this.#parts
+    while (images.isOpen && images.free_tokens < tokens) {
+      let last: ToolContext | null = null
+      for (const context of this.#imaged) {
+        if (context.slot !== null) continue
+        if (last === null || isNeededBefore(last, context, this.#now_us)) last = context
+      }
+      if (last === null || leftUs(last, this.#now_us) <= left_us) return
+      this.#tally.displaced += 1
+      this.#dropImage(last)
+      this.#wait(last)
+    }
+  }
+
   #decide(call: ScheduledCall, tokens: number, tool_us: number): HandlingChoice {
     const { memory, policy } = this.#parts
     const early = policy.handlingOf?.(call.order.place) ?? null
@@ -250,8 +269,11 @@ export class ToolContexts {
 
   #preserve(context: ToolContext): void {
     const { since_us, expected_us } = context
-    const after_us = this.#rule.revises ? Math.max(REVISE_US_MIN, reviseAfterUs(expected_us)) : PRESERVE_US_MAX
-    this.#set(context, 'revise', Math.max(since_us + after_us, this.#now_us + 1))
+    const away_us = this.#now_us - since_us
+    const after_us = this.#rule.revises
+      ? Math.max(REVISE_US_MIN, reviseAfterUs(expected_us), REVISE_FACTOR * away_us)
+      : PRESERVE_US_MAX
+    this.#set(context, 'revise', since_us + Math.max(away_us + 1, Math.min(PRESERVE_US_MAX, after_us)))
   }
 
   #discard(context: ToolContext): void {
@@ -268,8 +290,10 @@ export class ToolContexts {
     const { kv, images, onImage } = this.#parts
     const { slot, tokens } = context
     invariant(slot !== null, 'what is swapped out is in a slot')
+    this.makeImageRoom(tokens, leftUs(context, this.#now_us))
     const image = images.reserve(tokens)
     if (image === null) return false
+    this.#imaged.add(context)
     this.#moved_tokens += tokens
     this.#unpin(context)
     kv.swapOut(slot, image)
@@ -317,11 +341,7 @@ export class ToolContexts {
     const away_us = this.#now_us - since_us
     const { costs } = this.#parts.memory
     const { handling } = reviseHandling(costs, this.#batch(tokens), away_us, this.#allowed)
-    if (handling === 'preserve') {
-      this.#set(context, 'revise', since_us + Math.min(PRESERVE_US_MAX, 2 * Math.max(away_us, REVISE_US_MIN)))
-      return
-    }
-    this.#tally.revised += 1
+    if (handling !== 'preserve') this.#tally.revised += 1
     this.#carryOut(context, handling)
   }
 
@@ -420,10 +440,16 @@ export class ToolContexts {
     this.#remove(context)
     this.#tally.expired += 1
     if (context.slot !== null) this.#unpin(context)
-    if (context.image === null) return
-    this.#parts.kv.dropImage(context.image)
-    this.#parts.images.give(context.image)
+    if (context.image !== null) this.#dropImage(context)
+  }
+
+  #dropImage(context: ToolContext): void {
+    const { image } = context
+    invariant(image !== null, 'an image that is dropped exists')
+    this.#parts.kv.dropImage(image)
+    this.#parts.images.give(image)
     context.image = null
+    this.#imaged.delete(context)
   }
 
   #remove(context: ToolContext): void {
