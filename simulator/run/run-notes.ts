@@ -1,5 +1,5 @@
 /** What a reader must know about a run beside its figures: settings that change what the profile or the paper says. */
-import { learns } from '../policies/index.ts'
+import { learns, weighsMemory } from '../policies/index.ts'
 import type { WorkloadProgram } from '../workloads/index.ts'
 import type { RunPlan } from './run-plan.ts'
 
@@ -23,9 +23,10 @@ function contextNote({ profile, profile_context_tokens: own_tokens }: RunPlan): 
   ]
 }
 
-function historyNote({ policies, label }: RunPlan, history: readonly WorkloadProgram[]): string[] {
+function historyNote({ policies, label, forecast }: RunPlan, history: readonly WorkloadProgram[]): string[] {
   if (history.length === 0) return []
-  const learning = policies.filter(learns)
+  const isTold = (policy: RunPlan['policies'][number]) => forecast.kind === 'learned' && weighsMemory(policy)
+  const learning = policies.filter((policy) => learns(policy) || isTold(policy))
   const classes = label === 'none' ? 1 : new Set(history.map(({ workload }) => workload)).size
   return [
     `History: ${count(history.length)} programs of ${count(classes)} ${classes === 1 ? 'class' : 'classes'} (--history). ` +
