@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type { Report } from '../../events.ts'
+import type { Capability } from '../../openai/capabilities.ts'
 import type { EngineHello } from '../vllm/channel/channel-messages.ts'
 import { hearHello } from '../vllm/channel/side-channel-hello.ts'
 import type { VllmAddress, VllmServer, VllmServerListener } from '../vllm/process/vllm-server.ts'
@@ -289,17 +290,21 @@ export class AttachedServer implements VllmServer {
   }
 }
 
-/** What a probe has seen to be missing is refused; what it could not see stays as it was. */
+/** What a probe has seen to be there or missing counts; what it could not see stays as it is for this kind of server. */
 function withBehaviour(profile: ServerProfile, behaviour: Behaviour | null): ServerProfile {
   if (behaviour === null) return profile
-  const { tools, schemas, logprobs, choices, stops_when_left } = behaviour
-  const missing = new Set<string>()
-  if (tools === false) missing.add('tools')
-  if (schemas === false) missing.add('structured_output')
-  if (logprobs === false) missing.add('logprobs')
-  if (choices === false) missing.add('choices')
-  const capabilities = new Set([...profile.capabilities].filter((one) => !missing.has(one)))
-  return { ...profile, capabilities, takes_back: stops_when_left ?? profile.takes_back }
+  const capabilities = new Set(profile.capabilities)
+  const seen: readonly [Capability, boolean | null][] = [
+    ['tools', behaviour.tools],
+    ['structured_output', behaviour.schemas],
+    ['logprobs', behaviour.logprobs],
+    ['choices', behaviour.choices],
+  ]
+  for (const [capability, works] of seen) {
+    if (works === true) capabilities.add(capability)
+    if (works === false) capabilities.delete(capability)
+  }
+  return { ...profile, capabilities, takes_back: behaviour.stops_when_left ?? profile.takes_back }
 }
 
 function reducedPowers({ order, queued }: VllmAddress, { name }: ServerProfile): string[] {
