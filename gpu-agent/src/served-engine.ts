@@ -45,9 +45,12 @@ export class ServedEngine {
   /** For metrics. */
   get load(): Pick<EngineStatus, 'waiting' | 'running' | 'queued_tokens' | 'kv_used_tokens'> & {
     kv_capacity_tokens: number
+    seats: number
   } {
     const { waiting, running, queued_tokens, kv_used_tokens } = this.front.status()
-    return { waiting, running, queued_tokens, kv_used_tokens, kv_capacity_tokens: this.description.kv_capacity_tokens }
+    const { kv_capacity_tokens, seats } = this.description
+    const load = { waiting, running, queued_tokens, kv_used_tokens }
+    return { ...load, kv_capacity_tokens, seats: this.front.seats ?? seats }
   }
 
   /** The pool adds what it does not hear of to this engine's load, and forgets it by itself: the oldest may be dropped. */

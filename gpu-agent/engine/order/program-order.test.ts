@@ -54,6 +54,19 @@ const LEVELS = { levels: 4, first_quantum_us: 1000, quantum_ratio: 2, promotion_
 const PROGRAM_LEVELS = { ...LEVELS, prefill_us_per_token: 125 }
 
 describe('the order of programs', () => {
+  it('has as many seats as it was last told, from the next decision on, and shares them between tenants again', () => {
+    const played = new Played(orderConfig({ name: 'fcfs' }, { seats: 1 }))
+    for (const tenant of ['a', 'b']) {
+      for (const nth of [1, 2, 3]) played.arrive({ lease: `${tenant}${nth}`, tenant })
+    }
+    expect(played.decide()).toEqual(['a1'])
+    played.order.resize(4)
+    expect(played.decide()).toEqual(['a1', 'b1', 'a2', 'b2'])
+    played.order.resize(2)
+    expect(played.decide()).toEqual(['a1', 'b1'])
+    expect(() => played.order.resize(0)).toThrow('at least one seat')
+  })
+
   it('serves the calls of an earlier program first, although they came later', () => {
     for (const name of ['fcfs-program', 'plas', 'atlas'] as const) {
       const played = new Played(orderConfig({ name }, { seats: 3 }))

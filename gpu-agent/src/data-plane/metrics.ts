@@ -17,7 +17,10 @@ export interface MetricSources {
   spans_dropped: () => number
 }
 
-type EngineLoad = Omit<EngineStatus, 'epoch' | 'leases_seen' | 'bytes_per_token'> & { kv_capacity_tokens: number }
+type EngineLoad = Omit<EngineStatus, 'epoch' | 'leases_seen' | 'bytes_per_token'> & {
+  kv_capacity_tokens: number
+  seats: number
+}
 
 /** A token of a small model to the longest call. */
 const CALL_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
@@ -117,6 +120,11 @@ export class AgentMetrics {
     of('engine_up', 'Whether the engine takes calls.', ({ state }) => (state === 'ready' ? 1 : 0))
     of('engine_waiting_calls', 'Calls that wait for a seat.', ({ waiting }) => waiting)
     of('engine_running_calls', 'Calls that are in a step.', ({ running }) => running)
+    of(
+      'engine_seats',
+      'Calls that the engine runs at once; a server that is not ours: that it is given.',
+      ({ seats }) => seats,
+    )
     of('engine_queued_tokens', 'Prompt tokens that are still to be prefilled.', ({ queued_tokens }) => queued_tokens)
     of('engine_kv_used_tokens', 'Tokens whose KV is resident.', ({ kv_used_tokens }) => kv_used_tokens)
     of('engine_kv_capacity_tokens', 'Tokens whose KV can be resident.', (engine) => engine.kv_capacity_tokens)

@@ -86,6 +86,8 @@ export interface EngineFrontEvents {
 export interface EngineFront {
   /** Hints that it applies, as protocol/request-fields.ts names them. Left out: none. */
   readonly hints?: ReadonlySet<string>
+  /** Calls that it is given at once, where that is learned. Left out: as described. */
+  readonly seats?: number | null
   describe(): EngineDescription
   status(): Omit<EngineStatus, 'leases_seen'>
   serve(call: DispatchedCall, sink: CallSink): void

@@ -106,6 +106,11 @@ export class VllmFront implements EngineFront {
     return this.#connection?.address.profile.hints ?? VLLM_HINTS
   }
 
+  get seats(): number | null {
+    const queued = this.#connection !== null && this.#connection.address.queued !== null
+    return queued ? (this.#options.queue?.seats ?? null) : null
+  }
+
   describe(): EngineDescription {
     const { epoch, seats, kv_capacity_tokens, context_tokens_max } = this.#known()
     const { id, model_id: model } = this.#options
