@@ -1,7 +1,9 @@
 /** `npm run test:python-client`: lint, types and tests of clients/python against a small server of their own (60 MB of tools). */
 import { spawn } from 'node:child_process'
+import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { PYTHON_CLIENT_ROOT, pythonClientEnvironment } from './clients/python-client-environment.ts'
+import { CHECK_CACHE } from './testbed/repository.ts'
 
 const USAGE = `usage: node lab/python-client.ts check|test
 
@@ -18,7 +20,7 @@ const COMMANDS: Readonly<Record<string, readonly string[][]>> = {
     ['ruff', 'check', ...RUFF, '.'],
     ['ruff', 'check', ...RUFF, '--ignore', 'T201', EXAMPLES],
     ['ruff', 'format', '--check', ...RUFF, '.', EXAMPLES],
-    ['mypy', '--no-error-summary', '--cache-dir', '/dev/null'],
+    ['mypy', '--no-error-summary', '--cache-dir', path.join(CHECK_CACHE, 'mypy-client')],
   ],
   test: [['pytest', '-q', 'tests/unit']],
 }

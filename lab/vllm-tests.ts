@@ -10,6 +10,7 @@ import { ModelUnavailable } from '../ops/model/find-or-fetch.ts'
 import { VLLM_ROOT, vllmPython } from '../ops/vllm/environment.ts'
 import { vllmModel } from '../ops/vllm/model.ts'
 import { corePython } from './fuzz/orders/core-environment.ts'
+import { CHECK_CACHE } from './testbed/repository.ts'
 
 /** About 10 s. */
 const FUZZ_RUNS = 4000
@@ -28,7 +29,7 @@ const COMMANDS: Record<'core' | 'scheduler', string[][]> = {
   core: [
     ['ruff', 'check', '--quiet', '--no-cache', '.'],
     ['ruff', 'format', '--check', '--quiet', '--no-cache', '.'],
-    ['mypy', '--no-error-summary', '--cache-dir', '/dev/null'],
+    ['mypy', '--no-error-summary', '--cache-dir', path.join(CHECK_CACHE, 'mypy-vllm')],
     ['pytest', '-q', 'tests/order', 'tests/handling'],
   ],
   scheduler: [
