@@ -49,6 +49,8 @@ export default defineConfig({
           name: 'workerd',
           include: ['src/{api,relay,actors,store,platform}/**/*.test.ts', 'test/workerd/**/*.test.ts'],
           setupFiles: ['./test/workerd/setup.ts'],
+          // They wait for timers of actors more than they compute.
+          maxWorkers: 2,
         },
       },
       {
