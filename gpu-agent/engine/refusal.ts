@@ -1,8 +1,11 @@
-/** Which calls an engine takes: those that fit its context, while the queues of the engine and of the tenant have room. */
+/**
+ * Which calls an engine takes: those that fit its context, while the queues of the engine and of the tenant have room. An
+ * offline call finds half of the engine's room, so that offline work never keeps an online call out.
+ */
 import type { DrainRate } from './order/drain-rate.ts'
 import type { TenantQueue } from './order/tenant-queue.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
-import type { EngineCall } from './types.ts'
+import type { EngineCall, OrderedCall } from './types.ts'
 
 export type SubmitVerdict =
   | { ok: true }
@@ -33,15 +36,18 @@ export function refusalOf(
     const message = `${call.prompt.length} prompt tokens and ${call.max_output_tokens} of output exceed the context of ${tokens_max} tokens`
     return { ok: false, code: 'context_length_exceeded', message }
   }
-  return call.continues ? null : fullQueue(config, queues, now_us)
+  return call.continues ? null : fullQueue(call, config, queues, now_us)
 }
 
 /** Null: the queue has room for another call. */
 export function fullQueue(
-  { waiting_calls_max, waiting_calls_per_tenant_max }: QueueBounds,
+  { offline = false }: Pick<OrderedCall, 'offline'>,
+  bounds: QueueBounds,
   { waiting, drain, queue }: Queues,
   now_us: number,
 ): Extract<SubmitVerdict, { code: 'engine_full' }> | null {
+  const { waiting_calls_per_tenant_max } = bounds
+  const waiting_calls_max = offline ? Math.ceil(bounds.waiting_calls_max / 2) : bounds.waiting_calls_max
   if (waiting >= waiting_calls_max) {
     const message = `${waiting_calls_max} calls wait on this engine`
     return { ok: false, code: 'engine_full', message, retry_after_s: drain.retryAfterS(waiting, now_us) }

@@ -67,7 +67,7 @@ export class Scheduler {
     const queues = {
       waiting: this.#calls.size - this.#running.length,
       drain: this.#order.drain,
-      queue: this.#order.queueOf(call.tenant),
+      queue: this.#order.queueOf(call),
     }
     const refusal = refusalOf(call, this.config, queues, now_us)
     if (refusal !== null) return refusal

@@ -14,6 +14,8 @@ export interface OrderedCall {
   lease: string
   tenant: string
   tenant_weight: number
+  /** It belongs to a batch, and ranks below every call of any tenant that does not. */
+  offline?: boolean
   /** What a learned order makes small for its program. Absent: as the policy is set. */
   objective?: Objective
   /** Unique over tenants. */

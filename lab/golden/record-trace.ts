@@ -4,7 +4,7 @@
  *
  * Lines, after the header; times in us, `t` being when it happened, tokens and sums as in ProgramOrder:
  *   {"t","arrive":[lease, tenant, weight, program, class, sequence, settled, elsewhere, path, wait, output tokens,
- *                  prompt tokens, resident tokens]}
+ *                  prompt tokens, resident tokens]}   with "offline": true if it is
  *   {"t","resident":[lease, tokens, tokens on the device]}   the last is left out where all are
  *   {"t","seated":[lease…]}           a decision; null where it equals the one before
  *   {"t","wall","charges":[[lease, uncached, cached, output tokens, modelled]…]}
@@ -98,13 +98,14 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     t: number,
   ): CallState<O> {
     const state = super.arrive(call, tokens, owner, t)
-    this.#tenants.add(call.tenant)
+    this.#tenants.add(state.tenant.share)
     this.#open.set(call.lease, state)
     const { lease, tenant, tenant_weight, program, sequence, settled_service_us, open_elsewhere_us } = call
     const known = [settled_service_us, open_elsewhere_us, call.critical_path_us, call.program_wait_us]
     const arrive = [lease, tenant, tenant_weight, program, call.class, sequence, ...known, call.program_output_tokens]
     const objective = call.objective === undefined ? [] : [call.objective]
-    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective] })
+    const offline = call.offline ? { offline: true } : {}
+    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective], ...offline })
     return state
   }
 

@@ -145,6 +145,18 @@ export const SCENARIOS: readonly Scenario[] = [
     play: openLoad({ seed: 302, calls: 20, tenants: 2 }),
   },
   {
+    name: 'plas-offline',
+    policy: { name: 'plas', ...LEVELS },
+    config: ROOMY,
+    play: openLoad({ seed: 601, calls: 36, tenants: 3, offline: true }),
+  },
+  {
+    name: 'mlfq-offline-multi-step',
+    policy: { name: 'mlfq', ...LEVELS },
+    config: { ...STANDBY, steps_per_decision: 4 },
+    play: openLoad({ seed: 602, calls: 36, tenants: 3, offline: true }),
+  },
+  {
     name: 'plas-multi-step',
     policy: { name: 'plas', ...LEVELS },
     config: { ...ROOMY, steps_per_decision: 5, ordering: 'wall' },
@@ -309,6 +321,8 @@ interface OpenLoad {
   classes?: boolean
   /** The second tenant has an objective of its own. */
   objectives?: boolean
+  /** Half of the calls are of batches. */
+  offline?: boolean
   /** Tokens that the prompts of a program begin with. */
   stem_tokens?: number
 }
@@ -321,6 +335,7 @@ function openLoad({
   sequences = false,
   classes = false,
   objectives = false,
+  offline = false,
   stem_tokens = 0,
 }: OpenLoad): Scenario['play'] {
   const below = generator(seed)
@@ -339,6 +354,7 @@ function openLoad({
       sequence: sequences ? [9 - (program >> 1), program] : null,
       ...(classes ? { class: `p${program}`, program_output_tokens: below(2) * below(40) } : {}),
       ...(objectives && tenant === 1 ? { objective: 'response' as const } : {}),
+      ...(offline && below(2) === 0 ? { offline: true } : {}),
       prompt: [seed, tenant, ...stem, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
       max_output_tokens: 1 + below(14),
       settled_service_us: below(2) * below(30_000),

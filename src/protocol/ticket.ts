@@ -37,6 +37,8 @@ export const TicketClaims = z.object({
   class: Id,
   /** Weight of the tenant's share of seats, set by the operator. */
   tenant_weight: z.number().positive().max(1000),
+  /** The call belongs to a batch: it ranks below every call that does not. */
+  offline: z.literal(true).optional(),
   /** What a learned order makes small for the tenant's programs, set by the operator for the tenant or the model. */
   objective: Objective.default('token_latency'),
   /**

@@ -421,12 +421,13 @@ function isEvictable(holder: ScheduledCall, call: ScheduledCall, step: number): 
 }
 
 /**
- * Unseated calls go first. Among them, the tenant with the most slots without a seat per weight loses its worst call, so no
+ * Unseated calls go first, offline ones before online ones. Among them, the tenant with the most slots without a seat per weight loses its worst call, so no
  * tenant's order of its own programs costs another tenant its KV. Then seated calls go, from the last seat.
  */
 function isEvictedBefore(a: ScheduledCall, b: ScheduledCall, heldPerWeight: (tenant: Tenant) => number): boolean {
   if (a.order.seated !== b.order.seated) return b.order.seated
   if (a.order.seated) return a.order.seat_index > b.order.seat_index
+  if (a.order.tenant.offline !== b.order.tenant.offline) return a.order.tenant.offline
   if (a.order.tenant === b.order.tenant) return runsBefore(b.order, a.order)
   const a_held = heldPerWeight(a.order.tenant)
   const b_held = heldPerWeight(b.order.tenant)

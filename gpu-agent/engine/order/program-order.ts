@@ -50,9 +50,9 @@ export class ProgramOrder<O> {
     return this.#open.size
   }
 
-  /** The tenant's queue if it has calls. */
-  queueOf(tenant: string): TenantQueue<CallState<O>> | null {
-    return this.#seating.queueOf(tenant)
+  /** The queue of the call's tenant if it has calls. */
+  queueOf(call: Pick<OrderedCall, 'tenant' | 'offline'>): TenantQueue<CallState<O>> | null {
+    return this.#seating.queueOf(call)
   }
 
   /** `resident_tokens`: prompt tokens whose KV is on the device. `decide` returns `owner`. */
@@ -63,7 +63,7 @@ export class ProgramOrder<O> {
     now_us: number,
   ): CallState<O> {
     const { policy } = this.#config
-    const tenant = this.#seating.tenantOf(call.tenant, call.tenant_weight)
+    const tenant = this.#seating.tenantOf(call)
     const program = this.#programs.open(call.program)
     const state = new CallState(call, prompt_tokens, owner, now_us, tenant, program, this.#sequence++)
     state.tie(policy.ties)
@@ -129,7 +129,7 @@ export class ProgramOrder<O> {
     this.#moveCharged(calls, now_us)
     for (const { tenant } of calls) {
       if (tenant.step_charge_us === 0) continue
-      this.#config.shares.charge(tenant.tenant, tenant.step_charge_us, now_us)
+      this.#config.shares.charge(tenant.share, tenant.step_charge_us, now_us)
       tenant.step_charge_us = 0
     }
   }
@@ -145,7 +145,7 @@ export class ProgramOrder<O> {
     let from_us = started_us
     for (const end_us of ends_us) {
       const charge_us = ordering === 'wall' ? end_us - from_us : rates.decode_us_per_token
-      for (const [tenant, number] of of_tenant) shares.charge(tenant.tenant, charge_us * number, end_us)
+      for (const [tenant, number] of of_tenant) shares.charge(tenant.share, charge_us * number, end_us)
       from_us = end_us
     }
     if (calls.every(({ ended }) => ended)) this.#config.policy.stepped?.(ends_us.length - 1)

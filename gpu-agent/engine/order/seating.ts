@@ -2,6 +2,9 @@
  * Which calls have seats in the next step: tenants' shares first, then each policy's order within a tenant (design.md,
  * invariant 5). This file knows nothing of slots or memory. memory/placement.ts finds those for the seated calls.
  *
+ * Offline calls come after the online ones of every tenant: their tenants share the seats that online calls leave, and the
+ * next decision takes a seat back for an online call that waits.
+ *
  * A decision holds until something that it depends on changes: a call comes, goes or moves, or the shares' interval passes.
  * So most steps of a steady batch cost nothing here. Quotas hold longer, since a seat that changes tenants preempts a call.
  * They are set again only where a seat would stay empty, for a tenant that has none yet, and at the interval.
@@ -14,7 +17,7 @@
  */
 import type { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
 import { invariant } from '../invariant.ts'
-import { QUOTA_UNSET, type Seatable, type SeatPolicy, TenantQueue } from './tenant-queue.ts'
+import { QUOTA_UNSET, type Seatable, type SeatPolicy, shareOf, TenantQueue } from './tenant-queue.ts'
 
 /** How seats go to tenants. */
 export type SeatShares = Pick<TenantShares, 'charge' | 'allocate'>
@@ -41,10 +44,19 @@ interface TenantsCall<C extends Seatable> extends Seatable {
   readonly tenant: TenantQueue<C>
 }
 
+/** What of a call decides on its queue. */
+interface TenantOfCall {
+  tenant: string
+  offline?: boolean
+}
+
 export class Seating<C extends TenantsCall<C>> {
   #config: SeatingConfig
-  /** Tenants with open calls, so bounded by the open calls. */
-  readonly #tenants = new Map<string, TenantQueue<C>>()
+  /** Tenants with open online calls by their shares, so bounded by the open calls. */
+  readonly #online = new Map<string, TenantQueue<C>>()
+  /** The same of offline calls. */
+  readonly #offline = new Map<string, TenantQueue<C>>()
+  readonly #groups = [this.#online, this.#offline] as const
   readonly #order: C[] = []
   #open_calls = 0
   #demand_changed = false
@@ -82,19 +94,20 @@ export class Seating<C extends TenantsCall<C>> {
   }
 
   /** The queue of the call's tenant, which is kept only while it has calls. */
-  tenantOf(name: string, weight: number): TenantQueue<C> {
-    const tenant = this.#tenants.get(name) ?? new TenantQueue<C>(name, weight)
-    tenant.weight = weight
+  tenantOf(call: TenantOfCall & { tenant_weight: number }): TenantQueue<C> {
+    const { tenant_weight, offline = false } = call
+    const tenant = this.queueOf(call) ?? new TenantQueue<C>(shareOf(call), tenant_weight, offline)
+    tenant.weight = tenant_weight
     return tenant
   }
 
-  /** The tenant's queue if it has calls. */
-  queueOf(tenant: string): TenantQueue<C> | null {
-    return this.#tenants.get(tenant) ?? null
+  /** The queue of the call's tenant if it has calls. */
+  queueOf(call: TenantOfCall): TenantQueue<C> | null {
+    return (call.offline === true ? this.#offline : this.#online).get(shareOf(call)) ?? null
   }
 
   add(call: C): void {
-    this.#tenants.set(call.tenant.tenant, call.tenant)
+    this.#groupOf(call).set(call.tenant.share, call.tenant)
     call.tenant.add(call)
     this.#open_calls += 1
     this.#demand_changed = true
@@ -103,7 +116,7 @@ export class Seating<C extends TenantsCall<C>> {
   /** The call has ended and holds no slot. */
   remove(call: C): void {
     call.tenant.remove(call)
-    if (call.tenant.calls === 0) this.#tenants.delete(call.tenant.tenant)
+    if (call.tenant.calls === 0) this.#groupOf(call).delete(call.tenant.share)
     this.#open_calls -= 1
     this.#demand_changed = true
   }
@@ -155,7 +168,7 @@ export class Seating<C extends TenantsCall<C>> {
     if (quotas_due || (this.#demand_changed && !this.#quotasFit())) this.#setQuotas(now_us)
     const { policy, preemptions_per_decision_max } = this.#config
     let done = true
-    for (const tenant of this.#tenants.values()) {
+    for (const tenant of this.#queues()) {
       done = tenant.reseat(tenant.quota, policy, preemptions_per_decision_max) && done
     }
     this.#deal()
@@ -166,61 +179,97 @@ export class Seating<C extends TenantsCall<C>> {
 
   /** Runs between decisions: no call loses a seat. The next decision looks at the changes again. */
   #fillFreed(): void {
-    const { seats, standby } = this.#config
-    const resident_first = standby === 'resident_first'
-    let free_seats = seats - this.#seatedCalls()
-    for (const tenant of this.#tenants.values()) {
+    let free_seats = this.#config.seats - this.#seatedCalls()
+    for (const group of this.#groups) free_seats -= this.#fillGroup(group, free_seats)
+    this.#deal()
+  }
+
+  /** Returns the number of seats that were given. */
+  #fillGroup(group: ReadonlyMap<string, TenantQueue<C>>, seats: number): number {
+    const resident_first = this.#config.standby === 'resident_first'
+    let free_seats = seats
+    for (const tenant of group.values()) {
       const quota = Math.min(tenant.quota, tenant.seated.length + free_seats)
       if (resident_first) free_seats -= tenant.fillHolding(quota)
       free_seats -= tenant.fill(quota)
     }
-    for (const tenant of this.#tenants.values()) {
+    for (const tenant of group.values()) {
       if (resident_first && free_seats > 0) free_seats -= tenant.fillHolding(tenant.seated.length + free_seats)
     }
-    for (const tenant of this.#tenants.values()) {
+    for (const tenant of group.values()) {
       if (free_seats > 0) free_seats -= tenant.fill(tenant.seated.length + free_seats)
     }
-    this.#deal()
+    return seats - free_seats
+  }
+
+  #groupOf({ tenant }: C): Map<string, TenantQueue<C>> {
+    return tenant.offline ? this.#offline : this.#online
+  }
+
+  *#queues(): Generator<TenantQueue<C>> {
+    for (const group of this.#groups) yield* group.values()
   }
 
   #seatedCalls(): number {
     let seated_calls = 0
-    for (const { seated } of this.#tenants.values()) seated_calls += seated.length
+    for (const { seated } of this.#queues()) seated_calls += seated.length
     return seated_calls
   }
 
-  /** The quotas were set under contention, fill the seats, and every tenant has one. */
+  /** The quotas were set under contention, fill the seats, every tenant has one, and no offline call has an online one's. */
   #quotasFit(): boolean {
     if (this.#quotas_until_us === Number.POSITIVE_INFINITY) return false
     let filled_seats = 0
-    for (const { quota, calls } of this.#tenants.values()) {
+    let offline_seats = 0
+    let online_waits = false
+    for (const { quota, calls, offline } of this.#queues()) {
       if (quota === QUOTA_UNSET) return false
       filled_seats += Math.min(quota, calls)
+      if (offline) offline_seats += Math.min(quota, calls)
+      else online_waits ||= calls > quota
     }
-    return filled_seats === this.#config.seats
+    return filled_seats === this.#config.seats && !(online_waits && offline_seats > 0)
   }
 
   #setQuotas(now_us: number): void {
-    const { seats, shares, shares_interval_us } = this.#config
     this.#quotas_until_us = Number.POSITIVE_INFINITY
-    if (this.#open_calls <= seats) {
-      for (const tenant of this.#tenants.values()) tenant.quota = tenant.calls
-    } else if (this.#tenants.size === 1) {
-      for (const tenant of this.#tenants.values()) tenant.quota = seats
-    } else {
-      const quotas = shares.allocate(this.#tenants, seats, now_us)
-      for (const tenant of this.#tenants.values()) tenant.quota = quotas.get(tenant.tenant) ?? 0
-      this.#quotas_until_us = now_us + shares_interval_us
-    }
+    let free_seats = this.#config.seats
+    for (const group of this.#groups) free_seats -= this.#setGroupQuotas(group, free_seats, now_us)
   }
 
-  /** Each tenant's first call, then each one's second, and so on. Memory and prefill tokens are given out in this order. */
+  /** Returns how many of the `seats` the group has. */
+  #setGroupQuotas(group: ReadonlyMap<string, TenantQueue<C>>, seats: number, now_us: number): number {
+    const { shares, shares_interval_us } = this.#config
+    let calls = 0
+    for (const tenant of group.values()) calls += tenant.calls
+    if (calls <= seats) {
+      for (const tenant of group.values()) tenant.quota = tenant.calls
+      return calls
+    }
+    if (seats === 0 || group.size === 1) {
+      for (const tenant of group.values()) tenant.quota = seats
+    } else {
+      const quotas = shares.allocate(group, seats, now_us)
+      for (const tenant of group.values()) tenant.quota = quotas.get(tenant.share) ?? 0
+      this.#quotas_until_us = now_us + shares_interval_us
+    }
+    return seats
+  }
+
+  /**
+   * Each tenant's first online call, then each one's second, and so on, then the offline ones alike. Memory and prefill
+   * tokens are given out in this order.
+   */
   #deal(): void {
+    this.#order.length = 0
+    for (const group of this.#groups) this.#dealGroup(group)
+  }
+
+  #dealGroup(group: ReadonlyMap<string, TenantQueue<C>>): void {
     const order = this.#order
-    order.length = 0
     for (let round = 0; ; round++) {
       const before = order.length
-      for (const tenant of this.#tenants.values()) {
+      for (const tenant of group.values()) {
         const call = tenant.seated[round]
         if (call === undefined) continue
         call.seat_index = order.length

@@ -1,6 +1,6 @@
 /**
  * One tenant's open calls: those that hold a seat, in order, and heaps of those that do not. `reseat` keeps the seats with
- * the best calls at a cost of O(changes · log waiting calls).
+ * the best calls at a cost of O(changes · log waiting calls). A tenant's offline calls are a queue of their own.
  */
 
 import { DrainRate } from './drain-rate.ts'
@@ -28,8 +28,15 @@ export interface SeatPolicy {
   yieldsTo(worst: Place, best: Place): boolean
 }
 
+/** A tenant's id has no control characters, so that this is none. */
+export function shareOf({ tenant, offline = false }: { tenant: string; offline?: boolean }): string {
+  return offline ? `${tenant}\noffline` : tenant
+}
+
 export class TenantQueue<C extends Seatable = Seatable> {
-  readonly tenant: string
+  /** Whose share of the seats it is. Offline calls have one of their own, so that they cost the tenant's others nothing. */
+  readonly share: string
+  readonly offline: boolean
   weight: number
   /** Open calls, seated or not: the tenant's demand for seats. */
   calls = 0
@@ -44,9 +51,10 @@ export class TenantQueue<C extends Seatable = Seatable> {
   readonly drain = new DrainRate()
   #unsorted = false
 
-  constructor(tenant: string, weight: number) {
-    this.tenant = tenant
+  constructor(share: string, weight: number, offline: boolean) {
+    this.share = share
     this.weight = weight
+    this.offline = offline
   }
 
   add(call: C): void {

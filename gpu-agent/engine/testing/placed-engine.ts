@@ -43,7 +43,7 @@ export class PlacedEngine {
 
   /** A waiting call, whose tokens begin as all of its program's do. */
   open(program: string, blocks: number, rank = 0, tenant = 'tenant'): ScheduledCall {
-    const queue = this.#tenants.get(tenant) ?? new TenantQueue<CallState<ScheduledCall>>(tenant, 1)
+    const queue = this.#tenants.get(tenant) ?? new TenantQueue<CallState<ScheduledCall>>(tenant, 1, false)
     this.#tenants.set(tenant, queue)
     const lease = `${program} ${this.#sequence}`
     const prompt = tokens(blocks * BLOCK, program.charCodeAt(0))

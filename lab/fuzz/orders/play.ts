@@ -81,7 +81,16 @@ class Player {
     return { ...limits, seats, policy: made, shares: this.#shares, ordering, rates }
   }
 
-  #arrive({ tenant, program, class: of_class, objective, ticket, prompt_tokens, resident }: Of<'arrive'>): void {
+  #arrive({
+    tenant,
+    program,
+    class: of_class,
+    objective,
+    offline,
+    ticket,
+    prompt_tokens,
+    resident,
+  }: Of<'arrive'>): void {
     const name = `t${tenant}/p${program}`
     const settled_us = this.#settled_us.get(name) ?? []
     const call: OrderedCall = {
@@ -89,6 +98,7 @@ class Player {
       tenant: `t${tenant}`,
       tenant_weight: 1 + tenant,
       ...(objective === undefined ? {} : { objective }),
+      ...(offline === undefined ? {} : { offline }),
       program: name,
       thread: '',
       class: `c${of_class}`,

@@ -46,6 +46,8 @@ export type OrderEvent =
       class: number
       /** Absent: as the policy is set. */
       objective?: Objective
+      /** Absent: it is online. */
+      offline?: boolean
       ticket: Ticket
       prompt_tokens: number
       resident: number
@@ -193,6 +195,7 @@ const event: fc.Arbitrary<OrderEvent> = fc.oneof(
         program: fc.nat(PROGRAMS - 1),
         class: fc.nat(CLASSES - 1),
         objective: fc.constantFrom(...OBJECTIVES),
+        offline: fc.boolean(),
         ticket,
         prompt_tokens: fc.oneof(fc.nat(80), fc.nat(9_000)),
         resident: share,

@@ -245,3 +245,34 @@ describe('KV pressure', () => {
     expect(played.decide(), 'three times 900 tokens, of which 800 are the same').toEqual(['a', 'b', 'c'])
   })
 })
+
+describe('offline calls in front of a server that does not preempt', () => {
+  it('leave places free for online calls, which go first', () => {
+    const played = new PlayedQueue('fcfs', { seats: 4, slots: 4, takes_back: false })
+    const offline = ['f1', 'f2', 'f3', 'f4', 'f5'].map((lease) => played.arrive({ lease, offline: true }))
+    expect(played.decide()).toEqual(['f1', 'f2', 'f3'])
+    // An online call finds a place at once, and its like find theirs kept.
+    const first = played.arrive({ lease: 'online' })
+    expect(played.decide()).toEqual(['online'])
+    const second = played.arrive({ lease: 'second' })
+    expect(played.decide()).toEqual([])
+    played.end(first)
+    expect(played.decide()).toEqual(['second'])
+    played.end(second)
+    played.end(offline[0] as QueueEntry)
+    expect(played.decide()).toEqual([])
+    // Once online calls stay away, offline ones take the places again, but for one.
+    expect(played.decide(60_000_000)).toEqual(['f4'])
+    expect(played.decide()).toEqual([])
+  })
+
+  it('use the only place of a server that nobody else uses', () => {
+    const played = new PlayedQueue('fcfs', { seats: 1, slots: 1, takes_back: false })
+    const offline = played.arrive({ lease: 'offline', offline: true })
+    expect(played.decide()).toEqual(['offline'])
+    played.arrive({ lease: 'next', offline: true })
+    played.arrive({ lease: 'online', tenant: 'other' })
+    played.end(offline)
+    expect(played.decide()).toEqual(['online'])
+  })
+})

@@ -7,6 +7,8 @@
  * also when the order has given its seat away, and the seat's new holder is the next to go. A call without output may be taken
  * back for a better one: it returns to its place in the order.
  *
+ * For the same reason offline calls leave places free for online ones (offline-seats.ts).
+ *
  * KV pressure (program-room.ts): whole programs wait while the contexts of those let in fill the server. While the first of
  * them waits no other program passes it, but calls of programs that are in do.
  */
@@ -23,6 +25,7 @@ import {
   WAITING_CALLS_PER_TENANT_MAX,
 } from '../../../engine/scheduler-config.ts'
 import type { OrderedCall, Outlook } from '../../../engine/types.ts'
+import { OfflineSeats } from './offline-seats.ts'
 import { type CallSize, ProgramRoom, type ServerLimits } from './program-room.ts'
 
 /** Times that one call may be taken back: each may waste the prefill that had begun. */
@@ -101,6 +104,9 @@ export class CallQueue {
   readonly #room: ProgramRoom
   readonly #sent = new Set<QueueEntry>()
   readonly #waiting = new Set<QueueEntry>()
+  readonly #offline = new OfflineSeats()
+  #online_open = 0
+  #offline_sent = 0
   #unanswered = 0
   #seats: number
   /** Nothing is let through before: the server has refused a call for want of room. */
@@ -154,8 +160,8 @@ export class CallQueue {
   }
 
   arrive(call: OrderedCall, size: CallSize, queued: QueuedCall, now_us: number): QueueVerdict {
-    const queues = { waiting: this.#waiting.size, drain: this.#order.drain, queue: this.#order.queueOf(call.tenant) }
-    const full = fullQueue(this.#config, queues, now_us)
+    const queues = { waiting: this.#waiting.size, drain: this.#order.drain, queue: this.#order.queueOf(call) }
+    const full = fullQueue(call, this.#config, queues, now_us)
     if (full !== null) return full
     const entry = new QueueEntry(queued, size, now_us)
     const { prompt_tokens } = size
@@ -163,6 +169,8 @@ export class CallQueue {
     entry.state = this.#order.arrive(call, { prompt_tokens, resident_tokens }, entry, now_us)
     entry.outlook = this.#order.outlook(entry.state)
     this.#waiting.add(entry)
+    if (!call.offline) this.#online_open += 1
+    this.#offline.noted(this.#online_open, now_us)
     this.#config.changed()
     return { ok: true, entry }
   }
@@ -189,7 +197,10 @@ export class CallQueue {
 
   /** `context_tokens`: prompt and answer, as counted. Null: it had no output. `cached_tokens`: null: not told. */
   ended(entry: QueueEntry, context_tokens: number | null, cached_tokens: number | null, now_us: number): void {
+    const { offline = false } = entry.state.call
+    if (!offline) this.#online_open -= 1
     if (entry.sent_us !== null) {
+      if (offline) this.#offline_sent -= 1
       if (!entry.answered) this.#unanswered -= 1
       this.#room.ended(entry.state.call, entry.size.prompt_tokens, context_tokens, cached_tokens, now_us)
     }
@@ -220,7 +231,7 @@ export class CallQueue {
     const sending: QueueEntry[] = []
     let full = false
     for (const { owner } of seated) {
-      if (owner.sent_us !== null) continue
+      if (owner.sent_us !== null || !this.#hasOfflineSeat(owner, now_us)) continue
       if (!this.#hasRoom(owner, full)) {
         full = true
         continue
@@ -239,9 +250,13 @@ export class CallQueue {
     return !full && this.#room.fits(state.call, size)
   }
 
+  #hasOfflineSeat({ state }: QueueEntry, now_us: number): boolean {
+    return !state.call.offline || this.#offline_sent < this.#offline.max(this.#seats, now_us)
+  }
+
   /** Seats that wait for room stay empty, so further calls of programs that are in take their places meanwhile. */
   #letGuests(sending: QueueEntry[], now_us: number): void {
-    const guests = [...this.#waiting].filter(({ program }) => this.#room.isIn(program))
+    const guests = [...this.#waiting].filter(({ program, state }) => this.#room.isIn(program) && !state.call.offline)
     guests.sort((a, b) => compareOrder(a.state, b.state))
     for (const guest of guests.slice(0, Math.max(0, this.#seats - this.#sent.size))) this.#let(guest, sending, now_us)
   }
@@ -250,6 +265,7 @@ export class CallQueue {
     this.#waiting.delete(entry)
     this.#sent.add(entry)
     this.#unanswered += 1
+    if (entry.state.call.offline) this.#offline_sent += 1
     entry.sent(now_us)
     this.#room.sent(entry.state.call, entry.size)
     sending.push(entry)
@@ -279,6 +295,7 @@ export class CallQueue {
   #return(entry: QueueEntry, now_us: number): void {
     this.#room.takenBack(entry.state.call)
     this.#unanswered -= 1
+    if (entry.state.call.offline) this.#offline_sent -= 1
     this.#sent.delete(entry)
     this.#waiting.add(entry)
     entry.returned(now_us)

@@ -32,6 +32,7 @@ export function orderedCall(claims: TicketClaims): OrderedCall {
     lease: claims.lease,
     tenant: claims.tenant,
     tenant_weight: claims.tenant_weight,
+    ...(claims.offline ? { offline: true } : {}),
     objective: claims.objective,
     program: JSON.stringify([claims.tenant, claims.program, claims.run]),
     thread: claims.thread,

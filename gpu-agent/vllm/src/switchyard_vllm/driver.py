@@ -75,6 +75,7 @@ class Driver:
             objective=identity.objective,
             sequence=identity.sequence,
             comes_back=identity.program != NO_PROGRAM,
+            offline=identity.offline,
         )
         state = self.order.arrive(call, now_us, self.residency.resident(request).tokens)
         self.meter.opened(request, identity, state)

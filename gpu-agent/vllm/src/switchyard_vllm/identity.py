@@ -38,6 +38,8 @@ WAIT_US = "switchyard_wait_us"
 OUTPUT_TOKENS = "switchyard_output_tokens"
 OPENED_AT_MS = "switchyard_opened_at_ms"
 TIE = "switchyard_tie"
+#: 1 for a call of a batch.
+OFFLINE = "switchyard_offline"
 
 
 class ProgramTold(NamedTuple):
@@ -66,6 +68,8 @@ class Identity:
     told: ProgramTold = NOTHING_TOLD
     #: The program's place among those of its tenant.
     sequence: tuple[int, int] | None = None
+    #: It belongs to a batch.
+    offline: bool = False
     #: It brought a ticket that could not be read.
     malformed: bool = False
 
@@ -104,6 +108,7 @@ def _from_ticket(session_id: object, ticket: Mapping[Any, Any]) -> Identity:
         objective=_objective(ticket),
         told=told,
         sequence=None if opened_at_ms is None or tie is None else (opened_at_ms, tie),
+        offline=(_count(ticket, OFFLINE) or 0) > 0,
     )
 
 

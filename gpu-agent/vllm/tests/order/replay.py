@@ -79,6 +79,7 @@ class Replay:
             objective=objective[0] if objective else None,
             sequence=None if sequence is None else (sequence[0], sequence[1]),
             comes_back=sequence is not None,
+            offline=line.get("offline", False),
         )
         self.order.arrive(call, t, resident)
 

@@ -159,6 +159,7 @@ def test_a_ticket_says_what_is_open_elsewhere_and_where_the_program_stands() -> 
         {"switchyard_objective": "fairness"},
         {"switchyard_objective": ["response"]},
         {"switchyard_tie": 8},
+        {"switchyard_offline": "yes"},
     ],
 )
 def test_a_ticket_with_one_wrong_field_is_none(wrong: dict[str, Any]) -> None:
@@ -173,6 +174,12 @@ def test_a_ticket_at_its_bounds_is_read() -> None:
         "switchyard_weight": 1000,
     }
     assert not identity_of(None, {**TICKET, **bounds}, "agent").malformed
+
+
+def test_a_ticket_of_a_batch_says_so() -> None:
+    assert not identity_of(None, TICKET, "agent").offline
+    assert identity_of(None, {**TICKET, "switchyard_offline": 1}, "agent").offline
+    assert not identity_of(None, {"switchyard_offline": 1}, "session").offline
 
 
 @pytest.mark.parametrize("session", [None, "", 7, "x" * (ID_CHARS_MAX + 1)])

@@ -21,7 +21,7 @@ def runner(
     settled: bool = True,
     tenant: TenantQueue = TENANT,
 ) -> Runner:
-    call = Call(name, tenant.tenant, 1, name, 0, 0, 0, 5)
+    call = Call(name, tenant.share, 1, name, 0, 0, 0, 5)
     state = CallState(call, 0, tenant, ProgramSums(name), ord(name[0]))
     state.place = Place(rank)
     state.seated = seat is not None

@@ -9,6 +9,9 @@ import type { TicketClaims } from '../../../../../src/protocol/index.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { Json } from './request-body.ts'
 
+/** Above the service of any program: two weeks of one, in microseconds. vLLM takes 53 bits and more. */
+const OFFLINE_PRIORITY = 2 ** 40
+
 /** The plug-in rejects a whole ticket for a longer id. */
 export const PROGRAM_CHARS_MAX = 512
 
@@ -18,7 +21,8 @@ export function ticketFields(claims: TicketClaims, order: VllmAddress['order']):
   const cache_salt = digest(claims.cache_salt)
   if (order === 'fcfs') return { cache_salt }
   if (order === 'priority') {
-    return { cache_salt, priority: claims.settled_service_us + claims.open_elsewhere_us }
+    const priority = claims.settled_service_us + claims.open_elsewhere_us
+    return { cache_salt, priority: claims.offline ? OFFLINE_PRIORITY + priority : priority }
   }
   const program = programKey(claims)
   return {
@@ -37,6 +41,8 @@ export function ticketFields(claims: TicketClaims, order: VllmAddress['order']):
       switchyard_wait_us: claims.program_wait_us,
       switchyard_output_tokens: claims.program_output_tokens,
       ...sequenceFields(claims.sequence),
+      // A number, since truth values are not among the extra arguments of every version of vLLM.
+      ...(claims.offline ? { switchyard_offline: 1 } : {}),
     },
   }
 }

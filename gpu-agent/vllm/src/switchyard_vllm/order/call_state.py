@@ -44,6 +44,8 @@ class Call:
     sequence: tuple[int, int] | None = None
     #: The program may have further calls. Else nothing is remembered of it once it has no open call.
     comes_back: bool = False
+    #: It belongs to a batch, and ranks below every call of any tenant that does not.
+    offline: bool = False
 
 
 #: (opened_at_ms, tie) of a program, compared as a pair.

@@ -165,7 +165,7 @@ class ProgramOrder:
         for call, _ in charges:
             tenant = call.tenant
             if tenant.step_charge_us != 0:
-                self._shares.charge(tenant.tenant, tenant.step_charge_us, now_us)
+                self._shares.charge(tenant.share, tenant.step_charge_us, now_us)
                 tenant.step_charge_us = 0
 
     def ended(self, call: CallState, now_us: int) -> Measurement:

@@ -1,12 +1,13 @@
 """One tenant's open calls: those that hold a seat, in order, and those that wait. `reseat` keeps seats with the best.
 
+A tenant's offline calls are a queue of their own.
 The same as `gpu-agent/engine/order/tenant-queue.ts`.
 """
 
 from operator import attrgetter
 from typing import Any, Protocol
 
-from .call_state import CallState
+from .call_state import Call, CallState
 from .ordered_calls import OrderedCalls
 
 
@@ -23,9 +24,16 @@ _SEAT_KEY = attrgetter("seat_key")
 QUOTA_UNSET = -1
 
 
+def share_of(call: Call) -> str:
+    """A tenant's id has no control characters, so that this is none."""
+    return f"{call.tenant}\noffline" if call.offline else call.tenant
+
+
 class TenantQueue:
-    def __init__(self, tenant: str, weight: float) -> None:
-        self.tenant = tenant
+    def __init__(self, share: str, weight: float, *, offline: bool = False) -> None:
+        #: Whose share of the seats it is. Offline calls have one of their own.
+        self.share = share
+        self.offline = offline
         self.weight = weight
         #: Open calls, seated or not: the tenant's demand for seats.
         self.calls = 0
