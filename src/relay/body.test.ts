@@ -1,7 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
+import { NESTING_MAX } from '../core/wire/nesting.ts'
 import { BODY_BYTES_MAX } from '../protocol/index.ts'
-import { DROPPED_BYTES_MAX, NESTING_MAX, readBody } from './body.ts'
+import { DROPPED_BYTES_MAX, readBody } from './body.ts'
 
 const post = (body: BodyInit, headers: Record<string, string> = {}): Request =>
   new Request('http://x/', { method: 'POST', body, headers })

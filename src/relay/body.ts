@@ -4,26 +4,14 @@
  * meanwhile, they would see a broken pipe instead of the 413. A connection that sends only a byte now and then is closed.
  */
 
+import { NESTING_MAX, nestsDeeperThan } from '../core/wire/nesting.ts'
 import type { ApiErrorFields } from '../platform/api-error.ts'
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
 import { BODY_BYTES_MAX } from '../protocol/index.ts'
 import { codingOf, inflate } from './inflate.ts'
 
-/**
- * Levels of arrays and objects. Parsers take any depth, but code that copies or writes a value recurses and would overflow
- * the stack.
- */
-export const NESTING_MAX = 128
-
 /** Bytes over the bound that are read and dropped. */
 export const DROPPED_BYTES_MAX = 16 * 1024 * 1024
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
 
 export type BodyRead =
   | { status: 'read'; body: Readonly<Record<string, unknown>>; bytes: number }
@@ -129,24 +117,6 @@ function parseObject(bytes: Uint8Array): BodyRead {
     return malformed('The body must be a JSON object.')
   }
   return { status: 'read', body: body as Record<string, unknown>, bytes: bytes.length }
-}
-
-/** Looks at brackets outside of strings. On text that is not JSON the result does not matter, since parsing refuses it. */
-function nestsDeeperThan(text: string, levels_max: number): boolean {
-  let levels = 0
-  let isString = false
-  for (let at = 0; at < text.length; at += 1) {
-    const char = text.charCodeAt(at)
-    if (isString) {
-      if (char === BACKSLASH) at += 1
-      else if (char === QUOTE) isString = false
-    } else if (char === QUOTE) isString = true
-    else if (char === OPEN_BRACKET || char === OPEN_BRACE) {
-      levels += 1
-      if (levels > levels_max) return true
-    } else if (char === CLOSE_BRACKET || char === CLOSE_BRACE) levels -= 1
-  }
-  return false
 }
 
 function malformed(message: string): Refused {

@@ -9,6 +9,8 @@ import { OBJECTIVES } from '../protocol/objective.ts'
 import type { ProgramSource } from '../protocol/program-source.ts'
 import { measuredColumns } from './measured-columns.ts'
 
+export { batches, files, uploadParts, uploads } from './file-schema.ts'
+
 export const tenants = sqliteTable('tenants', {
   id: text('id').primaryKey(),
   name: text('name').notNull(),
