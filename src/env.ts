@@ -2,7 +2,7 @@
 
 export interface Env {
   DB: D1Database
-  /** Calls of ended programs: src/store/segments.ts. */
+  /** Calls of ended programs (src/store/segments.ts) and files (src/store/file-contents.ts). */
   BUCKET: R2Bucket
   PROGRAM: DurableObjectNamespace
   POOL: DurableObjectNamespace
@@ -12,6 +12,7 @@ export interface Env {
   CONVERSATION: DurableObjectNamespace
   ARCHIVE: DurableObjectNamespace
   CLASS: DurableObjectNamespace
+  BATCH: DurableObjectNamespace
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
   /** For how long ended programs are kept. */

@@ -4,6 +4,7 @@
  */
 import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
+import { type BatchRpc, batchActorName } from './batch/batch-rpc.ts'
 import {
   type ArchiveRpc,
   type ClassRpc,
@@ -60,6 +61,10 @@ export function archiveActor(env: Env, tenant: string): ArchiveRpc {
 
 export function classActor(env: Env, tenant: string, name: string): ClassRpc {
   return env.CLASS.getByName(classActorName(tenant, name)) as unknown as ClassRpc
+}
+
+export function batchActor(env: Env, tenant: string, batch: string): BatchRpc {
+  return env.BATCH.getByName(batchActorName(tenant, batch)) as unknown as BatchRpc
 }
 
 export function tenantActor(env: Env, tenant: string): TenantRpc {

@@ -15,10 +15,13 @@ import { StoreUnavailable } from '../store/database.ts'
 import { adminRoutes } from './admin/routes.ts'
 import { agentRoutes } from './agents.ts'
 import { anthropicRoutes } from './anthropic.ts'
+import { batchRoutes } from './batches/batches.ts'
 import { limitHeaders } from './boundary.ts'
 import { conversationRoutes } from './conversations.ts'
 import { cors } from './cors.ts'
 import { errorFormatOf } from './error-format.ts'
+import { fileRoutes } from './files/files.ts'
+import { uploadRoutes } from './files/uploads.ts'
 import { healthRoutes } from './health.ts'
 import { methodNotAllowed } from './method-not-allowed.ts'
 import { metricsRoutes } from './metrics.ts'
@@ -43,6 +46,9 @@ app.route('/', modelRoutes)
 app.route('/', anthropicRoutes)
 app.route('/', responseRoutes)
 app.route('/', conversationRoutes)
+app.route('/', fileRoutes)
+app.route('/', uploadRoutes)
+app.route('/', batchRoutes)
 app.route('/', programRoutes)
 app.route('/', usageRoutes)
 app.route('/', agentRoutes)

@@ -182,6 +182,7 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     ...{ tenant_weight, objective, thread, epoch, class: admission.class, source: call.source },
     sequence: admission.sequence,
     ...{ settled_service_us, open_elsewhere_us, critical_path_us, program_wait_us, program_output_tokens },
+    ...(call.offline ? { offline: true as const } : {}),
     ...(position === null ? {} : { position }),
     ...(last_tool === null ? {} : { last_tool }),
     ...(expect_tool_us === null ? {} : { expect_tool_us }),

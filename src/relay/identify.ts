@@ -38,6 +38,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   /** Id of the API key. */
   key: string
   tenant_weight: number
+  /** A line of a batch. */
+  offline: boolean
   /** What a learned order makes small for its program. */
   objective: Objective
   /** Null: no limit. */
@@ -90,7 +92,12 @@ export type Identified =
   | { status: 'identified'; call: IdentifiedCall }
   | { status: 'refused'; http_status: number; error: ApiErrorFields; headers?: HeadersInit }
 
-export async function identify(request: Request, dialect: Dialect, deps: RelayDeps): Promise<Identified> {
+export async function identify(
+  request: Request,
+  dialect: Dialect,
+  deps: RelayDeps,
+  kind: 'online' | 'offline',
+): Promise<Identified> {
   const authentication = await deps.authenticate(request)
   if (authentication.status === 'refused') {
     return { status: 'refused', ...authenticationFailure(authentication.reason) }
@@ -152,15 +159,16 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
       tenant: who.tenant,
       key: who.key,
       tenant_weight: who.weight,
+      offline: kind === 'offline',
       objective: who.objective ?? model.objective,
       calls_per_minute_max: who.calls_per_minute_max,
       live_programs_max: who.live_programs_max,
-      ...(await namedOrInferred(identity, who, dialect, body, wanted.regions, deps)),
+      ...(kind === 'offline' ? ALONE : await namedOrInferred(identity, who, dialect, body, wanted.regions, deps)),
       overruled: identity.overruled,
       thread: identity.thread,
       main_thread: identity.main_thread,
       parents: identity.parents,
-      turn: identity.by_session ? await turnOf(who, dialect, body, deps) : null,
+      turn: identity.by_session && kind === 'online' ? await turnOf(who, dialect, body, deps) : null,
       tool_results,
       tool_times: toolTimes(header(TOOL_TIMES_HEADER)),
       expect_tool_us: hint.expect_tool_us,
@@ -179,6 +187,9 @@ export async function identify(request: Request, dialect: Dialect, deps: RelayDe
     },
   }
 }
+
+/** Of a batch's line, whatever its body names: a program of its own, without state. */
+const ALONE = { program: null, source: 'none', trace: null, conversation: null } as const
 
 /** Without inference a trace is the only name left. With it, the trace is one of several hints (infer-program.ts). */
 async function namedOrInferred(

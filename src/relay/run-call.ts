@@ -29,9 +29,15 @@ import { StageTimes } from './timing.ts'
 
 const RELAY_FAILED: Ending = { outcome: 'failed', error_code: 'relay_failed' }
 
-export async function runCall(request: Request, dialect: DialectName, deps: RelayDeps): Promise<Response> {
+/** `offline`: a line of a batch. It belongs to no program, ranks below every other call, and has no rate limit. */
+export async function runCall(
+  request: Request,
+  dialect: DialectName,
+  deps: RelayDeps,
+  kind: 'online' | 'offline' = 'online',
+): Promise<Response> {
   const times = new StageTimes(deps.now, deps.tracing?.begin(request.headers, deps.now) ?? null)
-  const identified = await times.measure('identify', () => identify(request, DIALECTS[dialect], deps))
+  const identified = await times.measure('identify', () => identify(request, DIALECTS[dialect], deps, kind))
   if (identified.status === 'refused') {
     const { http_status, error, headers } = identified
     return apiError(http_status, error, headers, DIALECTS[dialect].errors)
@@ -85,8 +91,8 @@ async function permitted(
   deps: RelayDeps,
   times: StageTimes,
 ): Promise<{ call: IdentifiedCall; answer: SettledAnswer }> {
-  const permit = await deps.permits.take(asked, deps)
-  if (permit.status === 'refused') return { call: asked, answer: rateLimited(asked, times, permit.retry_after_s) }
+  const permit = asked.offline ? null : await deps.permits.take(asked, deps)
+  if (permit?.status === 'refused') return { call: asked, answer: rateLimited(asked, times, permit.retry_after_s) }
   const inferred = await inferProgram(asked, deps, times)
   if (!hasRoom(inferred.call, deps)) return { call: inferred.call, answer: noRoom(inferred.call, times) }
   const answer = await placeAndServe(signal, inferred, deps, times)

@@ -71,10 +71,30 @@ export async function authenticate(
   const hash = await hashSecret(env.KEY_PEPPER, key)
   const known = await cache.get(hash, now_ms, () => lookUp(env, key, hash, now_ms), background)
   if (known === null) return { status: 'refused', reason: 'unknown' }
-  const { disabled, ...identity } = known
-  return disabled
-    ? { status: 'refused', reason: 'disabled' }
-    : { status: 'tenant', identity: { ...identity, key: keyIdOf(hash) } }
+  return identified(known, keyIdOf(hash))
+}
+
+function identified({ disabled, ...identity }: Known, key: string): Authentication {
+  return disabled ? { status: 'refused', reason: 'disabled' } : { status: 'tenant', identity: { ...identity, key } }
+}
+
+const byId = new IsolateCache<Known>()
+
+/** The same of a key that is known by its id, for work that goes on without its client. */
+export async function identityOfKey(
+  env: Env,
+  tenant: string,
+  id: string,
+  now_ms: number,
+  background?: Background,
+): Promise<Authentication> {
+  const load = async () => {
+    const query = keyQuery(env.DB).where(and(keyWhere(tenant, id), isNull(apiKeys.revoked_at_ms)))
+    return fromStore(async () => knownOf(await query.get()))
+  }
+  const known = await byId.get(JSON.stringify([tenant, id]), now_ms, load, background)
+  if (known === null) return { status: 'refused', reason: 'unknown' }
+  return identified(known, id)
 }
 
 /** D1 is asked only for keys that may exist. */
@@ -99,17 +119,20 @@ async function uncheckedHashes(d1: D1Database): Promise<string[]> {
 /** A call needs the catalogue too. Where it is due, one batch brings both. */
 async function tenantByKeyHash(d1: D1Database, hash: string, now_ms: number): Promise<Known | null> {
   const db = database(d1)
-  const query = db
-    .select({ tenant: tenants, models: apiKeys.models, regions: apiKeys.regions, strict: apiKeys.strict })
-    .from(apiKeys)
-    .innerJoin(tenants, eq(tenants.id, apiKeys.tenant))
-    .where(and(eq(apiKeys.hash, hash), isNull(apiKeys.revoked_at_ms)))
+  const query = keyQuery(d1).where(and(eq(apiKeys.hash, hash), isNull(apiKeys.revoked_at_ms)))
   if (!catalogueIsDue(now_ms)) return knownOf(await query.get())
   const batch = db.batch([query, ...catalogueQueries(db)])
   const catalogueRows = batch.then(([_, ...rows]) => rows)
   bringCatalogue(catalogueRows, now_ms)
   const [keys] = await batch
   return knownOf(keys[0])
+}
+
+function keyQuery(d1: D1Database) {
+  return database(d1)
+    .select({ tenant: tenants, models: apiKeys.models, regions: apiKeys.regions, strict: apiKeys.strict })
+    .from(apiKeys)
+    .innerJoin(tenants, eq(tenants.id, apiKeys.tenant))
 }
 
 interface KeyRow extends Pick<typeof apiKeys.$inferSelect, 'models' | 'regions' | 'strict'> {

@@ -15,9 +15,11 @@ import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
+export { BatchActor } from '../../src/actors/batch/batch-actor.ts'
 export { ConversationActor } from '../../src/actors/conversation.ts'
 export { IdempotencyActor } from '../../src/actors/idempotency-actor.ts'
 export { ResponsesActor } from '../../src/actors/responses.ts'
+export { BatchLines } from '../../src/relay/batch-lines.ts'
 
 const DelayMs = z.number().int().min(0).max(60_000)
 const Faults = z.object({
