@@ -1,13 +1,13 @@
 /** `classes`: what is known about classes of programs, and how programs of one are ordered. */
 import type { Column } from '../../cli/table.ts'
 import { at, type Row } from './client.ts'
-import { type Command, field, figure, shown } from './command.ts'
+import { field, figure, type OperatorCommand, shown } from './command.ts'
 
 const OBJECTIVE = {
   objective: { type: 'string', value: 'NAME', help: 'token_latency (the default) or response' },
 } as const
 
-export const CLASS_COMMANDS: readonly Command[] = [
+export const CLASS_COMMANDS: readonly OperatorCommand[] = [
   {
     words: ['classes', 'list'],
     args: [],

@@ -1,7 +1,9 @@
-/** The admin API from outside: one request, one answer or one sentence that says why not. Never shows a key. */
+/** The API from outside: one request, one answer or one sentence that says why not. Never shows a key. */
 import { z } from 'zod'
 
 const TIMEOUT_MS = 30_000
+/** Of a request with a file, or for one. */
+const CONTENT_TIMEOUT_MS = 15 * 60_000
 /** As the API bounds a page. */
 const PAGE_MAX = 100
 /** Rows that one command shows. */
@@ -22,19 +24,85 @@ export type Row = Record<string, unknown>
 const RowJson = z.record(z.string(), z.unknown())
 const Page = z.object({ data: z.array(RowJson), next_cursor: z.string().nullable() })
 const PoolPage = z.object({ pools: z.array(RowJson), next_cursor: z.string().nullable() })
+const OpenAiPage = z.object({ data: z.array(RowJson), has_more: z.boolean(), last_id: z.string().nullable() })
 const Failure = z.object({ error: z.object({ message: z.string(), code: z.string().nullable() }) })
 
-export class AdminClient {
+/** `base`: the path before every path. */
+class ApiClient {
   readonly #url: string
   readonly #key: string
+  readonly #base: string
 
-  constructor(url: string, key: string) {
+  constructor(url: string, key: string, base: string) {
     this.#url = url.replace(/\/+$/, '')
     this.#key = key
+    this.#base = base
   }
 
-  async one(method: string, path: string, body?: Row): Promise<Row> {
-    return RowJson.parse(await this.#ask(method, path, body))
+  async one(method: string, path: string, body?: Row | FormData): Promise<Row> {
+    return RowJson.parse(await this.ask(method, path, body))
+  }
+
+  async ask(method: string, path: string, body?: Row | FormData): Promise<unknown> {
+    const { response, url } = await this.send(method, path, body)
+    const text = await this.#read(() => response.text())
+    const json = parsed(text)
+    if (response.ok && json !== undefined) return json
+    throw failureOf(response.status, json, `${method} ${url}`)
+  }
+
+  /** An answer of any status, unread. */
+  async send(method: string, path: string, body?: Row | FormData): Promise<{ response: Response; url: string }> {
+    const headers = new Headers({ authorization: `Bearer ${this.#key}` })
+    const is_form = body instanceof FormData
+    if (body !== undefined && !is_form) headers.set('content-type', 'application/json')
+    const timeout_ms = is_form || path.endsWith('/content') ? CONTENT_TIMEOUT_MS : TIMEOUT_MS
+    const init = { method, headers, redirect: 'error' as const, signal: AbortSignal.timeout(timeout_ms) }
+    const url = `${this.#url}${this.#base}${path}`
+    const sent = body === undefined ? init : { ...init, body: is_form ? body : JSON.stringify(body) }
+    return { response: await this.#read(() => fetch(url, sent)), url }
+  }
+
+  async #read<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read()
+    } catch (error) {
+      const { message, cause } = error as Error
+      const why = cause instanceof Error && cause.message !== '' ? cause.message : message
+      throw new CommandFailure('unreachable', `${this.#url} does not answer: ${why}`)
+    }
+  }
+}
+
+/** What a tenant's key opens: OpenAI's API. */
+export class TenantClient extends ApiClient {
+  constructor(url: string, key: string) {
+    super(url, key, '/v1')
+  }
+
+  async list(path: string, limit: number): Promise<Row[]> {
+    const rows: Row[] = []
+    let after: string | undefined
+    do {
+      const asked = queryOf({ limit: String(Math.min(PAGE_MAX, limit - rows.length)), after })
+      const { data, has_more, last_id } = OpenAiPage.parse(await this.ask('GET', path + asked))
+      rows.push(...data)
+      after = has_more ? (last_id ?? undefined) : undefined
+    } while (after !== undefined && rows.length < limit)
+    return rows
+  }
+
+  /** A file's contents as they come. */
+  async content(path: string): Promise<ReadableStream<Uint8Array>> {
+    const { response, url } = await this.send('GET', path)
+    if (response.ok && response.body !== null) return response.body
+    throw failureOf(response.status, parsed(await response.text()), `GET ${url}`)
+  }
+}
+
+export class AdminClient extends ApiClient {
+  constructor(url: string, key: string) {
+    super(url, key, '/admin/v1')
   }
 
   /** Follows pages until there are `limit` rows or no more. */
@@ -43,7 +111,7 @@ export class AdminClient {
     let cursor: string | null = null
     do {
       const page = String(Math.min(PAGE_MAX, limit - rows.length))
-      const answer: unknown = await this.#ask(
+      const answer: unknown = await this.ask(
         'GET',
         path + queryOf({ ...query, limit: page, cursor: cursor ?? undefined }),
       )
@@ -56,35 +124,15 @@ export class AdminClient {
     } while (cursor !== null && rows.length < limit)
     return rows
   }
+}
 
-  async #ask(method: string, path: string, body?: Row): Promise<unknown> {
-    const headers = new Headers({ authorization: `Bearer ${this.#key}` })
-    if (body !== undefined) headers.set('content-type', 'application/json')
-    const init = { method, headers, redirect: 'error' as const, signal: AbortSignal.timeout(TIMEOUT_MS) }
-    const url = `${this.#url}/admin/v1${path}`
-    let status: number
-    let text: string
-    try {
-      const response = await fetch(url, body === undefined ? init : { ...init, body: JSON.stringify(body) })
-      status = response.status
-      text = await response.text()
-    } catch (error) {
-      const { message, cause } = error as Error
-      const why = cause instanceof Error && cause.message !== '' ? cause.message : message
-      throw new CommandFailure('unreachable', `${this.#url} does not answer: ${why}`)
-    }
-    const json = parsed(text)
-    if (status >= 200 && status < 300 && json !== undefined) return json
-    const failure = Failure.safeParse(json)
-    const said = failure.success
-      ? `${failure.data.error.message} (${failure.data.error.code ?? status})`
-      : `status ${status}`
-    const kind = status >= 400 && status < 500 ? 'refused' : 'unreachable'
-    throw new CommandFailure(
-      kind,
-      failure.success ? said : `${method} ${url} answered ${said}, and not as Switchyard does`,
-    )
-  }
+function failureOf(status: number, json: unknown, asked: string): CommandFailure {
+  const failure = Failure.safeParse(json)
+  const said = failure.success
+    ? `${failure.data.error.message} (${failure.data.error.code ?? status})`
+    : `status ${status}`
+  const kind = status >= 400 && status < 500 ? 'refused' : 'unreachable'
+  return new CommandFailure(kind, failure.success ? said : `${asked} answered ${said}, and not as Switchyard does`)
 }
 
 function queryOf(query: Readonly<Record<string, string | undefined>>): string {

@@ -1,6 +1,6 @@
 /** What a command is: its words, its arguments and flags, what it asks of the API and how its answer is shown. */
 import type { Column } from '../../cli/table.ts'
-import { type AdminClient, CommandFailure, type Row } from './client.ts'
+import { type AdminClient, CommandFailure, type Row, type TenantClient } from './client.ts'
 
 export interface Flag {
   type: 'string' | 'boolean'
@@ -13,16 +13,23 @@ export type Answer =
   | { kind: 'list'; rows: Row[]; columns: readonly Column<Row>[]; empty: string }
   /** `secret`: names the field that is shown this once, above the rest. */
   | { kind: 'one'; row: Row; secret?: string }
+  /** The command has written what it was asked for. */
+  | { kind: 'done' }
 
-export interface Asked {
-  client: AdminClient
+interface AskedOf<C> {
+  client: C
   /** Positional arguments, as many as the command names. */
   args: readonly string[]
   text(flag: string): string | undefined
+  /** Whether a flag without a value was given. */
+  flag(name: string): boolean
   limit: number
 }
 
-export interface Command {
+export type Asked = AskedOf<AdminClient>
+export type TenantAsked = AskedOf<TenantClient>
+
+interface CommandBase {
   /** `tenants list` */
   words: readonly [string, string]
   /** Names of positional arguments. */
@@ -31,8 +38,21 @@ export interface Command {
   /** Flags without which the command is refused. */
   required?: readonly string[]
   purpose: string
+}
+
+/** A command with the operator's key. */
+export interface OperatorCommand extends CommandBase {
+  as?: never
   run(asked: Asked): Promise<Answer>
 }
+
+/** A command with a tenant's key. */
+export interface TenantCommand extends CommandBase {
+  as: 'tenant'
+  run(asked: TenantAsked): Promise<Answer>
+}
+
+export type Command = OperatorCommand | TenantCommand
 
 /** A column of a field; nested values are written as JSON, nothing as `-`. */
 export function field(name: string, title = name.replaceAll('_', ' '), align: 'left' | 'right' = 'left'): Column<Row> {

@@ -1,6 +1,6 @@
 /** `agents`, `pools`, `models`, `regions`, `audit`: what serves, where, and who changed it. */
 import { at } from './client.ts'
-import { type Asked, bodyOf, type Command, field, figure, number } from './command.ts'
+import { type Asked, bodyOf, field, figure, number, type OperatorCommand } from './command.ts'
 
 const AGENT_COLUMNS = [
   field('id'),
@@ -10,7 +10,7 @@ const AGENT_COLUMNS = [
   field('removed_at', 'removed'),
 ]
 
-const agents: Command[] = [
+const agents: OperatorCommand[] = [
   {
     words: ['agents', 'list'],
     args: [],
@@ -47,7 +47,7 @@ const agents: Command[] = [
     }),
   },
   ...(['drain', 'undrain'] as const).map(
-    (word): Command => ({
+    (word): OperatorCommand => ({
       words: ['agents', word],
       ...{ args: ['AGENT'], flags: {} },
       purpose: word === 'drain' ? 'takes no further calls; those under way end' : 'takes calls again',
@@ -69,7 +69,7 @@ const POOL_FLAGS = {
   model: { type: 'string', value: 'MODEL', help: 'only of one model' },
 } as const
 
-const pools: Command[] = [
+const pools: OperatorCommand[] = [
   {
     words: ['pools', 'list'],
     ...{ args: [], flags: POOL_FLAGS, purpose: 'every region × model with its ready engines and queue' },
@@ -147,7 +147,7 @@ function regionFields(asked: Asked) {
   return bodyOf({ position: number(asked, 'position'), location_hint: asked.text('hint'), latitude, longitude })
 }
 
-const catalogue: Command[] = [
+const catalogue: OperatorCommand[] = [
   {
     words: ['models', 'list'],
     ...{ args: [], flags: {}, purpose: 'every model that is served' },
@@ -232,4 +232,4 @@ const catalogue: Command[] = [
   },
 ]
 
-export const FLEET_COMMANDS: readonly Command[] = [...agents, ...pools, ...catalogue]
+export const FLEET_COMMANDS: readonly OperatorCommand[] = [...agents, ...pools, ...catalogue]

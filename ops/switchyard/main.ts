@@ -1,19 +1,24 @@
 /**
- * `npx switchyard …`, `npm run cli -- …`: the admin API from a command line. Tables for people, `--json` for scripts. A key
- * is printed only by the command that makes it. Exit codes: help.ts.
+ * `npx switchyard …`, `npm run cli -- …`: the admin API, and a tenant's files and batches, from a command line. Tables for
+ * people, `--json` for scripts. A key is printed only by the command that makes it. Exit codes: help.ts.
  */
 import { parseArgs } from 'node:util'
 import { textTable } from '../../cli/table.ts'
 import { DATA_DIR_DEFAULT, dataDir } from '../system/data-dir.ts'
 import { readDevJson } from '../system/dev-json.ts'
+import { BATCH_COMMANDS } from './batch-commands.ts'
 import { CLASS_COMMANDS } from './class-commands.ts'
-import { AdminClient, CommandFailure, ROWS_MAX } from './client.ts'
+import { AdminClient, CommandFailure, ROWS_MAX, TenantClient } from './client.ts'
 import { type Answer, type Command, shown } from './command.ts'
+import { FILE_COMMANDS } from './file-commands.ts'
 import { FLEET_COMMANDS } from './fleet-commands.ts'
-import { COMMON_FLAGS, helpOf, helpOfAll, usageOf } from './help.ts'
+import { commonFlags, helpOf, helpOfAll, usageOf } from './help.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 
-const COMMANDS: readonly Command[] = [...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS]
+const COMMANDS: readonly Command[] = [
+  ...[...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS],
+  ...[...FILE_COMMANDS, ...BATCH_COMMANDS],
+]
 const EXIT = { usage: 2, refused: 1, unreachable: 3 } as const
 const LIMIT_DEFAULT = 50
 /** An API key, an agent's token, an operator's key. */
@@ -51,12 +56,18 @@ async function run(command: Command, argv: readonly string[]): Promise<void> {
   const missing = command.required?.find((flag) => values[flag] === undefined)
   if (missing !== undefined) throw wrong(command, `--${missing} is missing`)
   const text = (flag: string): string | undefined => (typeof values[flag] === 'string' ? values[flag] : undefined)
-  const asked = { client: await clientOf(text), args: positionals, text, limit: limitOf(command, text('limit')) }
-  print(await command.run(asked), values.json === true)
+  const flag = (name: string): boolean => values[name] === true
+  const asked = { args: positionals, text, flag, limit: limitOf(command, text('limit')) }
+  const key = await keyFor(command, text)
+  const answer =
+    command.as === 'tenant'
+      ? await command.run({ ...asked, client: new TenantClient(key.url, key.key) })
+      : await command.run({ ...asked, client: new AdminClient(key.url, key.key) })
+  print(answer, values.json === true)
 }
 
 function readLine(command: Command, argv: readonly string[]): { values: Values; positionals: string[] } {
-  const all = { ...COMMON_FLAGS, ...command.flags }
+  const all = { ...commonFlags(command), ...command.flags }
   const options = Object.fromEntries(Object.entries(all).map(([name, { type }]) => [name, { type }]))
   try {
     const args = withNegativeNumbers(argv)
@@ -80,8 +91,12 @@ function withNegativeNumbers(argv: readonly string[]): string[] {
   return args
 }
 
-/** A secret in a path ends up in logs, one in a name in lists: no command but --admin-key takes one. Never echoed. */
-function refuseSecrets(command: Command, positionals: readonly string[], { 'admin-key': _, ...values }: Values): void {
+/** A secret in a path ends up in logs, one in a name in lists: no flag but those for keys takes one. Never echoed. */
+function refuseSecrets(
+  command: Command,
+  positionals: readonly string[],
+  { 'admin-key': _, 'api-key': __, ...values }: Values,
+): void {
   const all = [...positionals, ...Object.values(values)]
   if (!all.some((text) => typeof text === 'string' && SECRET.test(text))) return
   const reason = 'one of these is a key or token and not the id of one (`switchyard keys list TENANT` shows keys’ ids)'
@@ -101,26 +116,32 @@ function wrong(command: Command, reason: string): CommandFailure {
   )
 }
 
+/** How the key of a command is given. */
+const KEYS = {
+  operator: { flag: 'admin-key', variable: 'SWITCHYARD_ADMIN_KEY', of: 'the admin key' },
+  tenant: { flag: 'api-key', variable: 'SWITCHYARD_API_KEY', of: 'the API key' },
+} as const
+
 /** A URL that was given goes with a key that was given: the key of the system that runs here is sent nowhere else. */
-async function clientOf(text: (flag: string) => string | undefined): Promise<AdminClient> {
+async function keyFor(
+  { as }: Command,
+  text: (flag: string) => string | undefined,
+): Promise<{ url: string; key: string }> {
+  const { flag, variable, of } = KEYS[as ?? 'operator']
   const url = text('url') ?? process.env.SWITCHYARD_URL
-  const key = text('admin-key') ?? process.env.SWITCHYARD_ADMIN_KEY
+  const key = text(flag) ?? process.env[variable]
   if (url !== undefined && !isPlainUrl(url)) {
     throw new CommandFailure('usage', 'the URL is no http(s) URL, or it has a user or password in it')
   }
   if (key !== undefined && !PRINTABLE_ASCII.test(key)) {
-    throw new CommandFailure(
-      'usage',
-      'the admin key has characters that no key has: a line break, a space, an ellipsis',
-    )
+    throw new CommandFailure('usage', `${of} has characters that no key has: a line break, a space, an ellipsis`)
   }
-  if (url !== undefined && key !== undefined) return new AdminClient(url, key)
-  if (url !== undefined) throw new CommandFailure('usage', 'no key was given: --admin-key or SWITCHYARD_ADMIN_KEY')
+  if (url !== undefined && key !== undefined) return { url, key }
+  if (url !== undefined) throw new CommandFailure('usage', `no key was given: --${flag} or ${variable}`)
   const { devJson } = dataDir(text('data-dir') ?? DATA_DIR_DEFAULT)
   const dev = await readDevJson(devJson)
-  if (dev !== null) return new AdminClient(dev.url, key ?? dev.adminKey)
-  const message =
-    'nothing runs here: give --url and --admin-key (or SWITCHYARD_URL and SWITCHYARD_ADMIN_KEY), or `npm run up`'
+  if (dev !== null) return { url: dev.url, key: key ?? (as === 'tenant' ? dev.apiKey : dev.adminKey) }
+  const message = `nothing runs here: give --url and --${flag} (or SWITCHYARD_URL and ${variable}), or \`npm run up\``
   throw new CommandFailure('usage', message)
 }
 
@@ -131,6 +152,7 @@ function isPlainUrl(text: string): boolean {
 }
 
 function print(answer: Answer, json: boolean): void {
+  if (answer.kind === 'done') return
   if (json) return void console.log(JSON.stringify(answer.kind === 'list' ? answer.rows : answer.row, null, 2))
   if (answer.kind === 'list') {
     return void console.log(answer.rows.length === 0 ? answer.empty : textTable(answer.columns, answer.rows))

@@ -1,6 +1,6 @@
 /** `tenants`, `keys`, `programs`, `calls`: who pays, with which keys, and what of theirs runs. */
 import { at } from './client.ts'
-import { type Asked, bodyOf, type Command, field, figure, ids, number, switchOf } from './command.ts'
+import { type Asked, bodyOf, field, figure, ids, number, type OperatorCommand, switchOf } from './command.ts'
 
 const LIMITS = {
   'calls-per-minute': { type: 'string', value: 'N|none', help: 'calls that it may make a minute' },
@@ -39,7 +39,7 @@ function tenantFields(asked: Asked) {
   })
 }
 
-const tenants: Command[] = [
+const tenants: OperatorCommand[] = [
   {
     words: ['tenants', 'list'],
     ...{ args: [], flags: {}, purpose: 'every tenant, with its share and limits' },
@@ -78,7 +78,7 @@ const tenants: Command[] = [
     },
   },
   ...(['disable', 'enable'] as const).map(
-    (word): Command => ({
+    (word): OperatorCommand => ({
       words: ['tenants', word],
       ...{ args: ['TENANT'], flags: {} },
       purpose: word === 'disable' ? 'its keys answer 403 within 10 s' : 'its keys work again',
@@ -95,7 +95,7 @@ const idsOrAny = (asked: Asked, flag: string) => (asked.text(flag) === 'any' ? n
 
 const STRICT = { type: 'string', value: 'on|off', help: 'refuse fields of a body that have no effect' } as const
 
-const keys: Command[] = [
+const keys: OperatorCommand[] = [
   {
     words: ['keys', 'list'],
     ...{ args: ['TENANT'], flags: {}, purpose: 'a tenant’s keys by id, the revoked ones too' },
@@ -156,7 +156,7 @@ const keys: Command[] = [
   },
 ]
 
-const programs: Command[] = [
+const programs: OperatorCommand[] = [
   {
     words: ['programs', 'list'],
     args: ['TENANT'],
@@ -216,4 +216,4 @@ const programs: Command[] = [
   },
 ]
 
-export const TENANT_COMMANDS: readonly Command[] = [...tenants, ...keys, ...programs]
+export const TENANT_COMMANDS: readonly OperatorCommand[] = [...tenants, ...keys, ...programs]
