@@ -27,7 +27,7 @@ const LIMITED_ACTIVATION_BYTES = 2 * 2 ** 30
 /** PCIe 4.0 x16 at 80 % of 31.5 GB/s, for each GPU its own. */
 const PCIE_BYTES_PER_S = 25.2e9
 const SWAP_BASE_US = 30
-const BLOCK_TOKENS = 16
+export const BLOCK_TOKENS = 16
 /** vLLM's default max_num_seqs. */
 const SEATS = 256
 const SLOTS = 1024
@@ -135,12 +135,17 @@ function sourceOf(logged: readonly LoggedEngine[]): string {
   )
 }
 
+/** Blocks of KV beside the weights of a model in 16 bits on `tp` A100s. Not positive: the weights do not fit. */
+export function capacityBlocks(shape: ModelShape, tp: number): number {
+  const free_bytes = tp * (MEMORY_SHARE * GPU_BYTES - ACTIVATION_BYTES) - weightBytes(shape)
+  return Math.floor(free_bytes / kvBytesPerToken(shape) / BLOCK_TOKENS)
+}
+
 function profileOf(target: Target, logged: readonly LoggedEngine[], source: string): LatencyProfile {
   const { name, model, shape, tp, caution = '' } = target
   const constants = transfer(logged, shape, tp)
   const kv_bytes = kvBytesPerToken(shape)
-  const free_bytes = tp * (MEMORY_SHARE * GPU_BYTES - ACTIVATION_BYTES) - weightBytes(shape)
-  const capacity_blocks = Math.floor(free_bytes / kv_bytes / BLOCK_TOKENS)
+  const capacity_blocks = capacityBlocks(shape, tp)
   return {
     name,
     provenance:

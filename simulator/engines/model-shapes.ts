@@ -137,6 +137,25 @@ export const LLAMA_31_70B: ModelShape = {
   query_heads: 64,
 }
 
+export const LLAMA_2_70B: ModelShape = { ...LLAMA_31_70B, family: 'llama-2-70b', vocabulary: 32_000 }
+export const CODELLAMA_34B: ModelShape = {
+  ...LLAMA_2_70B,
+  family: 'codellama-34b',
+  layers: 48,
+  intermediate: 22_016,
+}
+export const MISTRAL_7B: ModelShape = { ...LLAMA_7B, family: 'mistral-7b', intermediate: 14_336, kv_heads: 8 }
+export const STABLELM_7B: ModelShape = {
+  ...PYTHIA_12B,
+  family: 'stablelm-7b',
+  layers: 16,
+  hidden: 6144,
+  intermediate: 24_576,
+  vocabulary: 50_432,
+  query_heads: 48,
+  kv_heads: 48,
+}
+
 /** Its 232 query heads share 8 KV heads; the feed-forward part has no gate. */
 export const FALCON_180B: ModelShape = {
   ...PYTHIA_12B,
