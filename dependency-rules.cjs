@@ -48,6 +48,12 @@ module.exports = {
       'the engine does not know the daemon',
     ),
     rule(
+      'planner-is-pure',
+      { path: '^gpu-agent/planner/', pathNot: '(\\.test\\.ts$|/testing/)' },
+      { path: '^gpu-agent/(src|engine)/' },
+      'plans are made in simulated time; tests hold it to the engine',
+    ),
+    rule(
       'order-below-memory',
       { path: '^gpu-agent/engine/order/' },
       { path: '^gpu-agent/engine/(memory|backends)/', pathNot: '^gpu-agent/engine/memory/handling/waste\\.ts$' },
