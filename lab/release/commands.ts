@@ -69,10 +69,19 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   },
   calibrate: { run: [['--out', '{out}/profile.json', '--rounds', '1']], minutes_max: 5 },
   simulate: {
-    run: [['run', '--workload', 'mixed', '--policy', 'fcfs,plas', '--rate', '0.5', '--programs', '50']],
+    run: [
+      ['run', '--workload', 'mixed', '--policy', 'fcfs,plas', '--rate', '0.5', '--programs', '50'],
+      ['plan', '--application', 'examples/applications/chain-summary.json', '--gantt', '{out}/plan.svg'],
+    ],
     minutes_max: 3,
   },
-  evaluate: { run: [['--quick', '--figure', '2', '--out', '{out}/report', '--cache', '{out}/runs']], minutes_max: 5 },
+  evaluate: {
+    run: [
+      ['--quick', '--figure', '2', '--out', '{out}/report', '--cache', '{out}/runs'],
+      ['--paper', 'samullm', '--quick', '--out', '{out}/samullm'],
+    ],
+    minutes_max: 5,
+  },
   docs: { run: [[]], minutes_max: 2 },
   identity: { run: [[]], minutes_max: 3 },
   fuzz: { run: [['--seconds', '10']], minutes_max: 3 },

@@ -12,12 +12,18 @@ import { writeReport } from './report/write-report.ts'
 import { type Progress, playChains, Runs, type Verdict } from './runs/run-chains.ts'
 import { RunPool } from './runs/run-pool.ts'
 import { type CodeVersions, codeVersions, RunStore } from './runs/run-store.ts'
+import { evaluateSamullm } from './samullm/main.ts'
 
 /** What is left was not played for want of time: the report is not written. */
 const EXIT_OUT_OF_TIME = 3
 const MS_PER_MINUTE = 60_000
 
 async function main(argv: readonly string[]): Promise<void> {
+  const paper = argv.indexOf('--paper')
+  if (paper !== -1 && argv[paper + 1] === 'samullm') {
+    evaluateSamullm(argv.toSpliced(paper, 2))
+    return
+  }
   if (argv.includes('--help') || argv.includes('-h')) {
     const ids = PAPER_NAMES.map((name) => `${name}: ${PAPERS[name].figures.map(({ id }) => id).join(', ')}`)
     console.log(EVALUATE_HELP.replace('FIGURES', ids.join('; ')))

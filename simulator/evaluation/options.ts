@@ -24,6 +24,7 @@ export const EVALUATE_HELP = `Plays every figure of a paper's evaluation, Autell
   npm run evaluate -- --quick --out DIR         one seed, short runs (at most 2 minutes)
   npm run evaluate -- --figure 12 --seed 1,2    one figure
   npm run evaluate -- --paper lamps             LAMPS'
+  npm run evaluate -- --paper samullm --help    SamuLLM's: plans of applications of several models
 
   --paper autellix  or lamps: tools between calls (docs/lamps.md), into docs/evaluation/lamps/
   --figure ID,…     FIGURES

@@ -12,6 +12,8 @@ export const PLAN_HELP = `How many engines a workload needs: the fewest that mee
   npm run simulate -- plan --trace FILE --p95-ms 60 --engines 1..16 --gpu-cost 2.5
   npm run simulate -- plan --workload mixed --rate 4 --p95-s 60 --profile a100-8b,a100-70b-tp4 --policy fcfs,plas
 
+Offline applications of several models are planned with --application FILE (npm run simulate -- plan --application --help).
+
 The target: one of them
   --p95-ms X          95 % of programs take at most X ms for each token that they generate (program token latency)
   --p95-s X           95 % of programs have ended X seconds after they began

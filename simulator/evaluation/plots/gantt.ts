@@ -1,0 +1,116 @@
+/**
+ * Which GPU works for which node, over time, as SVG text: a row for each GPU, a bar for each replica in each stage, pale while it loads. As the other
+ * charts a panel takes its ink from the text around it.
+ */
+export interface GanttBar {
+  gpu: number
+  /** Index of the node in the legend. */
+  node: number
+  start_s: number
+  end_s: number
+  /** The first part of it is spent on loading. */
+  loading_s: number
+}
+
+export interface Gantt {
+  title: string
+  gpus: number
+  nodes: readonly string[]
+  bars: readonly GanttBar[]
+  end_s: number
+  /** Time at the right edge, where several charts are to be compared. */
+  axis_s?: number
+}
+
+const WIDTH = 400
+const LEFT = 44
+const RIGHT = 12
+const TOP = 30
+const ROW = 18
+const BAR = 14
+const AXIS = 34
+const LEGEND_ROW = 17
+const LEGEND_CHAR = 6.4
+const LEGEND_SWATCH = 24
+const TICKS = 5
+/** More than an application's nodes, as a rule; then they repeat, and the numbers in the bars tell them apart. */
+const COLORS = [
+  ...['#3b82f6', '#10b981', '#f59e0b', '#a855f7', '#ef4444', '#14b8a6'],
+  ...['#64748b', '#ec4899', '#84a312', '#b45309', '#1d4ed8', '#7e22ce'],
+] as const
+
+function colorOf(node: number): string {
+  return COLORS[node % COLORS.length] as string
+}
+
+export function ganttChart(chart: Gantt): string {
+  const axis_s = Math.max(chart.axis_s ?? 0, chart.end_s, Number.MIN_VALUE)
+  const x = (at_s: number) => LEFT + ((WIDTH - LEFT - RIGHT) * at_s) / axis_s
+  const y = (gpu: number) => TOP + gpu * ROW
+  const bottom = y(chart.gpus)
+  const legend = legendOf(chart.nodes, bottom + AXIS)
+  const parts = [
+    text(WIDTH / 2, 16, escaped(chart.title), 'text-anchor="middle" font-size="13" font-weight="600"'),
+    ...Array.from({ length: chart.gpus }, (_, gpu) =>
+      text(LEFT - 6, y(gpu) + 11, `GPU ${gpu}`, 'text-anchor="end" font-size="10"'),
+    ),
+    ...chart.bars.flatMap((bar) => barOf(bar, x, y(bar.gpu))),
+    ...ticksOf(axis_s).flatMap((at_s) => [
+      `<line x1="${num(x(at_s))}" x2="${num(x(at_s))}" y1="${TOP - 4}" y2="${bottom}" stroke="currentColor" stroke-opacity="0.18"/>`,
+      text(x(at_s), bottom + 14, `${at_s}`, 'text-anchor="middle" font-size="10"'),
+    ]),
+    text(WIDTH / 2, bottom + 28, 'seconds', 'text-anchor="middle" font-size="10"'),
+    ...legend.parts,
+  ]
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${num(legend.bottom)}" role="img">${parts.join('')}</svg>`
+}
+
+function barOf({ node, start_s, end_s, loading_s }: GanttBar, x: (at_s: number) => number, top: number): string[] {
+  const loaded_s = Math.min(end_s, start_s + loading_s)
+  const rect = (from_s: number, to_s: number, opacity: number) =>
+    `<rect x="${num(x(from_s))}" y="${top}" width="${num(Math.max(0, x(to_s) - x(from_s) - 0.5))}" height="${BAR}" fill="${colorOf(node)}" fill-opacity="${opacity}"/>`
+  const bars = loaded_s > start_s ? [rect(start_s, loaded_s, 0.35)] : []
+  if (end_s > loaded_s) bars.push(rect(loaded_s, end_s, 1))
+  const label = String(node + 1)
+  const width = x(end_s) - x(start_s)
+  if (width > label.length * 7)
+    bars.push(text(x(start_s) + width / 2, top + 11, label, 'text-anchor="middle" font-size="10" style="fill:#ffffff"'))
+  return bars
+}
+
+function legendOf(nodes: readonly string[], top: number): { parts: string[]; bottom: number } {
+  const parts: string[] = []
+  let [x, y] = [8, top + 12]
+  for (const [at, name] of nodes.entries()) {
+    const label = `${at + 1} ${name}`
+    const width = LEGEND_SWATCH + label.length * LEGEND_CHAR
+    if (x > 8 && x + width > WIDTH - 4) {
+      x = 8
+      y += LEGEND_ROW
+    }
+    parts.push(`<rect x="${num(x)}" y="${y - 9}" width="14" height="9" fill="${colorOf(at)}"/>`)
+    parts.push(text(x + 18, y, escaped(label), 'font-size="11"'))
+    x += width
+  }
+  return { parts, bottom: y + 10 }
+}
+
+/** Whole steps of 1, 2 or 5 times a power of ten, about TICKS of them. */
+function ticksOf(axis_s: number): number[] {
+  const rough = axis_s / TICKS
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = ([1, 2, 5, 10].find((one) => one * power >= rough) ?? 10) * power
+  return Array.from({ length: Math.floor(axis_s / step) + 1 }, (_, at) => Number((at * step).toPrecision(6)))
+}
+
+function text(x: number, y: number, content: string, more: string): string {
+  return `<text x="${num(x)}" y="${num(y)}" fill="currentColor" font-family="system-ui, sans-serif" ${more}>${content}</text>`
+}
+
+function num(value: number): string {
+  return Number(value.toFixed(2)).toString()
+}
+
+function escaped(content: string): string {
+  return content.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}
