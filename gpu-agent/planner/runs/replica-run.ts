@@ -27,6 +27,8 @@ export interface ReplicaConfig {
    * `step_tokens` and in time. The first prompt that does not fit closes the iteration. Null: no padding, and later prompts that fit are computed too.
    */
   padding_tokens_max: number | null
+  /** Told of each run of decode iterations: of how many requests, and how many iterations. */
+  onDecodes?: (calls: number, iterations: number) => void
 }
 
 /** Parallel arrays, one entry a request, in the order in which those of equal ready time are served. */
@@ -293,6 +295,7 @@ export class ReplicaRun {
     }
     if (endS(steps) > until_s) steps = stepsWhile(steps, (some) => endS(some) <= until_s)
     if (steps === 0) return false
+    this.#config.onDecodes?.(calls, steps)
     const flops = costs.decodeFlops(calls, tokens, steps)
     this.#free_blocks -= batch.advance(steps)
     this.#pass(endS(steps), flops)

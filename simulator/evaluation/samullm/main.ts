@@ -13,6 +13,7 @@ import { interval } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type ApplicationKind, CELLS, type Cell } from './cells.ts'
 import { CHECKS } from './checks.ts'
+import { figure3 } from './figure-3.ts'
 import { estimateOf, LENGTH_ORIGINS } from './length-origins.ts'
 import { GAP_PLANNERS, gaps, SMALL } from './optimality.ts'
 import { type Played, playCell } from './play-cell.ts'
@@ -84,9 +85,8 @@ function evaluate({ kinds, seeds, quick, out, json, command }: Settings): void {
     originTable(seeds),
     gapTable(seeds),
   ]
-  const panels = all
-    .filter(({ cell }, at) => all.findIndex((one) => one.cell.kind === cell.kind) === at)
-    .flatMap(panelsOf)
+  const firsts = all.filter(({ cell }, at) => all.findIndex((one) => one.cell.kind === cell.kind) === at)
+  const panels = [figure3(seeds[0] ?? 1), ...firsts.flatMap(panelsOf)]
   mkdirSync(out, { recursive: true })
   const machine = `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? 'unknown'}, Node ${process.versions.node}`
   const date = new Date().toISOString().slice(0, 10)
