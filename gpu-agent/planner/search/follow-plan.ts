@@ -28,7 +28,8 @@ export function followPlan({ stages }: ApplicationPlan): ChooseStage {
     if (present === undefined) return new Map()
     const running = runningStage(state)
     const chosen = new Map<number, Plan>()
-    place(world, state, withEarlyStarts(present.stage, running, planned.slice(at)), chosen)
+    const early_starts = earlyStarts(running, planned[at - 1]?.stage ?? new Map(), planned.slice(at))
+    place(world, state, new Map([...present.stage, ...early_starts]), chosen)
     const early = [...present.stage.keys()].some((node) => !isOpen(node))
     if (early || chosen.size === 0)
       for (const { stage } of planned.slice(at + 1)) if (!place(world, state, stage, chosen)) break
@@ -36,17 +37,11 @@ export function followPlan({ stages }: ApplicationPlan): ChooseStage {
   }
 }
 
-/** The stage with the plans with which its nodes run already, where a later stage has those. */
-function withEarlyStarts(stage: Stage, running: Stage, later: readonly Planned[]): Stage {
-  const plans = [...stage].map(([node, plan]): [number, Plan] => {
-    const now = running.get(node)
-    const early = now !== undefined && later.some((one) => samePlan(one.stage.get(node), now))
-    return [node, early ? now : plan]
-  })
-  const started = [...running].filter(
-    ([node, plan]) => !stage.has(node) && later.some((one) => samePlan(one.stage.get(node), plan)),
+/** Nodes that run with the plan of a later stage, which the stage before did not have: they were started early. */
+function earlyStarts(running: Stage, before: Stage, later: readonly Planned[]): [number, Plan][] {
+  return [...running].filter(
+    ([node, plan]) => !samePlan(before.get(node), plan) && later.some(({ stage }) => samePlan(stage.get(node), plan)),
   )
-  return new Map([...plans, ...started])
 }
 
 /** Adds the nodes that are open and ready, as far as GPUs are free. False: one did not fit, or is not ready. */

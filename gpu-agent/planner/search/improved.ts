@@ -21,7 +21,7 @@ export interface SearchLimits {
   effort_max: number
 }
 
-export const DEFAULT_LIMITS: SearchLimits = { completions_max: 400, neighbours_max: 10, effort_max: 600_000 }
+export const DEFAULT_LIMITS: SearchLimits = { completions_max: 400, neighbours_max: 10, effort_max: 700_000 }
 
 /** Begins a stage with what runs, so that nothing is loaded again without need, and lets Algorithm 1 add to it. */
 export const keepRunning: ChooseStage = (world, state) => {

@@ -135,6 +135,9 @@ export function otherGoals(all: readonly CellRuns[]): Goal[] {
   return goals
 }
 
+/** Less is none, and nothing to divide by. */
+const IDLE_GPU_S_MIN = 1
+
 export function idleTable(all: readonly CellRuns[]): Table {
   return {
     title:
@@ -144,12 +147,14 @@ export function idleTable(all: readonly CellRuns[]): Table {
       .filter(({ cell }) => cell.kind === 'chain summary')
       .map((runs) => [
         runs.cell.name,
-        ...(['ours', 'greedy', 'max', 'min'] as const).map((name) => shown(over(runs, (by) => by(name)?.idle_gpu_s))),
+        ...(['ours', 'greedy', 'max', 'min'] as const).map((name) =>
+          shown(over(runs, (by) => optional(by(name), ({ idle_gpu_s }) => Math.max(0, Math.round(idle_gpu_s))))),
+        ),
         ...(['max', 'min'] as const).map((name) =>
           shown(
             over(runs, (by) => {
               const [a, b] = [by(name)?.idle_gpu_s, by('ours')?.idle_gpu_s]
-              return a === undefined || b === undefined || b <= 0 ? undefined : a / b
+              return a === undefined || b === undefined || b < IDLE_GPU_S_MIN ? undefined : a / b
             }),
           ),
         ),
