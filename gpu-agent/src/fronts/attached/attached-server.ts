@@ -229,7 +229,7 @@ export class AttachedServer implements VllmServer {
       return { ok: false, ...attachFault(health, this.#options) }
     }
     this.#has_health = health.ok
-    if (!health.ok && kind === 'vllm') {
+    if (!health.ok && kind === 'vllm' && (health.status ?? 0) >= 500) {
       return later('its /health is not good: it is loading, or its engine has died')
     }
     const models = await askModels(this.#options)

@@ -1,0 +1,127 @@
+/**
+ * `npm run bench:front`: what the agent's queue is worth in front of a server that orders nothing, through the whole control plane.
+ * The server is simulated: it has a fixed number of seats, gives each of their calls a token a step, and serves first come, first
+ * served (gpu-agent/src/fronts/attached/testing/plain-server.ts). It computes nothing, so other work on the machine hardly counts.
+ * `direct` sends it every call as it comes; `queue-NAME` holds them in the agent's queue, which learns how many to let through.
+ * What the queue is worth before a real vLLM is in `bench:vllm`.
+ */
+import { writeFileSync } from 'node:fs'
+import { fail, readFlags } from '../../cli/flags.ts'
+import { type Column, textTable } from '../../cli/table.ts'
+import type { PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
+import { PlainServer } from '../../gpu-agent/src/fronts/attached/testing/plain-server.ts'
+import { mean } from '../../simulator/statistics.ts'
+import { startTestbed } from '../testbed/testbed.ts'
+import { latenciesOf } from './latencies.ts'
+import { playPrograms } from './vllm/play-programs.ts'
+import { drawShapes, tokensOf, withArrivals } from './workload.ts'
+
+const HELP = `What the agent's queue is worth in front of a server with seats and a queue of its own, through the whole control plane.
+
+  npm run bench:front -- [flags]
+
+  --seeds 3        draws of the workload (chats); each arm plays each
+  --programs 80    of a run
+  --seats 8        of the server
+  --step-ms 20     in which it gives each call a token
+  --load 1.5       arrival rate as a multiple of what it serves
+  --json FILE      all figures
+  --help`
+
+const REGION = 'us-east'
+const AGENT = 'us-east-1'
+const MODEL = 'plain'
+const ALL_AT_ONCE = 4096
+const ARMS: readonly { name: string; policy: PolicyName; flags: Record<string, string | number> }[] = [
+  { name: 'direct', policy: 'fcfs', flags: { seats: ALL_AT_ONCE } },
+  { name: 'queue-fcfs', policy: 'fcfs', flags: {} },
+  { name: 'queue-plas', policy: 'plas', flags: {} },
+  { name: 'queue-learned', policy: 'learned', flags: {} },
+]
+
+interface FrontRun extends ReturnType<typeof latenciesOf> {
+  name: string
+  seed: number
+  /** The most calls that the server had at once. */
+  open_max: number
+}
+
+const TEXT = { type: 'string' } as const
+const flags = readFlags('bench:front', process.argv.slice(2), {
+  ...{ seeds: { ...TEXT, default: '3' }, programs: { ...TEXT, default: '80' }, seats: { ...TEXT, default: '8' } },
+  ...{ 'step-ms': { ...TEXT, default: '20' }, load: { ...TEXT, default: '1.5' }, json: TEXT },
+  help: { type: 'boolean', short: 'h', default: false },
+})
+if (!flags.ok) fail(flags.reason)
+const { values } = flags
+if (values.help) {
+  console.log(HELP)
+  process.exit(0)
+}
+const given = { seeds: values.seeds, programs: values.programs, seats: values.seats, 'step-ms': values['step-ms'] }
+for (const [flag, value] of Object.entries(given)) {
+  if (!/^[1-9]\d{0,4}$/.test(value)) fail(`--${flag} must be a whole number above 0, not ${value}`)
+}
+const load = Number(values.load)
+if (!(load > 0 && load <= 100)) fail(`--load must be a number above 0 and at most 100, not ${values.load}`)
+const [seeds, programs, seats, step_ms] = Object.values(given).map(Number) as [number, number, number, number]
+
+const bed = await startTestbed({ name: 'front', regions: [REGION], model: MODEL, flags: { 'context-tokens': 32_768 } })
+const runs: FrontRun[] = []
+try {
+  for (let seed = 1; seed <= seeds; seed++) {
+    for (const arm of ARMS) {
+      process.stderr.write(`${arm.name}, seed ${seed}\n`)
+      runs.push(await play(arm, seed))
+      if (values.json !== undefined) {
+        writeFileSync(values.json, `${JSON.stringify({ seats, step_ms, programs, load, runs }, null, 1)}\n`)
+      }
+    }
+  }
+} finally {
+  await bed.remove()
+}
+console.log(report())
+
+async function play({ name, policy, flags }: (typeof ARMS)[number], seed: number): Promise<FrontRun> {
+  const server = await new PlainServer({ models: [MODEL], seats, step_ms, completions: true }).listen()
+  // Its kind is given, so that calls can be held to their lengths.
+  const attached = { engine: 'openai', url: server.url, kind: 'vllm', policy, 'context-tokens': 32_768, ...flags }
+  const agent = bed.agent({ id: AGENT, region: REGION, flags: { ...attached, 'drain-limit-s': 5 } })
+  const shapes = drawShapes(seed, programs)
+  const span_s = (tokensOf(shapes).output_tokens * step_ms) / 1000 / seats / load
+  try {
+    await agent.start()
+    const endpoint = { url: bed.url, api_key: bed.secrets.apiKey, model: MODEL }
+    const played = await playPrograms(endpoint, withArrivals(shapes, seed, span_s), {
+      run: `${name}-${seed}`,
+      app: 'chats',
+    })
+    return { name, seed, open_max: server.open_max, ...latenciesOf('chats', played) }
+  } finally {
+    await agent.end()
+    await server.close()
+  }
+}
+
+function report(): string {
+  const of = (name: string): FrontRun[] => runs.filter((run) => run.name === name)
+  const ratios = (name: string, figure: (run: FrontRun) => number): number[] =>
+    of(name).map((run, index) => figure(run) / figure(of('direct')[index] as FrontRun))
+  const right = (title: string, cell: (name: string) => string): Column<string> => ({ title, align: 'right', cell })
+  const ratio = (title: string, figure: (run: FrontRun) => number): Column<string> =>
+    right(title, (name) => {
+      const by_seed = ratios(name, figure)
+      return `${mean(by_seed).toFixed(2)} (${by_seed.map((value) => value.toFixed(2)).join(' ')})`
+    })
+  return textTable<string>(
+    [
+      { title: '', cell: (name) => name },
+      right('ms/token', (name) => mean(of(name).map((run) => run.program_token_latency_ms.mean)).toFixed(0)),
+      ratio('÷ direct (by seed)', (run) => run.program_token_latency_ms.mean),
+      ratio('makespan ÷ direct', (run) => run.makespan_s),
+      right('calls at the server at most', (name) => `${Math.max(...of(name).map(({ open_max }) => open_max))}`),
+    ],
+    ARMS.map(({ name }) => name),
+  )
+}
