@@ -95,6 +95,18 @@ it.each([true, false])('a server that loses and wins seats is followed (reports:
   expect(at(400, 500)).toBeGreaterThanOrEqual(20)
 })
 
+it('a burst before a server with room is let through within seconds', () => {
+  const control = new Concurrency(LEARNED)
+  let waiting = 60
+  for (let look = 1; look <= 12; look++) {
+    const now_us = look * LOOK_US
+    const sent = control.limit
+    control.look({ now_us, sent, unanswered: 0, waiting, waiting_there: null, work_us: 1000, ttft_us: [] })
+    waiting = Math.max(0, 64 - control.limit)
+  }
+  expect(control.limit).toBe(64)
+})
+
 it('nothing is learned of seats that the operator or the server names', () => {
   expect(new Concurrency({ seats: 7, server_seats: 3 }).limit).toBe(7)
   expect(new Concurrency({ seats: null, server_seats: 3 }).limit).toBe(4)

@@ -7,7 +7,8 @@
  *
  * Where it does not, each limit is held for a window in which calls wait here all the time. A server with so many seats writes
  * no more answers than that at once, however many calls it has: where some calls are always without output, it is full, and one
- * call more than it writes for is enough. Where all calls have output at once, more of them may be worth something: the limit
+ * call more than it writes for is enough. Where all calls have output at once, more of them may be worth something: at first the
+ * limit grows by half at every look that sees this, since bursts are short, and then it
  * doubles while the work done per second grows by GAIN_MIN, then the interval is halved down to the least limit that still has
  * nearly all of the best rate. That one is held. A higher one is tried now and then, each time after a longer pause, and the
  * search begins again when the rate falls or the time to the first token rises for some windows. Windows differ by chance, so
@@ -159,6 +160,7 @@ class RateSearch {
     this.#last_us = now_us
     // Only a server that is given all that it may have shows what a limit is worth.
     if (waiting === 0 || sent !== this.#limit) return this.#limit
+    if (this.#begins && unanswered === 0) return this.#grow(waiting)
     this.#window_us += span_us
     this.#work_us += work_us
     this.#ttft_us.push(...ttft_us)
@@ -172,13 +174,29 @@ class RateSearch {
     const { writing, writing_mean } = { writing: this.#writing, writing_mean: this.#writing_sum / this.#looks }
     const rate = this.#work_us / this.#window_us
     this.#decide({ limit: this.#limit, writing, writing_mean, rate, ttft_us: median_us }, now_us)
+    this.#clear()
+    return this.#limit
+  }
+
+  /** Nothing has been compared so far. */
+  get #begins(): boolean {
+    return this.#phase.name === 'double' && this.#phase.lower === null
+  }
+
+  /** All that it was given are written at once: no window is needed to see that it has room. */
+  #grow(waiting: number): number {
+    this.#limit = bounded(this.#limit + Math.min(waiting, Math.ceil(this.#limit / 2)))
+    this.#clear()
+    return this.#limit
+  }
+
+  #clear(): void {
     this.#writing = 0
     this.#writing_sum = 0
     this.#looks = 0
     this.#window_us = 0
     this.#work_us = 0
     this.#ttft_us = []
-    return this.#limit
   }
 
   #decide(point: Point, now_us: number): void {
