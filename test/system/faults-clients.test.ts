@@ -1,15 +1,14 @@
 /**
- * Clients that behave badly, and others in their name: they leave at every stage of the path, read one byte a second, and
- * show tickets that are not theirs.
+ * Clients that behave badly, and others in their name: they leave at every stage of the path, and show tickets that are not
+ * theirs.
  */
-import { readFileSync } from 'node:fs'
-import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { clientCall } from '../../lab/chaos/client.ts'
 import { Fleet, type FleetAgent } from '../../lab/chaos/fleet.ts'
 import { readProgram } from '../../lab/chaos/ledger.ts'
 import { forgedTickets, lastClaims, showTicket } from '../../lab/chaos/tickets.ts'
 import { callOf, localTenant, MODEL, reconciled } from './support/fleet-calls.ts'
+import { opened, rawCall } from './support/raw-call.ts'
 import { eventually } from './support/system.ts'
 
 let fleet: Fleet
@@ -54,29 +53,6 @@ async function allFree(): Promise<void> {
   expect(await clientCall(callOf(fleet, null, {}))).toMatchObject({ end: 'completed' })
 }
 
-/** Raw bytes of a call, so that a client can leave between any two of them. */
-function rawCall(program: string, body: object): { head: string; body: string } {
-  const text = JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: program }], stream: true, ...body })
-  const { port, secrets } = fleet
-  const head = [
-    'POST /v1/chat/completions HTTP/1.1',
-    `Host: 127.0.0.1:${port}`,
-    `Authorization: Bearer ${secrets.apiKey}`,
-    `X-Program-Id: ${program}`,
-    'Content-Type: application/json',
-    `Content-Length: ${Buffer.byteLength(text)}`,
-  ]
-  return { head: `${head.join('\r\n')}\r\n\r\n`, body: text }
-}
-
-async function opened(): Promise<Socket> {
-  const socket = connect(fleet.port, '127.0.0.1')
-  // A connection that the other side resets is what some of these tests make.
-  socket.on('error', () => undefined)
-  await new Promise<void>((resolve) => socket.once('connect', () => resolve()))
-  return socket
-}
-
 async function leaveDuring(program: string, when: () => Promise<unknown>, output_tokens = 400): Promise<void> {
   const leaving = new AbortController()
   const call = clientCall({ ...callOf(fleet, program, { stream: true, output_tokens }), signal: leaving.signal })
@@ -94,8 +70,8 @@ async function leftNothing(program: string): Promise<void> {
 
 describe('a client that leaves', () => {
   it('while its body is uploaded: no call was opened', async () => {
-    const { head, body } = rawCall('leaves-identify', {})
-    const socket = await opened()
+    const { head, body } = rawCall(fleet, 'leaves-identify', {})
+    const socket = await opened(fleet)
     socket.write(head + body.slice(0, 20))
     await sleep(100)
     socket.destroy()
@@ -145,8 +121,8 @@ describe('a client that leaves', () => {
   })
 
   it('at settle, with its last byte', async () => {
-    const { head, body } = rawCall('leaves-settle', { max_tokens: 3 })
-    const socket = await opened()
+    const { head, body } = rawCall(fleet, 'leaves-settle', { max_tokens: 3 })
+    const socket = await opened(fleet)
     socket.write(head + body)
     await new Promise<void>((resolve) => {
       socket.on('data', (bytes: Buffer) => {
@@ -160,51 +136,6 @@ describe('a client that leaves', () => {
     expect(read?.calls).toMatchObject([{ outcome: 'completed' }])
   })
 })
-
-function residentBytes(pid: number): number {
-  const line = readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+) kB/)
-  return Number(line?.[1] ?? 0) * 1024
-}
-
-/** What all slow readers together may cost a process: far less than what they were sent. */
-const MEMORY_BYTES_MAX = 64 * 1024 * 1024
-
-it.runIf(process.platform === 'linux')(
-  'readers of one byte a second: memory stays bounded, and others are served as if they were not there',
-  async () => {
-    const readers = 6
-    const workerd = fleet.workerdPid ?? 0
-    const daemon = agent.child.pid ?? 0
-    const before = { workerd: residentBytes(workerd), daemon: residentBytes(daemon) }
-    const sockets = await Promise.all(
-      Array.from({ length: readers }, async (_, index) => {
-        const { head, body } = rawCall(`slow-${index}`, { max_tokens: 1000, n: 8 })
-        const socket = await opened()
-        socket.pause()
-        socket.write(head + body)
-        return socket
-      }),
-    )
-    const reading = setInterval(() => {
-      for (const socket of sockets) socket.read(1)
-    }, 1000)
-    try {
-      // Two seats are left, and they serve.
-      for (let turn = 0; turn < 10; turn += 1) {
-        expect(await clientCall(callOf(fleet, `beside-${turn}`, { output_tokens: 40 }))).toMatchObject({
-          end: 'completed',
-        })
-      }
-      await sleep(5000)
-      expect(residentBytes(workerd) - before.workerd).toBeLessThan(MEMORY_BYTES_MAX)
-      expect(residentBytes(daemon) - before.daemon).toBeLessThan(MEMORY_BYTES_MAX)
-    } finally {
-      clearInterval(reading)
-      for (const socket of sockets) socket.destroy()
-    }
-    for (let index = 0; index < readers; index += 1) await leftNothing(`slow-${index}`)
-  },
-)
 
 it('a ticket that is replayed, expired, altered, or for another engine, epoch or agent opens nothing', async () => {
   await clientCall(callOf(fleet, 'ticket', {}))

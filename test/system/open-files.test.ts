@@ -37,6 +37,7 @@ function call(api_key: string, program: string, options: { output_tokens: number
 function kindsOf(ends: readonly ClientEnd[]): Set<string> {
   return new Set(
     ends.map((ended) => {
+      if (ended.end === 'half_truth') return `${ended.end}: ${ended.reason}`
       if (ended.end !== 'refused') return ended.end
       return `${ended.status} ${ended.code}${ended.retry_after_s === null ? ' for ever' : ''}`
     }),
