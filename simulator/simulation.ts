@@ -122,10 +122,10 @@ class Simulation {
       this.#result.step_events += engine.events
       this.#result.busy_us += engine.busy_us
       this.#result.swaps += engine.swaps
-      const { begun, returned, expired, held_back } = engine.scheduler.holds
+      const { begun, returned, given_up, expired, held_back } = engine.scheduler.holds
       this.#result.holds_begun += begun
       this.#result.holds_returned += returned
-      this.#result.holds_expired += expired
+      this.#result.holds_expired += given_up + expired
       this.#result.held_back += held_back
       this.#result.tools = addTools(this.#result.tools, engine.scheduler.tools)
       this.#result.swap_us += engine.scheduler.tools.swap_us

@@ -9,6 +9,7 @@
  * `onBroken` is called once. The owner then makes another engine with another epoch. A step that has not come back after
  * `step_timeout_ms` breaks the engine too: a backend that hangs is as lost as one that failed.
  */
+import type { HoldCounts } from './memory/program-hold.ts'
 import { OutputIncomplete } from './output-incomplete.ts'
 import type { EndedCall, Scheduler, SchedulerStatus, SubmitVerdict } from './scheduler.ts'
 import type {
@@ -110,6 +111,10 @@ export class EngineDriver {
 
   status(): SchedulerStatus {
     return this.#options.scheduler.status()
+  }
+
+  get holds(): HoldCounts {
+    return this.#options.scheduler.holds
   }
 
   /** Takes no further calls; resolves when those under way have ended. */

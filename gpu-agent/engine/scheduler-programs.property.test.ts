@@ -102,8 +102,8 @@ describe('any schedule of programs', () => {
     fc.assert(
       fc.property(settings, workload, (given, programs) => {
         const run = runPrograms(configOf(given), programs)
-        const { contexts, begun, returned, expired, held_back } = run.scheduler.holds
-        expect(begun).toBe(contexts + returned + expired)
+        const { contexts, begun, returned, given_up, expired, held_back } = run.scheduler.holds
+        expect(begun).toBe(contexts + returned + given_up + expired)
         held.returned += returned
         held.expired += expired
         held.held_back += held_back

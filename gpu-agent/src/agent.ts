@@ -26,7 +26,7 @@ import { SpanSender } from './data-plane/span-sender.ts'
 import { ERRORS } from './data-plane/stream-errors.ts'
 import { TicketGate } from './data-plane/ticket-gate.ts'
 import { messageOf } from './events.ts'
-import type { FrontCount, KvSwapCosts } from './fronts/engine-front.ts'
+import type { ContextCounts, FrontCount, KvSwapCosts } from './fronts/engine-front.ts'
 import { monotonicUs } from './fronts/local/scheduler-of.ts'
 import { poolLinks } from './link/agent-links.ts'
 import type { Link } from './link/link.ts'
@@ -190,6 +190,7 @@ export class Agent {
         epoch: () => this.#epochChanged(id),
         counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
         swapCosts: (costs: KvSwapCosts) => this.#swapCosts(id, costs),
+        contexts: (counts: ContextCounts) => this.#metrics.contexts(id, counts),
       }
       const front = await create(events, this.#lostCallsOf(id, outbox), this.#classes)
       this.#engines.set(id, new ServedEngine(id, front))

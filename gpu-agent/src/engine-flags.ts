@@ -1,7 +1,7 @@
 /** What each kind of engine takes of the flags. One that is of another kind is refused: it would have no effect. */
 import { availableParallelism } from 'node:os'
 import { STEP_TOKENS_MAX, threadsPerEngine } from '../engine/backends/llama/llama-limits.ts'
-import { number, required, WrongFlag, whole } from './flag-values.ts'
+import { choice, number, required, WrongFlag, whole } from './flag-values.ts'
 import {
   SERVER_FLAGS,
   type ServerFlagValues,
@@ -23,6 +23,7 @@ export interface FrontFlags {
   context_tokens?: number
   threads?: number
   prefill_chunk_tokens?: number
+  hold_kv?: boolean
   system_prompt?: string
   sampling?: { temperature?: number; top_p?: number }
   vllm?: VllmOptions
@@ -42,7 +43,8 @@ export type EngineFlagValues = VllmFlagValues &
       | 'top-p'
       | 'seats'
       | 'slots'
-      | 'context-tokens']?: string | undefined
+      | 'context-tokens'
+      | 'hold-kv']?: string | undefined
   }
 
 export function frontFlags(
@@ -70,6 +72,7 @@ export function frontFlags(
     ...(values['top-p'] === undefined ? {} : { top_p: number('--top-p', values['top-p'], 0, 1) }),
   }
   if (Object.keys(sampling).length > 0) front.sampling = sampling
+  if (values['hold-kv'] !== undefined) front.hold_kv = choice('--hold-kv', values['hold-kv'], ['on', 'off']) === 'on'
   if (values.seats !== undefined) front.seats = whole('--seats', values.seats, 1, 4096)
   if (values.slots !== undefined) front.slots = whole('--slots', values.slots, 1, 4096)
   if (values['context-tokens'] !== undefined) {
@@ -82,6 +85,7 @@ function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
   const owners: [readonly EngineKind[], readonly (keyof EngineFlagValues)[]][] = [
     [['embedded'], ['model-path', 'threads', 'prefill-chunk-tokens', 'system-prompt', 'temperature', 'top-p']],
     [['emulated', 'scripted'], ['profile']],
+    [['embedded', 'emulated', 'scripted', 'vllm'], ['hold-kv']],
     [['scripted'], ['script']],
     [['vllm', 'openai'], ['model']],
     [['vllm'], (Object.keys(VLLM_FLAGS) as (keyof typeof VLLM_FLAGS)[]).filter((flag) => flag !== 'model')],
@@ -90,6 +94,9 @@ function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
   for (const [kinds, flags] of owners) {
     const given = flags.find((flag) => !kinds.includes(engine) && values[flag] !== undefined)
     if (given !== undefined) throw new WrongFlag(`--${given} goes with --engine ${kinds.join(' or ')}`)
+  }
+  if (values['vllm-url'] !== undefined && values['hold-kv'] !== undefined) {
+    throw new WrongFlag('--hold-kv does not go with --vllm-url: set hold_kv where that vLLM is started (docs/vllm.md)')
   }
   if ((engine === 'vllm' || engine === 'openai') && values.slots !== undefined) {
     throw new WrongFlag(`--slots does not go with --engine ${engine}: it keeps its KV cache itself`)

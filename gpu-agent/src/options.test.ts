@@ -77,6 +77,20 @@ test('an embedded engine has the free cores, shared by the engines, unless --thr
   expect([1, 2, 3, 4, 8].map((engines) => threadsPerEngine(9, engines))).toEqual([8, 4, 2, 2, 1])
 })
 
+test('holds of contexts are on or off, and those of a vLLM that runs already are its own', () => {
+  const held = (...argv: string[]) => {
+    const verdict = parseCli([...LEAST, ...argv], ENV)
+    return verdict.status === 'run' ? verdict.options.front.hold_kv : verdict
+  }
+  expect(held('--engine=emulated')).toBeUndefined()
+  expect(held('--engine=emulated', '--hold-kv=off')).toBe(false)
+  expect(held('--engine=vllm', '--model=org/name', '--hold-kv=on')).toBe(true)
+  expect(wrong(...LEAST, '--engine=emulated', '--hold-kv=no')).toBe('--hold-kv is one of on, off, not no')
+  expect(wrong(...LEAST, '--engine=vllm', '--vllm-url=http://h', '--hold-kv=off')).toMatch(
+    /^--hold-kv does not go with --vllm-url: set hold_kv/,
+  )
+})
+
 test('a prompt chunk has at most as many tokens as a step', () => {
   const embedded = [...LEAST, '--engine=embedded', '--model-path=x']
   expect(wrong(...embedded, `--prefill-chunk-tokens=${STEP_TOKENS_MAX}`)).toBe('run')

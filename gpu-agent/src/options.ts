@@ -41,6 +41,8 @@ Runs engines on this host and serves the calls that the control plane sends here
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
   --seats N            calls that can be in one step; openai: calls that it gets at once
   --slots N            calls whose KV cache can be resident (not vllm, openai)
+  --hold-kv on|off     calls wait rather than take the KV of a program that comes before them and whose tool runs, for as long
+                       as that pays; under policies that queue programs (default on; docs/embedded-engine.md)
   --context-tokens N   longest prompt and answer together
   --threads N          CPU threads per engine (embedded only; default: the cores less one, shared by the engines)
   --prefill-chunk-tokens N  prompt tokens of one call in a step (embedded only; default ${PREFILL_CHUNK_TOKENS}, at most ${STEP_TOKENS_MAX}). With at
@@ -76,6 +78,7 @@ const FLAGS = {
   seats: { type: 'string' },
   slots: { type: 'string' },
   'context-tokens': { type: 'string' },
+  'hold-kv': { type: 'string' },
   threads: { type: 'string' },
   'prefill-chunk-tokens': { type: 'string' },
   'system-prompt': { type: 'string' },

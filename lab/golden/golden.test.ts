@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
+import { HOLD_FILE, holdLines } from './hold-cases.ts'
 import { learnedPriors, PRIORS_FILE } from './learned-priors.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
@@ -32,6 +33,10 @@ describe('the committed golden traces', () => {
 
   it('of what happens to a context while a tool runs are what the engine decides', () => {
     expect(wasteLines()).toBe(readFileSync(path.join(golden, 'handling', WASTE_FILE), 'utf8'))
+  })
+
+  it('of what is held while tools run are what the engine holds', () => {
+    expect(holdLines()).toBe(readFileSync(path.join(golden, 'handling', HOLD_FILE), 'utf8'))
   })
 
   it('go with the tables of the prior of learned that the engine has', () => {

@@ -5,6 +5,7 @@
  * Lines, after the header; times in us, `t` being when it happened, tokens and sums as in ProgramOrder:
  *   {"t","arrive":[lease, tenant, weight, program, class, sequence, settled, elsewhere, path, wait, output tokens,
  *                  prompt tokens, resident tokens]}   with "offline": true if it is
+ *   `forecast` beside it: [output tokens, [[probability, duration]…], confidence], where one is known
  *   {"t","resident":[lease, tokens, tokens on the device]}   the last is left out where all are
  *   {"t","seated":[lease…]}           a decision; null where it equals the one before
  *   {"t","wall","charges":[[lease, uncached, cached, output tokens, modelled]…]}
@@ -13,25 +14,34 @@
  *   {"t","reconfigured":policy and its parameters, and the limits as in the header}
  *   {"t","classes":[{"tenant","class","objective","table"}…]}   known from then on, as the side channel tells it
  * `ranks` beside any of them: {lease: rank} of the open calls whose rank is another than before. `usage` beside a new
- * decision is each tenant's recent service. `standby` is one of the limits unless it is `in_order`.
+ * decision is each tenant's recent service. `memory` in the header is what the policy knows of its engine's. `standby` is one of the limits unless it is `in_order`.
  */
 import type { CallState } from '../../gpu-agent/engine/order/call-state.ts'
-import { createPolicy, type PolicyConfig } from '../../gpu-agent/engine/order/policies/index.ts'
-import type { Policy } from '../../gpu-agent/engine/order/policy.ts'
+import {
+  createPolicy,
+  type MemoryPolicyConfig,
+  type PolicyConfig,
+} from '../../gpu-agent/engine/order/policies/index.ts'
+import type { EngineMemory, Policy } from '../../gpu-agent/engine/order/policy.ts'
 import { type OrderConfig, ProgramOrder } from '../../gpu-agent/engine/order/program-order.ts'
 import type { ScheduledCall } from '../../gpu-agent/engine/scheduled-call.ts'
 import { type SchedulerConfig, schedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts'
 import type { OrderedCall } from '../../gpu-agent/engine/types.ts'
 import type { ToldClass } from '../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
+import type { CallForecast } from '../../src/core/call/forecast.ts'
 import type { ServiceTokens } from '../../src/core/call/service.ts'
 import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
 import { ToldClasses } from './told-classes.ts'
 
 export const TRACE_VERSION = 2
 
+export type TracedPolicy = PolicyConfig | MemoryPolicyConfig
+
 export interface Scenario {
   name: string
-  policy: PolicyConfig
+  policy: TracedPolicy
+  /** Left out: as in a usual engine. */
+  memory?: EngineMemory
   config: Omit<Parameters<typeof schedulerConfig>[0], 'policy' | 'shares' | 'epoch'>
   play: (config: SchedulerConfig, order: RecordingOrder) => void
   /** In order of time. Each happens before the first decision at or after its time. */
@@ -42,18 +52,19 @@ export interface Scenario {
 export interface Change {
   at_us: number
   classes?: readonly ToldClass[]
-  policy?: PolicyConfig
+  policy?: TracedPolicy
 }
 
 type Line = Record<string, unknown>
 
 /** The whole trace of a scenario, a line each. */
-export function recordTrace({ name, policy, config: given, play, changes = [] }: Scenario): string {
+export function recordTrace({ name, policy, memory, config: given, play, changes = [] }: Scenario): string {
   const shares = new TenantShares()
   const classes = new ToldClasses()
-  const context = { reading: given.ordering ?? ('modelled' as const), classes }
+  const known = memory === undefined ? {} : { memory }
+  const context = { reading: given.ordering ?? ('modelled' as const), classes, ...known }
   const config = schedulerConfig({ epoch: 'golden', ...given, policy: createPolicy(policy, context), shares })
-  const order = new RecordingOrder(config, shares, { name, policy })
+  const order = new RecordingOrder(config, shares, { name, policy, ...known })
   for (const { at_us, classes: told, policy: other } of changes) {
     order.plan(at_us, (t) => {
       if (told !== undefined) order.tellClasses(classes, told, t)
@@ -83,12 +94,26 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
   /** Charges of the step being charged; null between steps. */
   #charges: { t: number; wall: number; charges: unknown[] } | null = null
 
-  constructor(config: OrderConfig, shares: TenantShares, { name, policy }: Pick<Scenario, 'name' | 'policy'>) {
+  constructor(
+    config: OrderConfig,
+    shares: TenantShares,
+    { name, policy, memory }: Pick<Scenario, 'name' | 'policy' | 'memory'>,
+  ) {
     super(config)
     this.#policy = config.policy
     this.#shares = shares
     const { ordering, rates } = config
-    this.lines = [{ trace: TRACE_VERSION, name, policy, ...limitsOf(config), ordering, rates }]
+    this.lines = [
+      {
+        trace: TRACE_VERSION,
+        name,
+        policy,
+        ...limitsOf(config),
+        ordering,
+        rates,
+        ...(memory === undefined ? {} : { memory }),
+      },
+    ]
   }
 
   override arrive(
@@ -105,7 +130,8 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     const arrive = [lease, tenant, tenant_weight, program, call.class, sequence, ...known, call.program_output_tokens]
     const objective = call.objective === undefined ? [] : [call.objective]
     const offline = call.offline ? { offline: true } : {}
-    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective], ...offline })
+    const forecast = call.forecast === undefined ? {} : { forecast: forecastLine(call.forecast) }
+    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective], ...offline, ...forecast })
     return state
   }
 
@@ -160,7 +186,7 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
   }
 
   /** As `reconfigure`; a policy does not tell what it was made of. */
-  change(policy: PolicyConfig, config: OrderConfig, t: number): void {
+  change(policy: TracedPolicy, config: OrderConfig, t: number): void {
     this.reconfigure(config, t)
     this.#policy = config.policy
     this.#tell({ t, reconfigured: policy, ...limitsOf(config) })
@@ -189,6 +215,11 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     }
     this.lines.push(Object.keys(ranks).length > 0 ? { ...line, ranks } : line)
   }
+}
+
+function forecastLine({ output_tokens, tool, alternatives = [], confidence }: CallForecast): unknown[] {
+  const tools = tool === null ? [] : [tool, ...alternatives]
+  return [output_tokens, tools.map(({ probability, duration_us }) => [probability, duration_us]), confidence]
 }
 
 function finite(value: number): number | null {

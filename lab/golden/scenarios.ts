@@ -3,13 +3,15 @@
  * once. Small on purpose: a trace is read by people when it changes.
  */
 import type { PolicyConfig } from '../../gpu-agent/engine/order/policies/index.ts'
+import type { EngineMemory } from '../../gpu-agent/engine/order/policy.ts'
 import { engineCall } from '../../gpu-agent/engine/testing/calls.ts'
 import { type Program, type ProgramCall, runPrograms } from '../../gpu-agent/engine/testing/programs.ts'
 import { type VirtualEvent, virtualRun } from '../../gpu-agent/engine/testing/virtual-run.ts'
 import type { ToldClass } from '../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
 import { seededRandom } from '../../simulator/random.ts'
+import type { CallForecast } from '../../src/core/call/forecast.ts'
 import type { IndexTable } from '../../src/core/classes/index-table.ts'
-import type { Scenario } from './record-trace.ts'
+import type { Scenario, TracedPolicy } from './record-trace.ts'
 
 const LEVELS = { levels: 4, first_quantum_us: 3_000, quantum_ratio: 2, promotion_ratio: 8 }
 const ROOMY = {
@@ -50,6 +52,26 @@ const SMALL: readonly PolicyConfig[] = [
   { name: 'mlfq', ...LEVELS },
   { name: 'plas', ...LEVELS },
   { name: 'atlas', ...LEVELS },
+]
+
+/** Contexts of some dozen tokens: what becomes of them differs with the tool. */
+const MEMORY: EngineMemory = {
+  costs: {
+    forward: { base_us: 900, free_tokens: 4, per_token_us: 40, per_pair_us: 0.5 },
+    swap: { base_us: 30, free_tokens: 0, per_token_us: 9, per_pair_us: 0 },
+    kv_bytes_per_token: 1_024,
+  },
+  step_us: 1_100,
+  other_tokens: 60,
+}
+
+const MEMORY_POLICIES: readonly TracedPolicy[] = [
+  { name: 'lamps' },
+  { name: 'lamps', refresh_tokens: 2, starvation_iterations: 4, starvation: 'at_promotion' },
+  { name: 'learned-memory', refresh_tokens: 3, starvation_iterations: 12 },
+  { name: 'infercept' },
+  { name: 'vllm-preserve' },
+  { name: 'vllm-discard' },
 ]
 
 /** Programs that end soon. */
@@ -132,6 +154,30 @@ export const SCENARIOS: readonly Scenario[] = [
       play: openLoad({ seed: 400 + index, calls: 30, tenants: 2, sequences: true }),
     }),
   ),
+  ...MEMORY_POLICIES.map(
+    (policy, index): Scenario => ({
+      name: `${policy.name}-forecasts${index === 1 ? '-starving' : ''}`,
+      policy,
+      memory: MEMORY,
+      config: { ...(index % 2 === 0 ? ROOMY : SCARCE), seats: 3, ordering: index % 3 === 0 ? 'wall' : 'modelled' },
+      play: openLoad({ seed: 600 + index, calls: 30, tenants: 2, sequences: true, classes: true, forecasts: true }),
+      changes:
+        policy.name === 'learned-memory'
+          ? [{ at_us: 2_000, classes: [known('t0', 'p0', SHORT, 'response'), known('t1', 'p1', LONG, 'response')] }]
+          : [],
+    }),
+  ),
+  {
+    name: 'plas-to-lamps',
+    policy: { name: 'plas', ...LEVELS },
+    memory: MEMORY,
+    config: { ...ROOMY, seats: 3 },
+    play: openLoad({ seed: 610, calls: 28, tenants: 2, sequences: true, forecasts: true }),
+    changes: [
+      { at_us: 6_000, policy: { name: 'lamps', starvation_iterations: 6 } },
+      { at_us: 15_000, policy: { name: 'vllm-discard' } },
+    ],
+  },
   {
     name: 'plas-one-level',
     policy: { name: 'plas', ...LEVELS, levels: 1 },
@@ -312,6 +358,8 @@ function known(tenant: string, name: string, table: IndexTable, objective: ToldC
 }
 
 interface OpenLoad {
+  /** Calls have forecasts, all but a few. */
+  forecasts?: boolean
   seed: number
   calls: number
   tenants: number
@@ -337,6 +385,7 @@ function openLoad({
   objectives = false,
   offline = false,
   stem_tokens = 0,
+  forecasts = false,
 }: OpenLoad): Scenario['play'] {
   const below = generator(seed)
   const events: VirtualEvent[] = []
@@ -353,6 +402,7 @@ function openLoad({
       program: `t${tenant}/p${program}`,
       sequence: sequences ? [9 - (program >> 1), program] : null,
       ...(classes ? { class: `p${program}`, program_output_tokens: below(2) * below(40) } : {}),
+      ...(forecasts && below(6) > 0 ? { forecast: forecastOf(below) } : {}),
       ...(objectives && tenant === 1 ? { objective: 'response' as const } : {}),
       ...(offline && below(2) === 0 ? { offline: true } : {}),
       prompt: [seed, tenant, ...stem, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
@@ -365,6 +415,20 @@ function openLoad({
     if (below(5) === 0) events.push({ at_us: at_us + below(12_000), do: below(2) ? 'cancel' : 'finish', lease })
   }
   return (config, order) => void virtualRun(config, events, { order })
+}
+
+/** Of a call, with up to three tools; from a calculator to a person. */
+function forecastOf(below: (bound: number) => number): CallForecast {
+  const tools = Array.from({ length: below(4) }, () => {
+    const duration_us = [90, 4_000, 60_000, 3_000_000][below(4)] as number
+    return {
+      name: 'tool',
+      probability: below(9) / 16,
+      ...{ duration_us, duration_p90_us: 2 * duration_us, answer_tokens: 9 },
+    }
+  })
+  const [tool = null, ...alternatives] = tools
+  return { output_tokens: below(30) / 2, ends: 0, tool, alternatives, confidence: below(11) / 10 }
 }
 
 /** Programs whose calls follow one another: chains with short and long gaps, and trees of a wave of calls and a last one. */

@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { HANDLING_FILE, handlingLines } from './handling-cases.ts'
+import { HOLD_FILE, holdLines } from './hold-cases.ts'
 import { learnedPriors, PRIORS_FILE } from './learned-priors.ts'
 import { recordTrace } from './record-trace.ts'
 import { SCENARIOS } from './scenarios.ts'
@@ -27,4 +28,5 @@ const handling = path.join(golden, 'handling')
 mkdirSync(handling, { recursive: true })
 writeFileSync(path.join(handling, HANDLING_FILE), handlingLines())
 writeFileSync(path.join(handling, WASTE_FILE), wasteLines())
+writeFileSync(path.join(handling, HOLD_FILE), holdLines())
 writeFileSync(path.join(vllm, PRIORS_FILE), learnedPriors())

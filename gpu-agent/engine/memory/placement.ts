@@ -50,7 +50,14 @@ interface PlacementConfig {
 type Tenant = ScheduledCall['order']['tenant']
 
 const NO_CALLS: readonly ScheduledCall[] = Object.freeze([])
-const NO_HOLDS: HoldCounts = Object.freeze({ contexts: 0, begun: 0, returned: 0, expired: 0, held_back: 0 })
+const NO_HOLDS: HoldCounts = Object.freeze({
+  contexts: 0,
+  begun: 0,
+  returned: 0,
+  given_up: 0,
+  expired: 0,
+  held_back: 0,
+})
 
 export class Placement {
   readonly #kv: KvCache<ScheduledCall>
@@ -404,6 +411,7 @@ export class Placement {
   }
 
   #noteLost(prefix: ScheduledCall): void {
+    this.#hold?.lost(prefix)
     for (const call of this.#retention.callsOf(prefix)) if (call.slot === null) this.#lost.add(call)
   }
 

@@ -35,7 +35,7 @@ describe('a context', () => {
     expect([hold.holds(call('p', 'p/9')), hold.holds(call('q')), hold.holdsOf('other')]).toEqual([false, false, false])
     hold.arrived(call('p', 'p/1'), 10 + HOLD_US - 1)
     expect([hold.holds(ended), hold.holdsOf('tenant')]).toEqual([false, false])
-    expect(hold.counts).toEqual({ contexts: 0, begun: 1, returned: 1, expired: 0, held_back: 0 })
+    expect(hold.counts).toEqual({ contexts: 0, begun: 1, returned: 1, given_up: 0, expired: 0, held_back: 0 })
   })
 
   it('is given up when its time is over, and a program that comes back then was late', () => {
@@ -52,6 +52,19 @@ describe('a context', () => {
     expect(hold.next_expiry_us).toBe(BUY_US)
     hold.expire(BUY_US)
     expect(hold.next_expiry_us).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  it('of which something was taken counts as given up, however it ends', () => {
+    const hold = holding()
+    for (const program of ['p', 'q']) {
+      hold.ended(call(program), 100, 0)
+      hold.lost(call(program, `${program}/9`))
+      hold.lost(call(program))
+    }
+    hold.arrived(call('p', 'p/1'), 1)
+    hold.expire(HOLD_US)
+    hold.lost(call('q'))
+    expect(hold.counts).toMatchObject({ contexts: 0, begun: 2, returned: 0, given_up: 2, expired: 0 })
   })
 
   it('of a call that is a program of its own is not held', () => {
@@ -80,7 +93,7 @@ describe('a context', () => {
     expect(hold.holds(call('p0'))).toBe(true)
     hold.ended(call('last'), 100, CONTEXTS_MAX)
     expect([hold.holds(call('p0')), hold.holds(call('p1')), hold.holds(call('last'))]).toEqual([false, true, true])
-    expect(hold.counts.contexts).toBe(CONTEXTS_MAX)
+    expect(hold.counts).toMatchObject({ contexts: CONTEXTS_MAX, given_up: 1, expired: 0 })
   })
 
   it('is held for as long as the rule says of it, so that a later one may be given up first', () => {
@@ -250,7 +263,14 @@ describe('a newcomer', () => {
     const engine = new PlacedEngine()
     engine.answer('a', 12, 1)
     expect(engine.place(engine.open('c', 10, 2))).toBe(true)
-    expect(engine.placement.holds).toEqual({ contexts: 0, begun: 0, returned: 0, expired: 0, held_back: 0 })
+    expect(engine.placement.holds).toEqual({
+      contexts: 0,
+      begun: 0,
+      returned: 0,
+      given_up: 0,
+      expired: 0,
+      held_back: 0,
+    })
   })
 })
 

@@ -10,14 +10,14 @@
  * A program's place is that of its last call: its next one is expected there. Its context is watched for as long as holding
  * could pay, whether or not it is held, so that the time to hold is known of each class (return-times.ts). A context counts
  * against calls of its own tenant alone, and classes are the tenant's own, so no tenant's tools delay another.
- * `switchyard_vllm/kv_hold.py` holds contexts in vLLM, always for as long as holding one costs as much as computing it again.
+ * `switchyard_vllm/handling/program_hold.py` is the same for vLLM, held to this one by golden traces.
  */
 import { invariant } from '../invariant.ts'
 import { Heap, type HeapNode } from '../order/heap.ts'
 import type { ScheduledCall } from '../scheduled-call.ts'
 import { buyUs, type HoldCosts, type HoldTime } from './hold-time.ts'
 import type { PrefillSpeed } from './prefill-speed.ts'
-import { ReturnTimes } from './return-times.ts'
+import { AwayPrograms, ReturnTimes } from './return-times.ts'
 
 /** Contexts that are held or watched. Past it, the one whose time ends first is given up. */
 export const CONTEXTS_MAX = 1024
@@ -26,13 +26,15 @@ export const HOLD_US_MAX = 120_000_000
 /** Classes of which return times are known. Past it, the one whose program ended a call longest ago is forgotten. */
 export const CLASSES_MAX = 256
 
-/** Since the start, but for `contexts`. `begun` is the sum of `contexts`, `returned` and `expired`. */
+/** Since the start, but for `contexts`. `begun` is the sum of `contexts`, `returned`, `given_up` and `expired`. */
 export interface HoldCounts {
   /** Held. */
   contexts: number
   begun: number
-  /** Whose programs came back in time. */
+  /** Whose programs came back in time and found them. */
   returned: number
+  /** Of which others took something for want of memory, or that made room for others at CONTEXTS_MAX. */
+  given_up: number
   expired: number
   /** Decisions in which a call was held back. */
   held_back: number
@@ -41,7 +43,7 @@ export interface HoldCounts {
 interface ClassTimes {
   readonly times: ReturnTimes
   /** Its contexts. */
-  readonly away: Set<Context>
+  readonly away: AwayPrograms
 }
 
 interface Context extends HeapNode {
@@ -55,6 +57,8 @@ interface Context extends HeapNode {
   readonly watched_until_us: number
   readonly number: number
   held: boolean
+  /** While it was held, others took something of it. */
+  lost: boolean
   /** When the first of the two times comes that has not come. */
   due_us: number
 }
@@ -70,7 +74,7 @@ export class ProgramHold {
   /** Held contexts of each tenant that has any. */
   readonly #of_tenant = new Map<string, number>()
   #number = 0
-  readonly #counts = { contexts: 0, begun: 0, returned: 0, expired: 0, held_back: 0 }
+  readonly #counts = { contexts: 0, begun: 0, returned: 0, given_up: 0, expired: 0, held_back: 0 }
 
   constructor(sizes: Omit<HoldCosts, 'prefill_us_per_token'>, speed: PrefillSpeed, holdUs: HoldTime) {
     this.#sizes = sizes
@@ -107,7 +111,7 @@ export class ProgramHold {
     invariant(!this.#contexts.has(program), 'a program whose call ended was told to have come back')
     const buy_us = Math.min(buyUs(tokens, { ...this.#sizes, prefill_us_per_token: us_per_token }), HOLD_US_MAX)
     const of_class = this.#classOf(call.tenant, call.class)
-    const usual_us = () => of_class.times.bestUs(buy_us, awayUs(of_class.away, now_us))
+    const usual_us = () => of_class.times.bestUs(buy_us, of_class.away, now_us)
     const hold_us = Math.round(Math.min(this.#holdUs({ call, tokens }, buy_us, usual_us), HOLD_US_MAX))
     const first = this.#due.peek()
     if (first !== undefined && this.#contexts.size >= CONTEXTS_MAX) this.#drop(first)
@@ -115,7 +119,7 @@ export class ProgramHold {
       ...{ program, tenant: call.tenant, class: of_class, lease: call.lease, since_us: now_us },
       held_until_us: now_us + hold_us,
       watched_until_us: now_us + Math.max(hold_us, Math.round(buy_us)),
-      ...{ number: this.#number++, held: hold_us > 0, due_us: 0, heap_index: -1 },
+      ...{ number: this.#number++, held: hold_us > 0, lost: false, due_us: 0, heap_index: -1 },
     })
   }
 
@@ -124,10 +128,7 @@ export class ProgramHold {
     this.expire(now_us)
     const context = this.#contexts.get(program)
     if (context === undefined) return
-    if (context.held) {
-      this.#counts.returned += 1
-      this.#letGo(context)
-    }
+    this.#letGo(context, 'returned')
     this.#drop(context)
     context.class.times.seen(now_us - context.since_us, true)
   }
@@ -136,8 +137,7 @@ export class ProgramHold {
   expire(now_us: number): void {
     for (let first = this.#due.peek(); first !== undefined && first.due_us <= now_us; first = this.#due.peek()) {
       if (first.held) {
-        this.#counts.expired += 1
-        this.#letGo(first)
+        this.#letGo(first, 'expired')
         first.due_us = first.watched_until_us
         this.#due.update(first)
       } else {
@@ -145,6 +145,12 @@ export class ProgramHold {
         first.class.times.seen(first.watched_until_us - first.since_us, false)
       }
     }
+  }
+
+  /** Something of the prefix that `call` left was taken. */
+  lost(call: ScheduledCall): void {
+    const context = this.#contexts.get(call.program)
+    if (context?.held === true && context.lease === call.call.lease) context.lost = true
   }
 
   /** In this decision a call waits for what is held. */
@@ -157,17 +163,19 @@ export class ProgramHold {
     context.due_us = held ? context.held_until_us : context.watched_until_us
     this.#contexts.set(context.program, context)
     this.#due.push(context)
-    context.class.away.add(context)
+    context.class.away.add(context.since_us)
     if (!held) return
     this.#counts.begun += 1
     this.#counts.contexts += 1
     this.#of_tenant.set(tenant, (this.#of_tenant.get(tenant) ?? 0) + 1)
   }
 
-  /** It is not held any more. */
-  #letGo(context: Context): void {
+  /** It is not held any more, if it was. */
+  #letGo(context: Context, why: 'returned' | 'given_up' | 'expired'): void {
+    if (!context.held) return
     const { tenant } = context
     context.held = false
+    this.#counts[context.lost ? 'given_up' : why] += 1
     this.#counts.contexts -= 1
     const left = (this.#of_tenant.get(tenant) ?? 0) - 1
     if (left > 0) this.#of_tenant.set(tenant, left)
@@ -176,18 +184,15 @@ export class ProgramHold {
 
   /** It is neither held nor watched any more. */
   #drop(context: Context): void {
-    if (context.held) {
-      this.#counts.expired += 1
-      this.#letGo(context)
-    }
+    this.#letGo(context, 'given_up')
     this.#contexts.delete(context.program)
     this.#due.remove(context)
-    context.class.away.delete(context)
+    context.class.away.remove(context.since_us)
   }
 
   #classOf(tenant: string, name: string): ClassTimes {
     const key = JSON.stringify([tenant, name])
-    const known = this.#classes.get(key) ?? { times: new ReturnTimes(), away: new Set<Context>() }
+    const known = this.#classes.get(key) ?? { times: new ReturnTimes(), away: new AwayPrograms() }
     this.#classes.delete(key)
     this.#classes.set(key, known)
     if (this.#classes.size > CLASSES_MAX) {
@@ -196,10 +201,6 @@ export class ProgramHold {
     }
     return known
   }
-}
-
-function* awayUs(contexts: Iterable<Context>, now_us: number): Generator<number> {
-  for (const { since_us } of contexts) yield now_us - since_us
 }
 
 function isDueBefore(a: Context, b: Context): boolean {

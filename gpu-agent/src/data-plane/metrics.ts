@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type CallRecord, type EngineStatus, tpotUs } from '../../../src/protocol/index.ts'
-import type { FrontCount, KvSwapCosts } from '../fronts/engine-front.ts'
+import type { ContextCounts, FrontCount, KvSwapCosts } from '../fronts/engine-front.ts'
 
 export interface MetricSources {
   open_calls: () => number
@@ -22,6 +22,7 @@ type EngineLoad = Omit<EngineStatus, 'epoch' | 'leases_seen' | 'bytes_per_token'
   seats: number
 }
 
+const HOLD_ENDS = ['returned', 'given_up', 'expired'] as const
 /** A token of a small model to the longest call. */
 const CALL_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 /** One decode step of a small model to a preempted call's pause. */
@@ -69,6 +70,22 @@ export class AgentMetrics {
     labelNames: ['engine', 'of'] as const,
     registers: [this.registry],
   })
+  readonly #holds = this.#counter(
+    'holds_total',
+    'Contexts of programs whose tools ran that were held, by how that ended: the program found its context (returned), others took something of it (given_up), or it took too long (expired).',
+    ['engine', 'end'],
+  )
+  readonly #held_back = this.#counter('held_back_total', 'Decisions in which a call waited for what was held.', [
+    'engine',
+  ])
+  readonly #held = new Gauge({
+    name: 'switchyard_agent_held_contexts',
+    help: 'Contexts of programs whose tools run that are held.',
+    labelNames: ['engine'] as const,
+    registers: [this.registry],
+  })
+  /** By engine: what it had counted when it told last. */
+  readonly #counted = new Map<string, ContextCounts>()
   readonly #unknown_messages = this.#counter(
     'link_messages_ignored_total',
     'Messages of a pool that this agent does not know.',
@@ -177,6 +194,17 @@ export class AgentMetrics {
     this.#swap_costs.set({ engine, of: 'token_out' }, costs.save_us_per_token / 1e6)
     this.#swap_costs.set({ engine, of: 'token_back' }, costs.restore_us_per_token / 1e6)
     this.#swap_costs.set({ engine, of: 'token_computed' }, costs.recompute_us_per_token / 1e6)
+  }
+
+  contexts(engine: string, counts: ContextCounts): void {
+    const { holds } = counts
+    const before = this.#counted.get(engine)?.holds
+    this.#counted.set(engine, counts)
+    // An engine that has started anew counts from 0.
+    const known = before !== undefined && before.begun <= holds.begun ? before : null
+    for (const end of HOLD_ENDS) this.#holds.inc({ engine, end }, Math.max(0, holds[end] - (known?.[end] ?? 0)))
+    this.#held_back.inc({ engine }, Math.max(0, holds.held_back - (known?.held_back ?? 0)))
+    this.#held.set({ engine }, holds.contexts)
   }
 
   batchSent(result: 'acknowledged' | 'partial' | 'failed' | 'refused'): void {

@@ -14,6 +14,7 @@ import type {
   StreamError,
   TicketClaims,
 } from '../../../src/protocol/index.ts'
+import type { HoldCounts } from '../../engine/memory/program-hold.ts'
 import type { LedgerRow } from '../../engine/types.ts'
 
 export type Dialect = 'chat' | 'completions' | 'embeddings'
@@ -70,6 +71,11 @@ export interface KvSwapCosts {
   measured: boolean
 }
 
+/** What became of the contexts of programs whose tools run, since the engine started. */
+export interface ContextCounts {
+  holds: HoldCounts
+}
+
 export interface EngineFrontEvents {
   /** Rows of a call always arrive before its `ended`. */
   ledger(rows: readonly LedgerRow[]): void
@@ -81,6 +87,8 @@ export interface EngineFrontEvents {
   counted?(what: FrontCount): void
   /** They changed. Engines that do not swap never tell. */
   swapCosts?(costs: KvSwapCosts): void
+  /** They changed. An engine that starts anew counts from 0. */
+  contexts?(counts: ContextCounts): void
 }
 
 export interface EngineFront {

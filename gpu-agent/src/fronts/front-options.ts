@@ -48,6 +48,8 @@ export interface FrontOptions {
   sampling?: { temperature?: number; top_p?: number } | undefined
   /** Prompt tokens of one call in a step of the embedded engine. */
   prefill_chunk_tokens?: number | undefined
+  /** Calls wait rather than take the KV of a better program whose tool runs; left out: they do. */
+  hold_kv?: boolean | undefined
   /** Which reading of service orders calls; `modelled` without it. */
   ordering?: ServiceReading | undefined
   /** A vLLM needs it. */

@@ -1,10 +1,10 @@
 /** Plays a scenario on the TypeScript order and records what it decides, as a golden trace does. */
 import type { CallState } from '../../../gpu-agent/engine/order/call-state.ts'
-import { createPolicy, type PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
+import { createPolicy } from '../../../gpu-agent/engine/order/policies/index.ts'
 import type { OrderConfig } from '../../../gpu-agent/engine/order/program-order.ts'
 import type { OrderedCall } from '../../../gpu-agent/engine/types.ts'
 import { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
-import { RecordingOrder } from '../../golden/record-trace.ts'
+import { RecordingOrder, type TracedPolicy } from '../../golden/record-trace.ts'
 import { ToldClasses } from '../../golden/told-classes.ts'
 import type { FuzzScenario, Limits, OrderEvent, Work } from './scenario.ts'
 
@@ -31,8 +31,10 @@ class Player {
 
   constructor(scenario: FuzzScenario) {
     this.#scenario = scenario
-    const { policy, limits } = scenario
-    this.#order = new RecordingOrder<null>(this.#config(policy, limits), this.#shares, { name: 'fuzz', policy })
+    const { policy, memory, limits } = scenario
+    this.#order = new RecordingOrder<null>(this.#config(policy, limits), this.#shares, {
+      ...{ name: 'fuzz', policy, memory },
+    })
   }
 
   lines(): string[] {
@@ -75,9 +77,9 @@ class Player {
     for (const call of [...this.#open]) this.#end(call)
   }
 
-  #config(policy: PolicyConfig, limits: Limits): OrderConfig {
-    const { ordering, rates, seats } = this.#scenario
-    const made = createPolicy(policy, { reading: ordering, rates, classes: this.#classes })
+  #config(policy: TracedPolicy, limits: Limits): OrderConfig {
+    const { ordering, rates, seats, memory } = this.#scenario
+    const made = createPolicy(policy, { reading: ordering, rates, classes: this.#classes, memory })
     return { ...limits, seats, policy: made, shares: this.#shares, ordering, rates }
   }
 
@@ -87,6 +89,7 @@ class Player {
     class: of_class,
     objective,
     offline,
+    forecast,
     ticket,
     prompt_tokens,
     resident,
@@ -99,6 +102,7 @@ class Player {
       tenant_weight: 1 + tenant,
       ...(objective === undefined ? {} : { objective }),
       ...(offline === undefined ? {} : { offline }),
+      ...(forecast === undefined ? {} : { forecast }),
       program: name,
       thread: '',
       class: `c${of_class}`,

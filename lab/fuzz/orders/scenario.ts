@@ -3,12 +3,15 @@
  * are open, so that a scenario stays one however events are left out of it.
  */
 import fc from 'fast-check'
-import type { PolicyConfig } from '../../../gpu-agent/engine/order/policies/index.ts'
+import { SERVED_IN_ORDER } from '../../../gpu-agent/engine/order/policies/infercept/infercept.ts'
+import type { EngineMemory } from '../../../gpu-agent/engine/order/policy.ts'
 import type { Standby } from '../../../gpu-agent/engine/order/seating.ts'
 import type { ToldClass } from '../../../gpu-agent/src/fronts/vllm/channel/class-teller.ts'
+import type { CallForecast } from '../../../src/core/call/forecast.ts'
 import type { ServiceRates, ServiceReading } from '../../../src/core/call/service.ts'
 import type { IndexTable } from '../../../src/core/classes/index-table.ts'
 import { OBJECTIVES, type Objective } from '../../../src/protocol/objective.ts'
+import type { TracedPolicy } from '../../golden/record-trace.ts'
 
 export interface Limits {
   shares_interval_us: number
@@ -48,6 +51,7 @@ export type OrderEvent =
       objective?: Objective
       /** Absent: it is online. */
       offline?: boolean
+      forecast?: CallForecast
       ticket: Ticket
       prompt_tokens: number
       resident: number
@@ -57,14 +61,15 @@ export type OrderEvent =
   | { do: 'step'; wall_us: number; work: readonly Work[]; others: boolean }
   | { do: 'decide' }
   | { do: 'end'; call: number }
-  | { do: 'reconfigure'; policy: PolicyConfig; limits: Limits }
+  | { do: 'reconfigure'; policy: TracedPolicy; limits: Limits }
   | { do: 'classes'; told: readonly ToldClass[] }
 
 export interface FuzzScenario {
   ordering: ServiceReading
   rates: ServiceRates
   seats: number
-  policy: PolicyConfig
+  policy: TracedPolicy
+  memory: EngineMemory
   limits: Limits
   /** By program: its sequence, or null for one that has none. */
   sequences: readonly ([number, number] | null)[]
@@ -146,7 +151,46 @@ const told: fc.Arbitrary<ToldClass> = fc
   })
   .map(({ tenant, class: number, ...others }) => ({ tenant: `t${tenant}`, class: `c${number}`, ...others }))
 
-const policy: fc.Arbitrary<PolicyConfig> = fc.oneof(
+const lamps = fc.record(
+  {
+    refresh_tokens: fc.integer({ min: 1, max: 12 }),
+    starvation_iterations: fc.constantFrom(1, 3, 8, 100),
+    starvation: fc.constantFrom('until_completion' as const, 'at_promotion' as const),
+  },
+  { requiredKeys: [] },
+)
+
+const curve = fc.record({
+  base_us: fc.constantFrom(0, 30, 6_000),
+  free_tokens: fc.constantFrom(0, 32),
+  per_token_us: fc.constantFrom(0.25, 5.2, 125),
+  per_pair_us: fc.constantFrom(0, 0.0078125),
+})
+
+const memory: fc.Arbitrary<EngineMemory> = fc.record({
+  costs: fc.record({
+    forward: curve,
+    swap: fc.option(curve, { freq: 4 }),
+    kv_bytes_per_token: fc.constantFrom(1_024, 458_752),
+  }),
+  step_us: fc.constantFrom(1_000, 20_000.5),
+  other_tokens: fc.constantFrom(0, 700, 300_000),
+})
+
+const duration_us = fc.constantFrom(90, 85_000, 700_000.5, 28_600_000)
+const tool = fc
+  .record({ probability: fc.constantFrom(0, 0.125, 0.3, 0.5), duration_us })
+  .map((given) => ({ name: 'tool', ...given, duration_p90_us: given.duration_us, answer_tokens: 0 }))
+
+const forecast: fc.Arbitrary<CallForecast> = fc.record({
+  output_tokens: fc.constantFrom(0, 1, 7.5, 40, 600),
+  ends: fc.constant(0),
+  tool: fc.option(tool, { freq: 3 }),
+  alternatives: fc.array(tool, { maxLength: 3 }),
+  confidence: fc.constantFrom(0, 0.5, 0.7, 1),
+})
+
+const policy: fc.Arbitrary<TracedPolicy> = fc.oneof(
   fc.constantFrom({ name: 'fcfs' as const }, { name: 'fcfs-program' as const }),
   fc.record({ name: fc.constant('rr' as const), quantum_us: fc.constantFrom(1, 700, 2_000.5, 20_000), ties }),
   fc.tuple(levels, ties).map(([given, how]) => ({ name: 'mlfq' as const, ...given, ties: how })),
@@ -159,6 +203,13 @@ const policy: fc.Arbitrary<PolicyConfig> = fc.oneof(
     arbitrary: fc.tuple(levels, prefill).map(([given, cost]) => ({ name: 'atlas' as const, ...given, ...cost })),
   },
   { weight: 3, arbitrary: learned.map((given) => ({ name: 'learned' as const, ...given })) },
+  {
+    weight: 3,
+    arbitrary: fc
+      .tuple(fc.constantFrom('lamps' as const, 'learned-memory' as const), lamps)
+      .map(([name, given]) => ({ name, ...given })),
+  },
+  fc.constantFrom(...SERVED_IN_ORDER.map((name) => ({ name }))),
 )
 
 const limits: fc.Arbitrary<Limits> = fc.record({
@@ -196,6 +247,7 @@ const event: fc.Arbitrary<OrderEvent> = fc.oneof(
         class: fc.nat(CLASSES - 1),
         objective: fc.constantFrom(...OBJECTIVES),
         offline: fc.boolean(),
+        forecast,
         ticket,
         prompt_tokens: fc.oneof(fc.nat(80), fc.nat(9_000)),
         resident: share,
@@ -247,6 +299,7 @@ export const scenarios: fc.Arbitrary<FuzzScenario> = fc.record({
   }),
   seats: fc.integer({ min: 1, max: 5 }),
   policy,
+  memory,
   limits,
   sequences: fc.array(sequence, { minLength: PROGRAMS, maxLength: PROGRAMS }),
   events: fc.array(

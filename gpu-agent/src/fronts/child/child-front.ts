@@ -188,6 +188,9 @@ export class ChildFront implements EngineFront {
         this.#status = event.status
         this.#events.status()
         break
+      case 'contexts':
+        this.#events.contexts?.(event.counts)
+        break
       case 'epoch':
         this.#description = event.description
         this.#status = event.status

@@ -40,6 +40,7 @@ async function start(options: FrontOptions): Promise<void> {
       epoch: () => {
         if (front !== null) outbox.push({ type: 'epoch', description: front.describe(), status: front.status() })
       },
+      contexts: (counts) => outbox.push({ type: 'contexts', counts }),
     },
     (message, error) => console.error(`${options.id}: ${message}:`, error),
     classes,

@@ -4,7 +4,7 @@
  */
 import type { ClassData, EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
-import type { CallEnd, DispatchedCall } from '../engine-front.ts'
+import type { CallEnd, ContextCounts, DispatchedCall } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
 
 export type FrontStatus = Omit<EngineStatus, 'leases_seen'>
@@ -28,6 +28,7 @@ export type ChildEvent =
   | { type: 'ended'; lease: string; end: CallEnd }
   | { type: 'ledger'; rows: readonly LedgerRow[] }
   | { type: 'status'; status: FrontStatus }
+  | { type: 'contexts'; counts: ContextCounts }
   | { type: 'epoch'; description: EngineDescription; status: FrontStatus }
   | { type: 'drained' }
 

@@ -80,6 +80,7 @@ export class LocalFront implements EngineFront {
   #driver: EngineDriver | null = null
   #draining = false
   #restart: Promise<void> = Promise.resolve()
+  #holds_told = ''
 
   /** Resolves when the first engine is ready; rejects when it cannot be started. */
   static async start(options: LocalFrontOptions, events: EngineFrontEvents): Promise<LocalFront> {
@@ -276,13 +277,22 @@ export class LocalFront implements EngineFront {
     const epoch = randomUUID()
     const driver = await this.#options.startEngine(epoch, {
       onLedger: (rows) => this.#events.ledger(leaseRows(rows, this.#lease_of)),
-      onStatus: () => this.#events.status(),
+      onStatus: () => this.#changed(),
       onBroken: (error) => this.#broken(driver, error),
       onCallFailed: (lease, error) =>
         this.#options.report(`the engine could not compute the call of lease ${lease}`, error),
     })
     this.#epoch = epoch
     this.#driver = driver
+  }
+
+  #changed(): void {
+    this.#events.status()
+    const { holds } = this.#driver ?? {}
+    const told = JSON.stringify(holds)
+    if (holds === undefined || told === this.#holds_told) return
+    this.#holds_told = told
+    this.#events.contexts?.({ holds })
   }
 
   /** The driver has ended its calls as failed before it says that it is broken. */

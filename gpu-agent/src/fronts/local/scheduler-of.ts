@@ -20,7 +20,7 @@ export interface EngineSizes {
 export function schedulerOf(
   epoch: string,
   sizes: EngineSizes,
-  { policy, ordering = 'modelled' }: FrontOptions,
+  { policy, ordering = 'modelled', hold_kv = true }: FrontOptions,
   classes: ClassTables | null,
   memory: Partial<Pick<SchedulerConfig, 'swap' | 'copies_prefixes'>> = {},
   on_cpu = false,
@@ -32,6 +32,7 @@ export function schedulerOf(
     policy: createPolicy(on_cpu ? policyOnCpu(policy, ordering) : { name: policy }, { reading: ordering, classes }),
     shares: new TenantShares(),
     ordering,
+    hold_kv,
   })
   return new Scheduler(config)
 }

@@ -36,6 +36,16 @@ describe('the engine', () => {
     expect(swap_costs).toEqual([costs, known, known])
   })
 
+  test('tells what became of contexts that the plug-in held', async () => {
+    const vllm = await scriptedVllm()
+    const { contexts } = await startFront(vllm)
+    const holds = { contexts: 1, begun: 4, returned: 2, given_up: 1, expired: 0, held_back: 7 }
+    vllm.say({ type: 'status', holds: { ...holds, begun: -1 } })
+    vllm.say({ type: 'status', holds })
+    await until(() => contexts.length > 0)
+    expect(contexts).toEqual([{ holds }])
+  })
+
   test('that went down fails its calls with what they were charged, refuses others, and comes back under its epoch', async () => {
     const vllm = await scriptedVllm()
     const under = await startFront(vllm)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from .pinned_blocks import PinnedBlocks
+
 
 class SwapOfCalls(Protocol):
     """What is asked of the KV swap about calls that wait (swap/connector.py)."""
@@ -18,10 +20,20 @@ class SwapOfCalls(Protocol):
     def staged(self, request: Any) -> bool: ...
 
 
+class PinsOfContexts(Protocol):
+    """What is asked of pinned contexts about calls that wait (tool_contexts.py)."""
+
+    def spare_blocks(self, request: Any) -> int: ...
+
+    @property
+    def pinned(self) -> PinnedBlocks: ...
+
+
 class Admission:
-    def __init__(self, scheduler: Any, swap: SwapOfCalls | None = None) -> None:
+    def __init__(self, scheduler: Any, swap: SwapOfCalls | None = None, pins: PinsOfContexts | None = None) -> None:
         self._scheduler = scheduler
         self._swap = swap
+        self._pins = pins
 
     def admissible(self, request: Any) -> bool:
         """vLLM would admit it in the next step if it had a seat, memory and tokens."""
@@ -38,11 +50,17 @@ class Admission:
         return self._swap is None or self._swap.ready(request)
 
     def blocks_missing(self, request: Any) -> int:
-        """Blocks that the call lacks to be admitted; cached ones that no call uses are taken from the pool too."""
+        """Blocks that the call lacks to be admitted; cached ones that no call uses are taken from the pool too.
+
+        Blocks of pinned contexts count as free: pins give way.
+        """
         free_blocks = self.free_blocks()
         if self._whole_blocks(request) <= free_blocks:
             return 0
-        return self.blocks_needed(request) - free_blocks
+        missing_blocks = self.blocks_needed(request) - free_blocks
+        if missing_blocks > 0 and self._pins is not None:
+            missing_blocks -= self._pins.spare_blocks(request)
+        return missing_blocks
 
     def blocks_needed(self, request: Any) -> int:
         """Blocks that the call takes from the pool when it is admitted, cached ones that no call uses included."""
@@ -53,7 +71,10 @@ class Admission:
             held = manager.get_blocks(request.request_id)
             return whole_blocks - sum(len(group) for group in held.blocks)
         cached, _, _ = manager.get_computed_blocks(request)
-        return whole_blocks - sum(1 for group in cached.blocks for block in group if block.ref_cnt > 0)
+        used_blocks = sum(1 for group in cached.blocks for block in group if block.ref_cnt > 0)
+        if self._pins is not None:
+            used_blocks += self._pins.pinned.own_blocks(request)
+        return whole_blocks - used_blocks
 
     def _whole_blocks(self, request: Any) -> int:
         blocks = -(-request.num_tokens // self._scheduler.block_size)

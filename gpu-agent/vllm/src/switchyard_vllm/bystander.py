@@ -24,7 +24,8 @@ COUNTS_KEPT = (
     "preemptions_for_seats",
     "preemptions_for_memory",
     "preemptions_by_vllm",
-    "held_back",
+    "holds",
+    "tools",
     "programs",
 )
 
@@ -71,6 +72,9 @@ class Bystander:
         if not self.meter.calls:
             self.report(now_us)
         return record
+
+    def forget_contexts(self) -> None:
+        """It keeps none."""
 
     def preempted(self, request: Any) -> None:
         open_call = self.meter.calls.get(request.request_id)

@@ -9,10 +9,10 @@ It reads and writes a few private fields of vLLM's scheduler; probe.py checks at
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .admission import SwapOfCalls
 from .call_meter import CallMeter, Charged
+from .engine_memory import MeasuredMemory
 from .identity import NO_PROGRAM, identity_of
 from .kv_hold import KvHold
 from .options import Options, OptionsError, change_options
@@ -26,6 +26,10 @@ from .priorities import Priorities
 from .records import CallRecord
 from .residency import Residency
 from .seat_limit import SeatLimit
+from .tool_contexts import ToolContexts
+
+if TYPE_CHECKING:
+    from .swap.connector import BulkSwapConnector
 
 
 class Driver:
@@ -35,18 +39,26 @@ class Driver:
         options: Options,
         limit: PrefillLimit,
         seat_limit: SeatLimit,
-        swap: SwapOfCalls | None = None,
+        swap: BulkSwapConnector | None = None,
     ) -> None:
         self.meter = meter
         self.scheduler: Any = meter.scheduler
         self.options = options
         self._seats = meter.seats
         self.mailbox = meter.mailbox
-        policy = options.create_policy(self.mailbox.classes)
+        swap_costs = None if swap is None else swap.costs
+        self.memory = MeasuredMemory(self.scheduler, None if swap_costs is None else lambda: swap_costs.current)
+        policy = options.create_policy(self.mailbox.classes, self.memory.current)
         self.order = ProgramOrder(options.seating(self._seats), policy, TenantShares(), options.ordering)
         self.calls = meter.calls
         self.residency = Residency(self.scheduler, self.order, swap)
-        self.preemption = Preemption(self.scheduler, self.order, self.calls, limit, seat_limit, self._seats, swap)
+        self.tools = ToolContexts(self.scheduler, self.calls, self.memory.current, swap)
+        if swap is not None and not self.tools.pinned.prefix_cache:
+            swap.pinned = self.tools.pinned
+        self.tools.use(policy)
+        self.preemption = Preemption(
+            self.scheduler, self.order, self.calls, limit, seat_limit, self._seats, swap, self.tools
+        )
         self.hold = KvHold(self.scheduler, meter.kv_capacity_tokens)
         self._priorities = Priorities(self.scheduler, self.order, self._seats)
         self._seated: list[CallState] = []
@@ -76,11 +88,14 @@ class Driver:
             sequence=identity.sequence,
             comes_back=identity.program != NO_PROGRAM,
             offline=identity.offline,
+            forecast=identity.forecast,
         )
         state = self.order.arrive(call, now_us, self.residency.resident(request).tokens)
         self.meter.opened(request, identity, state)
-        self.calls[request.request_id].outlook = self.order.outlook(state)
+        open_call = self.calls[request.request_id]
+        open_call.outlook = self.order.outlook(state)
         self.hold.arrived(state, now_us)
+        self.tools.arrived(open_call)
         self._priorities.arrived(request, state)
 
     def freed(self, request: Any) -> CallRecord | None:
@@ -95,12 +110,19 @@ class Driver:
         record = self.meter.close(open_call, now_us)
         self.preemption.ended(request.request_id)
         self.order.ended(state, now_us)
-        self.hold.ended(open_call, now_us)
+        self.tools.closed(request.request_id)
+        self.tools.ended(open_call, now_us)
+        if self.tools.rule is None:
+            self.hold.ended(open_call, now_us)
         self.order.settle(charges, now_us)
         if not self.calls:
             # No step may come for a while: the last word is that nothing is left.
             self.report(now_us)
         return record
+
+    def forget_contexts(self) -> None:
+        """The KV of contexts is void."""
+        self.tools.clear()
 
     def preempted(self, request: Any) -> None:
         open_call = self.calls.get(request.request_id)
@@ -120,12 +142,15 @@ class Driver:
         now_us = self.meter.clock_us()
         scheduler = self.scheduler
         self._change_options(now_us)
+        self.tools.begin(now_us)
         self.residency.before_decision(self._seated, now_us)
         seated = self.order.decide(now_us)
         self._seated = list(seated)
         self._reorder_running |= self._priorities.write(seated)
         if scheduler.pause_state.name == "UNPAUSED":
-            hold = self.hold if self.options.hold_kv and self.order.policy.ties == "program" else None
+            holds = self.options.hold_kv and self.order.policy.ties == "program" and self.tools.rule is None
+            hold = self.hold if holds else None
+            self.tools.grow(now_us)
             self.preemption.make_way(seated, now_us, hold, throttled=throttled)
         if self._reorder_running:
             # Decodes first, as vLLM does by itself when prompts come last: a long prompt never stalls text that is flowing.
@@ -138,6 +163,7 @@ class Driver:
         # Calls that compute a prompt run behind those that decode, in the next step.
         self._reorder_running |= output.total_num_scheduled_tokens > len(output.num_scheduled_tokens)
         self.meter.planned(output, started_us)
+        self.tools.admitted(output.num_scheduled_tokens)
         if self.meter.status_due(started_us):
             self.report(started_us)
 
@@ -149,6 +175,7 @@ class Driver:
             return None
         shares, wall_us = outcome
         self.hold.computed(shares, wall_us)
+        self.memory.computed(shares, wall_us, self.hold.prefill_speed)
         charges = self.order.charge(shares, wall_us, now_us)
         self.residency.computed(charges, now_us)
         return charges, now_us
@@ -170,7 +197,8 @@ class Driver:
         except OptionsError as error:
             self.mailbox.answer({"type": "refused", "number": number, "reason": str(error)})
             return
-        policy = self.options.create_policy(self.mailbox.classes)
+        policy = self.options.create_policy(self.mailbox.classes, self.memory.current)
+        self.tools.use(policy)
         self.order.reconfigure(self.options.seating(self._seats), policy, now_us)
         # An agent that hears the answer and asks for the status finds the change in it.
         self.report(now_us)
@@ -198,12 +226,14 @@ class Driver:
             "preemptions_for_seats": self.preemption.for_seats,
             "preemptions_for_memory": self.preemption.for_memory,
             "preemptions_by_vllm": self.preemption.by_vllm,
-            "held_back": self.hold.held_back,
+            "holds": self.hold.counts(),
+            "tools": self.tools.counts(),
             "programs": len(self.order.programs),
         }
 
     def restore_stock_order(self) -> None:
-        """Gives every request the priority that it came with, as if the plug-in were not there."""
+        """Gives every request the priority that it came with and keeps no block, as if the plug-in were not there."""
+        self.tools.clear()
         self._priorities.restore(self.calls.values())
 
 

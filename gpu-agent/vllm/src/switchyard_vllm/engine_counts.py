@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from .call_meter import CallMeter
+from .handling.waste import HANDLINGS
 
 LOGGER_GROUP = "vllm.stat_logger_plugins"
 LOGGER_NAME = "switchyard"
@@ -36,6 +37,15 @@ COUNTERS = (
     "failures",
 )
 GAUGES = ("programs", "failed")
+#: Of `holds` in the status.
+HOLD_PREFIX = "holds:"
+HOLD_COUNTERS = ("returned", "given_up", "expired", "held_back")
+HOLD_GAUGE = "contexts"
+#: Of `tools` in the status, then the handling and the count of it.
+TOOL_PREFIX = "tools:"
+HANDLED_COUNTERS = ("decided", "returned", "context_tokens", "cached_tokens")
+TOOL_COUNTERS = ("relieved", "revised", "prefetched", "expired", "swap_us")
+TOOL_GAUGE = "away"
 #: Of the swap, in nanoseconds: the table takes whole numbers.
 SWAP_COST_PREFIX = "swap_cost_ns:"
 SWAP_COSTS = {
@@ -65,6 +75,17 @@ class EngineCounts:
             count = int(status.get(name, 0))
             table[PREFIX + name] = count - self._told.get(name, 0)
             self._told[name] = count
+        holds, tools = status.get("holds", {}), status.get("tools", {})
+        nested = {HOLD_PREFIX + name: holds.get(name, 0) for name in HOLD_COUNTERS}
+        nested |= {TOOL_PREFIX + name: tools.get(name, 0) for name in TOOL_COUNTERS}
+        for handling in HANDLINGS:
+            of = tools.get(handling, {})
+            nested |= {f"{TOOL_PREFIX}{handling}:{name}": of.get(name, 0) for name in HANDLED_COUNTERS}
+        for key, count in nested.items():
+            table[PREFIX + key] = int(count) - self._told.get(key, 0)
+            self._told[key] = int(count)
+        table[PREFIX + HOLD_PREFIX + HOLD_GAUGE] = int(holds.get(HOLD_GAUGE, 0))
+        table[PREFIX + TOOL_PREFIX + TOOL_GAUGE] = int(tools.get(TOOL_GAUGE, 0))
         for name in GAUGES:
             table[PREFIX + name] = int(status.get(name, 0))
         for name, what in SWAP_COSTS.items() if "swap_costs" in status else ():

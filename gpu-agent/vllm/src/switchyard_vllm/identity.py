@@ -6,11 +6,14 @@ makes the whole ticket count as absent: half of a ticket would order a call by a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .handling.waste import ToolChance
 from .options import IdentitySource
+from .order.forecast import TOOLS_MAX, CallForecast
 from .order.index_table import OBJECTIVES, Objective
 from .order.program_order import SERVICE_US_MAX
 
@@ -40,6 +43,11 @@ OPENED_AT_MS = "switchyard_opened_at_ms"
 TIE = "switchyard_tie"
 #: 1 for a call of a batch.
 OFFLINE = "switchyard_offline"
+#: JSON: [output tokens, [[probability, duration in us, answer tokens], ...], confidence].
+FORECAST = "switchyard_forecast"
+FORECAST_CHARS_MAX = 1024
+#: Of tokens and of microseconds. Squares of it are exact enough.
+FORECAST_FIGURE_MAX = 2.0**40
 
 
 class ProgramTold(NamedTuple):
@@ -70,6 +78,8 @@ class Identity:
     sequence: tuple[int, int] | None = None
     #: It belongs to a batch.
     offline: bool = False
+    #: Of the call. None: nothing is known.
+    forecast: CallForecast | None = None
     #: It brought a ticket that could not be read.
     malformed: bool = False
 
@@ -109,6 +119,7 @@ def _from_ticket(session_id: object, ticket: Mapping[Any, Any]) -> Identity:
         told=told,
         sequence=None if opened_at_ms is None or tie is None else (opened_at_ms, tie),
         offline=(_count(ticket, OFFLINE) or 0) > 0,
+        forecast=_forecast(ticket),
     )
 
 
@@ -136,6 +147,32 @@ def _objective(ticket: Mapping[Any, Any]) -> Objective | None:
         if value == objective:
             return objective
     raise _MalformedError
+
+
+def _forecast(ticket: Mapping[Any, Any]) -> CallForecast | None:
+    text = ticket.get(FORECAST)
+    if text is None:
+        return None
+    try:
+        if not isinstance(text, str) or len(text) > FORECAST_CHARS_MAX:
+            raise ValueError
+        output_tokens, tools, confidence = json.loads(text)
+        if not isinstance(tools, list) or len(tools) > TOOLS_MAX:
+            raise ValueError
+        return CallForecast(_figure(output_tokens), tuple(_tool(*tool) for tool in tools), _figure(confidence, 1))
+    except (ValueError, TypeError):
+        raise _MalformedError from None
+
+
+def _tool(probability: object, duration_us: object, answer_tokens: object) -> ToolChance:
+    _figure(answer_tokens)
+    return ToolChance(_figure(probability, 1), _figure(duration_us))
+
+
+def _figure(value: object, most: float = FORECAST_FIGURE_MAX) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most:
+        return value
+    raise ValueError
 
 
 def _weight(ticket: Mapping[Any, Any]) -> float:

@@ -5,46 +5,46 @@ program comes back to compute its context again. If more programs are open than 
 next call, and the engine computes prompts instead of tokens. So a call that needs blocks of such contexts waits, if their
 programs come before it in the order. It waits for one of them to come back, to end, or to be away for too long.
 
-How long a context is held: for the time in which the engine could compute as many tokens as KV has room for. A context of n
-tokens that lies idle for t takes n · t of memory and time. Computing it again takes n ÷ speed, with all of KV waiting. The two
-are equal at t = capacity ÷ speed, for every n, so a hold never costs more than twice the better choice. InferCept
-(Abhyankar et al. 2024) compares the same two wastes for an estimated duration of the tool.
-
-Holds stop while most programs do not come back in that time, and resume once they do. A program's context counts against
-calls of its own tenant alone, so no tenant's tools delay another.
+How long a context is held is handling/program_hold.py's: at first for the time in which the engine could compute as many
+tokens as KV has room for. A context of n tokens that lies idle for t takes n * t of memory and time, and computing it again
+takes n / speed with all of KV waiting, so the two are equal at t = capacity / speed, for every n. As programs of a class come
+back or stay away, it becomes the time that would have paid best for them. A program's context counts against calls of its own
+tenant alone, and classes are the tenant's own, so no tenant's tools delay another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from .admission import Admission
+from .handling.program_hold import Ending, ProgramHold
 from .open_call import OpenCall
 from .order.call_state import CallState
 from .order.program_order import StepShare
 from .prefill_speed import PrefillSpeed
 
-#: Contexts that are held or watched. One takes 8 bytes a block and some 300 more.
-CONTEXTS_MAX = 1024
-#: What a program leaves of the weight of those before it, in the share that came back in time.
-RETURN_DECAY = 0.95
-#: Holds pay if at least this share of programs comes back in time.
-RETURN_SHARE_MIN = 0.5
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Of a program without open calls."""
+    """Of a program without open calls. It takes 16 bytes a block and some 300 more."""
 
     tenant: str
     #: Place of the program's last call, as its next one's is expected.
     rank: float
     sequence: tuple[float, int]
-    #: Blocks that only this program used when its call ended.
-    blocks: int
-    until_us: float
+    #: Blocks that only this program used when its call ended, and what the prefix cache knew them by.
+    own: tuple[Any, ...]
+    hashes: tuple[Any, ...]
+
+    @property
+    def blocks(self) -> int:
+        return len(self.own)
+
+    def is_whole(self) -> bool:
+        """No block of it was given to another call."""
+        return all(block.block_hash == known for block, known in zip(self.own, self.hashes, strict=True))
 
     def comes_before(self, call: CallState) -> bool:
         return (self.rank, self.sequence) < (call.place.rank, call.program_sequence)
@@ -63,18 +63,24 @@ class KvHold:
         self._scheduler = scheduler
         self._admission = Admission(scheduler)
         self._kv_capacity_tokens = kv_capacity_tokens
-        #: By program, the one whose call ended first in front.
+        #: By program, those that are held.
         self._contexts: dict[str, Context] = {}
         self._returned: dict[str, Returned] = {}
+        self._times = ProgramHold(self._was_taken, self._let_go)
         self.prefill_speed = PrefillSpeed()
-        self._return_share = 1.0
         #: Decisions in which a call was held back.
         self.held_back = 0
 
     @property
-    def hold_us(self) -> float:
-        """How long a context is held; 0 until the speed of prefills is known."""
+    def buy_us(self) -> float:
+        """Holding a context for so long costs as much as computing it again; 0 until the speed of prefills is known."""
         return self._kv_capacity_tokens * (self.prefill_speed.us_per_token or 0)
+
+    def counts(self) -> dict[str, int]:
+        """As `HoldCounts` of the embedded engine."""
+        times = self._times
+        ends = {name: times.ends[name] for name in get_args(Ending)}
+        return {"contexts": times.contexts, "begun": times.begun, **ends, "held_back": self.held_back}
 
     def computed(self, shares: Sequence[StepShare], wall_us: int) -> None:
         """A step has ended."""
@@ -82,12 +88,9 @@ class KvHold:
 
     def arrived(self, call: CallState, now_us: int) -> None:
         program = call.program.program
-        context = self._contexts.pop(program, None)
-        if context is None:
-            return
-        returned = now_us < context.until_us
-        self._seen(returned)
-        if returned:
+        self._times.expire(now_us)
+        context = self._contexts.get(program)
+        if self._times.arrived(program, now_us) and context is not None:
             self._returned[program] = Returned(call, context.blocks)
 
     def ended(self, open_call: OpenCall, now_us: int) -> None:
@@ -95,31 +98,27 @@ class KvHold:
         state = open_call.state
         program = state.program
         self._returned.pop(program.program, None)
-        if (
-            program.open_calls > 0
-            or not state.call.comes_back
-            or not open_call.request.status.name.startswith(_ANSWERED)
-        ):
+        if not open_call.leaves_context():
             return
-        blocks = sum(
-            1
+        buy_us = self.buy_us
+        own = tuple(
+            block
             for group in self._scheduler.kv_cache_manager.get_blocks(open_call.request.request_id).blocks
             for block in group
             if block.ref_cnt == 1 and block.block_hash is not None
         )
-        hold_us = self.hold_us
-        if blocks == 0 or hold_us == 0:
+        if not own or buy_us == 0:
             return
-        if len(self._contexts) >= CONTEXTS_MAX:
-            del self._contexts[next(iter(self._contexts))]
         key = (state.place.rank, state.program_sequence)
-        self._contexts[program.program] = Context(state.call.tenant, *key, blocks, now_us + hold_us)
+        context = Context(state.call.tenant, *key, own, tuple(block.block_hash for block in own))
+        if self._times.ended(program.program, state.call.tenant, state.call.program_class, buy_us, now_us):
+            self._contexts[program.program] = context
 
     def startable(self, waiting: Sequence[CallState], now_us: int) -> int:
         """How many of the calls that have a seat and wait may start, from the first on."""
-        self._drop_expired(now_us)
+        self._times.expire(now_us)
         self._drop_started()
-        if not (self._contexts or self._returned) or self._return_share < RETURN_SHARE_MIN:
+        if not (self._contexts or self._returned):
             return len(waiting)
         if len(self._scheduler.kv_cache_config.kv_cache_groups) != 1:
             # Several kinds of layers share blocks in ways that vLLM alone knows.
@@ -158,17 +157,8 @@ class KvHold:
         for program in started:
             del self._returned[program]
 
-    def _drop_expired(self, now_us: int) -> None:
-        # The time of a hold hardly changes, so they expire in the order in which they began.
-        while self._contexts:
-            program, context = next(iter(self._contexts.items()))
-            if now_us < context.until_us:
-                return
-            del self._contexts[program]
-            self._seen(False)
+    def _was_taken(self, program: str) -> bool:
+        return not self._contexts[program].is_whole()
 
-    def _seen(self, returned: bool) -> None:
-        self._return_share = self._return_share * RETURN_DECAY + (1 - RETURN_DECAY) * returned
-
-
-_ANSWERED = ("FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_REPETITION")
+    def _let_go(self, program: str) -> None:
+        del self._contexts[program]

@@ -158,6 +158,8 @@ class ProgramAwareMixin(VllmScheduler):
         return result if record is None else self._with_report(record, result)
 
     def reset_prefix_cache(self, *args: Any, **kwargs: Any) -> Any:
+        # vLLM resets nothing while a block is referred to.
+        self._guarded(lambda ours: ours.forget_contexts())
         try:
             return super().reset_prefix_cache(*args, **kwargs)
         finally:

@@ -10,6 +10,8 @@ from .order.policy import Outlook
 from .order.program_order import StepShare
 from .order.service import NO_TOKENS, ONE_TOKEN
 
+_ANSWERED = ("FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_REPETITION")
+
 
 class OpenCall:
     """What the driver keeps of a request beside the order's state."""
@@ -45,6 +47,11 @@ class OpenCall:
         self.decode = StepShare(state, NO_TOKENS, 1)
         self.decoded = StepShare(state, ONE_TOKEN, 1)
         state.owner = self
+
+    def leaves_context(self) -> bool:
+        """It was answered, and its program has no other open call and may come back."""
+        status = self.request.status.name
+        return self.state.program.open_calls == 0 and self.state.call.comes_back and status.startswith(_ANSWERED)
 
     def leaves(self) -> int:
         """It is about to lose its blocks. Returns how many tokens it has computed again since it last came back."""

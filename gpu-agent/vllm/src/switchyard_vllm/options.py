@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from .handling.waste import HANDLINGS, Handling
 from .order.index_table import OBJECTIVES, Objective
 from .order.policies import POLICY_NAMES, create_policy
+from .order.policies.lamps import Starvation
 from .order.policies.levels import cpu_prefill_us_per_token
-from .order.policy import ClassLookup, Policy, Ties
+from .order.policy import ClassLookup, EngineMemory, Policy, Ties
 from .order.seating import SeatingConfig, Standby
 from .order.service import ServiceReading
 
@@ -53,6 +55,14 @@ class Options:
     #: times its usual service grows by so many octaves. None: it does not.
     age_octaves: int | None = None
     age_scale: float | None = None
+    #: Of lamps and learned-memory: a call is scored again once in so many of its tokens, waits for so many iterations before
+    #: it goes to the head of the queue, and stays there until its program is complete or until it has run for an iteration.
+    #: None: the policy's defaults.
+    refresh_tokens: int | None = None
+    starvation_iterations: int | None = None
+    starvation: Starvation | None = None
+    #: What lamps, learned-memory and infercept choose from for contexts while tools run. None: all.
+    handling: Sequence[Handling] | None = None
     steps_per_decision: int = 1
     preemptions_per_decision_max: int | None = None
     #: Which call gets a seat that falls free between decisions: the next in order, or the next one that holds its KV.
@@ -65,16 +75,17 @@ class Options:
     #: Path of the Unix socket on which an agent is spoken to (side_channel.py). None: there is none.
     socket: str | None = None
     #: Filled in by `read_options`.
-    parameters: Mapping[str, float | str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     #: The model is computed on a CPU. Filled in by `operators_options`.
     on_cpu: bool = False
 
-    def create_policy(self, classes: ClassLookup | None = None) -> Policy[Any]:
-        """`classes`: what is known of them, for policies that learn."""
+    def create_policy(self, classes: ClassLookup | None = None, memory: EngineMemory | None = None) -> Policy[Any]:
+        """`classes`: what is known of them, for policies that learn. `memory`: what that of the engine costs, for those that
+        weigh it."""
         parameters = dict(self.parameters)
         if self.on_cpu and self.policy in ("plas", "atlas", "learned"):
             parameters.setdefault("prefill_us_per_token", cpu_prefill_us_per_token(self.policy, self.ordering))
-        return create_policy(self.policy, parameters, self.ordering, classes=classes)
+        return create_policy(self.policy, parameters, self.ordering, classes=classes, memory=memory)
 
     def seating(self, seats: int) -> SeatingConfig:
         return SeatingConfig(
@@ -86,18 +97,27 @@ class Options:
 
 
 _NUMBERS = {"quantum_s", "quantum_ratio", "beta", "preemption_levels_min", "prefill_us_per_token", "age_scale"}
-_INTEGERS = {"levels", "age_octaves", "steps_per_decision", "preemptions_per_decision_max"}
+_INTEGERS = {
+    "levels",
+    "age_octaves",
+    "refresh_tokens",
+    "starvation_iterations",
+    "steps_per_decision",
+    "preemptions_per_decision_max",
+}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "policy": POLICY_NAMES,
     "ties": get_args(Ties),
     "objective": OBJECTIVES,
+    "starvation": get_args(Starvation),
     "ordering": get_args(ServiceReading),
     "standby": get_args(Standby),
     "identity": get_args(IdentitySource),
 }
 _FLAGS = {"report_in_body", "hold_kv"}
+_LISTS: dict[str, tuple[str, ...]] = {"handling": HANDLINGS}
 _TEXTS = {"socket"}
-_KNOWN = _NUMBERS | _INTEGERS | _CHOICES.keys() | _FLAGS | _TEXTS
+_KNOWN = _NUMBERS | _INTEGERS | _CHOICES.keys() | _FLAGS | _LISTS.keys() | _TEXTS
 #: What an open call was measured or identified by, and where the agent is: these stay as they were at start.
 _FIXED = ("ordering", "identity", "socket")
 #: A Unix socket's path has room for so many bytes in every system's sockaddr_un.
@@ -113,6 +133,9 @@ _PARAMETERS = {
     "objective": "objective",
     "age_octaves": "age_octaves",
     "age_scale": "age_scale",
+    "refresh_tokens": "refresh_tokens",
+    "starvation_iterations": "starvation_iterations",
+    "starvation": "starvation",
 }
 
 
@@ -171,15 +194,19 @@ def _check(name: object, value: object) -> None:
         raise OptionsError(f"switchyard: {name} must be an integer, not {value!r}")
     if name in _FLAGS and not isinstance(value, bool):
         raise OptionsError(f"switchyard: {name} must be true or false, not {value!r}")
+    if name in _LISTS and not (isinstance(value, list) and value and all(one in _LISTS[str(name)] for one in value)):
+        raise OptionsError(f"switchyard: {name} must be a list of {', '.join(_LISTS[str(name)])}, not {value!r}")
     if name in _TEXTS and not (isinstance(value, str) and 0 < len(value.encode()) <= SOCKET_PATH_BYTES_MAX):
         raise OptionsError(f"switchyard: {name} must be a path of at most {SOCKET_PATH_BYTES_MAX} bytes, not {value!r}")
     if name in _CHOICES and value not in _CHOICES[str(name)]:
         raise OptionsError(f"switchyard: {name} must be one of {', '.join(_CHOICES[str(name)])}, not {value!r}")
 
 
-def _parameters(given: Mapping[str, Any]) -> dict[str, float | str]:
+def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     policy = given.get("policy", "plas")
-    parameters: dict[str, float | str] = {ours: given[name] for name, ours in _PARAMETERS.items() if name in given}
+    parameters: dict[str, Any] = {ours: given[name] for name, ours in _PARAMETERS.items() if name in given}
     if "quantum_s" in given:
         parameters["quantum_us" if policy == "rr" else "first_quantum_us"] = given["quantum_s"] * 1e6
+    if "handling" in given:
+        parameters["handling"] = {"allowed": given["handling"]}
     return parameters

@@ -18,6 +18,7 @@ from .order.program_order import ProgramOrder
 from .prefill_limit import PrefillLimit
 from .seat_limit import SeatLimit
 from .step_tokens import StepTokens
+from .tool_contexts import ToolContexts
 from .victims import Runner, memory_victims, seat_victims
 
 
@@ -31,11 +32,14 @@ class Preemption:
         seat_limit: SeatLimit,
         seats: int,
         swap: SwapOfCalls | None = None,
+        tools: ToolContexts | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.order = order
         self.calls = calls
-        self._admission = Admission(scheduler, swap)
+        self._admission = Admission(scheduler, swap, tools)
+        #: Whose pins give way to calls that wait.
+        self._tools = tools
         self._limit = limit
         self._seat_limit = seat_limit
         self._seats = seats
@@ -89,12 +93,12 @@ class Preemption:
         startable = len(wanting) if hold is None else hold.startable(wanting, now_us)
         if startable < len(wanting):
             wanting = wanting[:startable]
-            self._preempt_for(wanting)
+            self._preempt_for(wanting, now_us)
             self._seat_limit.start_at_most(startable)
         else:
-            self._preempt_for(wanting)
+            self._preempt_for(wanting, now_us)
 
-    def _preempt_for(self, wanting: list[CallState]) -> None:
+    def _preempt_for(self, wanting: list[CallState], now_us: int) -> None:
         scheduler = self.scheduler
         if not wanting:
             return
@@ -106,7 +110,7 @@ class Preemption:
         # Several kinds of layers share blocks in ways that vLLM alone knows: there memory and chunks are left to it.
         if not entering or len(scheduler.kv_cache_config.kv_cache_groups) != 1:
             return
-        has_memory, out_for_memory = self._free_memory(entering[0])
+        has_memory, out_for_memory = self._free_memory(entering[0], now_us)
         if has_memory and tokens is not None:
             self._limit_prefills(entering, tokens.chunk_limit(entering, out | out_for_memory))
 
@@ -136,16 +140,25 @@ class Preemption:
         self._take_out(victims)
         return entering, _leases(victims)
 
-    def _free_memory(self, head: CallState) -> tuple[bool, set[str]]:
+    def _free_memory(self, head: CallState, now_us: int) -> tuple[bool, set[str]]:
         """Whether the best call that waits finds its blocks once those that must go are out, and who went."""
-        missing_blocks = self._admission.blocks_missing(self.calls[head.call.lease].request)
+        request = self.calls[head.call.lease].request
+        missing_blocks = self._admission.blocks_missing(request)
         if missing_blocks <= 0:
+            self._end_pins(request, now_us)
             return True, set()
         preemptions_max = self.order.config.preemptions_max
         victims = memory_victims(head, missing_blocks, self._runners(), self._own_blocks, preemptions_max)
         self.for_memory += len(victims)
         self._take_out(victims)
+        if victims:
+            self._end_pins(request, now_us)
         return len(victims) > 0, _leases(victims)
+
+    def _end_pins(self, request: Any, now_us: int) -> None:
+        """Pins give way to a call that is about to be admitted."""
+        if self._tools is not None:
+            self._tools.make_way(self._admission.blocks_needed(request), now_us, request)
 
     def _limit_prefills(self, entering: list[CallState], tokens_max: int | None) -> None:
         """Lowers vLLM's limit on prefills for one step.

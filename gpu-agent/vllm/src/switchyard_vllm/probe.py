@@ -62,6 +62,7 @@ INSTANCE_FIELDS = (
 )
 REQUEST_FIELDS = (
     "arrival_time",
+    "block_hashes",
     "drop_stale_output",
     "is_prefill_chunk",
     "max_tokens",
@@ -92,6 +93,7 @@ STATUSES = (
 #: What of the KV cache manager is used: for prefixes at hand, and when memory is short.
 MANAGER_FIELDS = (
     "block_pool",
+    "enable_caching",
     "enable_kv_cache_events",
     "get_blocks",
     "get_computed_blocks",
@@ -165,7 +167,7 @@ def check_instance(scheduler: Any) -> None:
     if not faults:
         faults += missing(
             scheduler.kv_cache_manager.block_pool,
-            ("evict_blocks", "get_new_blocks", "get_num_free_blocks"),
+            ("evict_blocks", "free_blocks", "get_new_blocks", "get_num_free_blocks", "touch"),
             "BlockPool",
         )
         faults += missing(scheduler.kv_cache_manager.block_pool.blocks[0], BLOCK_FIELDS, "KVCacheBlock")

@@ -6,12 +6,22 @@ The metrics appear with the first figures, so a vLLM that runs another scheduler
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import Counter, Gauge
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-from .engine_counts import LEVEL_PREFIX, SWAP_COST_PREFIX, take_counts
+from .engine_counts import (
+    HOLD_GAUGE,
+    HOLD_PREFIX,
+    LEVEL_PREFIX,
+    SWAP_COST_PREFIX,
+    TOOL_GAUGE,
+    TOOL_PREFIX,
+    take_counts,
+)
+from .handling.program_hold import Ending
+from .handling.waste import HANDLINGS
 
 LABELS = ("model_name", "engine")
 _COUNTERS = {
@@ -46,6 +56,45 @@ class Metrics:
         )
         self.preemptions = Counter(
             "switchyard_vllm_preemptions", "Preemptions: for a seat, for memory, by vLLM itself.", (*LABELS, "reason")
+        )
+        self.holds = Counter(
+            "switchyard_vllm_holds",
+            "Contexts of programs whose tools ran that were held, by how that ended.",
+            (*LABELS, "end"),
+        )
+        self.held_back = Counter(
+            "switchyard_vllm_held_back", "Decisions in which a call waited for what was held.", LABELS
+        )
+        self.held_contexts = Gauge(
+            "switchyard_vllm_held_contexts",
+            "Contexts of programs whose tools run that are held.",
+            LABELS,
+            multiprocess_mode="mostrecent",
+        )
+        handled = (*LABELS, "handling")
+        self.handled = {
+            "decided": Counter("switchyard_vllm_tool_contexts", "Contexts of programs whose tools ran.", handled),
+            "returned": Counter("switchyard_vllm_tool_returns", "Of them, whose programs came back.", handled),
+            "context_tokens": Counter(
+                "switchyard_vllm_tool_return_tokens", "Tokens that calls which came back go on from.", handled
+            ),
+            "cached_tokens": Counter(
+                "switchyard_vllm_tool_return_cached_tokens", "Of them, those whose KV was at hand.", handled
+            ),
+        }
+        self.tool_events = Counter(
+            "switchyard_vllm_tool_context_events",
+            "What became of contexts later: relieved (a pin gave way), revised, prefetched, expired.",
+            (*LABELS, "event"),
+        )
+        self.tool_swap_seconds = Counter(
+            "switchyard_vllm_tool_swap_seconds", "Time that moving contexts of programs whose tools run took.", LABELS
+        )
+        self.tool_contexts_away = Gauge(
+            "switchyard_vllm_tool_contexts_away",
+            "Contexts whose tools run.",
+            LABELS,
+            multiprocess_mode="mostrecent",
         )
         self.swap_cost_seconds = Gauge(
             "switchyard_vllm_swap_cost_seconds",
@@ -93,6 +142,17 @@ class ProgramStatLogger(StatLoggerBase):
         to.swap_seconds.labels(*labels).inc(counts.get("swap_us", 0) / 1e6)
         for name, reason in _REASONS.items():
             to.preemptions.labels(*labels, reason).inc(counts.get(name, 0))
+        for end in get_args(Ending):
+            to.holds.labels(*labels, end).inc(counts.get(HOLD_PREFIX + end, 0))
+        for name, counter in to.handled.items():
+            for handling in HANDLINGS:
+                counter.labels(*labels, handling).inc(counts.get(f"{TOOL_PREFIX}{handling}:{name}", 0))
+        for event in ("relieved", "revised", "prefetched", "expired"):
+            to.tool_events.labels(*labels, event).inc(counts.get(TOOL_PREFIX + event, 0))
+        to.tool_swap_seconds.labels(*labels).inc(counts.get(TOOL_PREFIX + "swap_us", 0) / 1e6)
+        to.tool_contexts_away.labels(*labels).set(counts.get(TOOL_PREFIX + TOOL_GAUGE, 0))
+        to.held_back.labels(*labels).inc(counts.get(HOLD_PREFIX + "held_back", 0))
+        to.held_contexts.labels(*labels).set(counts.get(HOLD_PREFIX + HOLD_GAUGE, 0))
         for name, cost_ns in counts.items():
             if name.startswith(SWAP_COST_PREFIX):
                 to.swap_cost_seconds.labels(*labels, name.removeprefix(SWAP_COST_PREFIX)).set(cost_ns / 1e9)

@@ -11,10 +11,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from switchyard_vllm.handling.waste import MemoryCosts, TimeCurve, ToolChance
 from switchyard_vllm.order.call_state import Call, CallState
 from switchyard_vllm.order.class_tables import CLASSES_PER_MESSAGE_MAX, ClassTables
+from switchyard_vllm.order.forecast import CallForecast
 from switchyard_vllm.order.policies import create_policy
-from switchyard_vllm.order.policy import NEVER_US
+from switchyard_vllm.order.policy import NEVER_US, EngineMemory
 from switchyard_vllm.order.program_order import ProgramOrder, StepCharge, StepShare
 from switchyard_vllm.order.seating import SeatingConfig
 from switchyard_vllm.order.service import ServiceRates, ServiceTokens
@@ -34,6 +36,8 @@ class Replay:
         self._reading = header["ordering"]
         self._rates = ServiceRates(**header["rates"])
         self._classes = ClassTables()
+        memory = header.get("memory")
+        self._memory = None if memory is None else _memory(memory)
         self.shares = TenantShares()
         policy = self._policy(header["policy"])
         self.order = ProgramOrder(_seating(header), policy, self.shares, self._reading, self._rates)
@@ -80,6 +84,7 @@ class Replay:
             sequence=None if sequence is None else (sequence[0], sequence[1]),
             comes_back=sequence is not None,
             offline=line.get("offline", False),
+            forecast=_forecast(line.get("forecast")),
         )
         self.order.arrive(call, t, resident)
 
@@ -134,7 +139,8 @@ class Replay:
 
     def _policy(self, config: dict[str, Any]) -> Any:
         parameters = dict(config)
-        return create_policy(parameters.pop("name"), parameters, self._reading, self._rates, self._classes)
+        name = parameters.pop("name")
+        return create_policy(name, parameters, self._reading, self._rates, self._classes, self._memory)
 
     def _call(self, lease: str) -> CallState:
         state = self.order.get(lease)
@@ -145,6 +151,20 @@ class Replay:
     def _expect(self, what: str, actual: float | None, expected: float | None) -> None:
         if not close(actual, expected):
             raise MismatchError(f"{what}: {actual} here, {expected} in the trace")
+
+
+def _memory(told: dict[str, Any]) -> EngineMemory:
+    costs = told["costs"]
+    swap = None if costs["swap"] is None else TimeCurve(**costs["swap"])
+    known = MemoryCosts(TimeCurve(**costs["forward"]), swap, costs["kv_bytes_per_token"])
+    return EngineMemory(known, told["step_us"], told["other_tokens"])
+
+
+def _forecast(told: list[Any] | None) -> CallForecast | None:
+    if told is None:
+        return None
+    output_tokens, tools, confidence = told
+    return CallForecast(output_tokens, tuple(ToolChance(*tool) for tool in tools), confidence)
 
 
 def _seating(limits: dict[str, Any]) -> SeatingConfig:

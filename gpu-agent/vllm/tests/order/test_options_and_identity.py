@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from switchyard_vllm import identity
-from switchyard_vllm.identity import ID_CHARS_MAX, Identity, ProgramTold, identity_of
+from switchyard_vllm.handling.waste import ToolChance
+from switchyard_vllm.identity import FORECAST_CHARS_MAX, ID_CHARS_MAX, Identity, ProgramTold, identity_of
 from switchyard_vllm.options import ENVIRONMENT, Options, OptionsError, change_options, operators_options, read_options
 from switchyard_vllm.order.call_state import Call, Measurement
+from switchyard_vllm.order.forecast import CallForecast
 from switchyard_vllm.order.program_order import SERVICE_US_MAX, ProgramOrder
 from switchyard_vllm.order.seating import SeatingConfig
 from switchyard_vllm.order.tenant_shares import TenantShares
@@ -109,6 +111,12 @@ def test_every_option_arrives_where_it_belongs() -> None:
         ({"policy": "learned", "age_scale": 1e7}, "age_scale must be from 1e-06 to"),
         ({"policy": "learned", "levels": 3}, "policy learned has no parameter"),
         ({"objective": "response"}, "policy plas has no parameter"),
+        ({"policy": "lamps", "refresh_tokens": 0}, "refresh_tokens must be a positive integer"),
+        ({"policy": "lamps", "starvation": "never"}, "starvation must be one of until_completion, at_promotion"),
+        ({"policy": "lamps", "handling": ["keep"]}, "handling must be a list of preserve, discard, swap"),
+        ({"policy": "lamps", "handling": []}, "handling must be a list of preserve, discard, swap"),
+        ({"policy": "plas", "handling": ["swap"]}, "policy plas has no parameter"),
+        ({"policy": "infercept", "refresh_tokens": 3}, "policy infercept has no parameter"),
         ({"seat_hold_ms": 5}, "there is no option 'seat_hold_ms'"),
     ],
 )
@@ -160,11 +168,31 @@ def test_a_ticket_says_what_is_open_elsewhere_and_where_the_program_stands() -> 
         {"switchyard_objective": ["response"]},
         {"switchyard_tie": 8},
         {"switchyard_offline": "yes"},
+        {"switchyard_forecast": "{"},
+        {"switchyard_forecast": 7},
+        {"switchyard_forecast": "[1, [], 1, 1]"},
+        {"switchyard_forecast": "[-1, [], 1]"},
+        {"switchyard_forecast": "[1, [], 1.5]"},
+        {"switchyard_forecast": "[1, [[0.5, NaN, 1]], 1]"},
+        {"switchyard_forecast": "[1, [[0.5, 1]], 1]"},
+        {"switchyard_forecast": json.dumps([1, [[0.5, 1, 1]] * 5, 1])},
+        {"switchyard_forecast": "[1, [], 1" + " " * FORECAST_CHARS_MAX + "]"},
     ],
 )
 def test_a_ticket_with_one_wrong_field_is_none(wrong: dict[str, Any]) -> None:
     found = identity_of("s", {**TICKET, **wrong}, "agent")
     assert found == Identity(None, "", 1.0, "session:s", None, malformed=True)
+
+
+def test_a_forecast_is_read() -> None:
+    fields = {"switchyard_forecast": json.dumps([12.5, [[0.5, 2_000_000, 40], [0.25, 90, 0]], 0.5])}
+    forecast = identity_of("session", {**TICKET, **fields}, "agent").forecast
+    assert forecast == CallForecast(12.5, (ToolChance(0.5, 2_000_000), ToolChance(0.25, 90)), 0.5)
+    assert forecast.tool_us == pytest.approx((0.5 * 2_000_000 + 0.25 * 90) / 0.75)
+    nothing = {"switchyard_forecast": "[3, [], 1]"}
+    last = identity_of("session", {**TICKET, **nothing}, "agent").forecast
+    assert last is not None
+    assert last.tool_us is None
 
 
 def test_a_ticket_at_its_bounds_is_read() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from switchyard_vllm import ProgramAwareScheduler, kv_hold
+from switchyard_vllm import ProgramAwareScheduler
+from switchyard_vllm.handling import program_hold
 
 from .harness import BLOCK_TOKENS, TOKEN, Engine
 from .loads import ticket
@@ -92,7 +93,7 @@ def test_programs_find_their_contexts_when_they_come_back(policy: str, depth: in
     # Each program computes its first prompt, a fifth of all prompts, and what every later call adds.
     assert held.computed_share < 0.3
     assert lost.computed_share > 0.6
-    assert held.mean_s < 0.5 * lost.mean_s
+    assert held.mean_s < 0.55 * lost.mean_s
 
 
 def test_a_policy_that_queues_calls_holds_nothing() -> None:
@@ -144,10 +145,10 @@ def test_a_call_waits_until_the_program_is_back_or_its_time_is_over() -> None:
     while "p-2" not in engine.play.ended:
         engine.step()
     assert not starts(engine, "new")
-    hold_us = engine.scheduler.switchyard.hold.hold_us
+    buy_us = engine.scheduler.switchyard.hold.buy_us
     # KV has room for 960 tokens, and a prompt token takes 700 us and its part of a step.
-    assert 960 * 700 < hold_us < 960 * 850
-    engine.clock.now_us += int(hold_us)
+    assert 960 * 700 < buy_us < 960 * 850
+    engine.clock.now_us += int(buy_us)
     assert starts(engine, "new")
 
 
@@ -190,7 +191,7 @@ def test_nothing_is_held_once_most_programs_stay_away() -> None:
     ended(engine, "p0")
     hold = engine.scheduler.switchyard.hold
     for index in range(1, 40):
-        engine.clock.now_us += int(hold.hold_us)
+        engine.clock.now_us += int(hold.buy_us)
         name = f"p{index}"
         engine.add(name, prompt=text(2, 16), output=2, xargs=ticket(name))
         while name not in engine.play.ended:
@@ -200,10 +201,63 @@ def test_nothing_is_held_once_most_programs_stay_away() -> None:
 
 
 def test_contexts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_hold, "CONTEXTS_MAX", 3)
+    monkeypatch.setattr(program_hold, "CONTEXTS_MAX", 3)
     engine = Engine(ProgramAwareScheduler, switchyard={"policy": "plas"})
     for index in range(6):
         engine.add(f"c{index}", prompt=text(10 + index, 4), output=2, xargs=ticket(f"p{index}"))
     engine.run()
     hold = engine.scheduler.switchyard.hold
     assert list(hold._contexts) == ["t/p3", "t/p4", "t/p5"]
+    assert hold.counts() == {
+        "contexts": 3,
+        "begun": 6,
+        "returned": 0,
+        "given_up": 3,
+        "expired": 0,
+        "held_back": 0,
+    }
+
+
+def test_what_became_of_holds_is_counted() -> None:
+    engine = engine_of()
+    ended(engine, "p")
+    hold = engine.scheduler.switchyard.hold
+    engine.add("p-2", prompt=text(2, 16), output=2, xargs=ticket("p"))
+    while "p-2" not in engine.play.ended:
+        engine.step()
+    assert hold.counts() == {
+        "contexts": 1,
+        "begun": 2,
+        "returned": 1,
+        "given_up": 0,
+        "expired": 0,
+        "held_back": 0,
+    }
+    # Another tenant does not wait, and takes blocks of it.
+    engine.add("other", prompt=text(5, 12), output=2, xargs=ticket("other", tenant="u"))
+    while "other" not in engine.play.ended:
+        engine.step()
+    engine.add("p-3", prompt=text(2, 16), output=2, xargs=ticket("p"))
+    assert hold.counts()["given_up"] == 1
+    assert hold.counts()["returned"] == 1
+
+
+def test_tools_of_a_class_that_return_soon_are_held_for_little_more() -> None:
+    engine = engine_of()
+    hold = engine.scheduler.switchyard.hold
+    ended(engine, "first")
+    for index in range(60):
+        # Half of the programs come back at once, the others never do.
+        name = f"p{index // 2}"
+        engine.add(f"{name}-{index % 2}", prompt=text(2, 16), output=2, xargs=ticket(name))
+        while f"{name}-{index % 2}" not in engine.play.ended:
+            engine.step()
+        engine.clock.now_us += 10_000 if index % 2 == 0 else int(hold.buy_us)
+    engine.add("last", prompt=text(2, 16), output=2, xargs=ticket("last"))
+    while "last" not in engine.play.ended:
+        engine.step()
+    assert hold.counts()["contexts"] >= 1
+    engine.add("new", prompt=text(4, 12), output=2, xargs=ticket("new"))
+    assert not starts(engine, "new")
+    engine.clock.now_us += int(hold.buy_us / 4)
+    assert starts(engine, "new")

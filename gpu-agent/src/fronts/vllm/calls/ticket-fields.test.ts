@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { CallForecast } from '../../../../../src/core/call/forecast.ts'
 import { dispatched } from '../../testing/dispatched.ts'
 import { PROGRAM_CHARS_MAX, ticketFields } from './ticket-fields.ts'
 
@@ -34,6 +35,19 @@ test('the plug-in gets who the call is and what its program has cost', () => {
       switchyard_tie: 8,
     },
   })
+})
+
+test('the plug-in gets what is expected of the call, without names of tools', () => {
+  const tool = { name: 'search', probability: 0.5, duration_us: 2e6, duration_p90_us: 4e6, answer_tokens: 40 }
+  const other = { ...tool, name: null, probability: 0.25, duration_us: 90 }
+  const forecast = { output_tokens: 12.5, ends: 0.25, tool, alternatives: [other], confidence: 0.5 }
+  const told = (given: CallForecast) => {
+    const { vllm_xargs } = ticketFields(claims(), 'plugin', given)
+    return (vllm_xargs as { switchyard_forecast: string }).switchyard_forecast
+  }
+  expect(told(forecast)).toBe('[12.5,[[0.5,2000000,40],[0.25,90,40]],0.5]')
+  expect(told({ output_tokens: 3, ends: 1, tool: null, confidence: 1 })).toBe('[3,[],1]')
+  expect(ticketFields(claims(), 'priority', forecast)).not.toHaveProperty('vllm_xargs')
 })
 
 test('salts differ where tenants’ salts differ, and are never told as they are', () => {

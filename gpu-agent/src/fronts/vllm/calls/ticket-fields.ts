@@ -1,10 +1,12 @@
 /**
  * What of a ticket goes into vLLM's body. With the plug-in: who the call is and what its program has cost, which the
- * plug-in trusts because only the agent can write these fields (request-body.ts). Without it, under vLLM's own priority
+ * plug-in trusts because only the agent can write these fields (request-body.ts); and what is expected of the call, by which
+ * it decides about the program's KV while a tool runs. Without it, under vLLM's own priority
  * policy: `priority`, smaller first, which is the most that a gateway before a stock vLLM can do. In every case the salt
  * that keeps tenants' prefix caches apart.
  */
 import { createHash } from 'node:crypto'
+import type { CallForecast } from '../../../../../src/core/call/forecast.ts'
 import type { TicketClaims } from '../../../../../src/protocol/index.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { Json } from './request-body.ts'
@@ -15,7 +17,7 @@ const OFFLINE_PRIORITY = 2 ** 40
 /** The plug-in rejects a whole ticket for a longer id. */
 export const PROGRAM_CHARS_MAX = 512
 
-export function ticketFields(claims: TicketClaims, order: VllmAddress['order']): Json {
+export function ticketFields(claims: TicketClaims, order: VllmAddress['order'], forecast?: CallForecast): Json {
   if (order === 'none') return {}
   // vLLM forbids some characters in a salt; a digest has none of them and is as unguessable.
   const cache_salt = digest(claims.cache_salt)
@@ -43,6 +45,7 @@ export function ticketFields(claims: TicketClaims, order: VllmAddress['order']):
       ...sequenceFields(claims.sequence),
       // A number, since truth values are not among the extra arguments of every version of vLLM.
       ...(claims.offline ? { switchyard_offline: 1 } : {}),
+      ...(forecast === undefined ? {} : { switchyard_forecast: forecastField(forecast) }),
     },
   }
 }
@@ -52,6 +55,16 @@ function sequenceFields(sequence: TicketClaims['sequence']): Json {
   if (sequence === null) return {}
   const [opened_at_ms, tie] = sequence
   return { switchyard_opened_at_ms: opened_at_ms, switchyard_tie: tie }
+}
+
+/**
+ * As JSON: output tokens, the tools that may follow as [probability, duration in us, answer tokens], the likeliest first, and the
+ * confidence. Names of tools are not needed.
+ */
+function forecastField({ output_tokens, tool, alternatives = [], confidence }: CallForecast): string {
+  const tools = tool === null ? [] : [tool, ...alternatives]
+  const told = tools.map(({ probability, duration_us, answer_tokens }) => [probability, duration_us, answer_tokens])
+  return JSON.stringify([output_tokens, told, confidence])
 }
 
 /** Unique over tenants and runs. */

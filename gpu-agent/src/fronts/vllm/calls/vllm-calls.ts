@@ -147,7 +147,7 @@ export class VllmCalls {
   }
 
   #call(
-    { claims, dialect }: DispatchedCall,
+    { claims, dialect, forecast }: DispatchedCall,
     request: VllmRequestBody,
     prompt_tokens: number,
     sink: CallSink,
@@ -161,7 +161,7 @@ export class VllmCalls {
     const system_fingerprint = `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
     const order = isText || address.order !== 'plugin' ? address.order : 'fcfs'
-    const body = JSON.stringify({ ...request.fields, ...ticketFields(claims, order) })
+    const body = JSON.stringify({ ...request.fields, ...ticketFields(claims, order, forecast) })
     return new VllmCall({
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
       ...answerOf(claims, dialect, request, { created_s, system_fingerprint }),

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { Count, Id, Measurement, Microseconds } from '../../../../../src/protocol/index.ts'
+import type { HoldCounts } from '../../../../engine/memory/program-hold.ts'
 import type { KvSwapCosts } from '../../engine-front.ts'
 
 export const CHANNEL_VERSION = 1
@@ -61,6 +62,15 @@ const SwapCosts: z.ZodType<KvSwapCosts> = z.object({
   measured: z.boolean(),
 })
 
+const Holds: z.ZodType<HoldCounts> = z.object({
+  contexts: Count,
+  begun: Count,
+  returned: Count,
+  given_up: Count,
+  expired: Count,
+  held_back: Count,
+})
+
 export const EngineReport = z.object({
   type: z.literal('status'),
   waiting: Count.default(0),
@@ -78,6 +88,8 @@ export const EngineReport = z.object({
   measures: z.boolean().nullish(),
   /** Null: it does not swap. */
   swap_costs: SwapCosts.nullish(),
+  /** Of contexts of programs whose tools run. */
+  holds: Holds.nullish(),
 })
 export type EngineReport = z.infer<typeof EngineReport>
 

@@ -3,7 +3,7 @@ import { expect, onTestFinished } from 'vitest'
 import type { LedgerRow } from '../../../../engine/types.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
 import { until } from '../../../testing/harness.ts'
-import type { FrontCount, KvSwapCosts } from '../../engine-front.ts'
+import type { ContextCounts, FrontCount, KvSwapCosts } from '../../engine-front.ts'
 import { dispatched, user } from '../../testing/dispatched.ts'
 import { RecordingSink } from '../../testing/recording-sink.ts'
 import { VllmFront, type VllmFrontOptions } from '../vllm-front.ts'
@@ -17,6 +17,7 @@ export interface FrontUnderTest {
   reports: string[]
   heard: string[]
   swap_costs: KvSwapCosts[]
+  contexts: ContextCounts[]
   /** Serves a chat call; the fake has its request when `arrived` resolves. */
   serve(
     body?: Record<string, unknown>,
@@ -34,6 +35,7 @@ export async function startFront(
   const reports: string[] = []
   const heard: string[] = []
   const swap_costs: KvSwapCosts[] = []
+  const contexts: ContextCounts[] = []
   const front = await VllmFront.start(
     {
       id: 'agent-e0',
@@ -52,6 +54,7 @@ export async function startFront(
       epoch: () => heard.push('epoch'),
       counted: (what) => counted.push(what),
       swapCosts: (costs) => swap_costs.push(costs),
+      contexts: (counts) => contexts.push(counts),
     },
   )
   onTestFinished(async () => {
@@ -74,7 +77,7 @@ export async function startFront(
       sampled_tokens: sum((row) => row.sampled_tokens),
     }
   }
-  return { front, vllm, rows, counted, reports, heard, swap_costs, serve, ledger }
+  return { front, vllm, rows, counted, reports, heard, swap_costs, contexts, serve, ledger }
 }
 
 export async function scriptedVllm(addressed: ScriptedVllm['addressed'] = {}): Promise<ScriptedVllm> {

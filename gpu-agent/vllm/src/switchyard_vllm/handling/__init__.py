@@ -1,4 +1,5 @@
-"""What becomes of a preempted call's KV: pure choices, without vLLM.
+"""What becomes of KV that no running call needs: of preempted calls, and of programs whose tools run.
 
-`gpu-agent/engine/memory/handling` has the same ones, and golden traces hold these to those.
+Pure choices, without vLLM.
+`gpu-agent/engine/memory` has the same ones, and golden traces hold these to those.
 """

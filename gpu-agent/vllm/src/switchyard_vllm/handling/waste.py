@@ -5,11 +5,12 @@ The same choice as `gpu-agent/engine/memory/handling/waste.ts`, which also holds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 Handling = Literal["preserve", "discard", "swap"]
+Pins = Literal["relieved", "firm"]
 HANDLINGS: tuple[Handling, ...] = ("preserve", "discard", "swap")
 
 #: A forecast of at least this confidence is believed to name the tool. Below it, all tools that may follow decide together.
@@ -30,7 +31,7 @@ class TimeCurve:
     per_token_us: float
     per_pair_us: float
 
-    def us(self, tokens: int) -> float:
+    def us(self, tokens: float) -> float:
         if tokens <= 0:
             return 0
         pairs_us = (self.per_pair_us * tokens * tokens) / 2
@@ -43,7 +44,7 @@ class MemoryCosts:
 
     forward: TimeCurve
     swap: TimeCurve | None
-    kv_bytes_per_token: int
+    kv_bytes_per_token: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,36 @@ class Waste:
 
 
 @dataclass(frozen=True, slots=True)
+class HandlingChoice:
+    handling: Handling
+    waste: Waste
+
+
+@dataclass(frozen=True, slots=True)
+class HandlingRule:
+    """How a policy has contexts handled while tools run."""
+
+    #: What it chooses from. One: always that.
+    allowed: tuple[Handling, ...]
+    #: Contexts are swapped only as far as moving them hides under the next step (InferCept's swap budget).
+    hidden_swaps: bool
+    #: A preserved context whose tool exceeds its forecast is decided again. False: it is kept until the bound.
+    revises: bool
+    #: `relieved`: a pin ends before a call goes without its room. `firm`: calls wait for its room (LAMPS' figure 3).
+    pins: Pins = "relieved"
+
+
+def handling_rule(rule: HandlingRule, changes: Mapping[str, Any]) -> HandlingRule:
+    """The rule with parts replaced. Raises TypeError for a part that there is not, ValueError for a value."""
+    changed = replace(rule, **{**changes, "allowed": tuple(changes.get("allowed", rule.allowed))})
+    if not changed.allowed or any(one not in HANDLINGS for one in changed.allowed):
+        raise ValueError(f"allowed is a list of {', '.join(HANDLINGS)}, not {list(changed.allowed)}")
+    if changed.pins not in get_args(Pins):
+        raise ValueError(f"pins must be one of {', '.join(get_args(Pins))}, not {changed.pins!r}")
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
 class ToolChance:
     """A tool that may follow, and how likely it is."""
 
@@ -63,8 +94,8 @@ class ToolChance:
     duration_us: float
 
 
-def waste_of(costs: MemoryCosts, context_tokens: int, other_tokens: int, tool_us: float) -> Waste:
-    def byte_seconds(us: float, tokens: int) -> float:
+def waste_of(costs: MemoryCosts, context_tokens: float, other_tokens: float, tool_us: float) -> Waste:
+    def byte_seconds(us: float, tokens: float) -> float:
         return (us / _US_PER_S) * tokens * costs.kv_bytes_per_token
 
     batch_tokens = context_tokens + other_tokens
@@ -91,6 +122,24 @@ def least_waste(waste: Waste, allowed: Sequence[Handling] = HANDLINGS) -> Handli
     return least
 
 
+def wasted_by(waste: Waste, handling: Handling) -> float | None:
+    """None: it cannot be done."""
+    if handling == "preserve":
+        return waste.preserve
+    return waste.discard if handling == "discard" else waste.swap
+
+
+def choose_handling(
+    costs: MemoryCosts,
+    context_tokens: float,
+    other_tokens: float,
+    tool_us: float,
+    allowed: Sequence[Handling] = HANDLINGS,
+) -> HandlingChoice:
+    waste = waste_of(costs, context_tokens, other_tokens, tool_us)
+    return HandlingChoice(least_waste(waste, allowed), waste)
+
+
 def expected_tool_us(tools: Sequence[ToolChance], confidence: float) -> float | None:
     """How long the tool after the call is expected to run, the likeliest first. None: no tool is expected."""
     if not tools:
@@ -113,11 +162,11 @@ def revise_after_us(tool_us: float) -> float:
 
 def revise_handling(
     costs: MemoryCosts,
-    context_tokens: int,
-    other_tokens: int,
+    context_tokens: float,
+    other_tokens: float,
     preserved_us: float,
     allowed: Sequence[Handling] = HANDLINGS,
-) -> Handling:
+) -> HandlingChoice:
     """The choice for a context that has been preserved for so long. From PRESERVE_US_MAX on it is preserved no longer."""
     left = [one for one in allowed if one != "preserve" or preserved_us < PRESERVE_US_MAX]
-    return least_waste(waste_of(costs, context_tokens, other_tokens, preserved_us), left)
+    return choose_handling(costs, context_tokens, other_tokens, preserved_us, left)

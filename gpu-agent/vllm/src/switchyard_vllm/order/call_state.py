@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .forecast import CallForecast
 from .index_table import Objective
 from .policy import Place, Ties
 from .service import DEFAULT_SERVICE_RATES, NO_TOKENS, ServiceRates, ServiceTokens, modelled_service_us
@@ -46,6 +47,8 @@ class Call:
     comes_back: bool = False
     #: It belongs to a batch, and ranks below every call of any tenant that does not.
     offline: bool = False
+    #: None: nothing is known.
+    forecast: CallForecast | None = None
 
 
 #: (opened_at_ms, tie) of a program, compared as a pair.

@@ -47,7 +47,7 @@ class IndexTable(NamedTuple):
     call_tokens: float
 
 
-def step_at(table: IndexTable, output_tokens: int, at: int = 0) -> int:
+def step_at(table: IndexTable, output_tokens: float, at: int = 0) -> int:
     """The position of the step that holds at `output_tokens`. Quick if it is near `at`."""
     steps = table.steps
     while at > 0 and steps[at].from_tokens > output_tokens:

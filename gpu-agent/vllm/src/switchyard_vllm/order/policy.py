@@ -9,7 +9,10 @@ float. The same contract as `gpu-agent/engine/order/policy.ts`, which holds the 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from ..handling.waste import HandlingChoice, HandlingRule, MemoryCosts, TimeCurve
 
 if TYPE_CHECKING:
     from .call_state import Call
@@ -63,6 +66,24 @@ class Charge(NamedTuple):
 P = TypeVar("P", bound=Place)
 
 
+@dataclass(slots=True)
+class EngineMemory:
+    """What a policy knows of an engine's memory before a call runs. Its owner corrects it while it serves."""
+
+    costs: MemoryCosts
+    #: How long a step usually lasts.
+    step_us: float
+    #: KV tokens that the other calls of a batch usually have.
+    other_tokens: float
+
+
+def reference_memory() -> EngineMemory:
+    """The reference engine of the service rates, with 60 GB for KV, most of it in use."""
+    forward = TimeCurve(base_us=6_000, free_tokens=0, per_token_us=125, per_pair_us=0)
+    swap = TimeCurve(base_us=30, free_tokens=0, per_token_us=5.2, per_pair_us=0)
+    return EngineMemory(MemoryCosts(forward, swap, kv_bytes_per_token=131_072), step_us=20_000, other_tokens=300_000)
+
+
 class ClassLookup(Protocol):
     """What is known about classes of programs. It changes as programs end."""
 
@@ -77,6 +98,21 @@ class Outlook(NamedTuple):
     rank: float
     #: Output that its program is expected to have from there on.
     expected_remaining_tokens: float
+
+
+@runtime_checkable
+class HandlesContexts(Protocol):
+    """It has contexts handled while tools run. Those of other policies stay as prefixes."""
+
+    @property
+    def handling(self) -> HandlingRule: ...
+
+
+@runtime_checkable
+class DecidesEarly(Protocol):
+    def handling_of(self, place: Any) -> HandlingChoice | None:
+        """What it decided, before the call ran, for its context while the tool runs. None: no tool is expected."""
+        ...
 
 
 @runtime_checkable

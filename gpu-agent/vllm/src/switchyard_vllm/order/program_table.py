@@ -25,6 +25,7 @@ class ProgramSums:
     """Service, path and wait in the ordering reading, in microseconds."""
 
     __slots__ = (
+        "__weakref__",
         "_known_output_tokens",
         "_known_us",
         "_live_us",

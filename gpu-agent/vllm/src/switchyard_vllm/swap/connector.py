@@ -20,6 +20,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     SupportsHMA,
 )
 
+from ..pinned_blocks import PinnedBlocks
 from .copy_costs import measure_copies
 from .orders import CopyCosts, Orders, Report
 from .settings import SwapSettings, swap_transfers
@@ -64,6 +65,8 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         self.swap: SwapScheduler | None = None
         #: In a worker, from `register_kv_caches` on.
         self.worker: SwapWorker | None = None
+        #: Beside the scheduler, where the prefix cache is off: what is kept for programs whose tools run.
+        self.pinned: PinnedBlocks | None = None
         self._failed = False
         self._reset_workers = False
         self._step = 0
@@ -86,15 +89,32 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
 
     def ready(self, request: Any) -> bool:
         """Whether a call that waits would be admitted if it had a seat; if not, what it needs is on its way."""
-        return self._guarded(lambda swap: swap.ready(request), True)
+        return self._pinned_tokens(request) > 0 or self._guarded(lambda swap: swap.ready(request), True)
 
     def restorable_tokens(self, request: Any, cached_tokens: int) -> int:
         """Tokens of a call that waits that would not be computed: the cached ones, or up to the end of its image."""
-        return self._guarded(lambda swap: swap.restorable_tokens(request, cached_tokens), cached_tokens)
+        pinned = self._pinned_tokens(request) if cached_tokens == 0 else 0
+        return pinned or self._guarded(lambda swap: swap.restorable_tokens(request, cached_tokens), cached_tokens)
 
     def staged(self, request: Any) -> bool:
-        """Whether the image of a call that waits is on the device."""
-        return self._guarded(lambda swap: swap.staged(request), False)
+        """Whether the image of a call that waits is on the device, or its KV is pinned there."""
+        return self._pinned_tokens(request) > 0 or self._guarded(lambda swap: swap.staged(request), False)
+
+    def leave_context(self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int) -> None:
+        """Of Switchyard's scheduler: a program whose tool runs left these blocks, which are free from now on."""
+        self._guarded(lambda swap: swap.leave_context(name, first_block, block_ids, tokens), None)
+
+    def prefetch_context(self, name: str) -> bool:
+        return self._guarded(lambda swap: swap.prefetch_context(name), False)
+
+    def context_returns(self, name: str, request_id: str, tokens: int) -> None:
+        self._guarded(lambda swap: swap.context_returns(name, request_id, tokens), None)
+
+    def forget_context(self, name: str) -> None:
+        self._guarded(lambda swap: swap.forget_context(name), None)
+
+    def context_swap_us(self) -> int:
+        return 0 if self.swap is None else self.swap.context_us
 
     def planned(self) -> set[int]:
         """Of Switchyard's scheduler, when vLLM has planned a step: blocks that it counts as restored and that will not be."""
@@ -117,11 +137,20 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         self._guarded(lambda swap: swap.void(), None)
 
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
+        pinned = self.pinned.offer(request) if self.pinned is not None and num_computed_tokens == 0 else 0
+        if pinned > 0:
+            return pinned, False
         nothing: int | None = 0
         return self._guarded(lambda swap: swap.matched(request, num_computed_tokens), nothing), False
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         (table,) = blocks.get_block_ids()
+        adopted = None if self.pinned is None else self.pinned.adopted(request, table)
+        if adopted is not None:
+            self._guarded(lambda swap: swap.admitted(request, table, 0), None)
+            if not adopted:
+                self._unloaded.update(table[: num_external_tokens // self._block_tokens])
+            return
         self._guarded(lambda swap: swap.admitted(request, table, num_external_tokens), None)
         if self.swap is None and num_external_tokens > 0:
             # vLLM counts them as restored.
@@ -200,6 +229,9 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         if self.worker is not None:
             self.worker.close()
             self.worker = None
+
+    def _pinned_tokens(self, request: Any) -> int:
+        return 0 if self.pinned is None else self.pinned.own_blocks(request) * self._block_tokens
 
     def _measured(self, transfers: SwapTransfers) -> CopyCosts | None:
         try:

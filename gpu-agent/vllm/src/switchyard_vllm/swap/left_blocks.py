@@ -66,6 +66,16 @@ class BlockWatch:
             self._unwatch(left)
         self._due = [one for one in self._due if one.request_id != request_id]
 
+    def rename(self, request_id: str, other_id: str, tokens: int, block_tokens: int) -> None:
+        """What the one left is the other's, up to so many tokens."""
+        left = self._left.get(request_id)
+        if left is None:
+            return
+        self._unwatch(left)
+        own = left.block_ids[: max(0, tokens // block_tokens - left.first_block)]
+        if own:
+            self.leave(LeftBlocks(other_id, left.first_block, own, min(tokens, left.tokens)))
+
     def call_due(self, request_id: str) -> None:
         """As if one of its blocks had been given out."""
         left = self._left.get(request_id)

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from .image import Image
 
+#: In place of a count of questions: behind all that were asked about.
+EXPECTED = 1 << 62
+
 
 class Staging:
     def __init__(self, blocks: int, ranks: int) -> None:
@@ -36,6 +39,15 @@ class Staging:
     def is_staged(self, image: Image) -> bool:
         """It is on all devices."""
         return image.ranks_staged >= self._ranks
+
+    def lacks(self, blocks: int) -> bool:
+        """There is no free room for so many."""
+        return self._room.lacks(blocks)
+
+    def expected(self, image: Image) -> None:
+        """Its call may come soon. It makes no room for itself, and makes room for any other."""
+        image.asked = EXPECTED
+        self._missing[image.id] = image
 
     def ready(self, image: Image) -> bool:
         """Whether it can be restored in this step. If not, it is brought to the device as soon as there is room."""

@@ -76,12 +76,16 @@ class SwapScheduler:
         self._into: list[SwapIn] = []
         #: Whose transfers are still to be written down, by image, and the images of each.
         self._owners: dict[int, str] = {}
+        #: Names of contexts that are watched or have images.
+        self._contexts: set[str] = set()
         self._owned: dict[str, list[int]] = {}
         # Counts since start.
         self.swapped_out = 0
         self.swapped_in = 0
         self.dropped = 0
         self.declined = 0
+        #: For which steps waited for images of contexts.
+        self.context_us = 0
 
     # What is held.
 
@@ -134,8 +138,48 @@ class SwapScheduler:
     def ended(self, request_id: str) -> None:
         self._watch.forget(request_id)
         self._forget_image(request_id)
-        for image in self._owned.pop(request_id, ()):
-            del self._owners[image]
+        self._disown(request_id)
+
+    # Contexts that programs left while their tools run (tool_contexts.py). They have names that no call has.
+
+    def leave_context(self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int) -> None:
+        """As a preempted call's blocks: they are free, and become an image once an allocation takes one."""
+        self._contexts.add(name)
+        self._watch.leave(LeftBlocks(name, first_block, block_ids, tokens))
+
+    def prefetch_context(self, name: str) -> bool:
+        """The program is expected. Whether its image is being brought to the device, where there is free room for it."""
+        image = self._images.get(name)
+        if image is None or self._staging.needs(image) or self._staging.lacks(image.blocks):
+            return False
+        self._staging.expected(image)
+        return True
+
+    def context_returns(self, name: str, request_id: str, tokens: int) -> None:
+        """A call has come that goes on from the first `tokens` tokens of it."""
+        self._contexts.discard(name)
+        block_tokens = self._rules.block_tokens
+        if self._watch.is_due(name):
+            self._watch.forget(name)
+        self._watch.rename(name, request_id, tokens, block_tokens)
+        image = self._images.pop(name, None)
+        if image is None:
+            return
+        self._disown(name)
+        if tokens <= image.first_block * block_tokens:
+            self._images[name] = image
+            self._forget_image(name)
+            return
+        image.request_id = request_id
+        image.tokens = min(image.tokens, tokens)
+        image.asked = 0
+        self._images[request_id] = image
+        self._owners[image.id] = request_id
+        self._owned.setdefault(request_id, []).append(image.id)
+
+    def forget_context(self, name: str) -> None:
+        self._contexts.discard(name)
+        self.ended(name)
 
     def void(self) -> None:
         """The model would compute other KV than what was saved: nothing of that is used again."""
@@ -144,6 +188,7 @@ class SwapScheduler:
         self._by_id.clear()
         self._owners.clear()
         self._owned.clear()
+        self._contexts.clear()
         self._drop.clear()
         self._into.clear()
         self._used_slabs = 0
@@ -252,7 +297,9 @@ class SwapScheduler:
                 self._forget_image(image.request_id)
         for image_id, moved_us in report.moved_us.items():
             owner = self._owners.get(image_id)
-            if owner is not None and self.ledger is not None:
+            if owner in self._contexts:
+                self.context_us += moved_us
+            elif owner is not None and self.ledger is not None:
                 self.ledger.swap_took(owner, moved_us)
 
     def _swap_out(self, left: LeftBlocks, ordered: set[int], drop: list[Image]) -> SwapOut | None:
@@ -286,7 +333,7 @@ class SwapScheduler:
         if rules.always:
             self._manager.block_pool.evict_blocks(set(left.block_ids))
         self.swapped_out += 1
-        if self.ledger is not None:
+        if self.ledger is not None and left.request_id not in self._contexts:
             self.ledger.swapped_out(left.request_id, tokens)
         return SwapOut(image.id, left.block_ids)
 
@@ -296,6 +343,10 @@ class SwapScheduler:
         if gained <= 0 or cached_tokens < first_block * self._rules.block_tokens:
             return 0
         return gained if restore_gain_us(self._costs, gained) > 0 else 0
+
+    def _disown(self, name: str) -> None:
+        for image in self._owned.pop(name, ()):
+            del self._owners[image]
 
     def _forget_image(self, request_id: str) -> None:
         """The workers drop it with the next orders that do not use it; until then it takes its room."""

@@ -4,17 +4,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from ..policy import ClassLookup, Policy, Ties
+from ..policy import ClassLookup, EngineMemory, Policy, Ties, reference_memory
 from ..service import DEFAULT_SERVICE_RATES, ServiceRates, ServiceReading
 from .atlas import atlas
 from .fcfs import Fcfs
+from .infercept import SERVED_IN_ORDER, Infercept
+from .lamps import Lamps, LampsConfig
 from .learned import LEARNED, Learned
+from .learned_memory import LearnedMemory
 from .levels import PROGRAM_LEVELS
 from .mlfq import MLFQ_DEFAULTS, Mlfq
 from .plas import plas
 from .rr import RR_DEFAULTS, Rr
 
-POLICY_NAMES = ("fcfs", "fcfs-program", "mlfq", "rr", "plas", "atlas", "learned")
+#: Those that have contexts handled while tools run.
+MEMORY_POLICY_NAMES = ("lamps", "learned-memory", *SERVED_IN_ORDER)
+POLICY_NAMES = ("fcfs", "fcfs-program", "mlfq", "rr", "plas", "atlas", "learned", *MEMORY_POLICY_NAMES)
 
 
 def create_policy(
@@ -23,8 +28,10 @@ def create_policy(
     reading: ServiceReading = "modelled",
     rates: ServiceRates = DEFAULT_SERVICE_RATES,
     classes: ClassLookup | None = None,
+    memory: EngineMemory | None = None,
 ) -> Policy[Any]:
     """`parameters` replaces defaults, which depend on the reading. `classes`: what is known of them. None: nothing.
+    `memory`: what the engine's memory costs, for policies that weigh it. None: as in a usual engine.
 
     Raises ValueError for what no policy can be made of.
     """
@@ -47,6 +54,13 @@ def create_policy(
             return atlas(replace(PROGRAM_LEVELS[reading], **parameters))
         if name == "learned":
             return Learned(replace(LEARNED[reading], **parameters), rates, classes)
+        if name == "lamps":
+            return Lamps(LampsConfig(**parameters), memory or reference_memory())
+        if name == "learned-memory":
+            return LearnedMemory(LampsConfig(**parameters), memory or reference_memory(), classes)
+        for served in SERVED_IN_ORDER:
+            if name == served:
+                return Infercept(served, **parameters)
     except TypeError:
         raise ValueError(f"policy {name} has no parameter set {sorted(parameters)}") from None
     raise ValueError(f"policy must be one of {', '.join(POLICY_NAMES)}, not {name!r}")
