@@ -68,7 +68,7 @@ export function holdLines(): string {
       const stays_us = below(10) < back ? us / 2 + below(us) : 20_000_000
       away.set(program, { call, back_us: t + stays_us })
       hold.ended(call, tokens, t)
-      const buy_us = buyUs({ call: call.call, tokens }, { ...SIZES, prefill_us_per_token: US_PER_TOKEN })
+      const buy_us = buyUs(tokens, { ...SIZES, prefill_us_per_token: US_PER_TOKEN })
       tell({ ended: [program, tenant, name, buy_us] })
     }
   }
