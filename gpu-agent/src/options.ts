@@ -8,7 +8,12 @@ import { parseArgs } from 'node:util'
 import { ENGINES_PER_AGENT_MAX, type OtlpSettings, otlpSettings } from '../../src/protocol/index.ts'
 import { PROFILE_NAMES } from '../engine/backends/emulated/profiles/index.ts'
 import { EXACT_CHUNK_TOKENS_MAX, PREFILL_CHUNK_TOKENS, STEP_TOKENS_MAX } from '../engine/backends/llama/llama-limits.ts'
-import { POLICY_NAMES, type PolicyName } from '../engine/order/policies/index.ts'
+import {
+  MEMORY_POLICY_NAMES,
+  type MemoryPolicyName,
+  POLICY_NAMES,
+  type PolicyName,
+} from '../engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind, type FrontFlags, frontFlags } from './engine-flags.ts'
 import { messageOf } from './events.ts'
 import { address, baseUrl, choice, idOf, required, WrongFlag, whole } from './flag-values.ts'
@@ -38,7 +43,8 @@ Runs engines on this host and serves the calls that the control plane sends here
   --model-path FILE    GGUF file (required for embedded)
   --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated, scripted)
   --script FILE        its answers, JSON (required for scripted; docs/scripted-engine.md)
-  --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas)
+  --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas);
+                       vllm, with what happens to KV while tools run: ${MEMORY_POLICY_NAMES.join(', ')}
   --seats N            calls that can be in one step; openai: calls that it gets at once
   --slots N            calls whose KV cache can be resident (not vllm, openai)
   --hold-kv on|off     calls wait rather than take the KV of a program that comes before them and whose tool runs, for as long
@@ -60,6 +66,8 @@ Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADER
 Events go to stdout, one JSON object a line; {"event":"ready",…} says that calls can be served.
 SIGTERM or SIGINT drains and exits 0; a second one exits at once. Exit codes: 0 ended as asked, 1 failed, 2 wrong flags.
 `
+
+const VLLM_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
 
 const FLAGS = {
   id: { type: 'string' },
@@ -102,7 +110,7 @@ export interface CliOptions {
   engines: number
   /** Null: with `openai`, the names that the server has for its models. */
   model_id: string | null
-  policy: PolicyName
+  policy: PolicyName | MemoryPolicyName
   front: FrontFlags
   data_dir: string
   drain_limit_ms: number
@@ -155,7 +163,7 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
   }
   const engines = whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX)
   const front = frontFlags(values, engine, engines, env)
-  const policy = choice('--policy', values.policy, POLICY_NAMES)
+  const policy = choice('--policy', values.policy, engine === 'vllm' ? VLLM_POLICY_NAMES : POLICY_NAMES)
   return {
     id,
     region,

@@ -4,6 +4,8 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type CallRecord, type EngineStatus, tpotUs } from '../../../src/protocol/index.ts'
+import type { ToolCounts } from '../../engine/memory/handling/handling-counts.ts'
+import { HANDLINGS } from '../../engine/memory/handling/waste.ts'
 import type { ContextCounts, FrontCount, KvSwapCosts } from '../fronts/engine-front.ts'
 
 export interface MetricSources {
@@ -22,6 +24,7 @@ type EngineLoad = Omit<EngineStatus, 'epoch' | 'leases_seen' | 'bytes_per_token'
   seats: number
 }
 
+const TOOL_EVENTS = ['relieved', 'revised', 'prefetched', 'displaced', 'expired'] as const
 const HOLD_ENDS = ['returned', 'given_up', 'expired'] as const
 /** A token of a small model to the longest call. */
 const CALL_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
@@ -84,6 +87,21 @@ export class AgentMetrics {
     labelNames: ['engine'] as const,
     registers: [this.registry],
   })
+  readonly #tool_contexts = this.#counter(
+    'tool_contexts_total',
+    'Contexts of programs whose tools ran, by what was decided for them.',
+    ['engine', 'handling'],
+  )
+  readonly #tool_return_tokens = this.#counter(
+    'tool_return_tokens_total',
+    'Tokens of contexts that calls went on from which came back from tools, by what was decided, and whether their KV was at hand (cached) or not (computed).',
+    ['engine', 'handling', 'kv'],
+  )
+  readonly #tool_events = this.#counter(
+    'tool_context_events_total',
+    'What became of contexts later: a pin gave way (relieved), a tool took longer than expected (revised), an image was brought back (prefetched) or dropped for others (displaced), a program did not come back (expired).',
+    ['engine', 'event'],
+  )
   /** By engine: what it had counted when it told last. */
   readonly #counted = new Map<string, ContextCounts>()
   readonly #unknown_messages = this.#counter(
@@ -198,13 +216,27 @@ export class AgentMetrics {
 
   contexts(engine: string, counts: ContextCounts): void {
     const { holds } = counts
-    const before = this.#counted.get(engine)?.holds
+    const last = this.#counted.get(engine)
     this.#counted.set(engine, counts)
     // An engine that has started anew counts from 0.
-    const known = before !== undefined && before.begun <= holds.begun ? before : null
+    const known = last !== undefined && last.holds.begun <= holds.begun ? last.holds : null
+    const known_tools = last?.tools !== undefined && isLater(counts.tools, last.tools) ? last.tools : null
     for (const end of HOLD_ENDS) this.#holds.inc({ engine, end }, Math.max(0, holds[end] - (known?.[end] ?? 0)))
     this.#held_back.inc({ engine }, Math.max(0, holds.held_back - (known?.held_back ?? 0)))
     this.#held.set({ engine }, holds.contexts)
+    if (counts.tools !== undefined) this.#handled(engine, counts.tools, known_tools)
+  }
+
+  #handled(engine: string, tools: ToolCounts, known: ToolCounts | null): void {
+    for (const handling of HANDLINGS) {
+      const [of, before] = [tools[handling], known?.[handling] ?? null]
+      const cached_tokens = of.cached_tokens - (before?.cached_tokens ?? 0)
+      const context_tokens = of.context_tokens - (before?.context_tokens ?? 0)
+      this.#tool_contexts.inc({ engine, handling }, of.decided - (before?.decided ?? 0))
+      this.#tool_return_tokens.inc({ engine, handling, kv: 'cached' }, cached_tokens)
+      this.#tool_return_tokens.inc({ engine, handling, kv: 'computed' }, Math.max(0, context_tokens - cached_tokens))
+    }
+    for (const event of TOOL_EVENTS) this.#tool_events.inc({ engine, event }, tools[event] - (known?.[event] ?? 0))
   }
 
   batchSent(result: 'acknowledged' | 'partial' | 'failed' | 'refused'): void {
@@ -236,4 +268,18 @@ export class AgentMetrics {
       },
     })
   }
+}
+
+/** Whether counts are those of the same engine: none of them shrank. */
+function isLater(tools: ToolCounts | undefined, before: ToolCounts): boolean {
+  return (
+    tools !== undefined &&
+    TOOL_EVENTS.every((event) => tools[event] >= before[event]) &&
+    HANDLINGS.every((handling) => {
+      const [of, then] = [tools[handling], before[handling]]
+      return (
+        of.decided >= then.decided && of.context_tokens >= then.context_tokens && of.cached_tokens >= then.cached_tokens
+      )
+    })
+  )
 }

@@ -14,6 +14,7 @@ import type {
   StreamError,
   TicketClaims,
 } from '../../../src/protocol/index.ts'
+import type { ToolCounts } from '../../engine/memory/handling/handling-counts.ts'
 import type { HoldCounts } from '../../engine/memory/program-hold.ts'
 import type { LedgerRow } from '../../engine/types.ts'
 
@@ -74,6 +75,8 @@ export interface KvSwapCosts {
 /** What became of the contexts of programs whose tools run, since the engine started. */
 export interface ContextCounts {
   holds: HoldCounts
+  /** Under a policy that handles them. Left out: the engine does not tell. */
+  tools?: ToolCounts
 }
 
 export interface EngineFrontEvents {

@@ -9,7 +9,7 @@
  */
 import type { ServiceReading } from '../../../src/core/call/service.ts'
 import { PREFILL_CHUNK_TOKENS } from '../../engine/backends/llama/llama-limits.ts'
-import type { PolicyName } from '../../engine/order/policies/index.ts'
+import type { MemoryPolicyName, PolicyName } from '../../engine/order/policies/index.ts'
 import type { EngineKind } from '../engine-flags.ts'
 import type { ServerOptions } from './attached/server-options.ts'
 import type { VllmOptions } from './vllm/process/vllm-options.ts'
@@ -37,7 +37,7 @@ export interface FrontOptions {
   script_path?: string | undefined
   /** Latency profile, a name or a JSON file; without it an emulated engine has `emulated-8b`, a scripted one `fast`. */
   profile?: string | undefined
-  policy: PolicyName
+  policy: PolicyName | MemoryPolicyName
   seats?: number | undefined
   slots?: number | undefined
   context_tokens?: number | undefined

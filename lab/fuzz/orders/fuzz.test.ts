@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { POLICY_NAMES } from '../../../gpu-agent/engine/order/policies/index.ts'
-import { SERVED_IN_ORDER } from '../../../gpu-agent/engine/order/policies/infercept/infercept.ts'
+import { MEMORY_POLICY_NAMES, POLICY_NAMES } from '../../../gpu-agent/engine/order/policies/index.ts'
 import { describeMismatch, fuzz, type OtherOrder } from './fuzz.ts'
 import { play } from './play.ts'
 import { scenarios } from './scenario.ts'
@@ -25,8 +24,8 @@ describe('fuzzing', () => {
       .map((line) => JSON.parse(line))
     for (const line of lines) for (const name of Object.keys(line)) seen.add(name)
     const policies = new Set(lines.flatMap(({ policy }) => (policy as { name: string } | undefined)?.name ?? []))
-    const all = new Set([...POLICY_NAMES, 'lamps', 'learned-memory', ...SERVED_IN_ORDER])
-    expect([...policies].sort()).toEqual([...all].sort())
+    const all = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES]
+    expect([...policies].sort()).toEqual(all.sort())
     for (const kind of [
       'arrive',
       'resident',

@@ -3,6 +3,7 @@
  * are open, so that a scenario stays one however events are left out of it.
  */
 import fc from 'fast-check'
+import { HANDLINGS } from '../../../gpu-agent/engine/memory/handling/waste.ts'
 import { SERVED_IN_ORDER } from '../../../gpu-agent/engine/order/policies/infercept/infercept.ts'
 import type { EngineMemory } from '../../../gpu-agent/engine/order/policy.ts'
 import type { Standby } from '../../../gpu-agent/engine/order/seating.ts'
@@ -156,6 +157,8 @@ const lamps = fc.record(
     refresh_tokens: fc.integer({ min: 1, max: 12 }),
     starvation_iterations: fc.constantFrom(1, 3, 8, 100),
     starvation: fc.constantFrom('until_completion' as const, 'at_promotion' as const),
+    order: fc.constantFrom('memory_over_time' as const, 'memory_over_time' as const, 'first_come' as const),
+    handling: fc.record({ allowed: fc.subarray([...HANDLINGS], { minLength: 1 }) }),
   },
   { requiredKeys: [] },
 )

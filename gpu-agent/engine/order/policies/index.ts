@@ -12,10 +12,10 @@ import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
 import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
 
-/** Those that the plug-in for vLLM has too. */
+/** Those that every engine can be started with. */
 export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas', 'learned'] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
-/** Those that handle contexts while tools run. */
+/** Those that handle contexts while tools run: in vLLM's plug-in and in the simulator. */
 export const MEMORY_POLICY_NAMES = ['lamps', 'infercept', 'vllm-discard', 'vllm-preserve', 'learned-memory'] as const
 export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
 
@@ -67,7 +67,10 @@ export function createPolicy(config: PolicyConfig | MemoryPolicyConfig, context:
 }
 
 /** The policy of this name for an engine that computes on a CPU. */
-export function policyOnCpu(name: PolicyName, reading: ServiceReading): PolicyConfig {
+export function policyOnCpu(
+  name: PolicyName | MemoryPolicyName,
+  reading: ServiceReading,
+): PolicyConfig | MemoryPolicyConfig {
   if (name === 'plas' || name === 'atlas') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN[reading] }
   // Its costs are beside those of generated tokens, in either reading.
   if (name === 'learned') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN.modelled }

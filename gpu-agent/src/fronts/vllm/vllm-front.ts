@@ -284,7 +284,8 @@ export class VllmFront implements EngineFront {
       this.#watch.reported(report)
       this.#calls.measured = report.measures !== false
       if (report.swap_costs) this.#swapCosts(report.swap_costs)
-      if (report.holds) this.#events.contexts?.({ holds: report.holds })
+      const { holds, tools } = report
+      if (holds) this.#events.contexts?.({ holds, ...(tools ? { tools } : {}) })
       if (report.failed === true) this.#pluginFailed(report.failed_reason ?? 'no reason was given')
     }
     this.#events.status()

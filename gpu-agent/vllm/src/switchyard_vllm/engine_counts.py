@@ -44,7 +44,7 @@ HOLD_GAUGE = "contexts"
 #: Of `tools` in the status, then the handling and the count of it.
 TOOL_PREFIX = "tools:"
 HANDLED_COUNTERS = ("decided", "returned", "context_tokens", "cached_tokens")
-TOOL_COUNTERS = ("relieved", "revised", "prefetched", "expired", "swap_us")
+TOOL_COUNTERS = ("relieved", "revised", "prefetched", "displaced", "expired", "swap_us")
 TOOL_GAUGE = "away"
 #: Of the swap, in nanoseconds: the table takes whole numbers.
 SWAP_COST_PREFIX = "swap_cost_ns:"

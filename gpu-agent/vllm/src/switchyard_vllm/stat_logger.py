@@ -84,7 +84,7 @@ class Metrics:
         }
         self.tool_events = Counter(
             "switchyard_vllm_tool_context_events",
-            "What became of contexts later: relieved (a pin gave way), revised, prefetched, expired.",
+            "What became of contexts later: relieved (a pin gave way), revised, prefetched, displaced, expired.",
             (*LABELS, "event"),
         )
         self.tool_swap_seconds = Counter(
@@ -147,7 +147,7 @@ class ProgramStatLogger(StatLoggerBase):
         for name, counter in to.handled.items():
             for handling in HANDLINGS:
                 counter.labels(*labels, handling).inc(counts.get(f"{TOOL_PREFIX}{handling}:{name}", 0))
-        for event in ("relieved", "revised", "prefetched", "expired"):
+        for event in ("relieved", "revised", "prefetched", "displaced", "expired"):
             to.tool_events.labels(*labels, event).inc(counts.get(TOOL_PREFIX + event, 0))
         to.tool_swap_seconds.labels(*labels).inc(counts.get(TOOL_PREFIX + "swap_us", 0) / 1e6)
         to.tool_contexts_away.labels(*labels).set(counts.get(TOOL_PREFIX + TOOL_GAUGE, 0))

@@ -73,6 +73,8 @@ class SwapOfContexts(Protocol):
 
     def context_swap_us(self) -> int: ...
 
+    def contexts_displaced(self) -> int: ...
+
 
 @dataclass(slots=True, eq=False)
 class ToolContext:
@@ -167,6 +169,7 @@ class ToolContexts:
             "relieved": counts.relieved,
             "revised": counts.revised,
             "prefetched": counts.prefetched,
+            "displaced": 0 if self._swap is None else self._swap.contexts_displaced(),
             "expired": counts.expired,
             "swap_us": 0 if self._swap is None else self._swap.context_swap_us(),
         }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { Count, Id, Measurement, Microseconds } from '../../../../../src/protocol/index.ts'
+import type { ToolCounts } from '../../../../engine/memory/handling/handling-counts.ts'
 import type { HoldCounts } from '../../../../engine/memory/program-hold.ts'
 import type { KvSwapCosts } from '../../engine-front.ts'
 
@@ -71,6 +72,20 @@ const Holds: z.ZodType<HoldCounts> = z.object({
   held_back: Count,
 })
 
+const Handled = z.object({ decided: Count, returned: Count, context_tokens: Count, cached_tokens: Count })
+const Tools: z.ZodType<ToolCounts> = z.object({
+  preserve: Handled,
+  discard: Handled,
+  swap: Handled,
+  away: Count,
+  relieved: Count,
+  revised: Count,
+  prefetched: Count,
+  displaced: Count,
+  expired: Count,
+  swap_us: Count,
+})
+
 export const EngineReport = z.object({
   type: z.literal('status'),
   waiting: Count.default(0),
@@ -90,6 +105,7 @@ export const EngineReport = z.object({
   swap_costs: SwapCosts.nullish(),
   /** Of contexts of programs whose tools run. */
   holds: Holds.nullish(),
+  tools: Tools.nullish(),
 })
 export type EngineReport = z.infer<typeof EngineReport>
 

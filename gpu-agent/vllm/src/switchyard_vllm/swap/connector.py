@@ -116,6 +116,9 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
     def context_swap_us(self) -> int:
         return 0 if self.swap is None else self.swap.context_us
 
+    def contexts_displaced(self) -> int:
+        return 0 if self.swap is None else self.swap.contexts_displaced
+
     def planned(self) -> set[int]:
         """Of Switchyard's scheduler, when vLLM has planned a step: blocks that it counts as restored and that will not be."""
         unloaded, self._unloaded = self._unloaded, set()

@@ -86,6 +86,8 @@ class SwapScheduler:
         self.declined = 0
         #: For which steps waited for images of contexts.
         self.context_us = 0
+        #: Images of contexts that were dropped for others.
+        self.contexts_displaced = 0
 
     # What is held.
 
@@ -320,6 +322,7 @@ class SwapScheduler:
         for held in choice:
             dropped = self._by_id[held.id]
             del self._images[dropped.request_id]
+            self.contexts_displaced += dropped.request_id in self._contexts
             self._released(dropped)
             drop.append(dropped)
             self.dropped += 1
