@@ -53,7 +53,8 @@ function laterMemory(
   const later_prompt_tokens = later_tokens * table.prompt_tokens_per_output_token
   const busy_us = later_tokens * step_us + later_prompt_tokens * costs.forward.per_token_us
   const context_tokens = prompt_tokens + call_tokens + (later_tokens + later_prompt_tokens) / 2
-  const tools = table.call_tokens > 0 ? later_tokens / table.call_tokens : 0
+  // A call writes a token at least.
+  const tools = table.call_tokens > 0 ? later_tokens / Math.max(1, table.call_tokens) : 0
   const wasted_byte_s = choice === null ? 0 : (choice.waste[choice.handling] ?? 0)
   return (busy_us / US_PER_S) * context_tokens + (tools * wasted_byte_s) / costs.kv_bytes_per_token
 }

@@ -49,6 +49,7 @@ class LearnedMemory(Lamps):
         later_prompt_tokens = later_tokens * table.prompt_tokens_per_output_token
         busy_us = later_tokens * memory.step_us + later_prompt_tokens * costs.forward.per_token_us
         context_tokens = of.prompt_tokens + call_tokens + (later_tokens + later_prompt_tokens) / 2
-        tools = later_tokens / table.call_tokens if table.call_tokens > 0 else 0
+        # A call writes a token at least.
+        tools = later_tokens / max(1, table.call_tokens) if table.call_tokens > 0 else 0
         wasted_byte_s = 0.0 if choice is None else wasted_by(choice.waste, choice.handling) or 0.0
         return (busy_us / _US_PER_S) * context_tokens + (tools * wasted_byte_s) / costs.kv_bytes_per_token
