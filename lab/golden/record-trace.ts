@@ -131,7 +131,12 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     const objective = call.objective === undefined ? [] : [call.objective]
     const offline = call.offline ? { offline: true } : {}
     const forecast = call.forecast === undefined ? {} : { forecast: forecastLine(call.forecast) }
-    this.#tell({ t, arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective], ...offline, ...forecast })
+    this.#tell({
+      t,
+      arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective],
+      ...offline,
+      ...forecast,
+    })
     return state
   }
 
