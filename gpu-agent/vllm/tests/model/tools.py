@@ -39,9 +39,9 @@ SEED = 11
 CONTEXT_TOKENS = 660
 PROGRAMS = 4
 TOOL_S = (1.0, 1.5, 2.0, 3.0)
-TOOLS_OF_A_PROGRAM = 2
-#: Programs of one call beside them, which take every free block more than once.
-OTHERS = 14
+TOOLS_OF_A_PROGRAM = 1
+#: Programs of one call beside them, which take every block that is left more than once.
+OTHERS = 7
 OTHER_TOKENS = 400
 OUTPUT_TOKENS = 8
 
