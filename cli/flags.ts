@@ -41,8 +41,8 @@ function keptByNpm(argv: readonly string[], options: Options, env: NodeJS.Proces
   return names.find((name) => env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined && !given(name)) ?? null
 }
 
-/** Flags of ours that are also settings of npm, which a user may have in .npmrc. */
-const NPM_SETTINGS: ReadonlySet<string> = new Set(['json', 'yes', 'help', 'parseable', 'force'])
+/** Flags of ours that are also settings of npm, which a user may have in .npmrc; `cache` npm tells every script. */
+const NPM_SETTINGS: ReadonlySet<string> = new Set(['json', 'yes', 'help', 'parseable', 'force', 'cache'])
 
 /** For commands with hardly any flags: prints `help` for `--help`, says what is wrong, and exits; else the flags. */
 export function flagsOrExit<T extends Options>(command: string, help: string, options: T): Values<T> {

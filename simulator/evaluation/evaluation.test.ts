@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from 'vitest'
+import { readFlags } from '../../cli/flags.ts'
 import { type Figure, seedsOf } from './figure.ts'
 import { FIGURE_2 } from './figures/figure-2.ts'
 import { FIGURES } from './figures/index.ts'
@@ -116,4 +117,12 @@ test('31 seeds are taken; a quick evaluation has one and leaves docs alone', () 
   const quick = parseOptions(['--quick'])
   expect(quick).toMatchObject({ ok: true, options: { seeds: { all: [1], ablations: 3 }, quick: true } })
   expect(quick.ok && quick.options.out).toContain('.switchyard')
+})
+
+test('npm, which tells every script its cache, keeps no flag of ours', () => {
+  const npm = { npm_command: 'run-script', npm_config_cache: '/home/user/.npm' }
+  const options = { cache: { type: 'string' }, quick: { type: 'boolean' } } as const
+  expect(readFlags('evaluate', ['--quick'], options, npm)).toMatchObject({ ok: true, values: { quick: true } })
+  const kept = readFlags('evaluate', [], options, { ...npm, npm_config_quick: 'true' })
+  expect(kept).toMatchObject({ ok: false, reason: expect.stringContaining('npm kept --quick') })
 })

@@ -19,11 +19,8 @@ const EXIT_OUT_OF_TIME = 3
 const MS_PER_MINUTE = 60_000
 
 async function main(argv: readonly string[]): Promise<void> {
-  const paper = argv.indexOf('--paper')
-  if (paper !== -1 && argv[paper + 1] === 'samullm') {
-    evaluateSamullm(argv.toSpliced(paper, 2))
-    return
-  }
+  const samullm = withoutSamullm(argv)
+  if (samullm !== null) return evaluateSamullm(samullm)
   if (argv.includes('--help') || argv.includes('-h')) {
     const ids = PAPER_NAMES.map((name) => `${name}: ${PAPERS[name].figures.map(({ id }) => id).join(', ')}`)
     console.log(EVALUATE_HELP.replace('FIGURES', ids.join('; ')))
@@ -32,6 +29,14 @@ async function main(argv: readonly string[]): Promise<void> {
   const parsed = parseOptions(argv)
   if (!parsed.ok) return fail(parsed.reason)
   await evaluate(parsed.options)
+}
+
+/** The flags besides `--paper samullm`; null: it is another paper. */
+function withoutSamullm(argv: readonly string[]): string[] | null {
+  const joined = argv.indexOf('--paper=samullm')
+  if (joined !== -1) return argv.toSpliced(joined, 1)
+  const at = argv.indexOf('--paper')
+  return at !== -1 && argv[at + 1] === 'samullm' ? argv.toSpliced(at, 2) : null
 }
 
 async function evaluate(options: Options): Promise<void> {

@@ -154,7 +154,9 @@ export function idleTable(all: readonly CellRuns[]): Table {
           shown(
             over(runs, (by) => {
               const [a, b] = [by(name)?.idle_gpu_s, by('ours')?.idle_gpu_s]
-              return a === undefined || b === undefined || b < IDLE_GPU_S_MIN ? undefined : a / b
+              return a === undefined || b === undefined || b < IDLE_GPU_S_MIN
+                ? undefined
+                : Math.max(0, Math.round(a)) / b
             }),
           ),
         ),
