@@ -5,12 +5,12 @@
  * Most forecasts are asked for again and again: what becomes of a node with a plan does not depend on the other nodes of the stage unless it takes
  * their outputs. They are kept with the node's progress, and for a node that does not run yet with times from its start on.
  */
-import { IterationCosts } from '../costs/iteration-costs.ts'
 import type { ModelCosts } from '../costs/model-costs.ts'
 import { type Host, NOTHING_PLACED, type Placement, placeStage } from '../placement.ts'
-import { gpusOf, type Plan, type Stage, samePlan } from '../plan.ts'
+import { type Plan, type Stage, samePlan } from '../plan.ts'
 import { inputsOf, type NodeWorkload, type Workload } from '../workload.ts'
 import type { Detail, Forecast, NodeProgress, StageForecast, State, World } from '../world.ts'
+import { configOf, dataFlow, type EngineSettings, LOGGED_ENGINE, plansOf } from './engine-settings.ts'
 import { type Beginning, continued, heaviestOf, NodeForecast } from './node-forecast.ts'
 import {
   cloneReplicas,
@@ -24,23 +24,6 @@ import {
 import { STEADY_REQUESTS, steadyPlans } from './prune-plans.ts'
 import type { ReplicaConfig } from './replica-run.ts'
 import { SKETCH_REQUESTS } from './sketch.ts'
-
-export interface EngineSettings {
-  seats: number
-  block_tokens: number
-  /** A prompt of this many tokens or of the model's length, whichever is more, fits one iteration. */
-  step_tokens: number
-  /** As ReplicaConfig has it. */
-  padding_tokens_max: number | null
-}
-
-/** vLLM's defaults in the version of the logs. */
-export const LOGGED_ENGINE: EngineSettings = {
-  seats: 256,
-  block_tokens: 16,
-  step_tokens: 2048,
-  padding_tokens_max: 256,
-}
 
 class SimulatedProgress implements NodeProgress {
   readonly requests: NodeRequests
@@ -311,37 +294,4 @@ function shifted(forecast: NodeForecast, shift_s: number, plan: Plan, waits: boo
 
 function keyOf(goes_on: boolean, { dp, tp }: Plan): string {
   return `${goes_on} ${dp} ${tp}`
-}
-
-function configOf(
-  costs: ModelCosts,
-  { seats, block_tokens, step_tokens, padding_tokens_max }: EngineSettings,
-  compiled: Map<ModelCosts, ReplicaConfig>,
-): ReplicaConfig {
-  const known = compiled.get(costs)
-  if (known !== undefined) return known
-  const config: ReplicaConfig = {
-    ...{ seats, block_tokens, padding_tokens_max, costs: new IterationCosts(costs) },
-    step_tokens: Math.max(step_tokens, costs.max_model_tokens),
-    capacity_blocks: Math.floor(costs.kv_tokens / block_tokens),
-  }
-  compiled.set(costs, config)
-  return config
-}
-
-/** Plans that fit the GPUs; the weights and one sequence fit wherever there are costs. */
-function plansOf(degrees: readonly number[], gpus: number): Plan[] {
-  return degrees
-    .flatMap((tp) => Array.from({ length: Math.floor(gpus / tp) }, (_, at): Plan => ({ dp: at + 1, tp })))
-    .sort((a, b) => gpusOf(a) - gpusOf(b) || a.tp - b.tp)
-}
-
-function dataFlow(nodes: readonly { inputs: readonly number[] }[]): number[] {
-  const order: number[] = []
-  while (order.length < nodes.length) {
-    const node = nodes.findIndex((one, at) => !order.includes(at) && one.inputs.every((input) => order.includes(input)))
-    if (node === -1) throw new RangeError('the nodes depend on each other in a circle')
-    order.push(node)
-  }
-  return order
 }
