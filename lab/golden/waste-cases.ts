@@ -6,13 +6,12 @@
 import {
   type Batch,
   chooseHandling,
-  expectedToolUs,
   HANDLINGS,
   type MemoryCosts,
   reviseAfterUs,
   reviseHandling,
 } from '../../gpu-agent/engine/memory/handling/waste.ts'
-import type { CallForecast, ToolForecast } from '../../src/core/call/forecast.ts'
+import { type CallForecast, expectedTool, type ToolForecast } from '../../src/core/call/forecast.ts'
 import { generator } from './scenarios.ts'
 
 export const WASTE_FILE = 'waste.jsonl'
@@ -31,7 +30,7 @@ function line(below: (bound: number) => number): string {
   const batch = { context_tokens: below(3) * below(2_000), other_tokens: below(3) * below(20_000) }
   const forecast = forecastOf(below)
   const allowed = HANDLINGS.filter(() => below(5) > 0)
-  const tool_us = expectedToolUs(forecast)
+  const tool_us = expectedTool(forecast)?.duration_us ?? null
   const tools = [forecast.tool, ...(forecast.alternatives ?? [])].flatMap((tool) =>
     tool === null ? [] : [[tool.probability, tool.duration_us]],
   )

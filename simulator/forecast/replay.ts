@@ -3,6 +3,7 @@
  * forecast from what the programs before have shown, and compared with what it did. Nothing is known at first, so the first
  * calls count as they are.
  */
+import { expectedTool } from '../../src/core/call/forecast.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
 import {
   type CallSituation,
@@ -97,7 +98,7 @@ function forecastOf(situation: CallSituation, next: TurnTool | null, known: Know
     share: Math.max(SHARE_MIN, share),
     confidence: forecast.confidence,
     output_tokens: written,
-    tool_us: forecast.tool?.duration_us ?? null,
-    answer_tokens: forecast.tool?.answer_tokens ?? null,
+    tool_us: expectedTool(forecast)?.duration_us ?? null,
+    answer_tokens: expectedTool(forecast)?.answer_tokens ?? null,
   }
 }

@@ -36,3 +36,25 @@ export interface CallForecast {
 export const CONFIDENCE_MIN = 0.7
 /** Tools named beside the likeliest one: the forecast travels with the call, so it stays small. */
 export const FORECAST_ALTERNATIVES_MAX = 3
+
+/**
+ * What the tool after the call is expected to take: that of the likeliest tool, or, below CONFIDENCE_MIN, the mean over all
+ * that may follow. Every cost of handling a cache is linear in the tool's time (LAMPS eq. 1–3), so that mean decides as well as
+ * the tools one by one. Null: no tool is expected.
+ */
+export function expectedTool({
+  tool,
+  alternatives = [],
+  confidence,
+}: Pick<CallForecast, 'tool' | 'alternatives' | 'confidence'>): Pick<
+  ToolForecast,
+  'duration_us' | 'answer_tokens'
+> | null {
+  if (tool === null || confidence >= CONFIDENCE_MIN) return tool
+  const tools = [tool, ...alternatives]
+  const weight = tools.reduce((sum, { probability }) => sum + probability, 0)
+  if (weight === 0) return tool
+  const mean = (of: 'duration_us' | 'answer_tokens') =>
+    tools.reduce((sum, one) => sum + one.probability * one[of], 0) / weight
+  return { duration_us: mean('duration_us'), answer_tokens: mean('answer_tokens') }
+}

@@ -11,10 +11,9 @@
  * How long a tool takes is what the narrowest sketch says that has had USES_MIN uses: the tool in the class, the tool in the
  * tenant, all tools of the class, all tools of the tenant. Nothing is taken from other tenants.
  *
- * Every cost of handling a cache is linear in the tool's time (LAMPS eq. 1–3), so where it is open which tool follows, the
- * mean over all of them decides as well as the tools one by one. Below CONFIDENCE_MIN the forecast is that mean.
+ * Where it is open which tool follows, all that may follow count (`expectedTool`).
  */
-import { type CallForecast, CONFIDENCE_MIN, FORECAST_ALTERNATIVES_MAX, type ToolForecast } from '../call/forecast.ts'
+import { type CallForecast, FORECAST_ALTERNATIVES_MAX, type ToolForecast } from '../call/forecast.ts'
 import { LogSketch } from '../classes/log-sketch.ts'
 import { ANY, ENDS, named, nameOf, OTHER, placeOf, SAME, type Situation, UNNAMED } from './situation.ts'
 import type { ToolBook } from './tool-book.ts'
@@ -80,7 +79,6 @@ export function forecastCall(
   const told = { output_tokens: written, ends, confidence }
   if (likeliest === undefined) return { ...told, tool: null }
   const { expect_tool_us } = situation
-  if (confidence < CONFIDENCE_MIN) return { ...told, tool: mixed(tools, expect_tool_us) }
   const alternatives = alternativesOf(others, expect_tool_us)
   return { ...told, tool: mixed([likeliest], expect_tool_us), ...(alternatives.length === 0 ? {} : { alternatives }) }
 }

@@ -19,6 +19,7 @@
  *   it out again costs nothing.
  */
 
+import { expectedTool } from '../../../../src/core/call/forecast.ts'
 import { invariant } from '../../invariant.ts'
 import { Heap, type HeapNode } from '../../order/heap.ts'
 import type { EngineMemory, Policy } from '../../order/policy.ts'
@@ -32,7 +33,6 @@ import {
   type Batch,
   chooseHandling,
   curveUs,
-  expectedToolUs,
   type Handling,
   type HandlingChoice,
   type HandlingRule,
@@ -150,7 +150,7 @@ export class ToolContexts {
     const { forecast, sequence } = call.call
     // A call without a sequence is a program of its own, which does not come back.
     if (sequence === null) return
-    const tool_us = forecast === undefined ? null : expectedToolUs(forecast)
+    const tool_us = forecast === undefined ? null : (expectedTool(forecast)?.duration_us ?? null)
     if (forecast !== undefined && tool_us === null) return
     invariant(!this.#contexts.has(call.program), 'a program whose call ended was told to have come back')
     const { handling, waste } = this.#decide(call, tokens, tool_us ?? 0)

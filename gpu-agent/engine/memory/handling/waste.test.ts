@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { type CallForecast, CONFIDENCE_MIN, type ToolForecast } from '../../../../src/core/call/forecast.ts'
 import {
   chooseHandling,
   curveUs,
-  expectedToolUs,
   leastWaste,
   type MemoryCosts,
   PRESERVE_US_MAX,
@@ -19,14 +17,6 @@ const COSTS: MemoryCosts = {
   kv_bytes_per_token: 1_000,
 }
 const BATCH = { context_tokens: 1_000, other_tokens: 9_000 }
-
-function tool(given: Partial<ToolForecast>): ToolForecast {
-  return { name: 'search', probability: 1, duration_us: 1e6, duration_p90_us: 2e6, answer_tokens: 10, ...given }
-}
-
-function forecast(given: Partial<CallForecast>): CallForecast {
-  return { output_tokens: 10, ends: 0, tool: tool({}), confidence: 1, ...given }
-}
 
 describe('the time of work on tokens', () => {
   it('has a base, a cost for each token beyond those that are free, and one for each pair', () => {
@@ -79,27 +69,6 @@ describe('waste', () => {
     const no_link = { ...COSTS, swap: null }
     expect(chooseHandling(no_link, alone, 400_000).handling).toBe('discard')
     expect(chooseHandling(no_link, BATCH, 400_000).handling).toBe('preserve')
-  })
-})
-
-describe('the tool that is expected', () => {
-  const alternatives = [tool({ name: 'image', probability: 0.25, duration_us: 20e6 })]
-
-  it('is the likeliest one if the forecast is confident', () => {
-    const likely = tool({ probability: 0.75 })
-    expect(expectedToolUs(forecast({ tool: likely, alternatives, confidence: CONFIDENCE_MIN }))).toBe(1e6)
-  })
-
-  it('is the mixture of all if it is not', () => {
-    const likely = tool({ probability: 0.75 })
-    const confidence = CONFIDENCE_MIN - 0.01
-    expect(expectedToolUs(forecast({ tool: likely, alternatives, confidence }))).toBe(0.75e6 + 5e6)
-    expect(expectedToolUs(forecast({ tool: likely, confidence }))).toBe(1e6)
-    expect(expectedToolUs(forecast({ tool: tool({ probability: 0 }), confidence }))).toBe(1e6)
-  })
-
-  it('is none if the call is expected to be the last', () => {
-    expect(expectedToolUs(forecast({ tool: null, ends: 1 }))).toBeNull()
   })
 })
 

@@ -11,11 +11,9 @@
  * KV for a token. Waste is memory times time, in byte-seconds. The times are curves that the engine's owner measured.
  *
  * Preserving alone depends on the tool. So with several tools that may follow, the expected waste needs their mean duration
- * and nothing else of them. A tool that lasts much longer than predicted is the costly mistake (LAMPS §4.2): a context that
+ * (`expectedTool`) and nothing else of them. A tool that lasts much longer than predicted is the costly mistake (LAMPS §4.2): a context that
  * was preserved is decided again then, as if the tool lasted as long again as it has lasted so far.
  */
-import { type CallForecast, CONFIDENCE_MIN, type ToolForecast } from '../../../../src/core/call/forecast.ts'
-
 export const HANDLINGS = ['preserve', 'discard', 'swap'] as const
 export type Handling = (typeof HANDLINGS)[number]
 
@@ -102,20 +100,6 @@ export function chooseHandling(
 ): HandlingChoice {
   const waste = wasteOf(costs, batch, tool_us)
   return { handling: leastWaste(waste, allowed), waste }
-}
-
-/** How long the tool after the call is expected to run. Null: no tool is expected. */
-export function expectedToolUs({ tool, alternatives = [], confidence }: CallForecast): number | null {
-  if (tool === null) return null
-  if (confidence >= CONFIDENCE_MIN) return tool.duration_us
-  const tools: readonly ToolForecast[] = [tool, ...alternatives]
-  let weighted_us = 0
-  let weight = 0
-  for (const { probability, duration_us } of tools) {
-    weighted_us += probability * duration_us
-    weight += probability
-  }
-  return weight > 0 ? weighted_us / weight : tool.duration_us
 }
 
 /** For how long a preserved context is kept before it is decided again. */

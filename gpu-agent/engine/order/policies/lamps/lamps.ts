@@ -14,14 +14,8 @@
  * A policy is not called for calls that wait. So it counts the iterations that it sees charged, and a waiting call asks to
  * be looked at when the threshold may have been reached at the earliest.
  */
-import type { CallForecast } from '../../../../../src/core/call/forecast.ts'
-import {
-  chooseHandling,
-  expectedToolUs,
-  HANDLINGS,
-  type HandlingChoice,
-  type HandlingRule,
-} from '../../../memory/handling/waste.ts'
+import { type CallForecast, expectedTool } from '../../../../../src/core/call/forecast.ts'
+import { chooseHandling, HANDLINGS, type HandlingChoice, type HandlingRule } from '../../../memory/handling/waste.ts'
 import {
   type Charge,
   type EngineMemory,
@@ -175,7 +169,7 @@ export class Lamps implements Policy<LampsPlace> {
   /** Decided before the call runs, by the batch as it usually is (§3.2.1). */
   #choose({ call, prompt_tokens }: PolicyCall): HandlingChoice | null {
     const { forecast } = call
-    const tool_us = forecast === undefined ? null : expectedToolUs(forecast)
+    const tool_us = forecast === undefined ? null : (expectedTool(forecast)?.duration_us ?? null)
     if (tool_us === null) return null
     const context_tokens = prompt_tokens + outputOf(forecast)
     const { costs, other_tokens } = this.#memory

@@ -1,0 +1,65 @@
+import { expect, test } from 'vitest'
+import type { PaperRow } from '../figure.ts'
+import { Runs } from '../runs/run-chains.ts'
+import type { RunOutcome } from '../runs/run-outcome.ts'
+import { goalOf, paperRows, worstLearned } from './cells.ts'
+import { LAMPS_FIGURES } from './index.ts'
+import { DATASET_NAMES, lampsSpec, loadsOf, MODEL_NAMES, type Point, ROWS, rateAt } from './setting.ts'
+
+const SCOPE = { seeds: [1, 2], quick: true }
+const POINTS: Point[] = MODEL_NAMES.flatMap((model) =>
+  DATASET_NAMES.flatMap((dataset) => loadsOf(SCOPE).map((load) => ({ model, dataset, load }))),
+)
+
+function outcome(latency_s: number, completed_per_s: number): RunOutcome {
+  const summary = { mean: latency_s, p50: latency_s, p95: latency_s, p99: latency_s }
+  return { response_s: summary, ttft_s: summary, completed_per_s } as RunOutcome
+}
+
+/** Every run of the row ended like that. */
+function played(outcomes: Readonly<Partial<Record<keyof typeof ROWS, RunOutcome>>>): Runs {
+  const runs = new Runs()
+  for (const [name, ended] of Object.entries(outcomes)) {
+    for (const point of POINTS) {
+      for (const seed of SCOPE.seeds) runs.add(lampsSpec(point, ROWS[name as keyof typeof ROWS], seed, SCOPE), ended)
+    }
+  }
+  return runs
+}
+
+test('a change of latency reaches the paper from below, one of throughput from above', () => {
+  const row = (claim: string, ours: number): PaperRow => ({
+    ...{ claim, paper: claim.includes('throughput') ? 46.81 : -91.27, unit: '%' },
+    ours: { mean: ours, half_width: null, samples: 1 },
+  })
+  expect(goalOf(row('mean TTFT', -91.27))).toBe(true)
+  expect(goalOf(row('mean TTFT', -91.2))).toBe(false)
+  expect(goalOf(row('throughput', 46.81))).toBe(true)
+  expect(goalOf(row('throughput', 46.8))).toBe(false)
+  expect(goalOf({ ...row('throughput', 1), paper: null })).toBe(true)
+})
+
+test('cells are changes in percent, of the loads that are played', () => {
+  const runs = played({ lamps: outcome(5, 3), infercept: outcome(10, 2), vllm: outcome(20, 1) })
+  const rows = paperRows(runs, SCOPE)
+  const of = (text: string) => rows.filter(({ claim }) => claim.includes(text)).map(({ ours }) => ours?.mean)
+  expect(new Set(of('mean latency of LAMPS against InferCept'))).toEqual(new Set([-50]))
+  expect(new Set(of('mean TTFT of LAMPS against vLLM'))).toEqual(new Set([-75]))
+  expect(new Set(of('throughput of LAMPS against InferCept'))).toEqual(new Set([50]))
+})
+
+test('learned forecasts are worse where a metric is more than 2 % worse', () => {
+  const better = played({ 'lamps-learned': outcome(5, 3), infercept: outcome(10, 2) })
+  expect(worstLearned(better, POINTS, SCOPE)).toMatchObject({ beyond: 0, of: 5 * POINTS.length })
+  const slower = played({ 'lamps-learned': outcome(10.3, 2), infercept: outcome(10, 2) })
+  const worst = worstLearned(slower, POINTS, SCOPE)
+  expect(worst.percent).toBeCloseTo(3)
+  expect(worst.beyond).toBe(4 * POINTS.length)
+})
+
+test('rates follow from loads, and figures have names of their own', () => {
+  expect(rateAt({ model: 'gpt-j', dataset: 'multi', load: 1 })).toBeGreaterThan(
+    rateAt({ model: 'vicuna', dataset: 'multi', load: 1 }),
+  )
+  expect(new Set(LAMPS_FIGURES.map(({ id }) => id)).size).toBe(LAMPS_FIGURES.length)
+})
