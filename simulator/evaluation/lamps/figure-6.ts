@@ -42,7 +42,7 @@ const SETUP =
   'InferCept’s released requests up to their first tool (single tool) and whole (several tools), and chains of ToolBench with the tools of LAMPS’ Table 2. ' +
   'Rates are given as loads: 1 is the rate from which on InferCept’s queue grows here ' +
   `(${MODEL_NAMES.map((model) => `${MODELS[model].label}: ${DATASET_NAMES.map((dataset) => `${DATASETS[dataset].label} ${CAPACITY[model][dataset]}/s`).join(', ')}`).join('; ')}). ` +
-  'Programs arrive for 10 minutes. All systems compute prompts in chunks and decide at each iteration.'
+  'Programs arrive for 10 minutes (quick: 4). All systems compute prompts in chunks and decide at each iteration.'
 
 function panel(runs: Runs, place: { model: Model; dataset: Dataset }, metric: Metric, scope: Scope): Panel {
   const { model, dataset } = place

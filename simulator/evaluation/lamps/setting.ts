@@ -66,9 +66,14 @@ export const ROWS = {
 } as const satisfies Record<string, Row>
 export const SYSTEM_ROWS = ['vllm', 'infercept', 'lamps', 'lamps-learned', 'ours', 'ours-learned'] as const
 
-/** Programs arrive for so long. */
-export const ARRIVALS_S = 600
+const ARRIVALS_S = 600
 const QUICK_ARRIVALS_S = 240
+
+/** Programs arrive for so long. */
+export function arrivalsS({ quick }: Pick<Scope, 'quick'>): number {
+  return quick ? QUICK_ARRIVALS_S : ARRIVALS_S
+}
+
 /** vLLM's default. */
 const SEATS = 256
 
@@ -90,13 +95,13 @@ export function lampsSpec(
   point: Point,
   row: Pick<Row, 'system' | 'change'>,
   seed: number,
-  { quick }: Pick<Scope, 'quick'>,
+  scope: Pick<Scope, 'quick'>,
   change: RunChange = {},
 ): RunSpec {
   const rate = rateAt(point)
   return runSpec({
     ...{ workload: DATASETS[point.dataset].workload, seed, rate, system: row.system },
-    programs: Math.round(rate * (quick ? QUICK_ARRIVALS_S : ARRIVALS_S)),
+    programs: Math.round(rate * arrivalsS(scope)),
     ...{ profile: MODELS[point.model].profile, max_seqs: SEATS, ...row.change, ...change },
   })
 }
