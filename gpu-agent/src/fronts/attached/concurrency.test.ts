@@ -107,6 +107,19 @@ it('a burst before a server with room is let through within seconds', () => {
   expect(control.limit).toBe(64)
 })
 
+it('a server that is full is seen to be so although no more calls wait here', () => {
+  const control = new Concurrency(LEARNED)
+  const idle = { waiting_there: null, work_us: 1000, ttft_us: [] }
+  for (let look = 1; look <= 4; look++) {
+    control.look({ ...idle, now_us: look * LOOK_US, sent: control.limit, unanswered: 0, waiting: 9 })
+  }
+  expect(control.limit).toBeGreaterThan(12)
+  for (let look = 5; look <= 20; look++) {
+    control.look({ ...idle, now_us: look * LOOK_US, sent: 12, unanswered: 4, waiting: 0 })
+  }
+  expect(control.limit).toBe(9)
+})
+
 it('nothing is learned of seats that the operator or the server names', () => {
   expect(new Concurrency({ seats: 7, server_seats: 3 }).limit).toBe(7)
   expect(new Concurrency({ seats: null, server_seats: 3 }).limit).toBe(4)

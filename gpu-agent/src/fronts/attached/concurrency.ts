@@ -36,8 +36,12 @@ const FALLEN = 0.75
 const TTFT_RISEN = 3
 export const PROBE_US_MIN = 20_000_000
 export const PROBE_US_MAX = 320_000_000
-/** Writing for so much fewer calls than are held is another server than it was. */
+/** Looks in a row, at least two seconds, at which two calls or more had no output: fewer are prompts being computed. */
+const FULL_LOOKS = 8
+/** A server that writes for so much fewer calls than the limit is full with less. */
 const FEWER = 0.8
+/** Mean writing over the limit, from which a server that was full is taken to have more seats. */
+const MORE_SEATS = 0.9
 /** Mean over most calls that are written at once: with less they come and go between looks. */
 const STEADY = 0.6
 const TRACK_WEIGHT = 0.3
@@ -132,8 +136,8 @@ type Phase =
   /** `lower`: the limit tried before this one, `lowest` the one before that; null: there was none. */
   | { name: 'double'; lowest: Point | null; lower: Point | null }
   | { name: 'halve'; low: Point; high: Point }
-  /** `changes`: windows in a row that were unlike it. */
-  | { name: 'hold'; held: Point; probe_at_us: number; probe_us: number; changes: number }
+  /** `changes`: windows in a row that were unlike it. `full`: the server was seen to write for no more. */
+  | { name: 'hold'; held: Point; probe_at_us: number; probe_us: number; changes: number; full: boolean }
   /** A higher limit, for one window. */
   | { name: 'probe'; held: Point; probe_us: number }
 
@@ -149,6 +153,10 @@ class RateSearch {
   #writing_sum = 0
   #looks = 0
   #last_us: number | null = null
+  // Looks in a row at which calls waited there.
+  #full_looks = 0
+  #full_writing = 0
+  #full_sum = 0
 
   constructor(limit: number) {
     this.#limit = limit
@@ -158,6 +166,12 @@ class RateSearch {
     const { now_us, sent, unanswered, waiting, work_us, ttft_us } = load
     const span_us = this.#last_us === null ? 0 : now_us - this.#last_us
     this.#last_us = now_us
+    const full = this.#fullness(load)
+    if (full !== null && full.limit < this.#limit * FEWER) {
+      this.#hold(full, now_us, true)
+      this.#clear()
+      return this.#limit
+    }
     // Only a server that is given all that it may have shows what a limit is worth.
     if (waiting === 0 || sent !== this.#limit) return this.#limit
     if (this.#begins && unanswered === 0) return this.#grow(waiting)
@@ -176,6 +190,22 @@ class RateSearch {
     this.#decide({ limit: this.#limit, writing, writing_mean, rate, ttft_us: median_us }, now_us)
     this.#clear()
     return this.#limit
+  }
+
+  /** Calls have waited there at so many looks in a row, whether it was given all that it may have or not. */
+  #fullness({ sent, unanswered }: LoadLook): Point | null {
+    const writing = sent - unanswered
+    const waits = unanswered >= 2 && writing > 0
+    this.#full_looks = waits ? this.#full_looks + 1 : 0
+    this.#full_writing = waits ? Math.max(this.#full_writing, writing) : 0
+    this.#full_sum = waits ? this.#full_sum + writing : 0
+    if (this.#full_looks < FULL_LOOKS) return null
+    const point = { ...NONE, limit: sent, writing: this.#full_writing, writing_mean: this.#full_sum / this.#full_looks }
+    this.#full_looks = 0
+    this.#full_writing = 0
+    this.#full_sum = 0
+    const limit = fullAt({ ...point, limit: Number.POSITIVE_INFINITY })
+    return limit === null ? null : { ...point, limit }
   }
 
   /** Nothing has been compared so far. */
@@ -203,7 +233,7 @@ class RateSearch {
     const phase = this.#phase
     const full = fullAt(point)
     if (full !== null && phase.name !== 'hold') {
-      this.#hold({ ...point, limit: full }, now_us, PROBE_US_MIN)
+      this.#hold({ ...point, limit: full }, now_us, true)
       return
     }
     if (phase.name === 'double') this.#doubled(point, phase, now_us)
@@ -215,7 +245,7 @@ class RateSearch {
   #doubled(point: Point, { lowest, lower }: Extract<Phase, { name: 'double' }>, now_us: number): void {
     const gains = lower === null || point.rate >= lower.rate * GAIN_MIN
     if (gains && point.limit < LIMIT_MAX) this.#try({ name: 'double', lowest: lower, lower: point }, point.limit * 2)
-    else if (gains) this.#hold(point, now_us, PROBE_US_MIN)
+    else if (gains) this.#hold(point, now_us, false)
     else if (lower.rate >= point.rate * ENOUGH) this.#narrow(lowest ?? NONE, lower, now_us)
     else this.#narrow(lower, point, now_us)
   }
@@ -228,7 +258,7 @@ class RateSearch {
 
   /** The least limit that is enough lies above `low` and is at most `high`. */
   #narrow(low: Point, high: Point, now_us: number): void {
-    if (high.limit - low.limit <= Math.max(1, low.limit / 8)) this.#hold(high, now_us, PROBE_US_MIN)
+    if (high.limit - low.limit <= Math.max(1, low.limit / 8)) this.#hold(high, now_us, false)
     else this.#try({ name: 'halve', low, high }, Math.floor((low.limit + high.limit) / 2))
   }
 
@@ -236,35 +266,41 @@ class RateSearch {
     const { held, probe_at_us, probe_us } = phase
     const full = fullAt(point)
     const fewer = full !== null && full < held.limit * FEWER
-    const unlike = point.rate < held.rate * FALLEN || point.ttft_us > held.ttft_us * TTFT_RISEN
+    const slower = point.ttft_us > held.ttft_us * TTFT_RISEN && held.rate > 0
+    const unlike = point.rate < held.rate * FALLEN || slower
     if (fewer || (unlike && full === null)) {
       const changes = phase.changes + 1
       if (changes < CHANGES_MIN) this.#phase = { ...phase, changes }
-      else if (full !== null) this.#hold({ ...point, limit: full }, now_us, PROBE_US_MIN)
+      else if (full !== null) this.#hold({ ...point, limit: full }, now_us, true)
       else this.#try({ name: 'double', lowest: null, lower: null }, Math.ceil(held.limit / 4))
       return
     }
     // All that it was given were written at once: a server that was full has more seats than it had.
-    if (held.writing < held.limit - 1 && point.writing >= held.limit) {
-      this.#try({ name: 'double', lowest: null, lower: null }, held.limit * 2)
+    if (phase.full && point.writing >= held.limit && point.writing_mean >= held.limit * MORE_SEATS) {
+      const limit = held.limit + Math.max(1, Math.floor(held.limit / 8))
+      this.#hold({ ...point, limit }, now_us, true)
       return
     }
-    const tracked = {
-      ...held,
-      rate: held.rate + (point.rate - held.rate) * TRACK_WEIGHT,
-      ttft_us: held.ttft_us + (point.ttft_us - held.ttft_us) * TRACK_WEIGHT,
-    }
-    if (now_us < probe_at_us) this.#phase = { ...phase, held: tracked, changes: 0 }
+    // Of one that was found full between windows no rate is known.
+    const unknown = held.rate === 0
+    const tracked = unknown
+      ? { ...point, limit: held.limit }
+      : {
+          ...held,
+          rate: held.rate + (point.rate - held.rate) * TRACK_WEIGHT,
+          ttft_us: held.ttft_us + (point.ttft_us - held.ttft_us) * TRACK_WEIGHT,
+        }
+    if (now_us < probe_at_us || phase.full) this.#phase = { ...phase, held: tracked, changes: 0 }
     else this.#try({ name: 'probe', held: tracked, probe_us }, held.limit + Math.max(1, Math.floor(held.limit / 4)))
   }
 
   #probed(point: Point, { held, probe_us }: Extract<Phase, { name: 'probe' }>, now_us: number): void {
     if (point.rate >= held.rate * GAIN_MIN) this.#try({ name: 'double', lowest: held, lower: point }, point.limit * 2)
-    else this.#hold(held, now_us, Math.min(PROBE_US_MAX, probe_us * 2))
+    else this.#hold(held, now_us, false, Math.min(PROBE_US_MAX, probe_us * 2))
   }
 
-  #hold(held: Point, now_us: number, probe_us: number): void {
-    this.#try({ name: 'hold', held, probe_at_us: now_us + probe_us, probe_us, changes: 0 }, held.limit)
+  #hold(held: Point, now_us: number, full: boolean, probe_us = PROBE_US_MIN): void {
+    this.#try({ name: 'hold', held, probe_at_us: now_us + probe_us, probe_us, changes: 0, full }, held.limit)
   }
 
   #try(phase: Phase, limit: number): void {
