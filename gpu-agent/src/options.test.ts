@@ -149,6 +149,7 @@ test('a wrong flag is named', () => {
   for (const flag of ['--temperature=2.1', '--temperature=-1', '--temperature=x', '--top-p=1.1', '--top-p='])
     expect(wrong(...LEAST, ...embedded, flag)).toMatch(/is a number from 0 to [12], not/)
   expect(wrong(...LEAST, '--system-prompt', 'x')).toBe('--system-prompt goes with --engine embedded')
+  expect(wrong(...LEAST, '--policy', 'infercept')).toMatch(/^--policy infercept handles contexts while tools run/)
   expect(wrong(...LEAST, '--policy', 'lifo')).toMatch(/^--policy is one of fcfs, fcfs-program, mlfq/)
   const vllm = ['--engine=vllm', '--vllm-url=http://127.0.0.1:1', '--model-id=m']
   expect(wrong(...LEAST, ...vllm, '--policy=learned')).toBe('run')

@@ -11,6 +11,7 @@ import { EXACT_CHUNK_TOKENS_MAX, PREFILL_CHUNK_TOKENS, STEP_TOKENS_MAX } from '.
 import {
   MEMORY_POLICY_NAMES,
   type MemoryPolicyName,
+  notServed,
   POLICY_NAMES,
   type PolicyName,
 } from '../engine/order/policies/index.ts'
@@ -163,6 +164,8 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
   }
   const engines = whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX)
   const front = frontFlags(values, engine, engines, env)
+  const not_served = engine === 'vllm' ? null : notServed(values.policy)
+  if (not_served !== null) throw new WrongFlag(not_served)
   const policy = choice('--policy', values.policy, engine === 'vllm' ? VLLM_POLICY_NAMES : POLICY_NAMES)
   return {
     id,

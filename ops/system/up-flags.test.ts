@@ -76,6 +76,9 @@ test('each wrong value is refused with the flag and what would be right', () => 
   expect(reasonOf('--seats', '4097')).toBe('--seats must be a whole number from 1 to 4096, not "4097"')
   expect(reasonOf('--vllm-args', '--dtype float32')).toBe('--vllm-args goes with --engine vllm')
   expect(reasonOf('--policy', 'sjf')).toBe(`--policy must be one of ${POLICY_NAMES.join(', ')}, not "sjf"`)
+  expect(reasonOf('--policy', 'lamps')).toMatch(
+    /^--policy lamps handles contexts while tools run, .*npm run simulate -- run --policy lamps\. Here take one of fcfs/,
+  )
   for (const engine of ['emulated', 'vllm'])
     expect(optionsOf('--policy', 'learned', '--engine', engine).policy).toBe('learned')
   expect(reasonOf('--balancer', 'sticky')).toBe(`--balancer must be one of ${BALANCER_NAMES.join(', ')}, not "sticky"`)

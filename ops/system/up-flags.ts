@@ -2,7 +2,7 @@
 
 import { isIP } from 'node:net'
 import { readFlags } from '../../cli/flags.ts'
-import { POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
+import { notServed, POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind } from '../../gpu-agent/src/engine-flags.ts'
 import { choice, WrongFlag } from '../../gpu-agent/src/flag-values.ts'
 import { keyIn, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
@@ -136,6 +136,8 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   const policy = POLICY_NAMES.find((name) => name === values.policy)
   for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions, seats, contextTokens])
     if (typeof result === 'string') return refuse(result)
+  const not_served = notServed(values.policy)
+  if (not_served !== null) return refuse(not_served)
   if (policy === undefined)
     return refuse(`--policy must be one of ${POLICY_NAMES.join(', ')}, not ${JSON.stringify(values.policy)}`)
   const balancer = BALANCER_NAMES.find((name) => name === values.balancer)

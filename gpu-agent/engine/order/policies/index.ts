@@ -19,6 +19,15 @@ export type PolicyName = (typeof POLICY_NAMES)[number]
 export const MEMORY_POLICY_NAMES = ['lamps', 'infercept', 'vllm-discard', 'vllm-preserve', 'learned-memory'] as const
 export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
 
+/** Why an embedded or an emulated engine is not started with this policy. Null: it is no policy that handles contexts. */
+export function notServed(name: string | undefined): string | null {
+  if (!MEMORY_POLICY_NAMES.some((one) => one === name)) return null
+  return (
+    `--policy ${name} handles contexts while tools run, which an agent with --engine vllm does (docs/vllm.md). ` +
+    `To play it: npm run simulate -- run --policy ${name}. Here take one of ${POLICY_NAMES.join(', ')}`
+  )
+}
+
 export type PolicyConfig =
   | { name: 'fcfs' | 'fcfs-program' }
   | ({ name: 'rr' } & Partial<RrConfig>)
