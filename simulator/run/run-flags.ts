@@ -6,15 +6,14 @@ import {
   PROFILE_NAMES,
   profileOf,
 } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
-import { HANDLINGS } from '../../gpu-agent/engine/memory/handling/waste.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
 import { SHORT_PROMPT_TOKENS } from '../../src/core/pool/pool-types.ts'
 import { SWAP_KERNEL_NAMES, withSwapKernel } from '../engines/swap-kernels.ts'
 import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
 import type { TenantConfig } from '../simulation.ts'
 import { WORKLOAD_NAMES } from '../workloads/index.ts'
-import type { ForecastSource } from '../world/call-forecasts.ts'
 import { FlagError, inputFile, integer, list, number, oneOf, outputFile } from './flag-values.ts'
+import { forecastOf, given, MEMORY_OPTIONS, memoryTuning } from './memory-flags.ts'
 import { parseFleets, parseRtt } from './region-flags.ts'
 import { pointsOf, type RunPlan } from './run-plan.ts'
 
@@ -125,15 +124,7 @@ export const RUN_OPTIONS = {
   'steps-per-decision': { ...TEXT, default: '1' },
   standby: { ...TEXT, default: 'in-order' },
   'decision-us': { ...TEXT, default: '20' },
-  forecast: { ...TEXT, default: 'learned' },
-  'forecast-error': TEXT,
-  handling: TEXT,
-  'hidden-swaps': TEXT,
-  revise: TEXT,
-  'starvation-iterations': TEXT,
-  starvation: TEXT,
-  'refresh-tokens': TEXT,
-  rank: TEXT,
+  ...MEMORY_OPTIONS,
   history: { ...TEXT, default: 'none' },
   label: { ...TEXT, default: 'workload' },
   profile: { ...TEXT, default: 'a100-8b' },
@@ -297,53 +288,6 @@ function tuningOf(values: Values): PolicyTuning {
     ...(rr_quantum_us === undefined ? {} : { rr_quantum_us }),
     ties,
   }
-}
-
-const STARVATION = { 'until-completion': 'until_completion', 'at-promotion': 'at_promotion' } as const
-const RANKS = { 'memory-over-time': 'memory_over_time', 'first-come': 'first_come' } as const
-
-/** Of the policies that handle contexts while tools run. */
-function memoryTuning(values: Values): Pick<PolicyTuning, 'lamps' | 'handling'> {
-  const { handling, starvation, rank } = values
-  const on = (flag: 'hidden-swaps' | 'revise') => {
-    const text = values[flag]
-    return text === undefined ? undefined : oneOf(`--${flag}`, text, ['on', 'off'] as const) === 'on'
-  }
-  const count = (flag: 'starvation-iterations' | 'refresh-tokens') => {
-    const text = values[flag]
-    return text === undefined ? undefined : integer(`--${flag}`, text, 1, 1e9)
-  }
-  const lamps = {
-    starvation_iterations: count('starvation-iterations'),
-    refresh_tokens: count('refresh-tokens'),
-    starvation:
-      starvation === undefined ? undefined : STARVATION[oneOf('--starvation', starvation, keysOf(STARVATION))],
-    order: rank === undefined ? undefined : RANKS[oneOf('--rank', rank, keysOf(RANKS))],
-  }
-  const rule = {
-    allowed: handling === undefined ? undefined : list(handling, (name) => oneOf('--handling', name, HANDLINGS)),
-    hidden_swaps: on('hidden-swaps'),
-    revises: on('revise'),
-  }
-  return { lamps: given(lamps), handling: given(rule) }
-}
-
-type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
-
-/** Without what is undefined. */
-function given<T extends object>(values: T): Given<T> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Given<T>
-}
-
-function keysOf<K extends string>(record: Readonly<Record<K, unknown>>): K[] {
-  return Object.keys(record) as K[]
-}
-
-function forecastOf({ forecast, 'forecast-error': error }: Values): ForecastSource {
-  const kind = oneOf('--forecast', forecast, ['learned', 'oracle', 'none'] as const)
-  if (error !== undefined && kind !== 'oracle') throw new FlagError('--forecast-error needs --forecast oracle')
-  if (kind !== 'oracle') return { kind }
-  return { kind, error: error === undefined ? 0 : number('--forecast-error', error, { above: 0, max: 10 }) }
 }
 
 function tenantOf(text: string): TenantConfig {

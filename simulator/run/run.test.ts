@@ -103,6 +103,41 @@ function traceOf(...calls: object[]): string {
   return file
 }
 
+describe('the flags of policies that handle contexts', () => {
+  it('change what is given, and leave the rest to the policy', () => {
+    expect(planOf('--policy', 'lamps')).toMatchObject({
+      forecast: { kind: 'learned' },
+      tuning: { lamps: {}, handling: {} },
+    })
+    const plan = planOf(
+      ...[
+        '--policy',
+        'infercept,lamps',
+        '--forecast',
+        'oracle',
+        '--forecast-error',
+        '0.3',
+        '--handling',
+        'preserve,swap',
+      ],
+      ...['--hidden-swaps', 'off', '--revise', 'off', '--starvation', 'at-promotion', '--starvation-iterations', '30'],
+      ...['--refresh-tokens', '1', '--rank', 'first-come'],
+    )
+    expect(plan.forecast).toEqual({ kind: 'oracle', error: 0.3 })
+    expect(plan.tuning.handling).toEqual({ allowed: ['preserve', 'swap'], hidden_swaps: false, revises: false })
+    expect(plan.tuning.lamps).toEqual({
+      ...{ starvation_iterations: 30, refresh_tokens: 1, starvation: 'at_promotion', order: 'first_come' },
+    })
+  })
+
+  it('are refused by name where they do not fit', () => {
+    expect(reasonOf('--forecast', 'luck')).toMatch('--forecast: there is no luck; there are learned, oracle, none')
+    expect(reasonOf('--forecast-error', '0.3')).toMatch('--forecast-error needs --forecast oracle')
+    expect(reasonOf('--handling', 'keep')).toMatch('--handling: there is no keep; there are preserve, discard, swap')
+    expect(reasonOf('--starvation-iterations', '0')).toMatch('--starvation-iterations must be an integer from 1')
+  })
+})
+
 describe('the history of run', () => {
   it('is read from a file, and the output says what it changes', () => {
     const plan = planOf('--policy', 'fcfs', '--history', traceOf({ prompt_tokens: 1 }, { prompt_tokens: 2 }))

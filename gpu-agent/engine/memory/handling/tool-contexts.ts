@@ -21,7 +21,7 @@
 
 import { expectedTool } from '../../../../src/core/call/forecast.ts'
 import { invariant } from '../../invariant.ts'
-import { Heap, type HeapNode } from '../../order/heap.ts'
+import { Heap } from '../../order/heap.ts'
 import type { EngineMemory, Policy } from '../../order/policy.ts'
 import type { ScheduledCall } from '../../scheduled-call.ts'
 import type { Image, ImageStore } from '../image-store.ts'
@@ -29,6 +29,7 @@ import type { KvCache, Slot } from '../kv-cache.ts'
 import { PREFIX_MATCH_TOKENS_MIN } from '../prefix-index.ts'
 import { commonPrefixTokens } from '../token-prefix.ts'
 import { HandlingTally, type ToolCounts } from './handling-counts.ts'
+import { isDueBefore, isNeededBefore, leftUs, type Next, type ToolContext } from './tool-context.ts'
 import {
   type Batch,
   chooseHandling,
@@ -41,7 +42,6 @@ import {
   REVISE_FACTOR,
   reviseAfterUs,
   reviseHandling,
-  type Waste,
 } from './waste.ts'
 
 /** Contexts that are remembered. Past it, the one whose time comes first is given up. */
@@ -54,28 +54,6 @@ export const IMAGE_US_MAX = 3_600_000_000
 export const PREFETCH_STEPS = 2
 /** A context is decided again no earlier than this. */
 export const REVISE_US_MIN = 50_000
-
-/** What is done with a context when its time comes. */
-type Next = 'revise' | 'swap' | 'prefetch' | 'forget'
-
-export interface ToolContext extends HeapNode {
-  readonly program: string
-  /** The call that left it. */
-  readonly call: ScheduledCall
-  readonly tokens: number
-  /** As decided when its call ended. */
-  readonly decided: Handling
-  readonly waste: Waste
-  readonly since_us: number
-  /** Of the tool. */
-  readonly expected_us: number
-  readonly number: number
-  /** Where it is pinned. Null: it is not. */
-  slot: Slot<ScheduledCall> | null
-  image: Image | null
-  next: Next
-  due_us: number
-}
 
 interface Parts {
   kv: KvCache<ScheduledCall>
@@ -364,7 +342,7 @@ export class ToolContexts {
     return true
   }
 
-  /** It is swapped if that pays, and otherwise left as a prefix that goes before all others are asked for. */
+  /** It is swapped if that pays, and otherwise left as a prefix like any other. */
   #relieve(context: ToolContext): void {
     const { slot, image, tokens } = context
     const { kv, images } = this.#parts
@@ -456,19 +434,4 @@ export class ToolContexts {
     this.#contexts.delete(context.program)
     if (context.heap_index !== -1) this.#due.remove(context)
   }
-}
-
-/** What is overdue is expected to last as long again as it has lasted. */
-function leftUs({ since_us, expected_us }: ToolContext, now_us: number): number {
-  const away_us = now_us - since_us
-  return away_us <= expected_us ? expected_us - away_us : away_us
-}
-
-function isNeededBefore(a: ToolContext, b: ToolContext, now_us: number): boolean {
-  const [a_us, b_us] = [leftUs(a, now_us), leftUs(b, now_us)]
-  return a_us === b_us ? a.number < b.number : a_us < b_us
-}
-
-function isDueBefore(a: ToolContext, b: ToolContext): boolean {
-  return a.due_us < b.due_us || (a.due_us === b.due_us && a.number < b.number)
 }
