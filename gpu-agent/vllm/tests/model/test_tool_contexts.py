@@ -18,19 +18,19 @@ import pytest
 from .test_swap_exact import MODEL, ROOT, TIMEOUT_S
 from .tools import BLOCKS, OTHERS, PROGRAMS, TOOLS_OF_A_PROGRAM
 
-SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = "/dev/shm/"
 ON_RETURN = PROGRAMS * TOOLS_OF_A_PROGRAM
 
 
 @cache
 def plays(prefix_cache: str) -> dict[str, dict[str, Any]]:
     """Of a process that is killed while it has contexts pinned."""
-    shared = set(SHARED_MEMORY.iterdir())
     paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests"))
     command = [sys.executable, "-m", "model.tools", os.environ[MODEL], prefix_cache]
     env = {**os.environ, "PYTHONPATH": paths}
     lines: dict[str, dict[str, Any]] = {}
     said: deque[str] = deque(maxlen=40)
+    shared: set[str] = set()
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         assert run.stdout is not None
         limit = Timer(TIMEOUT_S, run.kill)
@@ -41,12 +41,20 @@ def plays(prefix_cache: str) -> dict[str, dict[str, Any]]:
                 told = json.loads(line)
                 lines[told["play"]] = told
             if "holding" in lines:
+                shared = shared_memory_of(run.pid)
                 os.kill(run.pid, signal.SIGKILL)
         limit.cancel()
     assert "holding" in lines, "".join(said)
     assert run.returncode == -signal.SIGKILL
-    lines["left"] = {"shared": sorted(str(one) for one in set(SHARED_MEMORY.iterdir()) - shared)}
+    lines["left"] = {"shared": sorted(path for path in shared if Path(path).exists())}
     return lines
+
+
+def shared_memory_of(pid: int) -> set[str]:
+    """Files of shared memory that a process has mapped and that have names."""
+    maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
+    paths = {line.split(maxsplit=5)[-1] for line in maps}
+    return {path for path in paths if path.startswith(SHARED_MEMORY) and not path.endswith("(deleted)")}
 
 
 @pytest.mark.parametrize("prefix_cache", ["on", "off"])
