@@ -268,8 +268,10 @@ def test_an_image_is_brought_back_shortly_before_its_tool_is_expected_to_return(
     context = engine.scheduler.switchyard.tools._contexts["t/p"]
     back_us = context.since_us + 30 * SECOND_US
     engine.clock.now_us = back_us - 3 * SECOND_US
-    engine.add("runs", prompt=text(5, 2), output=100, xargs=xargs("a", tool_us=None))
-    while not engine.swap.staged_blocks:
+    engine.add("runs", prompt=text(5, 2), output=300, xargs=xargs("a", tool_us=None))
+    for _ in range(300):
+        if engine.swap.staged_blocks:
+            break
         engine.step()
     assert back_us - SECOND_US < engine.clock.now_us < back_us
     assert counts(engine)["prefetched"] == 1
