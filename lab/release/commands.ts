@@ -50,6 +50,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     minutes_max: 3,
   },
   'bench:engine': { run: [['--repetitions', '1', '--json', '{out}/engine.json']], minutes_max: 5 },
+  'bench:front': { run: [['--seeds', '1', '--programs', '12', '--json', '{out}/front.json']], minutes_max: 5 },
   'bench:policies': {
     run: [
       [
