@@ -9,8 +9,11 @@ import { STATUS_INTERVAL_MS } from '../protocol/index.ts'
 
 /** Longer than the gap between two reports of a living agent. */
 export const REPORT_GAP_MS = 1.5 * STATUS_INTERVAL_MS
-/** The longest that a lease waits. While no agent reports, there is one such wait in every REPORT_GAP_MS. */
-const LISTEN_MS = 40
+/**
+ * The longest that a lease waits. While no agent reports, there is one such wait in every REPORT_GAP_MS, of calls that no
+ * engine could serve anyway. It is long enough for a busy machine, which reads what lies queued only in part within 40 ms.
+ */
+const LISTEN_MS = 250
 
 export class ReportWatch {
   #read_ms: number

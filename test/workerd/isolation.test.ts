@@ -3,9 +3,10 @@
  * them. A route that this test does not know fails it: say there what a stranger may be answered.
  */
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { responsesActor } from '../../src/actors/stubs.ts'
 import { type Operation, operations } from './api-document.ts'
+import { batchOf, createBatch, storeInput } from './batch-tools.ts'
 import {
   json,
   KEY_A,
@@ -31,6 +32,9 @@ const UNKNOWN = {
   response: 'resp_00ff',
   conversation: `conv_00${'f'.repeat(32)}`,
   item: 'msg_ff',
+  file: 'file-00ff',
+  upload: 'upload_00ff',
+  batch: 'batch_00ff',
 }
 
 /** Ids that a stranger writes into paths, bodies and headers: tenant A's own, or ones of nothing. */
@@ -40,6 +44,8 @@ let ids: Ids
 interface Strangers {
   status: number
   body?: (ids: Ids) => object
+  /** Instead of a body. */
+  form?: () => FormData
   headers?: (ids: Ids) => Record<string, string>
 }
 
@@ -48,6 +54,15 @@ const named = ({ program }: Ids) => ({ 'X-Program-Id': program, 'X-Parent-Calls'
 /** No engine is linked: a call that passes everything else ends there. */
 const CALL_STATUS = 503
 const ITEMS = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hello' }] }]
+
+const UPLOAD = { filename: 'note.jsonl', purpose: 'batch', mime_type: 'application/jsonl' }
+
+function formOf(part: 'file' | 'data', content: string): FormData {
+  const form = new FormData()
+  if (part === 'file') form.set('purpose', 'batch')
+  form.set(part, new File([content], 'note.jsonl'))
+  return form
+}
 
 /** Ids in the paths of these are tenant A's. 503, 200 and 201: the stranger's own call, list or object, of its own. */
 const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
@@ -87,6 +102,23 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'POST /v1/conversations/{id}/items': { status: 404, body: () => ({ items: ITEMS }) },
   'GET /v1/conversations/{id}/items/{item}': { status: 404 },
   'DELETE /v1/conversations/{id}/items/{item}': { status: 404 },
+  'POST /v1/files': { status: 200, form: () => formOf('file', 'hello') },
+  'GET /v1/files': { status: 200 },
+  'GET /v1/files/{id}': { status: 404 },
+  'GET /v1/files/{id}/content': { status: 404 },
+  'DELETE /v1/files/{id}': { status: 404 },
+  'POST /v1/uploads': { status: 200, body: () => ({ ...UPLOAD, bytes: 5 }) },
+  'GET /v1/uploads/{id}': { status: 404 },
+  'POST /v1/uploads/{id}/parts': { status: 404, form: () => formOf('data', 'hello') },
+  'POST /v1/uploads/{id}/complete': { status: 404, body: () => ({ part_ids: ['part_00ff'] }) },
+  'POST /v1/uploads/{id}/cancel': { status: 404 },
+  'POST /v1/batches': {
+    status: 404,
+    body: ({ file }) => ({ input_file_id: file, endpoint: '/v1/chat/completions', completion_window: '24h' }),
+  },
+  'GET /v1/batches': { status: 200 },
+  'GET /v1/batches/{id}': { status: 404 },
+  'POST /v1/batches/{id}/cancel': { status: 404 },
   'GET /v1/usage': { status: 200 },
   'POST /v1/programs': { status: 201, body: () => ({ id: 'program-of-b' }) },
   'GET /v1/programs': { status: 200 },
@@ -125,12 +157,28 @@ beforeAll(async () => {
   const { data } = await json<{ data: { id: string }[] }>(
     request('GET', `/v1/conversations/${conversation}/items`, KEY_A),
   )
-  ids = { program: PROGRAM, response: RESPONSE, conversation, item: data[0]?.id ?? '' }
+  const { id: upload } = await json<{ id: string }>(
+    request('POST', '/v1/uploads', KEY_A, { ...UPLOAD, filename: SECRET, bytes: 5 }),
+  )
+  const file = await storeInput(SECRET)
+  // It fails by its first line, so nothing of it changes any more.
+  const { id: batch } = await createBatch(file, { metadata })
+  await vi.waitFor(async () => expect(await batchOf(batch)).toMatchObject({ status: 'failed' }), { timeout: 10_000 })
+  ids = { program: PROGRAM, response: RESPONSE, conversation, item: data[0]?.id ?? '', file, upload, batch }
 })
 
-function pathOf({ path }: Operation, { program, response, conversation, item }: Ids): string {
-  const id = path.startsWith('/v1/responses') ? response : path.startsWith('/v1/conversations') ? conversation : program
-  return path.replace('{id}', id).replace('{item}', item)
+/** Whose id stands in a path, by how the path begins. */
+const ID_OF = {
+  responses: 'response',
+  conversations: 'conversation',
+  files: 'file',
+  uploads: 'upload',
+  batches: 'batch',
+}
+
+function pathOf({ path }: Operation, of: Ids): string {
+  const object = (ID_OF as Partial<Record<string, keyof Ids>>)[path.split('/')[2] ?? ''] ?? 'program'
+  return path.replace('{id}', of[object]).replace('{item}', of.item)
 }
 
 async function ask(
@@ -138,12 +186,14 @@ async function ask(
   of: Ids,
   key: string,
 ): Promise<{ status: number; text: string; seen: string }> {
-  const { body, headers } = TENANT_ROUTES[operation.name] ?? { status: 0 }
+  const { body, form, headers } = TENANT_ROUTES[operation.name] ?? { status: 0 }
+  const content_type = form === undefined ? { 'content-type': 'application/json' } : {}
   const response = await exports.default.fetch(
     new Request(ORIGIN + pathOf(operation, of), {
       method: operation.method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers?.(of) },
+      headers: { authorization: `Bearer ${key}`, ...content_type, ...headers?.(of) },
       ...(body === undefined ? {} : { body: JSON.stringify(body(of)) }),
+      ...(form === undefined ? {} : { body: form() }),
     }),
   )
   const text = await response.text()
@@ -152,11 +202,12 @@ async function ask(
 
 /** All that tenant A can read of its own. */
 async function ownView(): Promise<unknown[]> {
-  const { program, response, conversation, item } = ids
+  const { program, response, conversation, item, file, upload, batch } = ids
   const paths = [
     ...['/v1/programs', `/v1/programs/${program}`, `/v1/programs/${program}/calls`, `/v1/responses/${response}`],
     ...[`/v1/responses/${response}/input_items`, `/v1/conversations/${conversation}`],
     ...[`/v1/conversations/${conversation}/items`, `/v1/conversations/${conversation}/items/${item}`],
+    ...['/v1/files', `/v1/files/${file}`, `/v1/uploads/${upload}`, '/v1/batches', `/v1/batches/${batch}`],
   ]
   const answers = await Promise.all(paths.map((path) => request('GET', path, KEY_A)))
   expect(answers.map(({ status }) => status)).toEqual(paths.map(() => 200))
@@ -199,7 +250,8 @@ describe('every route', () => {
   })
 
   it('answers an id of another tenant as one of nothing', async () => {
-    const naming = of('apiKey').filter(({ path, name }) => path.includes('{id}') || name === 'POST /v1/responses')
+    const in_body = ['POST /v1/responses', 'POST /v1/batches']
+    const naming = of('apiKey').filter(({ path, name }) => path.includes('{id}') || in_body.includes(name))
     expect(naming.length).toBeGreaterThan(10)
     for (const operation of naming) {
       const theirs = operation.path.startsWith('/v1/programs') ? { ...ids, program: PROGRAM_UNTOUCHED } : ids
