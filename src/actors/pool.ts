@@ -322,7 +322,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       return
     }
     const now_ms = Date.now()
-    this.reports.read(now_ms)
+    this.reports.read(link.agent, this.table.agents.length, now_ms)
     if (this.table.agentStatus(link.agent, status, now_ms) !== 'applied') return
     // Charges are reported again within a second, and an attachment is small.
     const engines = status.engines.map(({ charges: _, ...engine }) => ({ ...engine, leases_seen: [] }))

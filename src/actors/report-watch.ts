@@ -1,7 +1,7 @@
 /**
  * Whether a pool has read what its agents reported. Reports come every STATUS_INTERVAL_MS. If none was read for longer,
  * either no agent is alive, or this object did not run and reports are queued behind the requests for leases. So it reads
- * for a moment before it treats an agent as silent.
+ * for a moment before it treats an agent as silent, until it has heard of each.
  */
 
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
@@ -10,39 +10,53 @@ import { STATUS_INTERVAL_MS } from '../protocol/index.ts'
 /** Longer than the gap between two reports of a living agent. */
 export const REPORT_GAP_MS = 1.5 * STATUS_INTERVAL_MS
 /**
- * The longest that a lease waits. While no agent reports, there is one such wait in every REPORT_GAP_MS, of calls that no
- * engine could serve anyway. It is long enough for a busy machine, which reads what lies queued only in part within 40 ms.
+ * The longest that a lease waits of an object that has run in the gap. While no agent reports, there is one such wait in
+ * every REPORT_GAP_MS.
  */
 const LISTEN_MS = 250
+/**
+ * The longest of one that may not have run: nothing came to it in the gap, neither reports nor requests. A busy machine takes
+ * seconds for what has queued up. The Worker does not wait for so long: it takes its last view of the pool.
+ */
+const LISTEN_PAUSED_MS = 3000
 
 export class ReportWatch {
   #read_ms: number
-  #listening: Promise<void> | null = null
+  /** Anything came. */
+  #ran_ms: number
+  #listening: { done: Promise<void>; end: () => void; heard: Set<string> } | null = null
 
   constructor(now_ms: number) {
     this.#read_ms = now_ms
+    this.#ran_ms = now_ms
   }
 
-  /** A report was read. After a gap, reports of other agents are probably queued behind it. */
-  read(now_ms: number): void {
+  /** A report of one of so many agents was read. After a gap, reports of the others are probably queued behind it. */
+  read(agent: string, agents: number, now_ms: number): void {
     this.#listenAfterGap(now_ms)
     this.#read_ms = now_ms
+    this.#listening?.heard.add(agent)
+    if (this.#listening !== null && this.#listening.heard.size >= agents) this.#listening.end()
   }
 
   /** Resolves when the queued reports are read. Null: they are. */
   reading(now_ms: number): Promise<void> | null {
     this.#listenAfterGap(now_ms)
-    return this.#listening
+    return this.#listening?.done ?? null
   }
 
   #listenAfterGap(now_ms: number): void {
+    const paused = now_ms - this.#ran_ms > REPORT_GAP_MS
+    this.#ran_ms = now_ms
     if (this.#listening !== null || now_ms - this.#read_ms <= REPORT_GAP_MS) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#listening = promise
+    const { promise: done, resolve } = Promise.withResolvers<void>()
     this.#read_ms = now_ms
-    startPauseProofTimer(LISTEN_MS, () => {
+    const end = () => {
+      stop()
       this.#listening = null
       resolve()
-    })
+    }
+    const stop = startPauseProofTimer(paused ? LISTEN_PAUSED_MS : LISTEN_MS, end)
+    this.#listening = { done, end, heard: new Set() }
   }
 }
