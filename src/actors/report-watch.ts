@@ -16,9 +16,9 @@ export const REPORT_GAP_MS = 1.5 * STATUS_INTERVAL_MS
 const LISTEN_MS = 250
 /**
  * The longest of one that may not have run: nothing came to it in the gap, neither reports nor requests. A busy machine takes
- * seconds for what has queued up. The Worker does not wait for so long: it takes its last view of the pool.
+ * long for what has queued up. Less than the Worker waits for a pool, so that it learns when no agent is alive.
  */
-const LISTEN_PAUSED_MS = 3000
+const LISTEN_PAUSED_MS = 800
 
 export class ReportWatch {
   #read_ms: number
