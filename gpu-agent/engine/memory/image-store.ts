@@ -62,7 +62,7 @@ export class ImageStore {
     return chooseSwap({ ...costs, recompute_us_per_token }, wish).swap
   }
 
-  /** An image for `tokens` tokens, whatever it costs; null: there is no room. */
+  /** An image for `tokens` tokens, also where it does not pay. Null: there is no room. */
   reserve(tokens: number): Image | null {
     if (this.#config === null || tokens > this.#config.image_tokens_max - this.#used_tokens) return null
     this.#used_tokens += tokens

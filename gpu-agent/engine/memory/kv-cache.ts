@@ -315,7 +315,7 @@ export class KvCache<H extends KvClaimant> {
     return slot
   }
 
-  /** The blocks of an idle prefix are given to nobody until they are let go. */
+  /** No call gets the blocks of an idle prefix until they are let go. */
   holdIdle({ path }: Slot<H>): void {
     this.#giver = null
     this.#pool.hold(path)

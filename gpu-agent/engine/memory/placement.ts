@@ -282,7 +282,7 @@ export class Placement {
     return this.#kv.grow(slot, blocks)
   }
 
-  /** The call goes on from its own context, in blocks that are free or kept for nobody. */
+  /** The call goes on from its own context, in blocks that are free or not reserved. */
   #takeOwn(call: ScheduledCall): boolean {
     const claim = this.#kv.prepare(call, call.known_tokens, { image: call.image })
     if (claim.takes && claim.source?.prefix?.program === call.program && this.#kv.canComplete(claim)) {

@@ -7,7 +7,7 @@ import type { ReplicaConfig } from './replica-run.ts'
 export interface EngineSettings {
   seats: number
   block_tokens: number
-  /** A prompt of this many tokens or of the model's length, whichever is more, fits one iteration. */
+  /** A prompt of this many tokens fits one iteration, or one of the model's length if that is more. */
   step_tokens: number
   /** As ReplicaConfig has it. */
   padding_tokens_max: number | null

@@ -15,7 +15,7 @@
  * - A pin never stalls a call that asks for room (`pins: 'relieved'`): the context that is needed last is swapped, or its
  *   pin ends, before the call goes without. With `pins: 'firm'`, the reading of LAMPS' figure 3, calls wait for its blocks.
  * - Images have at most the tokens of the store, and none is kept for longer than IMAGE_US_MAX.
- * - A context is put back only into blocks that nobody wants, and its image stays until its program is back, so that taking
+ * - A context is put back only into blocks that no call asks for, and its image stays until its program is back, so that taking
  *   it out again costs nothing.
  */
 
