@@ -18,7 +18,7 @@ import { vllmTestsRefusal } from '../ops/vllm/environment.ts'
 
 const PARTS_AT_ONCE = 2
 
-const HELP = `Checks and tests everything. About fifteen minutes on two idle cores.
+const HELP = `Checks and tests everything. About twenty minutes on two idle cores.
 
   npm test
   npm run test:fast    leaves the whole system and vLLM out
