@@ -103,6 +103,8 @@ export type LeaseReply = EngineChoice & {
   snapshot: RememberedPool | null
   /** What agents last reported for the program's open leases in this pool, on all engines. Empty unless leased. */
   charges: OpenCharge[]
+  /** With `none`: the pool is still reading what agents reported while it did not run. Ask again. */
+  is_reading?: boolean
 }
 
 /** RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. */

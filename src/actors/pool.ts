@@ -22,6 +22,7 @@ import { type LeaseGranted, RecentLeases } from '../core/pool/recent-leases.ts'
 import { spilledReason } from '../core/pool/regions.ts'
 import type { Env } from '../env.ts'
 import { apiError } from '../platform/api-error.ts'
+import { within } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
 import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
 import { flagAgent } from '../store/agent-flags.ts'
@@ -57,6 +58,9 @@ export const LINKS_MAX = 2 * AGENTS_PER_POOL_MAX
 export const MEMBER_RETURN_MS = 60_000
 /** Close code of RFC 6455 for "try again later". */
 const CLOSE_TRY_AGAIN = 1013
+
+/** A lease is answered after this with what has been read. The relay asks again where nobody was heard; it waits longer than this. */
+const ANSWER_WHILE_READING_MS = 400
 
 const PoolName = z.tuple([Id, Id, z.number().int()])
 
@@ -113,12 +117,12 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   async lease(request: LeaseRequest): Promise<LeaseReply> {
     const reading = this.table.agents.length === 0 ? null : this.reports.reading(Date.now())
-    if (reading !== null) await reading
+    const is_reading = reading !== null && (await within(reading, ANSWER_WHILE_READING_MS)).status === 'late'
     const now_ms = Date.now()
     const choice = this.table.choose({ ...request, now_ms }, now_ms)
     const snapshot = request.snapshot_version === this.table.version ? null : this.remembered(now_ms)
-    if (choice.status === 'none') this.refused += 1
-    if (choice.status !== 'leased') return { ...choice, ticket_kid: null, snapshot, charges: [] }
+    if (choice.status === 'none' && !is_reading) this.refused += 1
+    if (choice.status !== 'leased') return { ...choice, ticket_kid: null, snapshot, charges: [], is_reading }
     const { lease, tenant, program, call, prompt_tokens_estimate } = request
     const { agent, engine, pin, load } = choice
     const reason = request.spilled ? spilledReason(choice.reason) : choice.reason

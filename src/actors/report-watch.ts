@@ -16,14 +16,16 @@ export const REPORT_GAP_MS = 1.5 * STATUS_INTERVAL_MS
 const LISTEN_MS = 250
 /**
  * The longest of one that may not have run: nothing came to it in the gap, neither reports nor requests. A busy machine takes
- * long for what has queued up. Less than the Worker waits for a pool, so that it learns when no agent is alive.
+ * long for what has queued up. Once per silence: if it brought no report, the agents are silent and not the object.
  */
-const LISTEN_PAUSED_MS = 800
+export const LISTEN_PAUSED_MS = 5_000
 
 export class ReportWatch {
   #read_ms: number
   /** Anything came. */
   #ran_ms: number
+  /** It has listened since the last report. */
+  #listened = false
   #listening: { done: Promise<void>; end: () => void; heard: Set<string> } | null = null
 
   constructor(now_ms: number) {
@@ -35,6 +37,7 @@ export class ReportWatch {
   read(agent: string, agents: number, now_ms: number): void {
     this.#listenAfterGap(now_ms)
     this.#read_ms = now_ms
+    this.#listened = false
     this.#listening?.heard.add(agent)
     if (this.#listening !== null && this.#listening.heard.size >= agents) this.#listening.end()
   }
@@ -56,7 +59,8 @@ export class ReportWatch {
       this.#listening = null
       resolve()
     }
-    const stop = startPauseProofTimer(paused ? LISTEN_PAUSED_MS : LISTEN_MS, end)
+    const stop = startPauseProofTimer(paused && !this.#listened ? LISTEN_PAUSED_MS : LISTEN_MS, end)
+    this.#listened = true
     this.#listening = { done, end, heard: new Set() }
   }
 }

@@ -7,8 +7,8 @@
 import { programActor, tenantActor } from '../actors/stubs.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
+import { within } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
-import { within } from '../relay/deadline.ts'
 import { atOnce } from './bounded-concurrency.ts'
 
 /** Actors that one batch asks at a time. */

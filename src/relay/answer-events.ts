@@ -3,10 +3,10 @@
  * another dialect. A living agent is never silent for long, so silence ends the reading.
  */
 import { SseSplitter } from '../core/wire/sse.ts'
+import { within } from '../platform/deadline.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
 import { type AgentFailure, errorEvent } from './agent-connection.ts'
 import { type AnswerContext, brokenAnswer, ENDED_EARLY, type Served } from './answer.ts'
-import { within } from './deadline.ts'
 import { StatedFault } from './dialects/aggregate.ts'
 
 export type AnswerEvent =

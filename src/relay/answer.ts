@@ -1,8 +1,8 @@
 /** What a response in one piece and a stream share: what an engine gave, how the call ended, and writing to the client. */
 import { type ApiErrorFields, apiError, type ErrorFormat } from '../platform/api-error.ts'
+import { type Within, within } from '../platform/deadline.ts'
 import type { ErrorBody, Outcome } from '../protocol/index.ts'
 import { AGENT_CONNECTION_LIMITS, type AgentConnection, type AgentFailure } from './agent-connection.ts'
-import { type Within, within } from './deadline.ts'
 import { LEASE_WATCH_TIMES, type LeaseCheck, type LeaseWatchTimes } from './lease-watch.ts'
 import type { ResponseStore } from './response-store.ts'
 

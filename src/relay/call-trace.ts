@@ -10,9 +10,9 @@
 
 import { type Attributes, otlpTraces, SPAN_KIND, type Span, SpanQueue } from '../core/wire/spans.ts'
 import { parseTraceparent, type TraceContext, traceparentOf } from '../core/wire/trace-context.ts'
+import { sleep } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
 import { type OtlpEnv, type OtlpSettings, otlpSettings, postTraces } from '../protocol/index.ts'
-import { sleep } from './deadline.ts'
 
 /** From the first span to its sending: several calls go in one request. */
 const BATCH_DELAY_MS = 200

@@ -7,11 +7,17 @@ import { chooseFromSnapshot } from '../core/pool/choose-engine.ts'
 import type { LeaseReason, Pin } from '../core/pool/pool-types.ts'
 import { type RegionAnswer, type RegionQuestion, RegionWalk, spilledReason } from '../core/pool/regions.ts'
 import type { OpenCharge } from '../core/pool/reported-charges.ts'
+import { sleep } from '../platform/deadline.ts'
 import type { Region } from '../store/catalogue.ts'
-import { sleep } from './deadline.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
-import { askActor } from './rpc.ts'
+import { askActor, type Reply } from './rpc.ts'
+
+/**
+ * A pool that did not run reads for some seconds what its agents reported meanwhile. It answers several times in that time, so
+ * that a pool which reads is not taken for one that does not answer.
+ */
+export const ASKS_WHILE_READING_MAX = 16
 
 export interface Leased {
   lease: string
@@ -91,12 +97,17 @@ async function askRegion(
 ): Promise<PoolAnswer> {
   const remembered = deps.pools.recall(region.id, call.model)
   const now_ms = deps.now()
-  const asked = await askActor<LeaseReply>(async () => {
-    await travel(call, region, deps)
-    return deps.pool(region, call.model).lease({ ...request, snapshot_version: remembered?.version ?? null, now_ms })
-  }, deps.times.pool_timeout_ms + deps.region_rtt_ms)
+  const ask = () =>
+    askActor<LeaseReply>(async () => {
+      await travel(call, region, deps)
+      return deps.pool(region, call.model).lease({ ...request, snapshot_version: remembered?.version ?? null, now_ms })
+    }, deps.times.pool_timeout_ms + deps.region_rtt_ms)
+  // A call that an engine has failed has no time left to wait in: its headers are due.
+  const asks_max = request.excluded_engines.length > 0 ? 1 : ASKS_WHILE_READING_MAX
+  let asked = await ask()
+  for (let asks = 1; isReading(asked) && asks < asks_max; asks += 1) asked = await ask()
   if (asked.status === 'answered') {
-    const { snapshot, ticket_kid, charges, ...choice } = asked.value
+    const { snapshot, ticket_kid, charges, is_reading: _, ...choice } = asked.value
     if (snapshot !== null) deps.pools.remember(snapshot)
     return { choice, ticket_kid, charges }
   }
@@ -105,6 +116,10 @@ async function askRegion(
   const choice = chooseFromSnapshot(remembered, { ...request, now_ms })
   const ticket_kid = choice.status === 'leased' ? (remembered.ticket_kids[choice.agent] ?? null) : null
   return { choice, ticket_kid, charges: [] }
+}
+
+function isReading(asked: Reply<LeaseReply>): boolean {
+  return asked.status === 'answered' && asked.value.status === 'none' && asked.value.is_reading === true
 }
 
 function leaseRequest(

@@ -2,7 +2,7 @@
  * One question to an actor, with a time limit. The platform marks an exception as `retryable` (the same question may be
  * asked again) and as `overloaded` (asking again would make things worse). A stub that threw cannot be used again.
  */
-import { type Within, within } from './deadline.ts'
+import { type Within, within } from '../platform/deadline.ts'
 
 export type Reply<T> = { status: 'answered'; value: T } | { status: 'failed'; error: unknown } | { status: 'late' }
 

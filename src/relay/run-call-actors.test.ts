@@ -1,6 +1,7 @@
 /** Serving beats ordering: a call whose actors are slow, broken or full, through a scripted world. */
 import { describe, expect, it } from 'vitest'
 import type { LeaseReply } from '../actors/contracts.ts'
+import { ASKS_WHILE_READING_MAX } from './lease.ts'
 import { PoolMemory } from './pool-memory.ts'
 import { runCall } from './run-call.ts'
 import {
@@ -76,6 +77,26 @@ describe('an actor that is slow or broken', () => {
     expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)
     await it.settled()
     expect(it.saidTo('leaseOpened')).toMatchObject([{ engine: 'e0', reason: 'snapshot' }])
+  })
+
+  it('a pool that still reads what its agents reported is asked again, and one that never ends is not asked for ever', async () => {
+    let asks = 0
+    const reading = {
+      status: 'none',
+      retry_after_s: 5,
+      ticket_kid: null,
+      snapshot: null,
+      charges: [],
+      is_reading: true,
+    }
+    const later = { lease: async () => (++asks < 4 ? reading : leaseOf('e0')) as LeaseReply }
+    const it = world({ engines: { e0: answering('x') }, pool: later })
+    expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)
+    expect(asks).toBe(4)
+    const never = world({ engines: { e0: answering('x') }, pool: { lease: async () => reading as LeaseReply } })
+    const { status, code } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', never.deps))
+    expect({ status, code }).toEqual({ status: 503, code: 'no_engine' })
+    expect(never.saidTo('lease')).toHaveLength(ASKS_WHILE_READING_MAX)
   })
 
   it('lost settle notes are reported and do not affect the call', async () => {

@@ -20,6 +20,8 @@
  * The stream of a dialect that no engine speaks is read and translated, and its silence watched likewise. So is the stream of
  * an agent that has stated nonsense before (doubted-agents.ts).
  */
+
+import { within } from '../platform/deadline.ts'
 import type { ErrorBody } from '../protocol/index.ts'
 import { errorEvent } from './agent-connection.ts'
 import {
@@ -37,7 +39,6 @@ import {
   type Served,
 } from './answer.ts'
 import { type AnswerEvent, readAnswer } from './answer-events.ts'
-import { within } from './deadline.ts'
 import type { StreamFormat, StreamTranslator } from './dialects/dialect.ts'
 import { watchLease } from './lease-watch.ts'
 import { type StreamEnd, StreamTail } from './stream-tail.ts'

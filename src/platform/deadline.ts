@@ -2,7 +2,7 @@
  * Waiting with a time limit. workerd's RPC promises cannot be cancelled, so a promise keeps running after its wait is given
  * up. A caller that gives up declares here that a late failure does not matter.
  */
-import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
+import { startPauseProofTimer } from './pause-proof-timer.ts'
 
 export type Within<T> = { status: 'in_time'; value: T } | { status: 'late' }
 
