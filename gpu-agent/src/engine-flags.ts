@@ -87,9 +87,12 @@ function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
     [['emulated', 'scripted'], ['profile']],
     [['embedded', 'emulated', 'scripted', 'vllm'], ['hold-kv']],
     [['scripted'], ['script']],
-    [['vllm', 'openai'], ['model']],
+    [
+      ['vllm', 'openai'],
+      ['model', 'kv-tokens'],
+    ],
     [['vllm'], (Object.keys(VLLM_FLAGS) as (keyof typeof VLLM_FLAGS)[]).filter((flag) => flag !== 'model')],
-    [['openai'], Object.keys(SERVER_FLAGS) as (keyof typeof SERVER_FLAGS)[]],
+    [['openai'], (Object.keys(SERVER_FLAGS) as (keyof typeof SERVER_FLAGS)[]).filter((flag) => flag !== 'kv-tokens')],
   ]
   for (const [kinds, flags] of owners) {
     const given = flags.find((flag) => !kinds.includes(engine) && values[flag] !== undefined)

@@ -153,6 +153,11 @@ test('a wrong flag is named', () => {
   expect(wrong(...LEAST, '--policy', 'lifo')).toMatch(/^--policy is one of fcfs, fcfs-program, mlfq/)
   const vllm = ['--engine=vllm', '--vllm-url=http://127.0.0.1:1', '--model-id=m']
   expect(wrong(...LEAST, ...vllm, '--policy=learned')).toBe('run')
+  expect(wrong(...LEAST, ...vllm, '--kv-tokens=9000')).toBe('run')
+  expect(wrong(...LEAST, ...vllm, '--kv-tokens=none')).toMatch(/^--kv-tokens is a whole number/)
+  expect(wrong(...LEAST, ...vllm, '--vllm-socket=/s', '--kv-tokens=9000')).toMatch(/^--kv-tokens does not go with/)
+  expect(wrong(...LEAST, '--engine=vllm', '--model=m', '--kv-tokens=9000')).toBe('--kv-tokens goes with --vllm-url')
+  expect(wrong(...LEAST, '--kv-tokens=9000')).toBe('--kv-tokens goes with --engine vllm or openai')
   for (const engines of ['0', String(ENGINES_PER_AGENT_MAX + 1), '1.5', '-1', 'many', '']) {
     expect(wrong(...LEAST, `--engines=${engines}`)).toMatch(/^--engines is a whole number from 1 to 64/)
   }

@@ -7,6 +7,7 @@ import type { SchedulerName } from './schedulers.ts'
 const REGION = 'us-east'
 const DRAIN_LIMIT_S = 5
 const ALL_AT_ONCE = 4096
+const ALL_PROGRAMS_KV_TOKENS = 1_000_000_000
 
 export class ControlPlane {
   readonly #testbed: Testbed
@@ -40,9 +41,11 @@ export class ControlPlane {
         ? { 'vllm-order': scheduler === 'stock-priority' ? 'priority' : 'fcfs' }
         : { 'vllm-socket': server.socket }
     const engine = { engine: 'vllm', policy, 'vllm-url': server.url, model: this.model, ...attached }
-    // The baselines get every call at once: their own queue orders them, and the agent's is not what is measured.
-    const seats = queue ? {} : { seats: server.socket === null ? ALL_AT_ONCE : SEATS }
-    const flags = { ...engine, ...seats, 'drain-limit-s': DRAIN_LIMIT_S }
+    // The baselines get every call at once: their own queue orders them, and the agent's, which also keeps the programs to
+    // the KV cache, is not what is measured.
+    const all = { seats: ALL_AT_ONCE, 'kv-tokens': ALL_PROGRAMS_KV_TOKENS }
+    const room = queue ? {} : server.socket === null ? all : { seats: SEATS }
+    const flags = { ...engine, ...room, 'drain-limit-s': DRAIN_LIMIT_S }
     const agent = this.#testbed.agent({ id: agentIdOf(REGION), region: REGION, flags })
     try {
       await agent.start()

@@ -6,7 +6,7 @@ import { SERVER_KINDS, type ServerKind } from './server-profile.ts'
 /** A server that the agent does not run is up or about to be. */
 const START_LIMIT_S = 120
 const START_LIMIT_S_MAX = 24 * 3600
-const KV_TOKENS_MAX = 1_000_000_000
+export const KV_TOKENS_MAX = 1_000_000_000
 
 export const SERVER_FLAGS = {
   url: { type: 'string' },

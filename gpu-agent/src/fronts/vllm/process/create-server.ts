@@ -15,7 +15,7 @@ export function createVllmServer(
   if (vllm.mode === 'attached') {
     return new AttachedServer({
       ...{ ...vllm, engine, model_id, seats, context_tokens, report },
-      ...{ kind: 'vllm', kv_tokens: null, probe: null, url_flag: '--vllm-url', key_variable: KEY_VARIABLE },
+      ...{ kind: 'vllm', probe: null, url_flag: '--vllm-url', key_variable: KEY_VARIABLE },
     })
   }
   if (place === undefined) throw new Error('a vLLM that the agent runs needs a folder')

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { baseUrl, choice, required, WrongFlag, whole } from '../../../flag-values.ts'
+import { KV_TOKENS_MAX } from '../../attached/server-options.ts'
 import { shellWords } from './shell-words.ts'
 import { hasVllmFlag, refusedVllmArg } from './vllm-flags.ts'
 
@@ -42,6 +43,7 @@ and for a vLLM that runs already, with reduced powers:
   --vllm-url URL       its base URL without /v1; its API key in the variable ${KEY_VARIABLE}
   --vllm-socket FILE   side channel of Switchyard's plug-in in it, on this host
   --vllm-order ORDER   without that: fcfs, or priority if it runs with --scheduling-policy priority (default fcfs)
+  --kv-tokens N        without that: KV cache that its programs may fill (default: what it says)
   --model NAME         name under which it serves the model, if it serves several
 `
 
@@ -61,11 +63,13 @@ export type VllmOptions =
       api_key: string | null
       socket: string | null
       order: 'fcfs' | 'priority'
+      /** Null: what it says. */
+      kv_tokens: number | null
       model: string | null
       start_limit_ms: number
     }
 
-export type VllmFlagValues = { [flag in keyof typeof VLLM_FLAGS]?: string | undefined }
+export type VllmFlagValues = { [flag in keyof typeof VLLM_FLAGS | 'kv-tokens']?: string | undefined }
 
 export function vllmOptions(
   values: VllmFlagValues,
@@ -86,7 +90,7 @@ function processOptions(
   engines: number,
   env: Readonly<Record<string, string | undefined>>,
 ): VllmOptions {
-  for (const flag of ['vllm-socket', 'vllm-order'] as const) {
+  for (const flag of ['vllm-socket', 'vllm-order', 'kv-tokens'] as const) {
     if (values[flag] !== undefined) throw new WrongFlag(`--${flag} goes with --vllm-url`)
   }
   if (values.model === undefined || values.model === '') throw new WrongFlag('--model or --vllm-url is required')
@@ -117,12 +121,17 @@ function attachedOptions(
   if (socket !== null && order !== undefined) {
     throw new WrongFlag('--vllm-order does not go with --vllm-socket: the plug-in orders the calls')
   }
+  const kv_tokens = values['kv-tokens']
+  if (socket !== null && kv_tokens !== undefined) {
+    throw new WrongFlag('--kv-tokens does not go with --vllm-socket: the plug-in knows its KV cache')
+  }
   return {
     mode: 'attached',
     url: baseUrl('--vllm-url', required('--vllm-url', values['vllm-url'])).replace(/\/v1$/, ''),
     api_key: env[KEY_VARIABLE]?.trim() || null,
     socket,
     order: choice('--vllm-order', order ?? 'fcfs', ['fcfs', 'priority'] as const),
+    kv_tokens: kv_tokens === undefined ? null : whole('--kv-tokens', kv_tokens, 1, KV_TOKENS_MAX),
     model: values.model ?? null,
     start_limit_ms: limitMs(values, ATTACH_LIMIT_S),
   }
