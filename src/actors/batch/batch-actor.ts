@@ -9,17 +9,18 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { type BackoffBounds, backoffMs } from '../../core/backoff.ts'
-import { type BatchEnding, type BatchState, type NewBatch, newBatch } from '../../core/batch/batch-state.ts'
+import { type BatchEnding, type BatchState, type NewBatch, newBatch, START } from '../../core/batch/batch-state.ts'
 import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
 import { putBatch } from '../../store/batches.ts'
 import { withDeadline } from '../../store/d1-deadline.ts'
 import { publishFile } from '../../store/files.ts'
+import { BatchRequests, batchRules, inputDeleted } from './batch-lines.ts'
 import type { BatchRpc } from './batch-rpc.ts'
-import { BatchRun, type RunStop } from './batch-run.ts'
 import { BatchStorage } from './batch-storage.ts'
 import { type BatchLinesFetcher, callableModels, callLine, type LineCall, type LineOutcome } from './line-call.ts'
-import { inputDeleted, Validation } from './validation.ts'
+import { LineRun, PACK_MS, type RunStop } from './line-run.ts'
+import { Validation } from './validation.ts'
 
 /** Of lines that run. The alarm comes again after it, and D1's row is written. */
 const RUN_SLICE_MS = 10_000
@@ -32,7 +33,7 @@ export class BatchActor extends DurableObject<Env> implements BatchRpc {
   /** As stored, and changed in place. Null: not loaded, or there is no batch. */
   private state: BatchState | null = null
   private validation: Validation | null = null
-  private run: BatchRun | null = null
+  private run: LineRun | null = null
   private failures = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -109,15 +110,24 @@ export class BatchActor extends DurableObject<Env> implements BatchRpc {
   }
 
   private async validate(state: BatchState): Promise<Step> {
-    this.validation ??= await Validation.resume(this.storage, this.env.BUCKET)
-    const models = await callableModels(this.lines, state)
-    const found = await this.validation.check(state, models)
+    this.validation ??= await Validation.resume(
+      batchRules(state, await callableModels(this.lines, state)),
+      ...([this.storage.ids, this.env.BUCKET] as const),
+    )
+    const checked = { faults: state.faults, place: state.done }
+    const found = await this.validation.check(checked, () => {
+      state.done = checked.place
+      return this.storage.putState(state)
+    })
     if (found === 'more') return 'more'
     this.validation = null
-    if (found === 'invalid') return this.end(state, 'failed')
+    state.done = checked.place
+    if (state.faults.length > 0) return this.end(state, 'failed')
+    state.total = state.done.requests
+    state.done = START
     if (state.ending === null) state.status = 'in_progress'
     state.in_progress_at_ms = Date.now()
-    await Promise.all([this.storage.putState(state), this.storage.dropCheckedIds()])
+    await Promise.all([this.storage.putState(state), this.storage.ids.drop()])
     await putBatch(this.d1, state)
     return 'more'
   }
@@ -132,13 +142,20 @@ export class BatchActor extends DurableObject<Env> implements BatchRpc {
   }
 
   private async runLines(state: BatchState): Promise<Step> {
-    this.run ??= await BatchRun.resume(state, this.storage, this.env.BUCKET, (call, signal) =>
-      this.serveLine(call, signal),
-    )
+    this.run ??= await LineRun.resume({
+      ...{ tenant: state.tenant, key: state.key, counts: state, packs: this.storage.packs, pack_ms: PACK_MS },
+      source: new BatchRequests(state, this.env.BUCKET),
+      serve: (call, signal) => this.serveLine(call, signal),
+      files: {
+        ...{ bucket: this.env.BUCKET, tenant: state.tenant },
+        fileOf: ({ ok }) => (ok ? state.output : state.errors),
+        save: () => this.storage.putDone(state),
+      },
+    })
     const { run } = this
     if (state.ending === 'cancelled') run.stop({ kind: 'cancelled' })
     if (state.ending === 'expired') run.stop({ kind: 'expired' })
-    const slice = await run.slice(Math.min(Date.now() + RUN_SLICE_MS, untilOf(state)))
+    const slice = await run.sliceUntil(Math.min(Date.now() + RUN_SLICE_MS, untilOf(state)))
     if (slice.status === 'more') {
       await putBatch(this.d1, { ...state, ...run.counts })
       return 'more'

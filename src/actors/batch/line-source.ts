@@ -1,7 +1,7 @@
 /** The lines of a file in R2, one after another, from any place on. It holds one block and one line. */
 
-import { LINE_BYTES_MAX } from '../../core/batch/batch-line.ts'
 import type { FilePart } from '../../core/batch/file-part.ts'
+import { LINE_BYTES_MAX } from '../../core/batch/json-line.ts'
 import { type FileLine, type FilePosition, LineSplitter } from '../../core/batch/line-splitter.ts'
 import { readBytesAt } from '../../store/file-contents.ts'
 
@@ -21,12 +21,18 @@ export class LineSource {
   #lines: Iterator<FileLine> | null = null
   #is_over = false
 
-  constructor(bucket: R2Bucket, tenant: string, parts: readonly FilePart[], start: FilePosition) {
+  constructor(
+    bucket: R2Bucket,
+    tenant: string,
+    parts: readonly FilePart[],
+    start: FilePosition,
+    line_bytes_max = LINE_BYTES_MAX,
+  ) {
     this.#bucket = bucket
     this.#tenant = tenant
     this.#parts = parts
     this.#offset = start.offset
-    this.#splitter = new LineSplitter(start, LINE_BYTES_MAX)
+    this.#splitter = new LineSplitter(start, line_bytes_max)
   }
 
   async next(): Promise<NextLine> {

@@ -3,11 +3,9 @@
  * line and the field. What an engine thinks of the body is found out when the line runs.
  */
 import { z } from 'zod'
-import { NESTING_MAX, nestsDeeperThan } from '../wire/nesting.ts'
+import { type LineFault, lineFault, readJsonLine } from './json-line.ts'
 import type { FileLine } from './line-splitter.ts'
 
-/** Of one line, without its line break. */
-export const LINE_BYTES_MAX = 1024 * 1024
 export const CUSTOM_ID_CHARS_MAX = 512
 
 export interface BatchLine {
@@ -15,15 +13,6 @@ export interface BatchLine {
   /** Of the body. */
   model: string
   body: Readonly<Record<string, unknown>>
-}
-
-/** As an item of a batch's `errors`. */
-export interface LineFault {
-  code: string
-  /** Null: of no line in particular. */
-  line: number | null
-  message: string
-  param: string | null
 }
 
 type CheckedLine =
@@ -39,37 +28,15 @@ const Line = z.object({
   body: z.looseObject({ model: z.string().min(1, 'it is empty'), stream: z.boolean().nullish() }),
 })
 
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
-
 /** `endpoint`: of the batch. */
-export function checkLine({ number, bytes }: FileLine, endpoint: string): CheckedLine {
-  const fault = (code: string, message: string, param: string | null = null): CheckedLine => ({
+export function checkLine(line: FileLine, endpoint: string): CheckedLine {
+  const found = readJsonLine(line)
+  if (found.status !== 'object') return found
+  const { json } = found
+  const fault = (code: string, message: string, param: string): CheckedLine => ({
     status: 'fault',
-    fault: { code, line: number, message: `Line ${number}: ${message}`, param },
+    fault: lineFault(line.number, code, message, param),
   })
-  if (bytes === null) {
-    return fault('line_too_long', `it has more than ${LINE_BYTES_MAX} bytes. Send such a call by itself.`)
-  }
-  let text: string
-  try {
-    text = decoder.decode(bytes)
-  } catch {
-    // The decoder throws for nothing else.
-    return fault('invalid_utf8', 'it is not valid UTF-8.')
-  }
-  if (text.trim() === '') return { status: 'blank' }
-  if (nestsDeeperThan(text, NESTING_MAX)) {
-    return fault('invalid_json_line', `it is nested deeper than ${NESTING_MAX} levels.`)
-  }
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch (error) {
-    return fault('invalid_json_line', `it is not valid JSON: ${(error as SyntaxError).message}.`)
-  }
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    return fault('invalid_json_line', 'it is not a JSON object.')
-  }
   const read = Line.safeParse(json)
   if (!read.success) {
     const [issue] = read.error.issues

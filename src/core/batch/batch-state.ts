@@ -28,24 +28,28 @@ export type BatchStatus = z.infer<typeof BatchStatus>
 const Ending = BatchStatus.extract(['failed', 'completed', 'expired', 'cancelled'])
 export type BatchEnding = z.infer<typeof Ending>
 
-const Fault = z.object({
+export const Fault = z.object({
   code: z.string(),
   line: z.number().int().positive().nullable(),
   message: z.string(),
   param: z.string().nullable(),
 })
 
-/** `requests`: before it; blank lines are none. */
-const Place = z.object({ offset: Count, lines: Count, requests: Count })
-export type BatchPlace = z.infer<typeof Place>
-export const BATCH_START: BatchPlace = { offset: 0, lines: 0, requests: 0 }
+/**
+ * `requests`: before it; blank lines are none. `unit`: requests of the line that begins there which are before it, too. A
+ * line of a batch is one request, so there it is 0.
+ */
+export const Place = z.object({ offset: Count, lines: Count, requests: Count, unit: Count.default(0) })
+export type Place = z.infer<typeof Place>
+export const START: Place = { offset: 0, lines: 0, requests: 0, unit: 0 }
 
 export const BatchTokens = z.object({ input: Count, cached: Count, output: Count, reasoning: Count })
 export type BatchTokens = z.infer<typeof BatchTokens>
 export const NO_TOKENS: BatchTokens = { input: 0, cached: 0, output: 0, reasoning: 0 }
 
 const Time = Count.nullable()
-const OutputFile = z.object({ file: Id, parts: z.array(FilePart) })
+export const OutputFile = z.object({ file: Id, parts: z.array(FilePart) })
+export type OutputFile = z.infer<typeof OutputFile>
 
 export const BatchState = z.object({
   id: Id,
@@ -101,7 +105,7 @@ export type NewBatch = Pick<
 export function newBatch(given: NewBatch, files: { output: string; errors: string }): BatchState {
   return {
     ...given,
-    ...{ status: 'validating', ending: null, faults: [], done: BATCH_START, total: 0, completed: 0, failed: 0 },
+    ...{ status: 'validating', ending: null, faults: [], done: START, total: 0, completed: 0, failed: 0 },
     tokens: NO_TOKENS,
     output: { file: files.output, parts: [] },
     errors: { file: files.errors, parts: [] },

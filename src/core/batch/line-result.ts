@@ -26,7 +26,7 @@ export interface LineAnswer {
 }
 
 /** What the answer says of waiting and service on its engine, seconds. Null: nothing. */
-interface ServedTimes {
+export interface ServedTimes {
   wait_s: number
   service_s: number
 }
@@ -67,12 +67,18 @@ export function answeredLine(
     const message = `The answer has more than ${RESULT_BYTES_MAX} bytes. Ask for less in one line, or send the call by itself.`
     return { result: failedLine(request, custom_id, 'result_too_large', message), times: null }
   }
-  const read = Answered.safeParse(json)
+  const usage = http_status === 200 ? usageOf(json) : null
   const ok = http_status === 200
-  if (!read.success || !ok) return { result: { ok, bytes, tokens: NO_TOKENS }, times: null }
+  return { result: { ok, bytes, tokens: usage?.tokens ?? NO_TOKENS }, times: usage?.times ?? null }
+}
+
+/** What an answer says that it took. Null: nothing. */
+export function usageOf(json: unknown): { tokens: BatchTokens; times: ServedTimes | null } | null {
+  const read = Answered.safeParse(json)
+  if (!read.success) return null
   const { usage } = read.data
-  const result = {
-    ...{ ok, bytes },
+  const { switchyard } = usage
+  return {
     tokens: {
       input: usage.prompt_tokens ?? usage.input_tokens ?? 0,
       cached:
@@ -84,10 +90,8 @@ export function answeredLine(
       reasoning:
         usage.completion_tokens_details?.reasoning_tokens ?? usage.output_tokens_details?.reasoning_tokens ?? 0,
     },
+    times: switchyard === undefined ? null : { wait_s: switchyard.wait_s, service_s: switchyard.service_wall_s },
   }
-  const { switchyard } = usage
-  const times = switchyard && { wait_s: switchyard.wait_s, service_s: switchyard.service_wall_s }
-  return { result, times: times ?? null }
 }
 
 /** A line that has no answer. */
