@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { ApplicationPlan } from '../../gpu-agent/planner/plan.ts'
-import { ganttChart } from '../evaluation/plots/gantt.ts'
+import { ganttChart } from '../../src/core/plot/gantt.ts'
 import { idleGpuSeconds, planGantt } from './plan-gantt.ts'
 
 const one = { dp: 1, tp: 1 }
@@ -26,9 +26,9 @@ const plan: ApplicationPlan = {
 it('draws a node that goes on as one bar, and every GPU of a replica', () => {
   const { bars } = planGantt(plan, { title: 'a < b', nodes: ['first', 'second'], gpus: 4 })
   expect(bars).toEqual([
-    { gpu: 0, node: 0, start_s: 0, end_s: 20, loading_s: 4 },
-    { gpu: 2, node: 1, start_s: 0, end_s: 10, loading_s: 3 },
-    { gpu: 3, node: 1, start_s: 0, end_s: 10, loading_s: 3 },
+    { row: 0, node: 0, start_s: 0, end_s: 20, pale_s: 4 },
+    { row: 2, node: 1, start_s: 0, end_s: 10, pale_s: 3 },
+    { row: 3, node: 1, start_s: 0, end_s: 10, pale_s: 3 },
   ])
 })
 

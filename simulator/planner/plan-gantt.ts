@@ -1,6 +1,6 @@
 /** A plan as a Gantt chart: a bar for each stage of each replica, on each of its GPUs. Stages in a row with the same plan are one bar. */
 import { type ApplicationPlan, gpusOf } from '../../gpu-agent/planner/plan.ts'
-import type { Gantt, GanttBar } from '../evaluation/plots/gantt.ts'
+import type { Gantt, GanttBar } from '../../src/core/plot/gantt.ts'
 
 export function planGantt(
   { stages, total_s }: ApplicationPlan,
@@ -14,14 +14,15 @@ export function planGantt(
         const before = open.get(gpu)
         if (loading_s === null && before?.node === node && before.end_s === start_s) before.end_s = end_s
         else {
-          const bar = { gpu, node, start_s, end_s, loading_s: loading_s ?? 0 }
+          const bar = { row: gpu, node, start_s, end_s, pale_s: loading_s ?? 0 }
           bars.push(bar)
           open.set(gpu, bar)
         }
       }
     }
   }
-  return { title, gpus, nodes, bars, end_s: total_s }
+  const rows = Array.from({ length: gpus }, (_, gpu) => `GPU ${gpu}`)
+  return { title, rows, nodes, bars, end_s: total_s }
 }
 
 /** GPU seconds of the plan's duration in which a GPU neither computes nor loads. */

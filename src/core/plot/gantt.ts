@@ -1,29 +1,31 @@
 /**
- * Which GPU works for which node, over time, as SVG text: a row for each GPU, a bar for each replica in each stage, pale while it loads. As the other
- * charts a panel takes its ink from the text around it.
+ * What works when, as SVG text: a row for each GPU or node, and bars in the colour of their node, pale where a model loads or
+ * where the time is only expected. The chart takes its ink from the text around it.
  */
 export interface GanttBar {
-  gpu: number
+  row: number
   /** Index of the node in the legend. */
   node: number
   start_s: number
   end_s: number
-  /** The first part of it is spent on loading. */
-  loading_s: number
+  /** The first part of it is pale. */
+  pale_s: number
 }
 
 export interface Gantt {
   title: string
-  gpus: number
+  rows: readonly string[]
   nodes: readonly string[]
   bars: readonly GanttBar[]
   end_s: number
   /** Time at the right edge, where several charts are to be compared. */
   axis_s?: number
+  /** Left of the rows, for their names. */
+  label_width?: number
 }
 
 const WIDTH = 400
-const LEFT = 44
+const LABEL_WIDTH = 44
 const RIGHT = 12
 const TOP = 30
 const ROW = 18
@@ -45,16 +47,15 @@ function colorOf(node: number): string {
 
 export function ganttChart(chart: Gantt): string {
   const axis_s = Math.max(chart.axis_s ?? 0, chart.end_s, Number.MIN_VALUE)
-  const x = (at_s: number) => LEFT + ((WIDTH - LEFT - RIGHT) * at_s) / axis_s
-  const y = (gpu: number) => TOP + gpu * ROW
-  const bottom = y(chart.gpus)
+  const left = chart.label_width ?? LABEL_WIDTH
+  const x = (at_s: number) => left + ((WIDTH - left - RIGHT) * at_s) / axis_s
+  const y = (row: number) => TOP + row * ROW
+  const bottom = y(chart.rows.length)
   const legend = legendOf(chart.nodes, bottom + AXIS)
   const parts = [
     text(WIDTH / 2, 16, escaped(chart.title), 'text-anchor="middle" font-size="13" font-weight="600"'),
-    ...Array.from({ length: chart.gpus }, (_, gpu) =>
-      text(LEFT - 6, y(gpu) + 11, `GPU ${gpu}`, 'text-anchor="end" font-size="10"'),
-    ),
-    ...chart.bars.flatMap((bar) => barOf(bar, x, y(bar.gpu))),
+    ...chart.rows.map((label, row) => text(left - 6, y(row) + 11, escaped(label), 'text-anchor="end" font-size="10"')),
+    ...chart.bars.flatMap((bar) => barOf(bar, x, y(bar.row))),
     ...ticksOf(axis_s).flatMap((at_s) => [
       `<line x1="${num(x(at_s))}" x2="${num(x(at_s))}" y1="${TOP - 4}" y2="${bottom}" stroke="currentColor" stroke-opacity="0.18"/>`,
       text(x(at_s), bottom + 14, `${at_s}`, 'text-anchor="middle" font-size="10"'),
@@ -65,12 +66,12 @@ export function ganttChart(chart: Gantt): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${num(legend.bottom)}" role="img">${parts.join('')}</svg>`
 }
 
-function barOf({ node, start_s, end_s, loading_s }: GanttBar, x: (at_s: number) => number, top: number): string[] {
-  const loaded_s = Math.min(end_s, start_s + loading_s)
+function barOf({ node, start_s, end_s, pale_s }: GanttBar, x: (at_s: number) => number, top: number): string[] {
+  const solid_s = Math.min(end_s, start_s + pale_s)
   const rect = (from_s: number, to_s: number, opacity: number) =>
     `<rect x="${num(x(from_s))}" y="${top}" width="${num(Math.max(0, x(to_s) - x(from_s) - 0.5))}" height="${BAR}" fill="${colorOf(node)}" fill-opacity="${opacity}"/>`
-  const bars = loaded_s > start_s ? [rect(start_s, loaded_s, 0.35)] : []
-  if (end_s > loaded_s) bars.push(rect(loaded_s, end_s, 1))
+  const bars = solid_s > start_s ? [rect(start_s, solid_s, 0.35)] : []
+  if (end_s > solid_s) bars.push(rect(solid_s, end_s, 1))
   const label = String(node + 1)
   const width = x(end_s) - x(start_s)
   if (width > label.length * 7)
