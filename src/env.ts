@@ -13,6 +13,7 @@ export interface Env {
   ARCHIVE: DurableObjectNamespace
   CLASS: DurableObjectNamespace
   BATCH: DurableObjectNamespace
+  APPLICATION: DurableObjectNamespace
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
   /** For how long ended programs are kept. */

@@ -1,6 +1,7 @@
 /** The Worker: its routes and its Durable Objects. */
 import { app } from './api/app.ts'
 
+export { ApplicationActor } from './actors/application/application-actor.ts'
 export { ArchiveActor } from './actors/archive.ts'
 export { BatchActor } from './actors/batch/batch-actor.ts'
 export { ClassActor } from './actors/class.ts'

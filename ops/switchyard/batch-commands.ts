@@ -1,12 +1,11 @@
 /** `batches`: files of calls that run below all online work, with one of the tenant's own keys. */
 import { existsSync } from 'node:fs'
-import { withProgress } from '../../cli/progress.ts'
 import type { Column } from '../../cli/table.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
 import { bodyOf, field, type TenantCommand } from './command.ts'
 import { OUT, timeOf, uploadFile, writeContent } from './file-commands.ts'
+import { waitUntilEnded } from './wait-until-ended.ts'
 
-const POLL_MS = 1_000
 const ENDED = ['completed', 'failed', 'expired', 'cancelled']
 
 interface Counts {
@@ -86,7 +85,7 @@ export const BATCH_COMMANDS: readonly TenantCommand[] = [
       const [id = ''] = asked.args
       const batch = await batchOf(asked.client, id)
       const file = asked.flag('errors') ? batch.error_file_id : batch.output_file_id
-      if (typeof file === 'string') return writeContent(asked, file)
+      if (typeof file === 'string') return writeContent(asked, `/files/${at(file)}/content`)
       const which = asked.flag('errors') ? 'error file' : 'output file'
       const status = String(batch.status)
       const why = ENDED.includes(status)
@@ -102,16 +101,17 @@ function batchOf(client: TenantClient, id: string): Promise<Row> {
 }
 
 async function waited(client: TenantClient, id: string): Promise<Row> {
-  let batch = await batchOf(client, id)
-  const began = { at_ms: performance.now(), done: doneOf(batch) }
-  const work = async (): Promise<Row> => {
-    while (!ENDED.includes(String(batch.status))) {
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-      batch = await batchOf(client, id)
-    }
-    return batch
-  }
-  return withProgress(`Batch ${id}`, work, () => progressOf(batch, began))
+  let began: { at_ms: number; done: number } | null = null
+  const hasEnded = ({ status }: Row) => ENDED.includes(String(status))
+  return waitUntilEnded(
+    `Batch ${id}`,
+    () => batchOf(client, id),
+    hasEnded,
+    (batch) => {
+      began ??= { at_ms: performance.now(), done: doneOf(batch) }
+      return progressOf(batch, began)
+    },
+  )
 }
 
 function progressOf(batch: Row, began: { at_ms: number; done: number }): string {

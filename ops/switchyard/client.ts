@@ -4,6 +4,7 @@ import { z } from 'zod'
 const TIMEOUT_MS = 30_000
 /** Of a request with a file, or for one. */
 const CONTENT_TIMEOUT_MS = 15 * 60_000
+const CONTENT_PATH = /\/(content|output)$/
 /** As the API bounds a page. */
 const PAGE_MAX = 100
 /** Rows that one command shows. */
@@ -56,7 +57,7 @@ class ApiClient {
     const headers = new Headers({ authorization: `Bearer ${this.#key}` })
     const is_form = body instanceof FormData
     if (body !== undefined && !is_form) headers.set('content-type', 'application/json')
-    const timeout_ms = is_form || path.endsWith('/content') ? CONTENT_TIMEOUT_MS : TIMEOUT_MS
+    const timeout_ms = is_form || CONTENT_PATH.test(path) ? CONTENT_TIMEOUT_MS : TIMEOUT_MS
     const init = { method, headers, redirect: 'error' as const, signal: AbortSignal.timeout(timeout_ms) }
     const url = `${this.#url}${this.#base}${path}`
     const sent = body === undefined ? init : { ...init, body: is_form ? body : JSON.stringify(body) }

@@ -49,7 +49,7 @@ export const FILE_COMMANDS: readonly TenantCommand[] = [
     words: ['files', 'download'],
     as: 'tenant',
     ...{ args: ['FILE_ID'], flags: { out: OUT }, purpose: 'the contents of a file' },
-    run: async (asked) => writeContent(asked, asked.args[0] ?? ''),
+    run: async (asked) => writeContent(asked, `/files/${at(asked.args[0] ?? '')}/content`),
   },
   {
     words: ['files', 'delete'],
@@ -96,9 +96,9 @@ export async function uploadFile(client: TenantClient, file: string, purpose: st
   return withProgress(`Storing ${file}, ${megabytes(bytes)}`, work, () => megabytes(sent_bytes))
 }
 
-/** Writes a file's contents where `--out` says. */
-export async function writeContent({ client, text }: TenantAsked, id: string): Promise<Answer> {
-  const content = await client.content(`/files/${at(id)}/content`)
+/** Writes what lies at the path where `--out` says. */
+export async function writeContent({ client, text }: TenantAsked, from: string): Promise<Answer> {
+  const content = await client.content(from)
   const out = text('out')
   const target = out === undefined ? process.stdout : createWriteStream(out)
   try {
@@ -108,7 +108,7 @@ export async function writeContent({ client, text }: TenantAsked, id: string): P
     // Its reader has seen enough, as `head` has.
     if (code === 'EPIPE') return { kind: 'done' }
     const place = out ?? 'standard output'
-    throw new CommandFailure('unreachable', `the file ${id} could not be written to ${place}: ${message}`)
+    throw new CommandFailure('unreachable', `${from} could not be written to ${place}: ${message}`)
   }
   return { kind: 'done' }
 }

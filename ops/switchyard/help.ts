@@ -30,11 +30,16 @@ export function commonFlags({ as }: Pick<Command, 'as'>): Readonly<Record<string
 export function helpOfAll(commands: readonly Command[]): string {
   const lines = commands.map((command) => `  ${usageOf(command).padEnd(34)} ${command.purpose}`)
   return [
-    ...['switchyard: what an operator does with a control plane, and a tenant with files and batches.', ''],
+    ...[
+      'switchyard: what an operator does with a control plane, and a tenant with files, batches and applications.',
+      '',
+    ],
     ...['  npx switchyard COMMAND [flags]', ''],
     ...lines,
     ...['', 'Flags of every command:', ...flagLines(commonFlags(commands[0] ?? {}))],
-    ...(isMixed(commands) ? ['', 'Commands of files and batches take --api-key KEY in place of --admin-key.'] : []),
+    ...(isMixed(commands)
+      ? ['', 'Commands of files, batches and apps take --api-key KEY in place of --admin-key.']
+      : []),
     ...['', 'Exits 0 if done, 1 if refused, 2 for a wrong command line, 3 if the control plane does not answer.'],
   ].join('\n')
 }

@@ -1,11 +1,12 @@
 /**
- * `npx switchyard …`, `npm run cli -- …`: the admin API, and a tenant's files and batches, from a command line. Tables for
+ * `npx switchyard …`, `npm run cli -- …`: the admin API, and a tenant's files, batches and applications, from a command line. Tables for
  * people, `--json` for scripts. A key is printed only by the command that makes it. Exit codes: help.ts.
  */
 import { parseArgs } from 'node:util'
 import { textTable } from '../../cli/table.ts'
 import { DATA_DIR_DEFAULT, dataDir } from '../system/data-dir.ts'
 import { readDevJson } from '../system/dev-json.ts'
+import { APPLICATION_COMMANDS } from './application-commands.ts'
 import { BATCH_COMMANDS } from './batch-commands.ts'
 import { CLASS_COMMANDS } from './class-commands.ts'
 import { AdminClient, CommandFailure, ROWS_MAX, TenantClient } from './client.ts'
@@ -17,7 +18,7 @@ import { TENANT_COMMANDS } from './tenant-commands.ts'
 
 const COMMANDS: readonly Command[] = [
   ...[...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS],
-  ...[...FILE_COMMANDS, ...BATCH_COMMANDS],
+  ...[...FILE_COMMANDS, ...BATCH_COMMANDS, ...APPLICATION_COMMANDS],
 ]
 const EXIT = { usage: 2, refused: 1, unreachable: 3 } as const
 const LIMIT_DEFAULT = 50

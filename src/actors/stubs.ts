@@ -4,6 +4,7 @@
  */
 import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
+import { type ApplicationRpc, applicationActorName } from './application/application-rpc.ts'
 import { type BatchRpc, batchActorName } from './batch/batch-rpc.ts'
 import {
   type ArchiveRpc,
@@ -65,6 +66,10 @@ export function classActor(env: Env, tenant: string, name: string): ClassRpc {
 
 export function batchActor(env: Env, tenant: string, batch: string): BatchRpc {
   return env.BATCH.getByName(batchActorName(tenant, batch)) as unknown as BatchRpc
+}
+
+export function applicationActor(env: Env, tenant: string, application: string): ApplicationRpc {
+  return env.APPLICATION.getByName(applicationActorName(tenant, application)) as unknown as ApplicationRpc
 }
 
 export function tenantActor(env: Env, tenant: string): TenantRpc {

@@ -15,6 +15,7 @@ import { StoreUnavailable } from '../store/database.ts'
 import { adminRoutes } from './admin/routes.ts'
 import { agentRoutes } from './agents.ts'
 import { anthropicRoutes } from './anthropic.ts'
+import { applicationRoutes } from './applications/applications.ts'
 import { batchRoutes } from './batches/batches.ts'
 import { limitHeaders } from './boundary.ts'
 import { conversationRoutes } from './conversations.ts'
@@ -49,6 +50,7 @@ app.route('/', conversationRoutes)
 app.route('/', fileRoutes)
 app.route('/', uploadRoutes)
 app.route('/', batchRoutes)
+app.route('/', applicationRoutes)
 app.route('/', programRoutes)
 app.route('/', usageRoutes)
 app.route('/', agentRoutes)

@@ -90,17 +90,18 @@ export async function readBytesAt(
   return new Uint8Array(0)
 }
 
-/** The whole file. It breaks off if a part is deleted meanwhile. Null: it is deleted. */
+/** The whole file, and then `tail`. It breaks off if a part is deleted meanwhile. Null: it is deleted. */
 export async function fileStream(
   bucket: R2Bucket,
   tenant: string,
   parts: readonly FilePart[],
   waitUntil: (work: Promise<unknown>) => void,
+  tail: Uint8Array | null = null,
 ): Promise<ReadableStream<Uint8Array> | null> {
   const [first, ...others] = parts
   const opened = first === undefined ? undefined : await bucket.get(keyOf(tenant, first.name))
   if (opened === null) return null
-  const { readable, writable } = new FixedLengthStream(bytesOf(parts))
+  const { readable, writable } = new FixedLengthStream(bytesOf(parts) + (tail?.length ?? 0))
   const copy = async (): Promise<void> => {
     if (opened !== undefined) await opened.body.pipeTo(writable, { preventClose: true })
     for (const { name } of others) {
@@ -108,7 +109,9 @@ export async function fileStream(
       if (object === null) return writable.abort(new Error('the file was deleted'))
       await object.body.pipeTo(writable, { preventClose: true })
     }
-    await writable.close()
+    const writer = writable.getWriter()
+    if (tail !== null) await writer.write(tail)
+    await writer.close()
   }
   // It fails where its reader has left, or R2 has: either way the response has broken off.
   waitUntil(copy().catch(() => undefined))

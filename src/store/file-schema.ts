@@ -1,5 +1,5 @@
-/** D1's rows of files, uploads and batches. Contents lie in R2 (file-contents.ts); a batch's actor has its progress. */
-import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+/** D1's rows of files, uploads, batches and applications. Contents lie in R2 (file-contents.ts); the actor of a batch or an application has its progress. */
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 
 export const files = sqliteTable(
   'files',
@@ -66,4 +66,24 @@ export const batches = sqliteTable(
     state: text('state').notNull(),
   },
   (table) => [index('batches_by_tenant').on(table.tenant, table.created_at_ms, table.id)],
+)
+
+export const applications = sqliteTable(
+  'applications',
+  {
+    tenant: text('tenant').notNull(),
+    /** Its client's, or made. */
+    id: text('id').notNull(),
+    created_at_ms: integer('created_at_ms').notNull(),
+    /** Whether its actor has nothing more to do. */
+    ended: integer('ended', { mode: 'boolean' }).notNull(),
+    /** JSON ApplicationReport (core/application/application-state.ts), as the actor last wrote it. */
+    report: text('report').notNull(),
+    /** JSON Definition. */
+    definition: text('definition').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.tenant, table.id] }),
+    index('applications_by_tenant').on(table.tenant, table.created_at_ms, table.id),
+  ],
 )

@@ -9,7 +9,7 @@ import { OBJECTIVES } from '../protocol/objective.ts'
 import type { ProgramSource } from '../protocol/program-source.ts'
 import { measuredColumns } from './measured-columns.ts'
 
-export { batches, files, uploadParts, uploads } from './file-schema.ts'
+export { applications, batches, files, uploadParts, uploads } from './file-schema.ts'
 
 export const tenants = sqliteTable('tenants', {
   id: text('id').primaryKey(),

@@ -6,6 +6,7 @@ import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { responsesActor } from '../../src/actors/stubs.ts'
 import { type Operation, operations } from './api-document.ts'
+import { create, nodeOf, reached } from './application-tools.ts'
 import { batchOf, createBatch, storeInput } from './batch-tools.ts'
 import {
   json,
@@ -35,6 +36,7 @@ const UNKNOWN = {
   file: 'file-00ff',
   upload: 'upload_00ff',
   batch: 'batch_00ff',
+  application: 'app_00ff',
 }
 
 /** Ids that a stranger writes into paths, bodies and headers: tenant A's own, or ones of nothing. */
@@ -119,6 +121,16 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'GET /v1/batches': { status: 200 },
   'GET /v1/batches/{id}': { status: 404 },
   'POST /v1/batches/{id}/cancel': { status: 404 },
+  'POST /v1/applications': {
+    status: 404,
+    body: ({ file }) => ({ name: 'b', nodes: [nodeOf('a', '{{q}}')], input: { file } }),
+  },
+  'GET /v1/applications': { status: 200 },
+  'GET /v1/applications/{id}': { status: 404 },
+  'POST /v1/applications/{id}/cancel': { status: 404 },
+  'GET /v1/applications/{id}/plan': { status: 404 },
+  'GET /v1/applications/{id}/nodes/{node}/output': { status: 404 },
+  'GET /v1/applications/{id}/gantt.svg': { status: 404 },
   'GET /v1/usage': { status: 200 },
   'POST /v1/programs': { status: 201, body: () => ({ id: 'program-of-b' }) },
   'GET /v1/programs': { status: 200 },
@@ -164,7 +176,21 @@ beforeAll(async () => {
   // It fails by its first line, so nothing of it changes any more.
   const { id: batch } = await createBatch(file, { metadata })
   await vi.waitFor(async () => expect(await batchOf(batch)).toMatchObject({ status: 'failed' }), { timeout: 10_000 })
-  ids = { program: PROGRAM, response: RESPONSE, conversation, item: data[0]?.id ?? '', file, upload, batch }
+  // It is planned and does not run.
+  const { id: application } = await create({
+    ...{ name: SECRET, metadata, nodes: [nodeOf('node', '{{q}}')], input: { lines: [{ q: SECRET }] }, start: false },
+  })
+  await reached(application, 'planned')
+  ids = {
+    application,
+    program: PROGRAM,
+    response: RESPONSE,
+    conversation,
+    item: data[0]?.id ?? '',
+    file,
+    upload,
+    batch,
+  }
 })
 
 /** Whose id stands in a path, by how the path begins. */
@@ -174,11 +200,12 @@ const ID_OF = {
   files: 'file',
   uploads: 'upload',
   batches: 'batch',
+  applications: 'application',
 }
 
 function pathOf({ path }: Operation, of: Ids): string {
   const object = (ID_OF as Partial<Record<string, keyof Ids>>)[path.split('/')[2] ?? ''] ?? 'program'
-  return path.replace('{id}', of[object]).replace('{item}', of.item)
+  return path.replace('{id}', of[object]).replace('{item}', of.item).replace('{node}', 'node')
 }
 
 async function ask(
@@ -202,12 +229,13 @@ async function ask(
 
 /** All that tenant A can read of its own. */
 async function ownView(): Promise<unknown[]> {
-  const { program, response, conversation, item, file, upload, batch } = ids
+  const { program, response, conversation, item, file, upload, batch, application } = ids
   const paths = [
     ...['/v1/programs', `/v1/programs/${program}`, `/v1/programs/${program}/calls`, `/v1/responses/${response}`],
     ...[`/v1/responses/${response}/input_items`, `/v1/conversations/${conversation}`],
     ...[`/v1/conversations/${conversation}/items`, `/v1/conversations/${conversation}/items/${item}`],
     ...['/v1/files', `/v1/files/${file}`, `/v1/uploads/${upload}`, '/v1/batches', `/v1/batches/${batch}`],
+    ...['/v1/applications', `/v1/applications/${application}`, `/v1/applications/${application}/plan`],
   ]
   const answers = await Promise.all(paths.map((path) => request('GET', path, KEY_A)))
   expect(answers.map(({ status }) => status)).toEqual(paths.map(() => 200))
@@ -250,7 +278,7 @@ describe('every route', () => {
   })
 
   it('answers an id of another tenant as one of nothing', async () => {
-    const in_body = ['POST /v1/responses', 'POST /v1/batches']
+    const in_body = ['POST /v1/responses', 'POST /v1/batches', 'POST /v1/applications']
     const naming = of('apiKey').filter(({ path, name }) => path.includes('{id}') || in_body.includes(name))
     expect(naming.length).toBeGreaterThan(10)
     for (const operation of naming) {

@@ -125,6 +125,6 @@ export function seconds(ms: number): number {
 }
 
 /** Unguessable, in the form of OpenAI's ids. */
-export function newFileId(prefix: 'file-' | 'upload_' | 'part_' | 'batch_'): string {
+export function newFileId(prefix: 'file-' | 'upload_' | 'part_' | 'batch_' | 'app_'): string {
   return prefix + crypto.randomUUID().replaceAll('-', '')
 }

@@ -144,13 +144,7 @@ fileRoutes.openapi(
     if (file === null) return refusal(fileNotFound(id))
     const body = await fileStream(c.env.BUCKET, tenant, file.parts, (work) => c.executionCtx.waitUntil(work))
     if (body === null) return refusal(fileNotFound(id))
-    // Never shown by a browser as what its client says it is.
-    const headers = {
-      'content-type': 'application/octet-stream',
-      'content-disposition': 'attachment',
-      'cache-control': 'no-store',
-    }
-    return refusal(new Response(body, { headers }))
+    return refusal(contentResponse(body))
   },
 )
 
@@ -195,6 +189,16 @@ export async function sweep(d1: D1Database, bucket: R2Bucket, tenant: string, no
   } catch (error) {
     logFailure('files_not_swept', error, { tenant })
   }
+}
+
+/** Never shown by a browser as what its client says it is. */
+export function contentResponse(body: ReadableStream<Uint8Array>): Response {
+  const headers = {
+    'content-type': 'application/octet-stream',
+    'content-disposition': 'attachment',
+    'cache-control': 'no-store',
+  }
+  return new Response(body, { headers })
 }
 
 export function noRoom(): Response {

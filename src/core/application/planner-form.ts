@@ -1,0 +1,88 @@
+/**
+ * The form in which gpu-agent/planner takes an application: the same nodes and edges with prompts given by their tokens. Tokens
+ * follow from bytes with the ratio that the engines of the model have measured. Lengths of outputs are those that the model
+ * gave the tenant before, in the mean; where it gave none, they are left to the planner's tables.
+ */
+import { estimatePromptTokens } from '../call/prompt-estimate.ts'
+import type { ApplicationState, NodeState } from './application-state.ts'
+import type { Graph, GraphNode } from './graph.ts'
+import { textBytes } from './template.ts'
+
+/** What is known of a model. Null: not yet. */
+export interface ModelFigures {
+  bytes_per_token: number | null
+  /** Of one answer, in the mean. */
+  output_tokens: number | null
+}
+
+/** A node of gpu-agent/planner/application.ts. */
+export interface PlannerNode {
+  id: string
+  model: string
+  template_tokens: number
+  max_output_tokens?: number
+  requests?: { count: number; tokens: number }
+  documents?: { chunk_tokens: number; chunks: number[] }
+  from?: { nodes: string[]; each: number }
+  output_tokens?: number[]
+}
+
+export interface PlannerForm {
+  name: string
+  nodes: PlannerNode[]
+}
+
+const LIMITS = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'] as const
+
+/** Of an application whose lines are checked. Nodes without requests are left out. */
+export function plannerForm(
+  { name, nodes }: Pick<ApplicationState, 'name' | 'nodes'>,
+  graph: Graph,
+  figuresOf: (model: string) => ModelFigures,
+): PlannerForm {
+  const all = graph.map((node, number) => ({ node, state: nodes[number] as NodeState }))
+  return {
+    name,
+    nodes: all.flatMap(({ node, state }) =>
+      state.requests === 0 ? [] : [plannerNode(node, state, figuresOf(node.model))],
+    ),
+  }
+}
+
+/** Tokens of one answer: what was seen, within the node's limit. Null: nothing is known. */
+export function expectedOutput(node: GraphNode, { output_tokens }: ModelFigures): number | null {
+  const max = outputLimit(node)
+  if (output_tokens === null) return max
+  return Math.max(1, Math.round(max === null ? output_tokens : Math.min(output_tokens, max)))
+}
+
+function plannerNode(node: GraphNode, state: NodeState, figures: ModelFigures): PlannerNode {
+  const { requests, inputs } = state
+  const tokensOf = (bytes: number) => estimatePromptTokens(bytes, figures.bytes_per_token)
+  const field_tokens = inputs.field_bytes === 0 ? 0 : tokensOf(inputs.field_bytes / requests)
+  const template_tokens = tokensOf(textBytes(node.body))
+  const max = outputLimit(node)
+  const known = figures.output_tokens === null ? null : expectedOutput(node, figures)
+  const common = {
+    ...{ id: node.id, model: node.model },
+    ...(max === null ? {} : { max_output_tokens: max }),
+    ...(known === null ? {} : { output_tokens: new Array<number>(requests).fill(known) }),
+  }
+  if (node.sources.length > 0) {
+    const from = { nodes: node.sources.map(({ id }) => id), each: node.each }
+    return { ...common, template_tokens: template_tokens + field_tokens, from }
+  }
+  if (node.documents === null) {
+    return { ...common, template_tokens, requests: { count: requests, tokens: Math.max(1, field_tokens) } }
+  }
+  const chunks = Object.entries(inputs.chunks).flatMap(([count, documents]) =>
+    new Array<number>(documents).fill(Number(count)),
+  )
+  const documents = { chunk_tokens: tokensOf(inputs.chunk_bytes / requests), chunks }
+  return { ...common, template_tokens: template_tokens + field_tokens, documents }
+}
+
+function outputLimit({ body }: GraphNode): number | null {
+  const [first] = LIMITS.map((name) => body[name]).filter((value) => typeof value === 'number')
+  return first ?? null
+}
