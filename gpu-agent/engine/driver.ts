@@ -1,6 +1,7 @@
 /**
  * Runs a scheduler over a backend in real time: plan, execute, commit, deliver. It runs one step at a time, with a
- * macrotask between steps so that sockets are served, and sleeps while no call is open.
+ * macrotask between steps so that sockets are served, and sleeps while no call is open. Contexts of programs whose tools
+ * run are moved then too, when they are due.
  *
  * Keeps true: a call's ledger rows are delivered before its end. Each accepted call ends once. After `ended` nothing more
  * is delivered for it.
@@ -9,6 +10,7 @@
  * `onBroken` is called once. The owner then makes another engine with another epoch. A step that has not come back after
  * `step_timeout_ms` breaks the engine too: a backend that hangs is as lost as one that failed.
  */
+import type { ToolCounts } from './memory/handling/handling-counts.ts'
 import type { HoldCounts } from './memory/program-hold.ts'
 import { OutputIncomplete } from './output-incomplete.ts'
 import type { EndedCall, Scheduler, SchedulerStatus, SubmitVerdict } from './scheduler.ts'
@@ -42,6 +44,9 @@ export type DriverVerdict =
 
 /** The longest step expected of any backend, with a margin for a machine that swaps or sleeps. */
 export const STEP_TIMEOUT_MS = 60_000
+
+/** The longest that a sleeping engine waits before it looks at its contexts again. */
+const SLEEP_MS_MAX = 60_000
 
 /** Calls `run` once after `delay_ms`. The returned function cancels it. */
 export type Timer = (run: () => void, delay_ms: number) => () => void
@@ -78,6 +83,8 @@ export class EngineDriver {
   #last_status = ''
   readonly #drained: (() => void)[] = []
   #stopped: Promise<void> | null = null
+  /** Cancels the wait for the next context that is due. */
+  #sleep: (() => void) | null = null
 
   constructor(options: EngineDriverOptions) {
     if (options.scheduler.config.slots > options.backend.slots) throw new RangeError('the backend has too few slots')
@@ -109,12 +116,26 @@ export class EngineDriver {
     if (this.#isLive()) this.#endEarly(this.#options.scheduler.finish(lease, this.#now()))
   }
 
+  /** The program goes on elsewhere. */
+  discard(program: string): void {
+    if (!this.#isLive()) return
+    this.#options.scheduler.discard(program, this.#now())
+    this.#options.onStatus()
+    this.#wake()
+  }
+
   status(): SchedulerStatus {
     return this.#options.scheduler.status()
   }
 
   get holds(): HoldCounts {
     return this.#options.scheduler.holds
+  }
+
+  /** What became of contexts while tools ran. Null: the policy does not handle them. */
+  get tools(): ToolCounts | null {
+    const { scheduler } = this.#options
+    return scheduler.config.policy.handling === undefined ? null : scheduler.tools
   }
 
   /** Takes no further calls; resolves when those under way have ended. */
@@ -133,6 +154,8 @@ export class EngineDriver {
   async #stop(): Promise<void> {
     const live = this.#isLive()
     if (live) this.#state = 'stopped'
+    this.#sleep?.()
+    this.#sleep = null
     await this.#loop
     const errors = live ? this.#failAll() : []
     await this.#options.backend.dispose()
@@ -150,6 +173,8 @@ export class EngineDriver {
   #wake(): void {
     if (this.#looping) return
     this.#looping = true
+    this.#sleep?.()
+    this.#sleep = null
     this.#loop = this.#run()
   }
 
@@ -157,8 +182,9 @@ export class EngineDriver {
     try {
       // Calls that arrive in the same turn of the event loop share the first step.
       await macrotask()
-      while (this.#isLive() && this.#open.size > 0) {
-        await this.#runStep()
+      while (this.#isLive() && (this.#open.size > 0 || this.#isContextDue())) {
+        if (this.#open.size > 0) await this.#runStep()
+        else await this.#moveContexts()
         await macrotask()
       }
     } catch (error) {
@@ -167,6 +193,30 @@ export class EngineDriver {
       // In the same turn as the loop's last check, so no call can arrive in between and find the loop asleep.
       this.#looping = false
     }
+    this.#sleepUntilDue()
+  }
+
+  #isContextDue(): boolean {
+    return this.#options.scheduler.contexts_due_us <= this.#now()
+  }
+
+  #sleepUntilDue(): void {
+    const { scheduler, timer = realTimer } = this.#options
+    const due_us = scheduler.contexts_due_us
+    if (!this.#isLive() || due_us === Number.POSITIVE_INFINITY) return
+    const delay_ms = Math.min(SLEEP_MS_MAX, Math.max(0, Math.ceil((due_us - this.#now()) / 1000)))
+    this.#sleep = timer(() => this.#wake(), delay_ms)
+  }
+
+  async #moveContexts(): Promise<void> {
+    const { scheduler, backend } = this.#options
+    const plan = scheduler.planContexts(this.#now())
+    if (plan !== null) {
+      const started_us = this.#now()
+      const outcome = await this.#watch(backend.execute(plan))
+      scheduler.commit(plan, outcome, started_us, this.#now())
+    }
+    this.#options.onStatus()
   }
 
   async #runStep(): Promise<void> {

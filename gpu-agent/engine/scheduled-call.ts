@@ -2,6 +2,7 @@
  * One open call of the scheduler: its place in the order, its KV, and its part of the step under way. Plain data.
  * memory/placement.ts and scheduler.ts each write the part named below.
  */
+import type { HandlingDecision } from '../../src/protocol/handling.ts'
 import type { Handling } from './memory/handling/waste.ts'
 import type { Image } from './memory/image-store.ts'
 import type { KvClaimant, Slot } from './memory/kv-cache.ts'
@@ -37,6 +38,8 @@ export class ScheduledCall implements KvClaimant {
   started = false
   /** What was decided for the context that it goes on from, and how many tokens that has. Null: nothing was. */
   came_back: { readonly decided: Handling; readonly tokens: number } | null = null
+  /** What was decided for its own context when it ended. Null: nothing was. */
+  handled: HandlingDecision | null = null
   /** Has sampled since it claimed its slot. Only then may it be evicted, so every claim yields at least one token. */
   settled = false
   /** The last step in which it had a slot and the blocks that it needs. */
@@ -112,6 +115,7 @@ export class ScheduledCall implements KvClaimant {
       first_token_us: order.first_token_us,
       duration_us,
       ...this.outlook,
+      ...(this.handled === null ? {} : { handled: this.handled }),
     }
   }
 }

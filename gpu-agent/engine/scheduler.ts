@@ -100,6 +100,12 @@ export class Scheduler {
     return Array.from(this.#calls.values(), (call) => this.#end(call, 'failed', now_us, 'engine_lost'))
   }
 
+  /** The program goes on elsewhere: what is kept of its context while its tool runs is dropped. */
+  discard(program: string, now_us: number): void {
+    this.#advance(now_us)
+    this.#placement.discard(program, now_us)
+  }
+
   /**
    * What the next step computes. Its work is empty if and only if no call is open. With firm pins it may be empty too: calls
    * wait for a program to come back, or until `resumes_us`.
@@ -135,6 +141,24 @@ export class Scheduler {
     return this.#plan
   }
 
+  /** While no call is open: when `planContexts` has something to do. Infinity: never. */
+  get contexts_due_us(): number {
+    return this.#placement.contexts_due_us
+  }
+
+  /** A step that only moves contexts of programs whose tools run. No call is open. Null: none has to be moved. */
+  planContexts(now_us: number): StepPlan | null {
+    this.#advance(now_us)
+    invariant(this.#plan === null && this.#calls.size === 0, 'calls have contexts moved in their steps')
+    this.#placement.begin(now_us)
+    const operations = this.#kv.takeOperations()
+    if (operations.length === 0) return null
+    this.#plan = { step: this.#step, operations, work: [] }
+    this.#planned_us = now_us
+    this.#step += 1
+    return this.#plan
+  }
+
   /** The outcome of the plan under way, which ran from `started_us` to `ended_us`. */
   commit(plan: StepPlan, outcome: StepOutcome, started_us: number, ended_us: number): CommitResult {
     invariant(plan === this.#plan, 'the plan under way is committed')
@@ -145,6 +169,10 @@ export class Scheduler {
     const wall_us = ended_us - started_us
     const ends: EndOfCall[] = []
     this.#placement.moved(plan.operations, outcome.moved_us)
+    if (plan.work.length === 0) {
+      this.#plan = null
+      return result
+    }
     let computed_tokens = 0
     for (let index = 0; index < this.#flight.length; index++) {
       const call = this.#flight[index] as ScheduledCall

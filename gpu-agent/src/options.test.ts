@@ -149,7 +149,14 @@ test('a wrong flag is named', () => {
   for (const flag of ['--temperature=2.1', '--temperature=-1', '--temperature=x', '--top-p=1.1', '--top-p='])
     expect(wrong(...LEAST, ...embedded, flag)).toMatch(/is a number from 0 to [12], not/)
   expect(wrong(...LEAST, '--system-prompt', 'x')).toBe('--system-prompt goes with --engine embedded')
-  expect(wrong(...LEAST, '--policy', 'infercept')).toMatch(/^--policy infercept handles contexts while tools run/)
+  expect(wrong(...LEAST, '--policy', 'infercept')).toBe('run')
+  for (const server of [
+    ['--engine=openai', '--url=http://127.0.0.1:1'],
+    ['--engine=vllm', '--vllm-url=http://127.0.0.1:1', '--model-id=m'],
+  ])
+    expect(wrong(...LEAST, ...server, '--policy', 'infercept')).toMatch(
+      /^--policy infercept handles contexts while tools run, .* Take one of fcfs, .* or --engine vllm/,
+    )
   expect(wrong(...LEAST, '--policy', 'lifo')).toMatch(/^--policy is one of fcfs, fcfs-program, mlfq/)
   const vllm = ['--engine=vllm', '--vllm-url=http://127.0.0.1:1', '--model-id=m']
   expect(wrong(...LEAST, ...vllm, '--policy=learned')).toBe('run')

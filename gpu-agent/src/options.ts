@@ -9,9 +9,10 @@ import { ENGINES_PER_AGENT_MAX, type OtlpSettings, otlpSettings } from '../../sr
 import { PROFILE_NAMES } from '../engine/backends/emulated/profiles/index.ts'
 import { EXACT_CHUNK_TOKENS_MAX, PREFILL_CHUNK_TOKENS, STEP_TOKENS_MAX } from '../engine/backends/llama/llama-limits.ts'
 import {
+  ENGINE_POLICY_NAMES,
   MEMORY_POLICY_NAMES,
   type MemoryPolicyName,
-  notServed,
+  notQueued,
   POLICY_NAMES,
   type PolicyName,
 } from '../engine/order/policies/index.ts'
@@ -45,7 +46,8 @@ Runs engines on this host and serves the calls that the control plane sends here
   --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated, scripted)
   --script FILE        its answers, JSON (required for scripted; docs/scripted-engine.md)
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas);
-                       vllm, with what happens to KV while tools run: ${MEMORY_POLICY_NAMES.join(', ')}
+                       and with what happens to KV while tools run (docs/lamps.md; not openai):
+                       ${MEMORY_POLICY_NAMES.join(', ')}
   --seats N            calls that can be in one step; openai: calls that it gets at once
   --slots N            calls whose KV cache can be resident (not vllm, openai)
   --hold-kv on|off     calls wait rather than take the KV of a program that comes before them and whose tool runs, for as long
@@ -67,8 +69,6 @@ Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADER
 Events go to stdout, one JSON object a line; {"event":"ready",…} says that calls can be served.
 SIGTERM or SIGINT drains and exits 0; a second one exits at once. Exit codes: 0 ended as asked, 1 failed, 2 wrong flags.
 `
-
-const VLLM_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
 
 const FLAGS = {
   id: { type: 'string' },
@@ -164,9 +164,11 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
   }
   const engines = whole('--engines', values.engines, 1, ENGINES_PER_AGENT_MAX)
   const front = frontFlags(values, engine, engines, env)
-  const not_served = engine === 'vllm' ? null : notServed(values.policy)
-  if (not_served !== null) throw new WrongFlag(not_served)
-  const policy = choice('--policy', values.policy, engine === 'vllm' ? VLLM_POLICY_NAMES : POLICY_NAMES)
+  const { vllm } = front
+  const is_queue = engine === 'openai' || (vllm?.mode === 'attached' && vllm.socket === null)
+  const not_queued = is_queue ? notQueued(values.policy) : null
+  if (not_queued !== null) throw new WrongFlag(not_queued)
+  const policy = choice('--policy', values.policy, ENGINE_POLICY_NAMES)
   return {
     id,
     region,

@@ -49,6 +49,11 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     ],
     minutes_max: 3,
   },
+  'bench:lengths': { run: [['--prompts', '10', '--json', '{out}/lengths.json']], minutes_max: 5 },
+  'bench:tools': {
+    run: [['--programs', '2', '--tools', '1', '--longest-s', '2', '--slots', '4', '--json', '{out}/tools.json']],
+    minutes_max: 4,
+  },
   'bench:engine': { run: [['--repetitions', '1', '--json', '{out}/engine.json']], minutes_max: 5 },
   'bench:front': { run: [['--seeds', '1', '--programs', '12', '--json', '{out}/front.json']], minutes_max: 5 },
   'bench:policies': {

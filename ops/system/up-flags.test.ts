@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { readFlags } from '../../cli/flags.ts'
-import { POLICY_NAMES } from '../../gpu-agent/engine/order/policies/index.ts'
+import { ENGINE_POLICY_NAMES } from '../../gpu-agent/engine/order/policies/index.ts'
 import { BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
 import { ENGINES_PER_REGION_MAX, parseUpFlags, REGIONS_MAX, UP_HELP } from './up-flags.ts'
 
@@ -75,9 +75,10 @@ test('each wrong value is refused with the flag and what would be right', () => 
   expect(optionsOf('--seats', '4096').seats).toBe(4096)
   expect(reasonOf('--seats', '4097')).toBe('--seats must be a whole number from 1 to 4096, not "4097"')
   expect(reasonOf('--vllm-args', '--dtype float32')).toBe('--vllm-args goes with --engine vllm')
-  expect(reasonOf('--policy', 'sjf')).toBe(`--policy must be one of ${POLICY_NAMES.join(', ')}, not "sjf"`)
-  expect(reasonOf('--policy', 'lamps')).toMatch(
-    /^--policy lamps handles contexts while tools run, .*npm run simulate -- run --policy lamps\. Here take one of fcfs/,
+  expect(reasonOf('--policy', 'sjf')).toBe(`--policy must be one of ${ENGINE_POLICY_NAMES.join(', ')}, not "sjf"`)
+  expect(optionsOf('--policy', 'lamps').policy).toBe('lamps')
+  expect(reasonOf('--policy', 'lamps', '--url', 'http://127.0.0.1:1')).toMatch(
+    /^--policy lamps handles contexts while tools run, .* Take one of fcfs/,
   )
   for (const engine of ['emulated', 'vllm'])
     expect(optionsOf('--policy', 'learned', '--engine', engine).policy).toBe('learned')

@@ -2,7 +2,13 @@
 
 import { isIP } from 'node:net'
 import { readFlags } from '../../cli/flags.ts'
-import { notServed, POLICY_NAMES, type PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
+import {
+  ENGINE_POLICY_NAMES,
+  MEMORY_POLICY_NAMES,
+  type MemoryPolicyName,
+  notQueued,
+  type PolicyName,
+} from '../../gpu-agent/engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind } from '../../gpu-agent/src/engine-flags.ts'
 import { choice, WrongFlag } from '../../gpu-agent/src/flag-values.ts'
 import { keyIn, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
@@ -32,7 +38,7 @@ export interface UpOptions {
   vllmArgs: string | undefined
   /** A server that runs already, with `openai`. */
   server: ServerFlags | null
-  policy: PolicyName
+  policy: PolicyName | MemoryPolicyName
   balancer: BalancerName
   regionRtt_ms: number
   programStaleAfter_s: number
@@ -98,7 +104,9 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --context-tokens N           longest prompt and answer together (default: embedded by model and memory, vllm 4096, scripted 131072);
                                coding agents need 65536 and more
   --vllm-args "…"              further flags of vLLM, as a shell would split them
-  --policy plas                plas: least attained service first; atlas: shortest critical path first; mlfq, rr, fcfs
+  --policy plas                plas: least attained service first; atlas: shortest critical path first; mlfq, rr, fcfs, learned;
+                               ${MEMORY_POLICY_NAMES.join(', ')}: also decide what happens to
+                               KV while tools run (docs/lamps.md; not with --url)
   --balancer cost-aware        which engine gets a call: cost-aware, locality (Autellix, Algorithm 2), affinity, least-used, round-robin
   --region-rtt-ms 80           a delay between regions, added to every one but the nearest
   --program-stale-after-s 1800 ends a program that makes no call for this long
@@ -133,13 +141,13 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   if (engine === 'openai' && enginesPerRegion !== 1)
     return refuse('--engines-per-region does not go with --url: one server has one queue')
   const regions = regionList(values.regions ?? REGIONS_DEFAULT[engine])
-  const policy = POLICY_NAMES.find((name) => name === values.policy)
+  const policy = ENGINE_POLICY_NAMES.find((name) => name === values.policy)
   for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions, seats, contextTokens])
     if (typeof result === 'string') return refuse(result)
-  const not_served = notServed(values.policy)
-  if (not_served !== null) return refuse(not_served)
+  const not_queued = engine === 'openai' ? notQueued(values.policy) : null
+  if (not_queued !== null) return refuse(not_queued)
   if (policy === undefined)
-    return refuse(`--policy must be one of ${POLICY_NAMES.join(', ')}, not ${JSON.stringify(values.policy)}`)
+    return refuse(`--policy must be one of ${ENGINE_POLICY_NAMES.join(', ')}, not ${JSON.stringify(values.policy)}`)
   const balancer = BALANCER_NAMES.find((name) => name === values.balancer)
   if (balancer === undefined)
     return refuse(`--balancer must be one of ${BALANCER_NAMES.join(', ')}, not ${JSON.stringify(values.balancer)}`)

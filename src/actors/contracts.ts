@@ -23,7 +23,7 @@ import type {
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import type { ClassSketchData, MeasuredSums, ProgramSource } from '../protocol/index.ts'
+import type { ClassSketchData, Handle, MeasuredSums, ProgramSource } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -116,6 +116,8 @@ export interface PoolRpc {
   release(lease: string): Promise<void>
   /** Asks the agents that hold these leases to cancel them. */
   cancel(leases: readonly { lease: string; agent: string }[]): Promise<void>
+  /** Tells the agent to discard what the engine keeps of a program's KV: the program goes on elsewhere. */
+  discardContext(left: Omit<Handle, 'type' | 'handling'> & { agent: string }): Promise<void>
   /** Which of these leases their agents do not have open. A lease whose agent did not answer is not among them. */
   askForLost(leases: readonly { lease: string; agent: string }[]): Promise<string[]>
   describe(now_ms: number): Promise<PoolSnapshot>

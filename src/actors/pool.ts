@@ -176,6 +176,12 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     }
   }
 
+  /** An agent without a link gets no message: its engine discards the KV when its own bounds say so. */
+  async discardContext({ agent, ...left }: Parameters<PoolRpc['discardContext']>[0]): Promise<void> {
+    const socket = this.socketOf(agent)
+    if (socket !== null) sendFrame(socket, { type: 'handle', handling: 'discard', ...left })
+  }
+
   async askForLost(leases: Parameters<PoolRpc['askForLost']>[0]): Promise<string[]> {
     const lost: string[] = []
     const byAgent = Map.groupBy(leases.slice(0, LEASES_SEEN_MAX), ({ agent }) => agent)

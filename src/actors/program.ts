@@ -11,7 +11,7 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
-import type { OpenLeaseRef } from '../core/program/program-entry.ts'
+import type { LeftContext, OpenLeaseRef } from '../core/program/program-entry.ts'
 import {
   type EndReason,
   ORPHANED,
@@ -31,7 +31,7 @@ import { ArchiveRetry } from './archive-retry.ts'
 import { BrokenRuns } from './broken-runs.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import { ClassNotifier, classEndOf, tellsOfClass } from './class-notifier.ts'
-import type { AdmitReply, AdmitRequest, LeaseOpened, ProgramRpc } from './contracts.ts'
+import type { AdmitReply, AdmitRequest, LeaseOpened, PoolRpc, ProgramRpc } from './contracts.ts'
 import { openingOfLostRun, settleArchived, sortLateRecords } from './late-records.ts'
 import { LostLeases } from './lost-leases.ts'
 import { Mutex } from './mutex.ts'
@@ -100,7 +100,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       flushed: (entry) => this.notifier.changed(entry),
     })
     this.lostLeases = new LostLeases({
-      pool: (region, model) => poolActor(this.env, { id: region, location_hint: null }, model),
+      pool: (region, model) => this.pool(region, model),
       waitUntil: (work) => ctx.waitUntil(work),
       lost: (name, leases) => this.giveUp(name, leases),
     })
@@ -159,6 +159,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.runs.changed(run)
     // The program ended between admit and lease, so this call's tokens are not needed.
     if (opening === 'ended') this.ctx.waitUntil(this.cancel([lease]))
+    const left = opening === 'opened' ? run.entry.leftContext(lease) : null
+    if (left !== null) this.ctx.waitUntil(this.discard(left))
   }
 
   async leaseLost(lost: Parameters<ProgramRpc['leaseLost']>[0]): Promise<void> {
@@ -423,8 +425,21 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     throw new Error(reason)
   }
 
-  /** The pools exist, so no hint of where to create them is needed. */
   private cancel(open: readonly OpenLeaseRef[]): Promise<void> {
-    return cancelLeases(open, (region, model) => poolActor(this.env, { id: region, location_hint: null }, model))
+    return cancelLeases(open, (region, model) => this.pool(region, model))
+  }
+
+  /** An engine that is not told keeps the KV until its own bounds (gpu-agent/engine/memory/handling). */
+  private async discard({ region, model, ...left }: LeftContext): Promise<void> {
+    try {
+      await this.pool(region, model).discardContext(left)
+    } catch (error) {
+      logFailure('discard_failed', error, { region, model })
+    }
+  }
+
+  /** It exists, so no hint of where to create it is needed. */
+  private pool(region: string, model: string): PoolRpc {
+    return poolActor(this.env, { id: region, location_hint: null }, model)
   }
 }

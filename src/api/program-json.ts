@@ -8,7 +8,7 @@ import {
   TOOL_RETURN_MS_MAX,
 } from '../core/program/process-table.ts'
 import { toolUses } from '../core/tools/tool-uses.ts'
-import { addSums, measuredSums, NOTHING_MEASURED } from '../protocol/index.ts'
+import { addSums, type HandlingDecision, measuredSums, NOTHING_MEASURED } from '../protocol/index.ts'
 import { measuredJson, seconds } from './measured-json.ts'
 import type { Call, Program, ProgramListItem } from './program-schemas.ts'
 
@@ -38,9 +38,10 @@ export function programJson(summary: ProgramSummary, now_ms: number = Date.now()
     activity: summary.activity,
     tools: summary.tools
       .filter(({ since_ms }) => now_ms - since_ms < TOOL_RETURN_MS_MAX)
-      .map(({ name, call, thread, since_ms, expected_us }) => ({
+      .map(({ name, call, thread, since_ms, expected_us, handled }) => ({
         ...{ name, call, thread, since: iso(since_ms) },
         expected_s: secondsOrNull(expected_us),
+        kv: kvJson(handled),
       })),
     last_call_completion: isoOrNull(summary.last_completion_ms),
   }
@@ -115,7 +116,13 @@ export function callJson(call: CallEntry, of_class: string, reading: ServiceRead
   }
 }
 
-function toolsJson(call: CallEntry): Pick<Call, 'tools' | 'tool_s' | 'expected_tool_s'> {
+function kvJson(handled: HandlingDecision | null): Call['kv'] {
+  if (handled === null) return null
+  const { handling, reason, waste } = handled
+  return { handling, reason, waste_byte_s: waste }
+}
+
+function toolsJson(call: CallEntry): Pick<Call, 'tools' | 'tool_s' | 'expected_tool_s' | 'kv'> {
   const { tools, duration_us } = toolUses(call)
   return {
     tools: tools.map((tool) => ({
@@ -126,6 +133,7 @@ function toolsJson(call: CallEntry): Pick<Call, 'tools' | 'tool_s' | 'expected_t
     })),
     tool_s: secondsOrNull(duration_us),
     expected_tool_s: secondsOrNull(call.tools?.expected_us ?? null),
+    kv: kvJson(call.tools?.handled ?? null),
   }
 }
 

@@ -1,6 +1,6 @@
 /** What /v1/programs takes and gives: the process-table entry in seconds and in the words of the design, as OpenAPI schemas. */
 import { z } from '@hono/zod-openapi'
-import { Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
+import { Handling, HandlingReason, Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
 import { MeasuredShape, Seconds, Tokens } from './measured-json.ts'
 
@@ -42,6 +42,23 @@ const ThreadActive = z.object({
   engine: z.string().nullable(),
 })
 
+const ByteSeconds = z.number().nonnegative()
+
+const KvHandled = z
+  .object({
+    handling: Handling.openapi({ description: 'Kept in the GPU (preserve), dropped (discard) or moved out (swap)' }),
+    reason: HandlingReason.openapi({
+      description:
+        'least_waste: of those that the policy chooses from; only_choice: it has no other; not_foreseen: the tool was not, so the context was kept at first',
+    }),
+    waste_byte_s: z
+      .object({ preserve: ByteSeconds, discard: ByteSeconds, swap: ByteSeconds.nullable() })
+      .openapi({ description: 'Memory times time that each would waste; swap null: the engine moves no KV' }),
+  })
+  .openapi({
+    description: 'What the engine decided for its KV while tools run, when it ended. Null: it decides nothing',
+  })
+
 const ToolRunning = z.object({
   name: z
     .string()
@@ -51,6 +68,7 @@ const ToolRunning = z.object({
   thread: z.string(),
   since: Timestamp,
   expected_s: Seconds.nullable().openapi({ description: 'As it was expected when the call ended. Null: not known' }),
+  kv: KvHandled.nullable(),
 })
 
 export const Program = z
@@ -161,6 +179,7 @@ export const Call = z
       description: 'From its end to the next call of its thread. Null: there is none. Several tools count as one',
     }),
     expected_tool_s: Seconds.nullable().openapi({ description: 'The same as it was expected. Null: not known' }),
+    kv: KvHandled.nullable(),
     service_s: Seconds.openapi({ description: 'This and all other measured values are summed over the leases' }),
     ...MeasuredShape,
     leases: z.array(Lease),

@@ -1,4 +1,5 @@
 export * from './classes.ts'
+export * from './handling.ts'
 export * from './ids.ts'
 export * from './link.ts'
 export * from './measurement.ts'

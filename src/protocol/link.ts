@@ -148,5 +148,19 @@ export const Classes = z.object({
 })
 export type Classes = z.infer<typeof Classes>
 
-export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask, Clock, Classes])
+/**
+ * This program goes on elsewhere: what `engine` keeps of its KV until it comes back is to be discarded. The engine alone
+ * decides what it does with contexts of programs that do come back. Ignored like `ask`.
+ */
+export const Handle = z.object({
+  type: z.literal('handle'),
+  handling: z.literal('discard'),
+  engine: Id,
+  tenant: Id,
+  program: Id,
+  run: Id,
+})
+export type Handle = z.infer<typeof Handle>
+
+export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask, Clock, Classes, Handle])
 export type DownMessage = z.infer<typeof DownMessage>

@@ -3,6 +3,7 @@
  * durations come from one monotonic clock of the measuring process.
  */
 import { z } from 'zod'
+import { HandlingDecision } from './handling.ts'
 import { Count, Microseconds } from './ids.ts'
 import { ProgramSource } from './program-source.ts'
 
@@ -35,11 +36,13 @@ export const Measurement = z.object({
   rank: z.number().optional(),
   /** Output that the program was expected to have from there on. */
   expected_remaining_tokens: z.number().nonnegative().optional(),
+  /** What was decided for the call's context when it ended. Left out: the policy decides nothing, or no tool was expected. */
+  handled: HandlingDecision.optional(),
 })
 export type Measurement = z.infer<typeof Measurement>
 
 /** In the process table, for every lease. */
-export const StoredMeasurement = Measurement.omit({ duration_us: true })
+export const StoredMeasurement = Measurement.omit({ duration_us: true, handled: true })
 export type StoredMeasurement = z.infer<typeof StoredMeasurement>
 
 /** What adds up over the leases of a program. */

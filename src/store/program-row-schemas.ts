@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { CallRow, Checkpoint, LeaseRow, ProgramRow } from '../core/program/program-state.ts'
 import {
   Count,
+  HandlingDecision,
   Id,
   MeasuredSums,
   Microseconds,
@@ -26,7 +27,12 @@ export const AnsweredJson = z.object({
   warnings: WarningsJson.optional(),
 })
 
-export const AskedToolsJson = z.object({ names: z.array(ToolName), expected_us: Microseconds.nullable() })
+export const AskedToolsJson = z.object({
+  names: z.array(ToolName),
+  expected_us: Microseconds.nullable(),
+  // Rows of versions without it have none.
+  handled: HandlingDecision.nullable().default(null),
+})
 const came = { results: z.array(ToolResult), times: z.array(ToolTime) }
 export const ToolReturnJson = z.object({ at_ms: Count, ...came })
 export const BringsJson = z.object({ of: Id, ...came })

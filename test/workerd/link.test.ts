@@ -8,16 +8,18 @@ import { LINKS_MAX, MEMBER_RETURN_MS } from '../../src/actors/pool.ts'
 import { poolActor, poolStub, programActor } from '../../src/actors/stubs.ts'
 import { AGENTS_PER_POOL_MAX } from '../../src/core/pool/pool-table.ts'
 import { LEASE_ASKED_MS, OPEN_CALLS_PER_PROGRAM_MAX } from '../../src/core/program/program-state.ts'
-import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX } from '../../src/protocol/index.ts'
+import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX, type HandlingDecision } from '../../src/protocol/index.ts'
 import { hashSecret, ticketKidOf } from '../../src/store/secrets.ts'
 import {
   admission,
   helloOf,
   KEY_A,
+  leaseOf,
   MODEL,
   ORIGIN,
   openCall,
   provision,
+  recordOf,
   request,
   statusOf,
   TOKEN_EAST,
@@ -319,6 +321,38 @@ it('cancels a program’s open calls on their engine when it is ended', async ()
   await openCall('cancelled', 'call-1')
   await request('DELETE', '/v1/programs/cancelled', KEY_A)
   expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-call-0', 'lease-call-1'] })
+})
+
+describe('a program that goes on on another engine', () => {
+  const waste = { preserve: 10, discard: 20, swap: null }
+  const handled = { handling: 'preserve', reason: 'least_waste', waste } as const
+
+  /** Its first call has ended in a tool on agent-east. The second one is leased to this engine. */
+  async function moves(program: string, decided: HandlingDecision, engine: string): Promise<string> {
+    const actor = programActor(env, 'tenant-a', program)
+    const run = await openCall(program, `${program}-1`)
+    await actor.settle([recordOf(program, run, `${program}-1`, { tools: ['search'], handled: decided })])
+    await actor.admit(admission(program, `${program}-2`))
+    const region = engine.startsWith('agent-east') ? 'us-east' : 'eu-west'
+    const place = { engine, agent: engine.slice(0, -'-e0'.length), region }
+    await actor.leaseOpened({ ...leaseOf(run, `${program}-2`), ...place })
+    return run
+  }
+
+  it('has the KV discarded that the first one keeps for it', async () => {
+    const { link } = await joined()
+    const run = await moves('moving', handled, 'agent-west-e0')
+    const told = { engine: 'agent-east-e0', tenant: 'tenant-a', program: 'moving', run }
+    expect(await link.message()).toEqual({ type: 'handle', handling: 'discard', ...told })
+  })
+
+  it('has nothing discarded where it stays, or where nothing is kept', async () => {
+    const { link } = await joined()
+    await moves('staying', handled, 'agent-east-e0')
+    await moves('leaving', { ...handled, handling: 'discard' }, 'agent-west-e0')
+    await pool().cancel([{ lease: 'last', agent: 'agent-east' }])
+    expect(await link.message()).toEqual({ type: 'cancel', leases: ['last'] })
+  })
 })
 
 function engineNamed(id: string) {

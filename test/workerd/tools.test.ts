@@ -52,8 +52,12 @@ describe('a program with tools', () => {
     const now_ms = Date.now()
     const { run } = await open('agent', 'one', now_ms - 5000)
     expect(await shown('/v1/programs/agent')).toMatchObject({ activity: 'reasoning', tools: [] })
-    await answer('agent', run, 'one', now_ms - 4000, { tools: ['search', 'read'], expected_tool_us: 1_500_000 })
-    const acting = { name: 'search', call: 'one', since: new Date(now_ms - 4000).toISOString(), expected_s: 1.5 }
+    const waste = { preserve: 3_000_000, discard: 900_000_000, swap: null }
+    const handled = { handling: 'preserve', reason: 'least_waste', waste } as const
+    const told = { tools: ['search', 'read'], expected_tool_us: 1_500_000, handled }
+    await answer('agent', run, 'one', now_ms - 4000, told)
+    const kv = { handling: 'preserve', reason: 'least_waste', waste_byte_s: waste }
+    const acting = { name: 'search', call: 'one', since: new Date(now_ms - 4000).toISOString(), expected_s: 1.5, kv }
     expect(await shown('/v1/programs/agent')).toMatchObject({ activity: 'acting', tools: [acting, { name: 'read' }] })
     await evictDurableObject(programStub('agent'))
     expect(await shown('/v1/programs/agent')).toMatchObject({ activity: 'acting', tools: [acting, { name: 'read' }] })
@@ -66,9 +70,9 @@ describe('a program with tools', () => {
           { name: 'search', returned: true, duration_s: null, answer_tokens: 30 },
           { name: 'read', returned: false, duration_s: null, answer_tokens: null },
         ],
-        ...{ tool_s: 2.5, expected_tool_s: 1.5 },
+        ...{ tool_s: 2.5, expected_tool_s: 1.5, kv },
       },
-      { id: 'two', tools: [], tool_s: null, expected_tool_s: null },
+      { id: 'two', tools: [], tool_s: null, expected_tool_s: null, kv: null },
     ]
     expect((await shown('/v1/programs/agent/calls')).data).toMatchObject(calls)
     await evictDurableObject(programStub('agent'))

@@ -133,6 +133,16 @@ export class KvCache<H extends KvClaimant> {
     return spare_blocks
   }
 
+  /** Whether a slot other than `except` is empty or has a prefix that is kept for no open call. */
+  hasSpareSlot(except: Slot<H> | null): boolean {
+    return this.#hasEmpty() || this.#spareSlot(except) !== null
+  }
+
+  /** Operations are due that no step has taken. */
+  get hasOperations(): boolean {
+    return this.#operations.length > 0
+  }
+
   /** To be called when calls may have changed their order, before room is asked for again. */
   reordered(): void {
     this.#giver = null
@@ -296,13 +306,14 @@ export class KvCache<H extends KvClaimant> {
     this.#operations.push({ op: 'save', slot: slot.id, image: image.id, tokens: image.stored_tokens })
   }
 
-  /** Puts the image back as the idle prefix of `prefix`, in a slot and blocks that are free. Null: there are none. */
+  /** Puts the image back as the idle prefix of `prefix`, in free blocks and a spare slot. Null: there are none. */
   swapIn(prefix: H, image: Image): Slot<H> | null {
     const blocks = this.blocksFor(image.stored_tokens)
-    if (this.free_blocks < blocks || !this.#hasEmpty()) return null
-    const slot = this.slots.find((one) => one.holder === null && one.prefix === null)
-    invariant(slot !== undefined, 'a slot that is counted as empty is')
+    if (this.free_blocks < blocks) return null
     this.#giver = null
+    const slot = this.#hasEmpty() ? this.#firstEmpty() : this.#spareSlot(null)
+    if (slot === null) return null
+    if (slot.prefix !== null) this.#shorten(slot, slot.prefix, 0)
     this.#pool.cut(slot.path, 0)
     slot.path = this.#pool.share(null, 0)
     this.#pool.append(slot.path, blocks)
@@ -365,16 +376,25 @@ export class KvCache<H extends KvClaimant> {
 
   /** An empty slot for a claim, that of the first prefix to go if need be. */
   #emptySlot({ call, source, force }: Claim<H>): Slot<H> {
-    if (this.#hasEmpty()) {
-      // Low slots are preferred because llama.cpp splits a batch at every gap in its ascending slots.
-      const empty = this.slots.find(({ holder, prefix }) => holder === null && prefix === null)
-      invariant(empty !== undefined, 'a slot that is counted as empty is')
-      return empty
-    }
+    if (this.#hasEmpty()) return this.#firstEmpty()
     const victim = this.#slotVictim(call, source, force)
     invariant(victim !== null, 'a claim finds an open slot')
     this.#shorten(victim, victim.prefix as H, 0)
     return victim
+  }
+
+  /** Low slots are preferred because llama.cpp splits a batch at every gap in its ascending slots. */
+  #firstEmpty(): Slot<H> {
+    const empty = this.slots.find(({ holder, prefix }) => holder === null && prefix === null)
+    invariant(empty !== undefined, 'a slot that is counted as empty is')
+    return empty
+  }
+
+  /** The idle slot other than `except` that is kept for no open call and was used least recently. */
+  #spareSlot(except: Slot<H> | null): Slot<H> | null {
+    for (const slot of this.#idle)
+      if (slot !== except && this.#options.retention.keptFor(slot.prefix as H) === null) return slot
+    return null
   }
 
   #hasEmpty(): boolean {

@@ -140,9 +140,20 @@ export class Placement {
     return Math.min(this.#hold?.next_expiry_us ?? never, this.#tools?.next_due_us ?? never)
   }
 
+  /** When contexts are due to change although no call is open. Infinity: they are not handled, or nothing is due. */
+  get contexts_due_us(): number {
+    if (this.#tools === null) return Number.POSITIVE_INFINITY
+    return this.#kv.hasOperations ? Number.NEGATIVE_INFINITY : this.#tools.next_due_us
+  }
+
   /** To be called before anything is asked about a call that has come. */
   arrived(call: ScheduledCall, now_us: number): void {
     this.#tools?.arrived(call, now_us)
+  }
+
+  /** The program does not come back here. */
+  discard(program: string, now_us: number): void {
+    this.#tools?.goneElsewhere(program, now_us)
   }
 
   open(call: ScheduledCall, now_us: number): void {
@@ -305,7 +316,7 @@ export class Placement {
   #prepare(call: ScheduledCall, step: number, force: boolean): Claim<ScheduledCall> | null {
     const kv = this.#kv
     const { known_tokens, image } = call
-    const claim = kv.prepare(call, known_tokens, { image, force })
+    const claim = this.#saved(kv.prepare(call, known_tokens, { image, force }))
     const { source } = claim
     const evicts = force || call.started || !this.#beginners_wait
     if (!evicts && kv.canComplete(claim)) return claim
@@ -318,6 +329,15 @@ export class Placement {
     if (this.#makeRoom((without) => kv.canComplete(other, without), call, step, null)) return other
     kv.abandon(other)
     return null
+  }
+
+  /** The claim, or another one for the same call once the pinned context that it would overwrite has been moved out. */
+  #saved(claim: Claim<ScheduledCall>): Claim<ScheduledCall> {
+    const { call, takes, source, image, force } = claim
+    if (!takes || source === null || this.#tools === null || !this.#kv.canComplete(claim)) return claim
+    if (!this.#tools.rescue(source, call)) return claim
+    this.#kv.abandon(claim)
+    return this.#kv.prepare(call, call.known_tokens, { image, force })
   }
 
   /** Counts the step, if there would be room for the claim were nothing held. */
@@ -333,7 +353,7 @@ export class Placement {
 
   #complete(claim: Claim<ScheduledCall>): void {
     const { call } = claim
-    this.#tools?.makeWay(claim.missing_blocks, claim.source)
+    this.#tools?.makeWay(claim.missing_blocks, claim.source, !claim.takes)
     call.started = true
     const { slot, kept_tokens } = this.#kv.complete(claim)
     call.slot = slot

@@ -94,6 +94,9 @@ export interface EngineFrontEvents {
   contexts?(counts: ContextCounts): void
 }
 
+/** One run of a program. */
+export type ProgramKey = Pick<TicketClaims, 'tenant' | 'program' | 'run'>
+
 export interface EngineFront {
   /** Hints that it applies, as protocol/request-fields.ts names them. Left out: none. */
   readonly hints?: ReadonlySet<string>
@@ -107,6 +110,8 @@ export interface EngineFront {
   /** Takes no further calls; resolves when those under way have ended. */
   drain(): Promise<void>
   stop(): Promise<void>
+  /** The program goes on elsewhere: what is kept of its KV until it comes back is of no use. Absent: nothing is kept. */
+  discard?(program: ProgramKey): void
   /** What is known about classes of programs has changed. Engines of this process read the agent's book instead. */
   classes?(classes: readonly ClassData[]): void
   /** The record of this lease is on disk: other copies of it may be dropped. */

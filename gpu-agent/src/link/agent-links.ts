@@ -2,6 +2,7 @@
 import { type ClassData, type Hello, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN } from '../../../src/protocol/index.ts'
 import type { AgentOptions } from '../agent-options.ts'
 import type { TicketGate } from '../data-plane/ticket-gate.ts'
+import type { ProgramKey } from '../fronts/engine-front.ts'
 import { type ServedEngine, takeStatuses } from '../served-engine.ts'
 import { ChargeReports, type OpenLeaseSums } from './charge-reports.ts'
 import { Link } from './link.ts'
@@ -20,6 +21,8 @@ interface PoolLinksOptions {
   cancel: (leases: readonly string[]) => void
   /** What a pool knows about classes of programs. */
   classes: (classes: readonly ClassData[]) => void
+  /** A program goes on elsewhere than on this engine. */
+  discard: (engine: string, program: ProgramKey) => void
   /** Every open lease with what it has been charged. */
   openSums: () => Iterable<OpenLeaseSums>
   /** The control plane refuses this agent in this pool, and not just for a moment. */
@@ -67,6 +70,7 @@ function poolLink(model: string, context: PoolLinksOptions): Link {
     onDismissed: () => gate.forget(model),
     onCancel: cancel,
     onClasses: context.classes,
+    onHandle: ({ engine, tenant, program, run }) => context.discard(engine, { tenant, program, run }),
     isOpen: context.isOpen,
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { CLOSE, FRAME_BYTES_MAX, type Hello, type Status } from '../../../src/protocol/index.ts'
+import { CLOSE, FRAME_BYTES_MAX, type Handle, type Hello, type Status } from '../../../src/protocol/index.ts'
 import { type ControlPlaneStandIn, TOKEN } from '../testing/control-plane-stand-in.ts'
 import { startControlPlane, until } from '../testing/harness.ts'
 import { Link, type LinkOptions, type LinkTimes } from './link.ts'
@@ -18,6 +18,7 @@ interface Seen {
   undrained: (readonly string[])[]
   dismissed: { count: number }
   cancelled: (readonly string[])[]
+  handled: Handle[]
   ignored: { count: number }
   epoch: { value: string }
 }
@@ -28,6 +29,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
   const undrained: (readonly string[])[] = []
   const dismissed = { count: 0 }
   const cancelled: (readonly string[])[] = []
+  const handled: Handle[] = []
   const ignored = { count: 0 }
   const epoch = { value: 'epoch-1' }
   const engine = (): Hello['engines'][number] => ({
@@ -78,6 +80,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
     },
     onCancel: (leases) => cancelled.push(leases),
     onClasses: () => undefined,
+    onHandle: (handle) => handled.push(handle),
     isOpen: (lease) => lease.startsWith('open'),
     onIgnored: () => {
       ignored.count += 1
@@ -91,7 +94,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
   })
   onTestFinished(() => link.stop())
   link.start()
-  return { link, lost, drained, undrained, dismissed, cancelled, ignored, epoch }
+  return { link, lost, drained, undrained, dismissed, cancelled, handled, ignored, epoch }
 }
 
 test('says hello first, then statuses without being asked, numbered without gaps', async () => {

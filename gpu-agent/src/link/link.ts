@@ -12,6 +12,7 @@ import {
   type ClassData,
   DownMessage,
   FRAME_BYTES_MAX,
+  type Handle,
   type Hello,
   STATUS_INTERVAL_MIN_MS,
   STATUS_INTERVAL_MS,
@@ -78,6 +79,8 @@ export interface LinkOptions {
   onCancel: (leases: readonly string[]) => void
   /** What the pool knows about classes of programs. */
   onClasses: (classes: readonly ClassData[]) => void
+  /** A program goes on elsewhere. */
+  onHandle: (handle: Handle) => void
   /** Whether the lease is open here. */
   isOpen: (lease: string) => boolean
   onIgnored: () => void
@@ -239,6 +242,8 @@ export class Link {
         return this.#options.onCancel(parsed.data.leases)
       case 'classes':
         return this.#options.onClasses(parsed.data.classes)
+      case 'handle':
+        return this.#options.onHandle(parsed.data)
       case 'ask': {
         const { id, leases } = parsed.data
         return this.#send({ type: 'open', id, leases: leases.filter((lease) => this.#options.isOpen(lease)) })

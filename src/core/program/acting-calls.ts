@@ -86,10 +86,10 @@ export class ActingCalls {
     const running: ToolUnderWay[] = []
     for (const { call, thread, tools, ended_at_ms, opened_at_ms } of this.all().toSorted(byEnd).reverse()) {
       const since_ms = ended_at_ms ?? opened_at_ms
-      const { names = [], expected_us = null } = tools ?? {}
+      const { names = [], expected_us = null, handled = null } = tools ?? {}
       for (const name of names.length === 0 ? [null] : names) {
         if (running.length === TOOLS_LISTED_MAX) return running
-        running.push({ call, thread, name, since_ms, expected_us })
+        running.push({ call, thread, name, since_ms, expected_us, handled })
       }
     }
     return running

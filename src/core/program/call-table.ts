@@ -203,6 +203,22 @@ export class CallTable {
     return asked ?? brings?.results[0]?.name ?? brings?.times[0]?.name ?? null
   }
 
+  /**
+   * The lease of the call that `call` goes on from, if its engine keeps the program's KV for nothing: `call` runs on another
+   * one, and no other call of the program is open there or has left its tool running there. Null: no engine does, or no
+   * record says so.
+   */
+  leftContext({ brings }: CallState, engine: string): LeaseRow | null {
+    const before = this.#byId.get(brings?.of ?? '')
+    const handled = before?.tools?.handled ?? null
+    const left = before?.leases.at(-1)
+    if (handled === null || handled.handling === 'discard' || left === undefined || left.engine === engine) return null
+    const isThere = (lease: LeaseRow | undefined) => lease?.engine === left.engine
+    const is_used =
+      [...this.openLeases].some(isThere) || this.#acting.all().some(({ leases }) => isThere(leases.at(-1)))
+    return is_used ? null : left
+  }
+
   /** What is running between calls, the latest first. */
   tools(): ToolUnderWay[] {
     return this.#acting.tools()

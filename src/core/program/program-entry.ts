@@ -56,6 +56,17 @@ export interface ProgramOpening {
   now_ms: number
 }
 
+/** An engine that keeps KV of a program which goes on elsewhere. */
+export interface LeftContext {
+  tenant: string
+  program: string
+  run: string
+  agent: string
+  engine: string
+  region: string
+  model: string
+}
+
 /** The part of an open lease that its cancellation needs. */
 export interface OpenLeaseRef {
   lease: string
@@ -216,6 +227,15 @@ export class ProgramEntry {
     if (call.leases.length >= LEASES_PER_CALL_MAX) return 'exceeded'
     this.#placement.used(this.#calls.addGrant(call, grant))
     return this.state === 'ended' ? 'ended' : 'opened'
+  }
+
+  /** Where the program's KV is kept for nothing, since this lease, which has opened, goes to another engine. Null: nowhere. */
+  leftContext({ call, engine }: Pick<LeaseGrant, 'call' | 'engine'>): LeftContext | null {
+    const opened = this.#calls.get(call)
+    const left = opened === undefined ? null : this.#calls.leftContext(opened, engine)
+    if (left === null) return null
+    const { tenant, program, run } = this
+    return { tenant, program, run, agent: left.agent, engine: left.engine, region: left.region, model: left.model }
   }
 
   /** The lease never reached its engine, or its agent is gone. A record that comes later overrides this. */

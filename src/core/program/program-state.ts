@@ -4,6 +4,7 @@
  */
 import type {
   CallRecord,
+  HandlingDecision,
   MeasuredSums,
   Outcome,
   ProgramSource,
@@ -112,6 +113,8 @@ export interface AskedTools {
   names: string[]
   /** How long it was expected to take until the next call. Null: not known. */
   expected_us: number | null
+  /** What the engine decided for the program's KV meanwhile. Null: it decided nothing. */
+  handled: HandlingDecision | null
 }
 
 /** The next call of the chain, which brought what tools had returned. */
@@ -131,6 +134,7 @@ export interface ToolUnderWay {
   name: string | null
   since_ms: number
   expected_us: number | null
+  handled: HandlingDecision | null
 }
 
 /** The six metrics of Autellix §4.2.1, and what an operator wants to see as well. */

@@ -29,7 +29,7 @@ describe('a program between its calls', () => {
     expect(admit(program, 'a', 0)).toMatchObject({ position: 0, last_tool: null })
     expect(program.summary()).toMatchObject({ activity: 'reasoning', tools: [] })
     settle(program, 'a', 100, ['search', 'read'])
-    const running = { call: 'a', thread: 't0', since_ms: 100, expected_us: 700_000 }
+    const running = { call: 'a', thread: 't0', since_ms: 100, expected_us: 700_000, handled: null }
     expect(program.summary().activity).toBe('acting')
     expect(program.summary().tools).toEqual([
       { ...running, name: 'search' },
@@ -38,7 +38,7 @@ describe('a program between its calls', () => {
     expect(admit(program, 'b', 600, { tool_results: [search] })).toMatchObject({ position: 1, last_tool: 'search' })
     expect(program.summary()).toMatchObject({ activity: 'reasoning', tools: [] })
     expect(shown(program, 'a')).toEqual({
-      tools: { names: ['search', 'read'], expected_us: 700_000 },
+      tools: { names: ['search', 'read'], expected_us: 700_000, handled: null },
       returned: { at_ms: 600, results: [search], times: [] },
     })
   })
@@ -81,7 +81,7 @@ describe('a program between its calls', () => {
     expect(admit(program, 'b', 20, { tool_results: [search] })).toMatchObject({ last_tool: 'search' })
     settle(program, 'a', 30, ['search'])
     expect(shown(program, 'a')).toEqual({
-      tools: { names: ['search'], expected_us: 700_000 },
+      tools: { names: ['search'], expected_us: 700_000, handled: null },
       returned: { at_ms: 20, results: [search], times: [] },
     })
     expect(program.summary().tools).toEqual([])
@@ -134,5 +134,50 @@ describe('a program between its calls', () => {
     expect(tools).toHaveLength(TOOLS_LISTED_MAX)
     expect(tools[0]).toMatchObject({ call: `c${ACTING_CALLS_MAX}` })
     expect(program.takeDirty(0).checkpoint?.live).toHaveLength(ACTING_CALLS_MAX)
+  })
+})
+
+describe('an engine that a program has left', () => {
+  const waste = { preserve: 1, discard: 2, swap: null }
+  const kept = (handling: 'preserve' | 'discard' | 'swap') => ({ handling, reason: 'least_waste' as const, waste })
+  const left = { tenant: 'tenant', program: 'program', run: 'run', agent: 'agent', engine: 'e0' }
+
+  /** A call on e0 that has ended in a tool. */
+  function acting(handled?: ReturnType<typeof kept>): ProgramEntry {
+    const program = entry()
+    admit(program, 'a', 0, { thread: 'main' })
+    program.settle(
+      record({ call: 'a', lease: 'a/0', thread: 'main', tools: ['search'], ...(handled && { handled }) }),
+      10,
+    )
+    return program
+  }
+
+  /** The call that goes on from it, on this engine. */
+  function goOn(program: ProgramEntry, engine: string) {
+    program.admit({ call: 'b', thread: 'main', parents: null, model: 'model', now_ms: 20 })
+    const lease = grant({ call: 'b', lease: 'b/0', engine, now_ms: 20 })
+    program.leaseOpened(lease)
+    return program.leftContext(lease)
+  }
+
+  it.each(['preserve', 'swap'] as const)('keeps its KV for nothing if it did %s it', (handling) => {
+    expect(goOn(acting(kept(handling)), 'e1')).toMatchObject(left)
+  })
+
+  it('keeps nothing if the program stays, if the KV was discarded, or if no record says that it is there', () => {
+    expect(goOn(acting(kept('preserve')), 'e0')).toBeNull()
+    expect(goOn(acting(kept('discard')), 'e1')).toBeNull()
+    expect(goOn(acting(), 'e1')).toBeNull()
+  })
+
+  it('keeps it for another thread that is open there or whose tool runs there', () => {
+    const program = acting(kept('preserve'))
+    admit(program, 'sub', 15, { thread: 'sub', parents: [] })
+    expect(goOn(program, 'e1')).toBeNull()
+    const other = acting(kept('preserve'))
+    admit(other, 'sub', 15, { thread: 'sub', parents: [] })
+    other.settle(record({ call: 'sub', lease: 'sub/0', thread: 'sub', tools: ['read'] }), 16)
+    expect(goOn(other, 'e1')).toBeNull()
   })
 })

@@ -59,9 +59,9 @@ export function applyRecord(lease: LeaseRow, record: CallRecord): void {
 }
 
 /** Null: the call did not complete, or its agent does not tell. */
-export function askedTools({ outcome, tools, expected_tool_us }: CallRecord): AskedTools | null {
+export function askedTools({ outcome, tools, expected_tool_us, handled }: CallRecord): AskedTools | null {
   if (outcome !== 'completed' || tools === undefined) return null
-  return { names: [...tools], expected_us: expected_tool_us ?? null }
+  return { names: [...tools], expected_us: expected_tool_us ?? null, handled: handled ?? null }
 }
 
 export function callRow(state: CallState): CallRow {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ToolResult, ToolTime } from '../../protocol/index.ts'
 import { toolUses } from './tool-uses.ts'
 
-const asked = (...names: string[]) => ({ names, expected_us: null })
+const asked = (...names: string[]) => ({ names, expected_us: null, handled: null })
 const came = (at_ms: number, results: ToolResult[] = [], times: ToolTime[] = []) => ({ at_ms, results, times })
 const lost = { returned: false, answer_tokens: null, duration_us: null }
 

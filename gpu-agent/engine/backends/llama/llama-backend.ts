@@ -73,6 +73,8 @@ export class LlamaBackend implements Backend {
   readonly slot_tokens_max: number
   readonly copies_prefixes: boolean
   readonly prefill_tokens_per_s: number
+  /** As measured: a step in which a few calls decode. */
+  readonly step_us: number
   /** Null: it makes no embeddings. */
   readonly embedding_dimensions: number | null
   /** Decode batches sent to llama.cpp since start. One per step with work. */
@@ -129,7 +131,7 @@ export class LlamaBackend implements Backend {
     sequences: readonly LlamaContextSequence[],
     gate: BatchGate,
     images: KvImages | null,
-    { swap, prefill_tokens_per_s }: MeasuredCosts,
+    { swap, prefill_tokens_per_s, step_us }: MeasuredCosts,
   ) {
     this.#context = context
     this.#model = model
@@ -145,6 +147,7 @@ export class LlamaBackend implements Backend {
     this.slot_tokens_max = context.contextSize - 1
     this.copies_prefixes = images !== null
     this.prefill_tokens_per_s = prefill_tokens_per_s
+    this.step_us = step_us
     this.#measured_tokens = evaluatedTokens(sequences)
     this.#probabilities = new TokenProbabilities(model)
     sampleSerially(

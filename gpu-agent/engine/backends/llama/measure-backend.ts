@@ -7,6 +7,8 @@ import { truncate } from './sequences.ts'
 
 /** Costs are taken to be linear between so many tokens and a chunk more. */
 const FEW_TOKENS = 8
+/** Calls of a step as it usually is, where the context has so many slots. */
+const DECODING_CALLS = 4
 /** Room for the images that are made while measuring. */
 const ROOM_BYTES_MIN = 64 << 20
 const IMAGE = -1
@@ -19,7 +21,7 @@ export async function measureBackend(
 ): Promise<{ images: KvImages | null; costs: MeasuredCosts }> {
   const [first] = sequences
   if (first === undefined) throw new RangeError('a context has a sequence')
-  const many_tokens = Math.min(FEW_TOKENS + chunk_tokens, first.contextSize - 1)
+  const many_tokens = Math.min(FEW_TOKENS + chunk_tokens, first.contextSize - 2)
   const images = await KvImages.open(ROOM_BYTES_MIN)
   let image_bytes = 0
   const prefill = async (tokens: number): Promise<void> => {
@@ -27,6 +29,16 @@ export async function measureBackend(
     // Any tokens do: all cost the same.
     const input = Array.from({ length: tokens }, (_, index) => (index + 1) as Token)
     await first.controlledEvaluate(input, { evaluationPriority: slotPriority(0) })
+  }
+  const decoding = sequences.slice(0, DECODING_CALLS)
+  const decode = async (): Promise<void> => {
+    const held = decoding.map(({ nextTokenIndex }) => nextTokenIndex)
+    gate.expect(decoding.map((_, slot) => ({ slot, tokens: 1 })))
+    const inputs = decoding.map((sequence, slot) =>
+      sequence.controlledEvaluate([1 as Token], { evaluationPriority: slotPriority(slot) }),
+    )
+    await Promise.all(inputs)
+    for (const [slot, sequence] of decoding.entries()) await truncate(sequence, held[slot] ?? 0)
   }
   const save = async (): Promise<void> => {
     await images?.save(first, IMAGE)
@@ -39,7 +51,7 @@ export async function measureBackend(
   }
   const clock = () => performance.now() * 1000
   const swap = images === null ? null : { save, restore }
-  const costs = await measureCosts({ clock, prefill, swap }, FEW_TOKENS, many_tokens)
+  const costs = await measureCosts({ clock, prefill, decode, swap }, FEW_TOKENS, many_tokens)
   await truncate(first, 0)
   if (images === null) return { images, costs }
   await images.dispose()

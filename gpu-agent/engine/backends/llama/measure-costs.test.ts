@@ -19,22 +19,25 @@ function machine(noise_us: number) {
       now_us += tokens * 5000
       return Promise.resolve()
     },
+    decode: () => last(30_000),
     swap: { save: () => last(400 + held * 20), restore: () => last(400 + held * 10) },
   }
 }
 
 test('costs are the line through two lengths', async () => {
   expect(await measureCosts(machine(0), 8, 71)).toEqual({
-    prefill_tokens_per_s: 200,
+    ...{ prefill_tokens_per_s: 200, step_us: 30_000 },
     swap: { save_us_per_token: 20, restore_us_per_token: 10, base_us: 400 },
   })
 })
 
 test('what else the machine does is not taken for the cost', async () => {
-  const { swap } = await measureCosts(machine(50_000), 8, 71)
+  const { swap, step_us } = await measureCosts(machine(50_000), 8, 71)
   expect(swap).toEqual({ save_us_per_token: 20, restore_us_per_token: 10, base_us: 400 })
+  expect(step_us).toBe(30_000)
 })
 
-test('without a place for images only prefill is measured', async () => {
-  expect(await measureCosts({ ...machine(0), swap: null }, 8, 71)).toEqual({ prefill_tokens_per_s: 200, swap: null })
+test('without a place for images only computing is measured', async () => {
+  const costs = await measureCosts({ ...machine(0), swap: null }, 8, 71)
+  expect(costs).toEqual({ prefill_tokens_per_s: 200, step_us: 30_000, swap: null })
 })

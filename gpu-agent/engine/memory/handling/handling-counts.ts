@@ -29,7 +29,7 @@ export interface ToolCounts {
   prefetched: number
   /** Images that were dropped for others: of programs that were expected to be away for longer. */
   displaced: number
-  /** Given up: their programs did not come back in time. */
+  /** Given up: their programs did not come back in time, or went on elsewhere. */
   expired: number
   /** For how long steps waited for images of programs while their tools ran. */
   swap_us: number

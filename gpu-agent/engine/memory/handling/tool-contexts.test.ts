@@ -27,9 +27,9 @@ const LONG_US = 1_000_000
 const BLOCKS = 5
 const MOVE_US = 10 * BLOCKS * BLOCK
 
-function engineWith(rule: Partial<HandlingRule> = {}, swap: SwapConfig | null = SWAP): PlacedEngine {
+function engineWith(rule: Partial<HandlingRule> = {}, swap: SwapConfig | null = SWAP, slots = 6): PlacedEngine {
   const handling = { allowed: HANDLINGS, hidden_swaps: false, revises: true, pins: 'relieved' as const, ...rule }
-  return new PlacedEngine({ handling, memory: MEMORY, swap })
+  return new PlacedEngine({ handling, memory: MEMORY, swap, slots })
 }
 
 /** A program whose call ends in a tool. */
@@ -84,6 +84,45 @@ describe('a context whose tool runs', () => {
     engine.answer('a', BLOCKS)
     expect(engine.placement.tools.preserve.decided).toBe(1)
     expect(engine.placement.held_until_us).toBe(REVISE_US_MIN)
+  })
+
+  it('leaves nothing behind when its program goes on elsewhere: neither its blocks nor its image', () => {
+    for (const tool_us of [SHORT_US, LONG_US]) {
+      const engine = engineWith()
+      toTool(engine, 'a', tool_us)
+      toTool(engine, 'b', SHORT_US)
+      engine.placement.discard('program of nobody', 0)
+      expect(engine.placement.tools).toMatchObject({ away: 2, expired: 0 })
+      operationsOf(engine)
+      engine.placement.discard('a', 0)
+      expect(operationsOf(engine)).toEqual([tool_us === SHORT_US ? 'truncate' : 'drop_image'])
+      expect(engine.placement.kv.free_blocks).toBe(20 - BLOCKS)
+      expect(engine.placement.tools).toMatchObject({ away: 1, expired: 1 })
+      expect(engine.resident('b')).toBe(BLOCKS)
+    }
+  })
+
+  it('is moved out of its slot before a call of another program overwrites it', () => {
+    const engine = engineWith({}, SWAP, 2)
+    toTool(engine, 'a', SHORT_US)
+    engine.run(engine.open('b', 2))
+    operationsOf(engine)
+    expect(engine.place(engine.open('c', 2))).toBe(true)
+    expect(operationsOf(engine)).toEqual(['save'])
+    expect(engine.placement.tools).toMatchObject({ relieved: 1, away: 1 })
+    const next = engine.open('a', BLOCKS + 1)
+    expect(next.image).toMatchObject({ tokens: BLOCKS * BLOCK })
+  })
+
+  it('comes back into the slot of a prefix that nobody waits for', () => {
+    const engine = engineWith({}, SWAP, 2)
+    toTool(engine, 'a', LONG_US)
+    engine.leave('b', 1)
+    engine.leave('c', 1)
+    operationsOf(engine)
+    engine.placement.begin(LONG_US - 1)
+    expect(operationsOf(engine)).toEqual(['truncate', 'restore'])
+    expect(engine.placement.tools.prefetched).toBe(1)
   })
 
   it('is given back up to the part with which the next prompt begins', () => {

@@ -19,7 +19,8 @@
  *   it out again costs nothing.
  */
 
-import { expectedTool } from '../../../../src/core/call/forecast.ts'
+import { type CallForecast, expectedTool } from '../../../../src/core/call/forecast.ts'
+import type { HandlingReason } from '../../../../src/protocol/handling.ts'
 import { invariant } from '../../invariant.ts'
 import { Heap } from '../../order/heap.ts'
 import type { EngineMemory, Policy } from '../../order/policy.ts'
@@ -42,6 +43,7 @@ import {
   REVISE_FACTOR,
   reviseAfterUs,
   reviseHandling,
+  type Waste,
 } from './waste.ts'
 
 /** Contexts that are remembered. Past it, the one whose time comes first is given up. */
@@ -132,6 +134,7 @@ export class ToolContexts {
     if (forecast !== undefined && tool_us === null) return
     invariant(!this.#contexts.has(call.program), 'a program whose call ended was told to have come back')
     const { handling, waste } = this.#decide(call, tokens, tool_us ?? 0)
+    call.handled = { handling, reason: this.#reasonOf(forecast), waste: rounded(waste) }
     const first = this.#due.peek()
     if (first !== undefined && this.#contexts.size >= CONTEXTS_MAX) this.#forget(first)
     const context: ToolContext = {
@@ -161,6 +164,16 @@ export class ToolContexts {
       context.image = null
       this.#imaged.delete(context)
     } else this.#dropImage(context)
+  }
+
+  /** The program goes on elsewhere. */
+  goneElsewhere(program: string, now_us: number): void {
+    this.#now_us = now_us
+    const context = this.#contexts.get(program)
+    if (context === undefined) return
+    const { slot } = context
+    this.#forget(context)
+    if (slot?.prefix === context.call) this.#parts.kv.drop(slot)
   }
 
   /** A call that had come back from its tool ends, having found so many tokens of its prompt. */
@@ -196,11 +209,23 @@ export class ToolContexts {
     }
   }
 
-  /** Ends pins, but not that of `except`, until so many blocks can be given to a call or no pin is left. */
-  makeWay(blocks: number, except: Slot<ScheduledCall> | null = null): void {
+  /** Ends pins, but not that of `except`, until so many blocks, and a slot if asked, can be given to a call or no pin is left. */
+  makeWay(blocks: number, except: Slot<ScheduledCall> | null = null, slot = false): void {
     const { kv } = this.#parts
-    if (this.firm || this.#pinned.size === 0 || kv.free_blocks >= blocks) return
-    while (kv.spare_blocks < blocks && this.#relieveOne(except)) {}
+    if (this.firm || this.#pinned.size === 0) return
+    const lacksSlot = () => slot && !kv.hasSpareSlot(except)
+    if (kv.free_blocks >= blocks && !lacksSlot()) return
+    while ((kv.spare_blocks < blocks || lacksSlot()) && this.#relieveOne(except)) {}
+  }
+
+  /** Before `call` overwrites what is in `slot`. True: it was another program's pinned context, and has been moved out. */
+  rescue(slot: Slot<ScheduledCall>, call: ScheduledCall): boolean {
+    const { prefix } = slot
+    const context = prefix === null ? undefined : this.#contexts.get(prefix.program)
+    if (this.firm || context === undefined || context.slot !== slot || context.program === call.program) return false
+    this.#tally.relieved += 1
+    this.#relieve(context)
+    return slot.prefix === null
   }
 
   /** Drops images of programs that are expected to be away for longer than `left_us`, until there is room for so many tokens. */
@@ -225,6 +250,11 @@ export class ToolContexts {
     const choice = early ?? chooseHandling(memory.costs, this.#batch(tokens), tool_us, this.#allowed)
     if (choice.handling !== 'swap' || this.#allowed.includes('swap')) return choice
     return { ...choice, handling: leastWaste(choice.waste, this.#allowed) }
+  }
+
+  #reasonOf(forecast: CallForecast | undefined): HandlingReason {
+    if (this.#allowed.length === 1) return 'only_choice'
+    return forecast === undefined ? 'not_foreseen' : 'least_waste'
   }
 
   #batch(context_tokens: number): Batch {
@@ -433,5 +463,14 @@ export class ToolContexts {
   #remove(context: ToolContext): void {
     this.#contexts.delete(context.program)
     if (context.heap_index !== -1) this.#due.remove(context)
+  }
+}
+
+/** In whole byte-seconds, as it leaves the engine. */
+function rounded({ preserve, discard, swap }: Waste): Waste {
+  return {
+    preserve: Math.round(preserve),
+    discard: Math.round(discard),
+    swap: swap === null ? null : Math.round(swap),
   }
 }

@@ -12,19 +12,21 @@ import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
 import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
 
-/** Those that every engine can be started with. */
+/** Those that every engine can be started with, and that a queue before a server of others can have. */
 export const POLICY_NAMES = ['fcfs', 'fcfs-program', 'mlfq', 'rr', 'plas', 'atlas', 'learned'] as const
 export type PolicyName = (typeof POLICY_NAMES)[number]
-/** Those that handle contexts while tools run: in vLLM's plug-in and in the simulator. */
+/** Those that handle contexts while tools run: of engines that Switchyard schedules itself. */
 export const MEMORY_POLICY_NAMES = ['lamps', 'infercept', 'vllm-discard', 'vllm-preserve', 'learned-memory'] as const
 export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
 
-/** Why an embedded or an emulated engine is not started with this policy. Null: it is no policy that handles contexts. */
-export function notServed(name: string | undefined): string | null {
+export const ENGINE_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
+
+/** Why a queue before a server of others is not started with this policy. Null: it is no policy that handles contexts. */
+export function notQueued(name: string | undefined): string | null {
   if (!MEMORY_POLICY_NAMES.some((one) => one === name)) return null
   return (
-    `--policy ${name} handles contexts while tools run, which an agent with --engine vllm does (docs/vllm.md). ` +
-    `To play it: npm run simulate -- run --policy ${name}. Here take one of ${POLICY_NAMES.join(', ')}`
+    `--policy ${name} handles contexts while tools run, and no other server lets a queue before it do that. ` +
+    `Take one of ${POLICY_NAMES.join(', ')}, or --engine vllm (docs/vllm.md)`
   )
 }
 

@@ -8,7 +8,7 @@
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type { ClassData, EngineDescription, StreamError } from '../../../../src/protocol/index.ts'
 import { engineFailed, engineFull, unavailable } from '../../openai/errors.ts'
-import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents } from '../engine-front.ts'
+import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, ProgramKey } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
 import { monotonicUs } from '../local/scheduler-of.ts'
 import { ChildCall } from './child-call.ts'
@@ -101,6 +101,10 @@ export class ChildFront implements EngineFront {
 
   cancel(lease: string, error: StreamError | null): void {
     if (this.#calls.has(lease)) this.#child?.send({ type: 'cancel', lease, error })
+  }
+
+  discard(program: ProgramKey): void {
+    this.#child?.send({ type: 'discard', program })
   }
 
   classes(classes: readonly ClassData[]): void {

@@ -70,6 +70,8 @@ async function handle(message: ParentMessage): Promise<void> {
       return front?.serve(message.call, sinkOf(message.call.claims.lease))
     case 'cancel':
       return front?.cancel(message.lease, message.error)
+    case 'discard':
+      return front?.discard?.(message.program)
     case 'drain':
       await front?.drain()
       outbox.push({ type: 'drained' })

@@ -4,7 +4,7 @@
  */
 import type { ClassData, EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
-import type { CallEnd, ContextCounts, DispatchedCall } from '../engine-front.ts'
+import type { CallEnd, ContextCounts, DispatchedCall, ProgramKey } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
 
 export type FrontStatus = Omit<EngineStatus, 'leases_seen'>
@@ -15,6 +15,8 @@ export type ParentMessage =
   | { type: 'classes'; classes: readonly ClassData[] }
   | { type: 'serve'; call: DispatchedCall }
   | { type: 'cancel'; lease: string; error: StreamError | null }
+  /** It goes on elsewhere. */
+  | { type: 'discard'; program: ProgramKey }
   | { type: 'drain' }
   | { type: 'stop' }
 

@@ -11,13 +11,13 @@ import { LlamaTextModel } from '../../../engine/backends/llama/llama-text-model.
 import { modelShape } from '../../../engine/backends/llama/model-shape.ts'
 import { samplingDefaults } from '../../../engine/backends/llama/sampling-defaults.ts'
 import { EngineDriver } from '../../../engine/driver.ts'
-import { memoryOf } from '../../../engine/memory/backend-memory.ts'
+import { measuredMemory, memoryOf } from '../../../engine/memory/backend-memory.ts'
 import type { ClassTables } from '../../../engine/order/policy.ts'
 import { EMBEDDED } from '../../openai/capabilities.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EMBEDDED_DEFAULTS, type FrontOptions } from '../front-options.ts'
 import { LocalFront } from './local-front.ts'
-import { type EngineSizes, monotonicUs, schedulerOf } from './scheduler-of.ts'
+import { type EngineMemoryConfig, type EngineSizes, monotonicUs, schedulerOf } from './scheduler-of.ts'
 
 export async function startEmbeddedFront(
   options: FrontOptions,
@@ -58,7 +58,7 @@ export async function startEmbeddedFront(
         spare = null
         return new EngineDriver({
           epoch,
-          scheduler: schedulerOf(epoch, sizes, options, classes, memory(backend), true),
+          scheduler: schedulerOf(epoch, sizes, options, classes, memory(backend, runtime, sizes), true),
           backend,
           clock: monotonicUs,
           ...hooks,
@@ -70,8 +70,14 @@ export async function startEmbeddedFront(
 }
 
 /** Images hold as much as all slots: the backend looked for a place with that much room. */
-function memory(backend: LlamaBackend): ReturnType<typeof memoryOf> {
-  return memoryOf(backend, backend.prefill_tokens_per_s, backend.slots * backend.slot_tokens_max)
+function memory(backend: LlamaBackend, { model }: LlamaRuntime, { seats }: EngineSizes): EngineMemoryConfig {
+  const { prefill_tokens_per_s, slots, slot_tokens_max, step_us } = backend
+  const { kv_bytes_per_token } = modelShape(model.fileInfo.metadata)
+  const measured = { prefill_tokens_per_s, step_us, swap: backend.swapCosts(), kv_bytes_per_token }
+  return {
+    ...memoryOf(backend, prefill_tokens_per_s, slots * slot_tokens_max),
+    memory: measuredMemory(measured, seats),
+  }
 }
 
 function createBackend({ model }: LlamaRuntime, options: FrontOptions): Promise<LlamaBackend> {

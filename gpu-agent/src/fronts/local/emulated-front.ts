@@ -2,6 +2,7 @@
 
 import { EmulatedBackend, type EmulatedOptions } from '../../../engine/backends/emulated/emulated-backend.ts'
 import { emulatedContentHash } from '../../../engine/backends/emulated/emulated-tokens.ts'
+import { engineMemory } from '../../../engine/backends/emulated/engine-memory.ts'
 import { type LatencyProfile, type ProfileName, profileOf } from '../../../engine/backends/emulated/profiles/index.ts'
 import { EngineDriver } from '../../../engine/driver.ts'
 import { memoryOf } from '../../../engine/memory/backend-memory.ts'
@@ -78,8 +79,9 @@ export function startLatencyFront(
       startEngine: async (epoch, hooks) => {
         const backend = new EmulatedBackend({ profile, clock: monotonicUs, ...says })
         // Images hold as much as the engine's memory: a host has more than its GPU.
-        const memory = memoryOf(backend, description.prefill_tokens_per_s, description.kv_capacity_tokens)
-        const scheduler = schedulerOf(epoch, profile, options, classes, memory)
+        const moves = memoryOf(backend, description.prefill_tokens_per_s, description.kv_capacity_tokens)
+        const memory = engineMemory(profile, moves.swap !== null)
+        const scheduler = schedulerOf(epoch, profile, options, classes, { ...moves, memory })
         return new EngineDriver({ epoch, scheduler, backend, clock: monotonicUs, ...hooks })
       },
     },

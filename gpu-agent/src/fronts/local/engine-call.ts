@@ -11,7 +11,7 @@ import {
   type Prompt,
   type Translation,
 } from '../../openai/translate.ts'
-import type { TextDialect } from '../engine-front.ts'
+import type { ProgramKey, TextDialect } from '../engine-front.ts'
 import type { Encoding, Recall, TextModel } from './text-model.ts'
 
 /** A call that has been open on an engine for half an hour has outlived its client: it ends as `deadline_exceeded`. */
@@ -26,6 +26,11 @@ export function choiceOf(calls: readonly EngineCall[], index: number): EngineCal
   return { ...own, sampling: { ...own.sampling, seed: tokenSeed(own.sampling.seed, -index) } }
 }
 
+/** What the engine knows a run of a program by. */
+export function engineProgram({ tenant, program, run }: ProgramKey): string {
+  return JSON.stringify([tenant, program, run])
+}
+
 /** What a ticket says of its call to the engine's order. */
 export function orderedCall(claims: TicketClaims): OrderedCall {
   return {
@@ -34,7 +39,7 @@ export function orderedCall(claims: TicketClaims): OrderedCall {
     tenant_weight: claims.tenant_weight,
     ...(claims.offline ? { offline: true } : {}),
     objective: claims.objective,
-    program: JSON.stringify([claims.tenant, claims.program, claims.run]),
+    program: engineProgram(claims),
     thread: claims.thread,
     class: claims.class,
     sequence: claims.sequence,

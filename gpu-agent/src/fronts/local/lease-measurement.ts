@@ -33,7 +33,14 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
     first_token_us: first.length === 0 ? null : Math.min(...first),
     duration_us: Math.max(...measurements.map(({ duration_us }) => duration_us)),
     ...outlookOf(measurements[0] ?? {}),
+    ...handledOf(measurements),
   }
+}
+
+/** The context of a lease is handled when its last choice ends. */
+function handledOf(measurements: readonly Measurement[]): Pick<Measurement, 'handled'> {
+  const handled = measurements.find((one) => one.handled !== undefined)?.handled
+  return handled === undefined ? {} : { handled }
 }
 
 /** What the final usage chunk says of it. `ordering`: the reading that `service_s` shows. */

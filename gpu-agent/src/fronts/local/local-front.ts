@@ -15,12 +15,19 @@ import { EmbeddingFrame } from '../../openai/embeddings.ts'
 import { unavailable } from '../../openai/errors.ts'
 import { PLAIN_SAMPLING, type SamplingDefaults } from '../../openai/sampling-fields.ts'
 import { type Translation, translate } from '../../openai/translate.ts'
-import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, TextDialect } from '../engine-front.ts'
+import type {
+  CallSink,
+  DispatchedCall,
+  EngineFront,
+  EngineFrontEvents,
+  ProgramKey,
+  TextDialect,
+} from '../engine-front.ts'
 import { BytesPerToken } from './bytes-per-token.ts'
 import type { Echo } from './choice-output.ts'
 import { echoOf } from './echo.ts'
 import { embeddingPrompts } from './embedding-prompts.ts'
-import { choiceOf, embeddingCall, engineCall } from './engine-call.ts'
+import { choiceOf, embeddingCall, engineCall, engineProgram } from './engine-call.ts'
 import { leaseRows } from './lease-rows.ts'
 import { LocalCall } from './local-call.ts'
 import { LocalEmbedding } from './local-embedding.ts'
@@ -80,7 +87,7 @@ export class LocalFront implements EngineFront {
   #driver: EngineDriver | null = null
   #draining = false
   #restart: Promise<void> = Promise.resolve()
-  #holds_told = ''
+  #contexts_told = ''
 
   /** Resolves when the first engine is ready; rejects when it cannot be started. */
   static async start(options: LocalFrontOptions, events: EngineFrontEvents): Promise<LocalFront> {
@@ -126,6 +133,10 @@ export class LocalFront implements EngineFront {
     if (open === undefined) return
     open.call.cancelledBy(error)
     for (const engine_lease of open.call.leases) open.driver.cancel(engine_lease)
+  }
+
+  discard(program: ProgramKey): void {
+    this.#driver?.discard(engineProgram(program))
   }
 
   async drain(): Promise<void> {
@@ -288,11 +299,14 @@ export class LocalFront implements EngineFront {
 
   #changed(): void {
     this.#events.status()
-    const { holds } = this.#driver ?? {}
-    const told = JSON.stringify(holds)
-    if (holds === undefined || told === this.#holds_told) return
-    this.#holds_told = told
-    this.#events.contexts?.({ holds })
+    const driver = this.#driver
+    if (driver === null) return
+    const { holds, tools } = driver
+    const counts = tools === null ? { holds } : { holds, tools }
+    const told = JSON.stringify(counts)
+    if (told === this.#contexts_told) return
+    this.#contexts_told = told
+    this.#events.contexts?.(counts)
   }
 
   /** The driver has ended its calls as failed before it says that it is broken. */

@@ -1,7 +1,7 @@
 /** One scheduler, configured alike for both local engines. */
 import { TenantShares } from '../../../../src/core/pool/tenant-shares.ts'
 import { createPolicy, policyOnCpu } from '../../../engine/order/policies/index.ts'
-import type { ClassTables } from '../../../engine/order/policy.ts'
+import { type ClassTables, REFERENCE_MEMORY } from '../../../engine/order/policy.ts'
 import { Scheduler } from '../../../engine/scheduler.ts'
 import { type SchedulerConfig, schedulerConfig } from '../../../engine/scheduler-config.ts'
 import type { FrontOptions } from '../front-options.ts'
@@ -16,20 +16,24 @@ export interface EngineSizes {
   prefill_chunk_tokens: number
 }
 
-/** `classes`: what is known about classes of programs; null: nothing. `memory`: what the backend does with KV beyond keeping it. `on_cpu`: the backend computes there. Throws RangeError for sizes that no step can satisfy. */
+/** What the backend does with KV beyond keeping it, and what that costs. */
+export type EngineMemoryConfig = Pick<SchedulerConfig, 'swap' | 'copies_prefixes' | 'memory'>
+
+/** `classes`: what is known about classes of programs; null: nothing. `on_cpu`: the backend computes there. Throws RangeError for sizes that no step can satisfy. */
 export function schedulerOf(
   epoch: string,
   sizes: EngineSizes,
   { policy, ordering = 'modelled', hold_kv = true }: FrontOptions,
   classes: ClassTables | null,
-  memory: Partial<Pick<SchedulerConfig, 'swap' | 'copies_prefixes'>> = {},
+  memory: Partial<EngineMemoryConfig> = {},
   on_cpu = false,
 ): Scheduler {
+  const context = { reading: ordering, classes, memory: memory.memory ?? REFERENCE_MEMORY }
   const config = schedulerConfig({
     epoch,
     ...sizes,
     ...memory,
-    policy: createPolicy(on_cpu ? policyOnCpu(policy, ordering) : { name: policy }, { reading: ordering, classes }),
+    policy: createPolicy(on_cpu ? policyOnCpu(policy, ordering) : { name: policy }, context),
     shares: new TenantShares(),
     ordering,
     hold_kv,

@@ -1,0 +1,96 @@
+/**
+ * `npm run bench:tools`: what each policy leaves of a program's context while its tool runs, on the real model with tools that
+ * really sleep. Nothing is computed from times: every figure is a counter of the engine or of its calls.
+ */
+import { writeFileSync } from 'node:fs'
+import { fail, readFlags } from '../../cli/flags.ts'
+import { type Column, textTable } from '../../cli/table.ts'
+import { HANDLINGS } from '../../gpu-agent/engine/memory/handling/waste.ts'
+import { ENGINE_POLICY_NAMES } from '../../gpu-agent/engine/order/policies/index.ts'
+import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
+import { optionsFor, playTools, type Return, type ToolsPlay, type ToolsWorkload } from './tools/play-tools.ts'
+
+const HELP = `What each policy leaves of a program's context while its tool runs, on the embedded engine with tools that really sleep.
+About a minute for each policy.
+
+  npm run bench:tools -- [flags]
+
+  --policies LIST  (vllm-preserve,vllm-discard,infercept,lamps,plas) of ${ENGINE_POLICY_NAMES.join(', ')}
+  --programs 6     with tools; besides them programs of one call ask for room all the time
+  --tools 2        of each program
+  --longest-s 30   tools sleep from 0 to this, evenly
+  --slots 8        contexts that the engine can hold at once; 2 calls run
+  --seed 1
+  --model PATH     a GGUF (default: the shipped small model)
+  --json FILE      all figures, with each decision and its three wastes
+  --help`
+
+const TEXT = { type: 'string' } as const
+const flags = readFlags('bench:tools', process.argv.slice(2), {
+  policies: { ...TEXT, default: 'vllm-preserve,vllm-discard,infercept,lamps,plas' },
+  ...{ programs: { ...TEXT, default: '6' }, tools: { ...TEXT, default: '2' }, seed: { ...TEXT, default: '1' } },
+  ...{ 'longest-s': { ...TEXT, default: '30' }, slots: { ...TEXT, default: '8' }, model: TEXT, json: TEXT },
+  help: { type: 'boolean', short: 'h', default: false },
+})
+if (!flags.ok) fail(flags.reason)
+const { values } = flags
+if (values.help) {
+  console.log(HELP)
+  process.exit(0)
+}
+const policies = values.policies.split(',').map((name) => {
+  const found = ENGINE_POLICY_NAMES.find((one) => one === name)
+  return found ?? fail(`--policies: there is no ${name}; there are ${ENGINE_POLICY_NAMES.join(', ')}`)
+})
+const workload: ToolsWorkload = {
+  ...{ seed: whole('seed', 1_000_000), programs: whole('programs', 100), tools: whole('tools', 100), others: 1 },
+  tool_s_max: whole('longest-s', 300),
+}
+const slots = whole('slots', 64)
+if (slots < 2) fail('--slots must be at least 2: two calls run at once')
+
+const model = await findOrFetchModel(values.model === undefined ? {} : { model: values.model })
+const plays: ToolsPlay[] = []
+for (const policy of policies) {
+  process.stderr.write(`${policy}\n`)
+  plays.push(await playTools(optionsFor(policy, model.path, slots), workload))
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ workload, slots, plays }, null, 1)}\n`)
+}
+console.log(textTable(columns(), plays))
+const [first, ...others] = plays
+const same = others.every(({ answers }) => JSON.stringify(answers) === JSON.stringify(first?.answers))
+console.log(same ? 'All answers are the same under every policy.' : 'ANSWERS DIFFER between policies.')
+if (!same) process.exitCode = 1
+
+function columns(): Column<ToolsPlay>[] {
+  const count = (title: string, figure: (play: ToolsPlay) => number | string): Column<ToolsPlay> => ({
+    title,
+    cell: (play) => String(figure(play)),
+    align: 'right',
+  })
+  return [
+    { title: 'policy', cell: ({ policy }) => policy },
+    count('returns', ({ returns }) => returns.length),
+    ...HANDLINGS.map((name) => count(name, ({ tools }) => tools?.[name].decided ?? '–')),
+    ...HANDLINGS.map((name) => count(`${name} cached`, ({ tools }) => (tools === null ? '–' : atHand(tools[name])))),
+    count('all cached', ({ returns }) => atHand(sumOf(returns))),
+    ...(['relieved', 'revised', 'prefetched'] as const).map((name) => count(name, ({ tools }) => tools?.[name] ?? '–')),
+  ]
+}
+
+function sumOf(returns: readonly Return[]): { context_tokens: number; cached_tokens: number } {
+  const sum = (of: 'context_tokens' | 'cached_tokens') => returns.reduce((total, one) => total + one[of], 0)
+  return { context_tokens: sum('context_tokens'), cached_tokens: sum('cached_tokens') }
+}
+
+function atHand({ context_tokens, cached_tokens }: { context_tokens: number; cached_tokens: number }): string {
+  return context_tokens === 0 ? '–' : `${((100 * cached_tokens) / context_tokens).toFixed(1)} %`
+}
+
+function whole(flag: 'seed' | 'programs' | 'tools' | 'longest-s' | 'slots', max: number): number {
+  const text = values[flag]
+  const value = Number(text)
+  if (!/^\d+$/.test(text) || value < 1 || value > max)
+    fail(`--${flag} must be a whole number from 1 to ${max}, not ${text}`)
+  return value
+}

@@ -1,0 +1,68 @@
+/**
+ * Contexts of programs whose tools run, through the whole system: what the API shows of the decision, and that an engine which
+ * keeps a context is told when the program goes on on another engine.
+ */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { clientCall } from '../../lab/chaos/client.ts'
+import { startTestbed, type Testbed } from '../../lab/testbed/testbed.ts'
+
+const MODEL = 'emulated-8b'
+const REGION = 'us-east'
+const AGENTS = ['us-east-1', 'us-east-2'] as const
+
+interface Kv {
+  handling: string
+  reason: string
+  waste_byte_s: { preserve: number; discard: number; swap: number | null }
+}
+interface Shown {
+  activity: string
+  tools: { call: string; kv: Kv | null }[]
+  data: { kv: Kv | null; leases: { engine: string }[] }[]
+}
+
+let testbed: Testbed
+const urls = new Map<string, string>()
+beforeAll(async () => {
+  testbed = await startTestbed({ name: 'tool-contexts', regions: [REGION], agents_per_region: 2, model: MODEL })
+  const flags = { engine: 'emulated', profile: MODEL, policy: 'vllm-preserve', 'context-tokens': 4096 }
+  for (const id of AGENTS) {
+    const { ready } = await testbed.agent({ id, region: REGION, flags }).start()
+    urls.set(id, String(ready.url))
+  }
+})
+afterAll(() => testbed.remove())
+
+async function call(prompt: string): Promise<string> {
+  const { url, secrets, model } = testbed
+  const asked = { url, api_key: secrets.apiKey, model, program: 'moving', prompt, output_tokens: 8, stream: true }
+  const ended = await clientCall(asked)
+  if (ended.end !== 'completed') throw new Error(`the call ended as ${ended.end}`)
+  return ended.usage.switchyard.engine
+}
+
+const shown = async (path: string) => (await (await testbed.fetch(path)).json()) as Shown
+
+async function metric(agent: string, name: string): Promise<number> {
+  const text = await (await fetch(`${urls.get(agent)}/metrics`)).text()
+  const line = text.split('\n').find((one) => one.startsWith(`switchyard_agent_${name}`))
+  return line === undefined ? 0 : Number(line.split(' ').at(-1))
+}
+
+it('is shown with its wastes, and discarded where its program has left', async () => {
+  const engine = await call('The first of two calls.')
+  const first = engine.slice(0, -'-e0'.length)
+  const kv = { handling: 'preserve', reason: 'only_choice', waste_byte_s: { preserve: expect.any(Number) } }
+  await expect.poll(() => shown('/v1/programs/moving')).toMatchObject({ activity: 'acting', tools: [{ kv }] })
+  expect(await metric(first, `tool_contexts_total{engine="${engine}",handling="preserve"}`)).toBe(1)
+
+  const order = { method: 'POST', apiKey: testbed.secrets.adminKey }
+  expect((await testbed.fetch(`/admin/v1/agents/${first}/drain`, order)).status).toBe(200)
+  const second = await call('The second of two calls.')
+  expect(second).not.toBe(engine)
+  const gone = () => metric(first, `tool_context_events_total{engine="${engine}",event="expired"}`)
+  await expect.poll(gone).toBe(1)
+  const { data } = await shown('/v1/programs/moving/calls')
+  expect(data.map(({ leases }) => leases.map((lease) => lease.engine))).toEqual([[engine], [second]])
+  expect(data[0]).toMatchObject({ kv })
+})
