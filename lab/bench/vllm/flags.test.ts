@@ -12,6 +12,9 @@ function plan(...argv: string[]): VllmBenchPlan {
 test('the whole benchmark plays every scheduler on three seeds of every workload, the quick one is short', () => {
   expect(plan()).toMatchObject({ seeds: 3, time_s: 5400, settings: Object.values(VLLM_SETTINGS) })
   expect(plan().schedulers.map(nameOf)).toContain('fcfs-program')
+  expect(plan().schedulers.map(nameOf)).not.toContain('lamps')
+  const handling = 'vllm-discard,vllm-preserve,infercept,lamps,learned-memory'
+  expect(plan('--schedulers', handling).schedulers.map(nameOf)).toEqual(handling.split(','))
   const quick = plan('--quick')
   expect(quick).toMatchObject({ seeds: 1, time_s: 900 })
   expect(quick.settings.map(({ programs }) => programs)).toEqual([48, 16, 14, 32])

@@ -1,10 +1,12 @@
 /** The flags of `npm run bench:vllm`. */
 import { fail, readFlags } from '../../../cli/flags.ts'
 import { WORKLOADS, type WorkloadSetting, workloadsNamed } from '../workload.ts'
-import { nameOf, SCHEDULERS, type SchedulerName } from './schedulers.ts'
+import { handlesContexts, nameOf, SCHEDULERS, type SchedulerName } from './schedulers.ts'
 import { VLLM_SETTINGS } from './settings.ts'
 
 const NAMES = SCHEDULERS.map(nameOf)
+const DEFAULT_NAMES = SCHEDULERS.filter((one) => !handlesContexts(one)).map(nameOf)
+const HANDLING_NAMES = SCHEDULERS.filter(handlesContexts).map(nameOf)
 const QUICK_NAMES = ['stock-fcfs', 'plas', 'atlas']
 /** Of a workload's programs, of the runs and of the one that measures capacity. */
 const QUICK_SHARE = 0.4
@@ -20,7 +22,8 @@ plas-swap), and 6 GB of disk once.
   npm run bench:vllm -- [flags]
 
   --json FILE         all figures, written after every run
-  --schedulers LIST   of ${NAMES.join(', ')} (default all)
+  --schedulers LIST   of ${DEFAULT_NAMES.join(', ')} (default these),
+                      and those that handle KV while tools run: ${HANDLING_NAMES.join(', ')}
   --workload all      ${WORKLOADS.join(', ')}, with commas between them, or all:
                       chats: short and long chats and small trees, whose KV all fits
                       react: chains of tool calls with long contexts, of which KV holds a third
@@ -72,7 +75,7 @@ export function parseBenchFlags(argv: readonly string[]): VllmBenchPlan | string
   const { values } = flags
   if (values.help) return 'help'
   const { quick } = values
-  const names = values.schedulers?.split(',').map((name) => name.trim()) ?? (quick ? QUICK_NAMES : NAMES)
+  const names = values.schedulers?.split(',').map((name) => name.trim()) ?? (quick ? QUICK_NAMES : DEFAULT_NAMES)
   const schedulers = names.map((name) => SCHEDULERS.find((one) => nameOf(one) === name))
   const unknown = names.find((_, index) => schedulers[index] === undefined)
   if (unknown !== undefined) return `--schedulers: there is no ${unknown}; there are ${NAMES.join(', ')}`

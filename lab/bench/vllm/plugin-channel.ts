@@ -5,11 +5,13 @@
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { z } from 'zod'
+import type { Handling } from '../../../gpu-agent/engine/memory/handling/waste.ts'
 
 const ANSWER_TIMEOUT_MS = 30_000
 const OPTIONS_NUMBER = 1
 const STEP_TIMEOUT_MS = 60_000
 
+const Handled = z.object({ decided: z.number() }).transform(({ decided }) => decided)
 const Status = z.object({
   type: z.literal('status'),
   policy: z.string(),
@@ -24,6 +26,7 @@ const Status = z.object({
   swapped_out_tokens: z.number(),
   swapped_in_tokens: z.number(),
   recomputed_tokens: z.number(),
+  tools: z.object({ preserve: Handled, discard: Handled, swap: Handled }),
   malformed_tickets: z.number(),
   failures: z.number(),
   failed_reason: z.string().optional(),
@@ -39,6 +42,8 @@ export interface PluginCounts {
   swapped_out_tokens: number
   swapped_in_tokens: number
   recomputed_tokens: number
+  /** Contexts of programs whose tools ran, by what was decided. */
+  handled: Readonly<Record<Handling, number>>
 }
 
 const Message = z.looseObject({ type: z.string() })
@@ -72,7 +77,7 @@ export async function pluginStatus(server: PluginServer): Promise<PluginCounts> 
   const preemptions = status.preemptions_for_seats + status.preemptions_for_memory + status.preemptions_by_vllm
   const { swapped_out_tokens, swapped_in_tokens, recomputed_tokens } = status
   const moved = { swapped_out_tokens, swapped_in_tokens, recomputed_tokens }
-  return { policy, kv_capacity_tokens, steps, decision_us, preemptions, ...moved }
+  return { policy, kv_capacity_tokens, steps, decision_us, preemptions, ...moved, handled: status.tools }
 }
 
 /** A change of options is applied before the next step, and an idle engine has none. */

@@ -14,7 +14,7 @@ function run({ mean, ...given }: Given): VllmRun {
     ...{ program_token_latency_ms: latency, program_latency_s: latency, ttft_ms: 70, tpot_ms: 8 },
     program_token_latency_ms_by_kind: { short_chat: mean, long_chat: mean, tree: mean },
     ...{ decision_ms_per_step: ours ? 0.5 : null, steps: ours ? 1000 : null },
-    ...{ swapped_out_tokens: null, swapped_in_tokens: null, recomputed_tokens: null },
+    ...{ swapped_out_tokens: null, swapped_in_tokens: null, recomputed_tokens: null, handled: null },
     ...given,
   }
 }

@@ -11,6 +11,9 @@ export const VLLM_COMPARISON: Comparison<VllmRun> = {
   extra: [
     { title: 'swapped in', digits: 0, figure: (run) => run.swapped_in_tokens },
     { title: 'computed again', digits: 0, figure: (run) => run.recomputed_tokens },
+    { title: 'preserved', digits: 0, figure: ({ handled }) => handled?.preserve ?? null },
+    { title: 'discarded', digits: 0, figure: ({ handled }) => handled?.discard ?? null },
+    { title: 'swapped', digits: 0, figure: ({ handled }) => handled?.swap ?? null },
     { title: 'decision ms/step', digits: 3, figure: (run) => run.decision_ms_per_step },
   ],
 }

@@ -1,5 +1,6 @@
 /** One run: a scheduler serves one seed's programs through the whole control plane. And what the machine can serve, measured first. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Handling } from '../../../gpu-agent/engine/memory/handling/waste.ts'
 import type { VllmServer } from '../../testbed/vllm-server.ts'
 import { latenciesOf } from '../latencies.ts'
 import {
@@ -36,6 +37,8 @@ export interface VllmRun extends SchedulerName, ReturnType<typeof latenciesOf> {
   swapped_out_tokens: number | null
   swapped_in_tokens: number | null
   recomputed_tokens: number | null
+  /** Contexts of programs whose tools ran, by what was decided; null: there is no plug-in. */
+  handled: Readonly<Record<Handling, number>> | null
 }
 
 export interface VllmCapacity {
@@ -139,7 +142,9 @@ async function countsOf(server: VllmServer, next: SchedulerName | null, model: s
 
 type OfPlugin = 'steps' | 'swapped_out_tokens' | 'swapped_in_tokens' | 'recomputed_tokens'
 
-function growth(before: Counts, after: Counts): Pick<VllmRun, 'preemptions' | 'decision_ms_per_step' | OfPlugin> {
+type Growth = Pick<VllmRun, 'preemptions' | 'decision_ms_per_step' | 'handled' | OfPlugin>
+
+function growth(before: Counts, after: Counts): Growth {
   const preemptions = after.preemptions - before.preemptions
   const grown = (name: OfPlugin | 'decision_us') =>
     before.plugin === null || after.plugin === null ? null : after.plugin[name] - before.plugin[name]
@@ -151,7 +156,13 @@ function growth(before: Counts, after: Counts): Pick<VllmRun, 'preemptions' | 'd
     swapped_out_tokens: grown('swapped_out_tokens'),
     swapped_in_tokens: grown('swapped_in_tokens'),
     recomputed_tokens: grown('recomputed_tokens'),
+    handled: before.plugin === null || after.plugin === null ? null : handledSince(before.plugin, after.plugin),
   }
+}
+
+function handledSince({ handled: before }: PluginCounts, { handled: after }: PluginCounts): Record<Handling, number> {
+  const grown = (name: Handling) => after[name] - before[name]
+  return { preserve: grown('preserve'), discard: grown('discard'), swap: grown('swap') }
 }
 
 function serverOf(servers: ReadonlyMap<ServerName, VllmServer>, name: ServerName): VllmServer {
