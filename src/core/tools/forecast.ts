@@ -39,6 +39,8 @@ export interface CallSituation {
   offered: readonly string[] | null
   /** How long the tool will take, as the client says. Null: it does not. */
   expect_tool_us: number | null
+  /** What the model says of the prompt's last token (length-classifier.ts). Null or left out: not known. */
+  prompt_embedding?: ArrayLike<number> | null
 }
 
 /** What is known of the call's class, and of classes of its tenant together. Null: nothing. */
