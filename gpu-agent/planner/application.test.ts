@@ -1,6 +1,7 @@
 /** Fig. 5's graphs as files, and what is refused. */
 import { describe, expect, it } from 'vitest'
-import { ApplicationFile, drawWorkload } from './application.ts'
+import { ApplicationTokens } from '../../src/protocol/application-tokens.ts'
+import { drawWorkload } from './application.ts'
 import { lengthTable } from './lengths/length-table.ts'
 import { inputsOf, type Workload } from './workload.ts'
 
@@ -9,7 +10,7 @@ const ten = lengthTable(Array(101).fill(10), 10, 1000)
 
 function drawn(nodes: readonly object[]): Workload {
   const outcome = drawWorkload(
-    ApplicationFile.parse({ name: 'test', nodes }),
+    ApplicationTokens.parse({ name: 'test', nodes }),
     () => ten,
     () => 0.5,
   )
@@ -19,7 +20,7 @@ function drawn(nodes: readonly object[]): Workload {
 
 function refused(nodes: readonly object[], lengths = ten): string {
   const outcome = drawWorkload(
-    ApplicationFile.parse({ name: 'test', nodes }),
+    ApplicationTokens.parse({ name: 'test', nodes }),
     (model) => (model === 'unknown' ? undefined : lengths),
     () => 0.5,
   )
@@ -111,9 +112,9 @@ describe('an application that cannot be planned', () => {
   })
 
   it('bounds ids and requests', () => {
-    expect(ApplicationFile.safeParse({ name: 'x', nodes: [{ id: 'a b', model: 'm', requests }] }).success).toBe(false)
+    expect(ApplicationTokens.safeParse({ name: 'x', nodes: [{ id: 'a b', model: 'm', requests }] }).success).toBe(false)
     const many = (count: number) => ({ name: 'x', nodes: [{ id: 'a', model: 'm', requests: { count, tokens: 1 } }] })
-    expect(ApplicationFile.safeParse(many(1_000_000)).success).toBe(true)
-    expect(ApplicationFile.safeParse(many(1_000_001)).success).toBe(false)
+    expect(ApplicationTokens.safeParse(many(1_000_000)).success).toBe(true)
+    expect(ApplicationTokens.safeParse(many(1_000_001)).success).toBe(false)
   })
 })

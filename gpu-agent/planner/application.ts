@@ -1,55 +1,21 @@
 /**
- * An application as a file: several models over fixed inputs, and what each takes from the others (SamuLLM §3, Fig. 5). Only counts matter to the
- * planner, so prompts are given by their tokens.
- *
- * A node has one kind of input:
- *   requests     prompts of its own (ensembling: every node has all of them; routing: each node has its share)
- *   documents    chunks that are worked through in order, each together with the output for the chunk before: a self-loop, fused into one node
- *   from         outputs of other nodes: of one, each output `each` times; of several, the outputs of equal number together in one prompt
+ * Draws the requests of an application (protocol/application-tokens.ts): their prompts by tokens, the lengths of their outputs, and what each takes
+ * from others.
  */
-import { z } from 'zod'
+import {
+  type ApplicationNode,
+  type ApplicationTokens,
+  APPLICATION_REQUESTS_MAX as REQUESTS_MAX,
+} from '../../src/protocol/application-tokens.ts'
 import { fuseNodes } from './fuse.ts'
 import { drawOutputTokens, type LengthTable, limited } from './lengths/length-table.ts'
 import type { NodeWorkload, Parent, Workload } from './workload.ts'
-
-export const NODES_MAX = 64
-export const REQUESTS_MAX = 1_000_000
-const TOKENS_MAX = 10_000_000
-
-const Tokens = z.int().min(1).max(TOKENS_MAX)
-const Count = z.int().min(1).max(REQUESTS_MAX)
-
-const NodeFile = z.strictObject({
-  id: z.string().regex(/^[\w.-]{1,64}$/, 'letters, digits, dot, dash and underscore, at most 64'),
-  model: z.string().min(1).max(200),
-  max_output_tokens: Tokens.optional(),
-  /** Added to every prompt. */
-  template_tokens: z.int().min(0).max(TOKENS_MAX).default(0),
-  requests: z
-    .union([z.array(Tokens).min(1).max(REQUESTS_MAX), z.strictObject({ count: Count, tokens: Tokens })])
-    .optional(),
-  documents: z
-    .strictObject({ chunks: z.array(z.int().min(1).max(100_000)).min(1).max(REQUESTS_MAX), chunk_tokens: Tokens })
-    .optional(),
-  from: z
-    .strictObject({ nodes: z.array(z.string()).min(1).max(NODES_MAX), each: z.int().min(1).max(1000).default(1) })
-    .optional(),
-  /** Lengths that are known, one for each request, in their order. */
-  output_tokens: z.array(Tokens).optional(),
-})
-
-export const ApplicationFile = z.strictObject({
-  name: z.string().min(1).max(200),
-  nodes: z.array(NodeFile).min(1).max(NODES_MAX),
-})
-export type ApplicationFile = z.infer<typeof ApplicationFile>
-export type ApplicationNode = z.infer<typeof NodeFile>
 
 export type WorkloadOutcome = { ok: true; workload: Workload } | { ok: false; reason: string }
 
 /** `lengths`: of a model; undefined: not known. `random`: uniform in [0, 1). */
 export function drawWorkload(
-  file: ApplicationFile,
+  file: ApplicationTokens,
   lengths: (model: string) => LengthTable | undefined,
   random: () => number,
 ): WorkloadOutcome {
@@ -74,7 +40,7 @@ export function drawWorkload(
 }
 
 /** Of nodes that wait for each other, or for a node that is not there. */
-function noOrder(waiting: readonly ApplicationNode[], { nodes }: ApplicationFile): string {
+function noOrder(waiting: readonly ApplicationNode[], { nodes }: ApplicationTokens): string {
   for (const { id, from } of waiting) {
     const unknown = from?.nodes.find((input) => !nodes.some((node) => node.id === input))
     if (unknown !== undefined) return `node ${id}: there is no node ${unknown} to take outputs from`

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import type { z } from 'zod'
 import { fail, readFlags } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
-import { ApplicationFile, drawWorkload } from '../../gpu-agent/planner/application.ts'
+import { drawWorkload } from '../../gpu-agent/planner/application.ts'
 import { A100_COSTS } from '../../gpu-agent/planner/costs/a100.ts'
 import { CostsFile, type ModelCosts } from '../../gpu-agent/planner/costs/model-costs.ts'
 import { lengthsOf } from '../../gpu-agent/planner/lengths/model-lengths.ts'
@@ -11,6 +11,7 @@ import type { Host } from '../../gpu-agent/planner/placement.ts'
 import type { ApplicationPlan, PlannedNode } from '../../gpu-agent/planner/plan.ts'
 import { SimulatedWorld } from '../../gpu-agent/planner/runs/simulated-world.ts'
 import { ganttChart } from '../../src/core/plot/gantt.ts'
+import { ApplicationTokens } from '../../src/protocol/application-tokens.ts'
 import { standalone } from '../evaluation/plots/chart.ts'
 import { seededRandom } from '../random.ts'
 import { FlagError, inputFile, integer, list, oneOf, outputFile } from '../run/flag-values.ts'
@@ -69,7 +70,7 @@ export function applicationPlanCommand(argv: readonly string[]): void {
     }
     if (settings.hosts.length > HOSTS_MAX) fail(`--gpus takes at most ${HOSTS_MAX} hosts`)
     const out = { gantt: outputFile('--gantt', gantt), json: outputFile('--json', json) }
-    plan(readJson(application, ApplicationFile, '--application'), settings, out)
+    plan(readJson(application, ApplicationTokens, '--application'), settings, out)
   } catch (error) {
     if (!(error instanceof FlagError)) throw error
     fail(error.message)
@@ -84,7 +85,7 @@ interface Settings {
 }
 
 function plan(
-  file: ApplicationFile,
+  file: ApplicationTokens,
   { hosts, planner, seed, costs }: Settings,
   out: { gantt: string | null; json: string | null },
 ): void {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { ApplicationFile, drawWorkload } from '../application.ts'
+import { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
+import { drawWorkload } from '../application.ts'
 import { A100_COSTS } from '../costs/a100.ts'
 import { lengthTable } from '../lengths/length-table.ts'
 import { lengthsOf } from '../lengths/model-lengths.ts'
@@ -24,7 +25,7 @@ function world(
   gpus: number,
   loading_s = 5,
 ): SimulatedWorld {
-  const file = ApplicationFile.parse({ name: 'test', nodes })
+  const file = ApplicationTokens.parse({ name: 'test', nodes })
   const drawn = drawWorkload(
     file,
     (model) => lengths(outputs[model] ?? 1),
@@ -113,7 +114,7 @@ describe('a stage of requests', () => {
 
 describe('a sketch of thousands of requests', () => {
   it('is close to the whole, at its end and on the way', () => {
-    const file = ApplicationFile.parse({
+    const file = ApplicationTokens.parse({
       name: 'test',
       nodes: [{ id: 'a', model: 'chatglm3-6b', requests: { count: 8000, tokens: 30 }, max_output_tokens: 512 }],
     })

@@ -1,5 +1,5 @@
 /** The cells of SamuLLM §5, with the ranges that the paper prints for each application: speedups of ours against both heuristics, end to end. */
-import type { ApplicationFile } from '../../../gpu-agent/planner/application.ts'
+import type { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
 import { chainSummary, type Drawing, ensembling, mixed, routing } from '../../planner/paper/applications.ts'
 
 export type ApplicationKind = 'ensembling' | 'routing' | 'chain summary' | 'mixed' | 'ablation'
@@ -7,9 +7,9 @@ export type ApplicationKind = 'ensembling' | 'routing' | 'chain summary' | 'mixe
 export interface Cell {
   kind: ApplicationKind
   name: string
-  application: (drawing: Drawing) => ApplicationFile
+  application: (drawing: Drawing) => ApplicationTokens
   /** Applications of which it is a mixture, planned and run one after the other for comparison. */
-  parts?: readonly ((drawing: Drawing) => ApplicationFile)[]
+  parts?: readonly ((drawing: Drawing) => ApplicationTokens)[]
   /** Also planned without preemption, and with the true lengths. */
   variants?: true
   /** Played by `--quick`. */

@@ -2,10 +2,11 @@
  * How far estimates are from runs whose outputs have another origin than the planner's tables. Outputs drawn from the same tables agree by construction;
  * that row is labelled self-consistent and proves nothing about the tables.
  */
-import type { ApplicationFile } from '../../../gpu-agent/planner/application.ts'
+
 import { type LengthTable, lengthTable } from '../../../gpu-agent/planner/lengths/length-table.ts'
 import { lengthsOf } from '../../../gpu-agent/planner/lengths/model-lengths.ts'
 import type { Workload } from '../../../gpu-agent/planner/workload.ts'
+import type { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
 import { chainSummary, ensembling, routing, shareGpt } from '../../planner/paper/applications.ts'
 import INPUTS from '../../planner/paper/inputs.json' with { type: 'json' }
 import { seededRandom } from '../../random.ts'
@@ -13,9 +14,9 @@ import { type Lengths, playPlanner, workloadOf } from './play-cell.ts'
 
 export interface LengthOrigin {
   name: string
-  application: (seed: number) => ApplicationFile
+  application: (seed: number) => ApplicationTokens
   /** What the outputs of the real run have. */
-  truth: (file: ApplicationFile, seed: number) => Workload
+  truth: (file: ApplicationTokens, seed: number) => Workload
 }
 
 /** BooookScore's final summaries at 2,048 tokens, by four models: 484 (gpt-3.5), 805 (gpt-4), 558 (Mixtral), 657 (Claude) tokens. */
@@ -25,7 +26,8 @@ const LIMIT = 512
 /** Share of a length's rank that its prompt decides, where the two are correlated. */
 const CORRELATED_SHARE = 0.7
 
-const redrawn = (lengths: Lengths) => (file: ApplicationFile, seed: number) => workloadOf(file, lengths, seed * 10 + 5)
+const redrawn = (lengths: Lengths) => (file: ApplicationTokens, seed: number) =>
+  workloadOf(file, lengths, seed * 10 + 5)
 const scaled =
   (factor: number): Lengths =>
   (model) => {
@@ -89,12 +91,12 @@ function measured({ quantiles, mean }: { quantiles: number[]; mean: number }, ma
   return lengthTable(quantiles, mean, max_model_tokens)
 }
 
-function onlyMixtral(file: ApplicationFile): ApplicationFile {
+function onlyMixtral(file: ApplicationTokens): ApplicationTokens {
   return { ...file, nodes: file.nodes.filter(({ model }) => model.startsWith('Mixtral')) }
 }
 
 /** Each node's outputs from the same tables, but long ones mostly for long prompts: ranks of both agree by CORRELATED_SHARE. */
-function correlated(file: ApplicationFile, seed: number): Workload {
+function correlated(file: ApplicationTokens, seed: number): Workload {
   const { nodes } = workloadOf(file, lengthsOf, seed * 10 + 5)
   const random = seededRandom(seed * 10 + 6)
   return {

@@ -2,7 +2,7 @@
  * Plays one cell: plans with drawn output lengths, carries the plan out while requests have other lengths (drawn again), and measures both. "Real" here
  * is simulated with the true lengths by the same cost model, so it shows what lengths do to plans, not what the cost model misses.
  */
-import { type ApplicationFile, drawWorkload } from '../../../gpu-agent/planner/application.ts'
+import { drawWorkload } from '../../../gpu-agent/planner/application.ts'
 import { A100_COSTS } from '../../../gpu-agent/planner/costs/a100.ts'
 import type { LengthTable } from '../../../gpu-agent/planner/lengths/length-table.ts'
 import { lengthsOf } from '../../../gpu-agent/planner/lengths/model-lengths.ts'
@@ -11,6 +11,7 @@ import { SimulatedWorld } from '../../../gpu-agent/planner/runs/simulated-world.
 import { completePlan } from '../../../gpu-agent/planner/search/complete-plan.ts'
 import { followPlan } from '../../../gpu-agent/planner/search/follow-plan.ts'
 import type { Workload } from '../../../gpu-agent/planner/workload.ts'
+import type { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
 import { idleGpuSeconds } from '../../planner/plan-gantt.ts'
 import { type PlannerName, planBy } from '../../planner/planners.ts'
 import { seededRandom } from '../../random.ts'
@@ -64,7 +65,7 @@ export function playCell(cell: Cell, seed: number): Played[] {
   return played
 }
 
-export function workloadOf(file: ApplicationFile, lengths: Lengths, seed: number): Workload {
+export function workloadOf(file: ApplicationTokens, lengths: Lengths, seed: number): Workload {
   const drawn = drawWorkload(file, lengths, seededRandom(seed))
   if (!drawn.ok) throw new RangeError(`${file.name}: ${drawn.reason}`)
   return drawn.workload
@@ -85,7 +86,7 @@ export function playPlanner(name: PlannerName, planned: Workload, truth: Workloa
 }
 
 /** Ours for one application after the other. */
-function sequential(files: readonly ApplicationFile[], seed: number): Omit<Played, 'planner'> {
+function sequential(files: readonly ApplicationTokens[], seed: number): Omit<Played, 'planner'> {
   const parts = files.map((file) => {
     const draw = (stream: number) => workloadOf(file, lengthsOf, seed * STREAMS + stream)
     return playPlanner('ours', draw(PLANNED_STREAM), draw(TRUE_STREAM))

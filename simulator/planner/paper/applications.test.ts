@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { ApplicationFile } from '../../../gpu-agent/planner/application.ts'
+import { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
 import { mean } from '../../statistics.ts'
 import { chainSummary, ensembling, mixed, ROUTED_REQUESTS, routing } from './applications.ts'
 
-const tokens = (file: ApplicationFile, node = 0): number[] => {
+const tokens = (file: ApplicationTokens, node = 0): number[] => {
   const { requests } = file.nodes[node] ?? {}
   return Array.isArray(requests) ? requests : []
 }
@@ -15,7 +15,7 @@ describe("the paper's applications", () => {
       routing({ known_lengths: true, seed: 1 }),
       mixed('mixed', chainSummary(100, 4, 900, { seed: 1 }), ensembling(50, 256, { seed: 1 })),
     ]
-    for (const file of files) expect(ApplicationFile.parse(file)).toEqual(file)
+    for (const file of files) expect(ApplicationTokens.parse(file)).toEqual(file)
   })
 
   it('have the published marginals: ensembling inputs of 5 to 127, mean 21', () => {

@@ -2,7 +2,7 @@
  * The applications of SamuLLM §5, with the marginals that the paper publishes: input lengths of 5 to 127 (mean 21) for ensembling and 9 to 577 (mean
  * 310) for routing; documents of 3 chunks in the median, of which the longest has 60 (up to 200 documents) or 201 (from 300 on).
  */
-import type { ApplicationFile } from '../../../gpu-agent/planner/application.ts'
+import type { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
 import { normal, seededRandom } from '../../random.ts'
 import INPUTS from './inputs.json' with { type: 'json' }
 import { bent, drawn } from './marginals.ts'
@@ -50,7 +50,7 @@ export interface Drawing {
   raw?: boolean
 }
 
-export function ensembling(requests: number, limit: number, { seed, raw = false }: Drawing): ApplicationFile {
+export function ensembling(requests: number, limit: number, { seed, raw = false }: Drawing): ApplicationTokens {
   const random = seededRandom(seed)
   const { quantiles } = INPUTS.tables.mixinstruct_input
   const lengths = raw ? quantiles : bent(quantiles, ENSEMBLE_INPUT)
@@ -64,7 +64,7 @@ export function ensembling(requests: number, limit: number, { seed, raw = false 
 }
 
 /** `known_lengths`: outputs of 3 to 1,585 tokens (mean 199), which the planner is told. */
-export function routing({ known_lengths, seed, raw = false }: Drawing & { known_lengths: boolean }): ApplicationFile {
+export function routing({ known_lengths, seed, raw = false }: Drawing & { known_lengths: boolean }): ApplicationTokens {
   const random = seededRandom(seed)
   const inputs = INPUTS.tables.routing_input.quantiles
   const lengths = raw ? inputs : bent(inputs, ROUTING_INPUT)
@@ -79,7 +79,12 @@ export function routing({ known_lengths, seed, raw = false }: Drawing & { known_
   }
 }
 
-export function chainSummary(documents: number, evaluations: number, limit: number, drawing: Drawing): ApplicationFile {
+export function chainSummary(
+  documents: number,
+  evaluations: number,
+  limit: number,
+  drawing: Drawing,
+): ApplicationTokens {
   return {
     name: `chain summary ${documents} documents, ${evaluations} evaluations, limit ${limit}`,
     nodes: [
@@ -118,12 +123,12 @@ function chunks(documents: number, { seed, raw = false }: Drawing): number[] {
 }
 
 /** Two applications as one (§5.4). Their nodes have different names. */
-export function mixed(name: string, ...applications: readonly ApplicationFile[]): ApplicationFile {
+export function mixed(name: string, ...applications: readonly ApplicationTokens[]): ApplicationTokens {
   return { name, nodes: applications.flatMap(({ nodes }) => nodes) }
 }
 
 /** Prompts of ShareGPT for one model: Fig. 3 and the check of §2. */
-export function shareGpt(model: string, requests: number, { seed }: Drawing): ApplicationFile {
+export function shareGpt(model: string, requests: number, { seed }: Drawing): ApplicationTokens {
   const random = seededRandom(seed)
   const { quantiles } = INPUTS.tables.sharegpt_input
   return {

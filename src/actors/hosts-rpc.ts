@@ -1,0 +1,120 @@
+/**
+ * What the control plane may ask of the HostsActor: plans for offline applications, and engines lent to them stage by stage. One object for the
+ * deployment.
+ *
+ * How an application uses it: `plan` once, then `run` on each change and at least every RUN_INTERVAL_MS, then `release`. `run` is idempotent: the
+ * same nodes done give the same stage. Calls go to the engines through the pools as all calls do.
+ */
+import type { ApplicationTokens } from '../protocol/application-tokens.ts'
+import type { HostEngine, HostPlan, HostStatus, LendPolicy, OutputLengths } from '../protocol/host.ts'
+
+/** An application that does not ask for so long loses its hosts. */
+export const LOAN_IDLE_MS = 60_000
+/** How often a running application asks. */
+export const RUN_INTERVAL_MS = 5000
+
+export interface PlanRequest {
+  tenant: string
+  application: string
+  nodes: ApplicationTokens
+  /** Null: any. */
+  regions: readonly string[] | null
+  /** Null: as many as the tenant may borrow. */
+  gpus_max: number | null
+  /** By model: output lengths that are known, where they are. */
+  lengths: Readonly<Record<string, OutputLengths>>
+  /** Of the output lengths that are drawn. */
+  seed: number
+}
+
+export interface PlannedHost {
+  agent: string
+  region: string
+  /** That the application may have, from GPU 0 on. */
+  gpus: number
+}
+
+export type PlanReply =
+  | {
+      status: 'planned'
+      /** Given to `run`. Another plan of the same application makes this one unknown. */
+      plan_id: string
+      plan: HostPlan
+      /** In the order in which the plan counts GPUs. */
+      hosts: PlannedHost[]
+    }
+  | {
+      status: 'refused'
+      /**
+       * `may_not_borrow`: the operator has to allow it. `no_host`: no linked host can run all its models; `message` says why, host by host.
+       * `no_plan`: the planner finds none. `no_answer`: ask again.
+       */
+      reason: 'may_not_borrow' | 'no_host' | 'no_plan' | 'no_answer'
+      message: string
+    }
+
+export interface RunRequest {
+  tenant: string
+  application: string
+  plan_id: string
+  /** Ids of the application's nodes that have no requests left. */
+  done: readonly string[]
+}
+
+export interface LentEngine {
+  engine: string
+  agent: string
+  region: string
+  state: HostEngine['state']
+  message: string | null
+}
+
+export interface NodeEngines {
+  /** Of the application. */
+  node: string
+  model: string
+  /**
+   * `later`: not in this stage. `loading`: no engine is ready yet. `ready`: at least one is. `failed`: every engine failed to start; its host tries
+   * again. `done`: as asked.
+   */
+  state: 'later' | 'loading' | 'ready' | 'failed' | 'done'
+  engines: LentEngine[]
+  /** Why engines failed. */
+  message: string | null
+}
+
+export type RunReply =
+  | {
+      status: 'running'
+      /** Grows with each stage. */
+      epoch: number
+      nodes: NodeEngines[]
+    }
+  /** Hosts are lent to others, or do not answer. Ask again: the application keeps its place. */
+  | { status: 'waiting'; message: string }
+  /** A host of the plan is gone for good, or the hosts were not kept by asking. Plan again. */
+  | { status: 'lost'; message: string }
+  /** All nodes have ended, and the hosts are returned. */
+  | { status: 'done' }
+
+export interface HostReport {
+  agent: string
+  region: string
+  linked: boolean
+  gpus: number
+  lend: LendPolicy
+  models: string[]
+  /** Null: it is at home. */
+  lent_to: { tenant: string; application: string; since_ms: number } | null
+  /** Null: not known since the actor started. */
+  engines: HostStatus['engines'] | null
+}
+
+export interface HostsRpc {
+  plan(request: PlanRequest): Promise<PlanReply>
+  run(request: RunRequest): Promise<RunReply>
+  /** Returns the hosts and forgets the plan. Nothing to release is no error. */
+  release(loan: { tenant: string; application: string }): Promise<void>
+  /** For operators. By agent. */
+  hosts(): Promise<HostReport[]>
+}
