@@ -14,6 +14,7 @@ export interface Env {
   CLASS: DurableObjectNamespace
   BATCH: DurableObjectNamespace
   APPLICATION: DurableObjectNamespace
+  HOSTS: DurableObjectNamespace
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
   /** For how long ended programs are kept. */

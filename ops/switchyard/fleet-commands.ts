@@ -64,6 +64,28 @@ const agents: OperatorCommand[] = [
   },
 ]
 
+const hosts: OperatorCommand[] = [
+  {
+    words: ['hosts', 'list'],
+    ...{ args: [], flags: {}, purpose: 'every host that lends GPUs to offline applications, and what it runs' },
+    run: async ({ client, limit }) => {
+      const found = await client.list('/hosts', {}, limit)
+      const rows = found.map(({ lent_to, engines, ...host }) => {
+        const borrower = lent_to as { tenant: string; application: string } | null
+        const running = engines as { model: string; state: string; gpus: number[] }[] | null
+        return {
+          ...host,
+          lent_to: borrower === null ? null : `${borrower.tenant}/${borrower.application}`,
+          engines: running?.map(({ model, state, gpus }) => `${model} (GPU ${gpus.join('+')}, ${state})`).join(', '),
+        }
+      })
+      const what = [field('agent'), field('region'), field('linked'), figure('gpus', 'GPUs'), field('lend')]
+      const columns = [...what, field('lent_to', 'lent to'), field('engines')]
+      return { kind: 'list', rows, columns, empty: 'No agent lends its GPUs: start one with --lend.' }
+    },
+  },
+]
+
 const POOL_FLAGS = {
   region: { type: 'string', value: 'REGION', help: 'only of one region' },
   model: { type: 'string', value: 'MODEL', help: 'only of one model' },
@@ -232,4 +254,4 @@ const catalogue: OperatorCommand[] = [
   },
 ]
 
-export const FLEET_COMMANDS: readonly OperatorCommand[] = [...agents, ...pools, ...catalogue]
+export const FLEET_COMMANDS: readonly OperatorCommand[] = [...agents, ...pools, ...hosts, ...catalogue]

@@ -15,6 +15,7 @@ const LIMITS = {
     help: 'what the policy learned makes small: token_latency or response (none: as the model has it)',
   },
   'live-programs': { type: 'string', value: 'N|none', help: 'programs that it may have running' },
+  'borrow-gpus': { type: 'string', value: 'N', help: 'GPUs that its applications may borrow at a time (default 0)' },
 } as const
 const WEIGHT = { type: 'string', value: 'W', help: 'share of seats relative to other tenants (default 1)' } as const
 
@@ -22,6 +23,7 @@ const TENANT_COLUMNS = [
   ...[field('id'), field('name'), figure('weight'), figure('calls_per_minute_max', 'calls/min')],
   ...[
     figure('live_programs_max', 'programs'),
+    figure('borrow_gpus_max', 'may borrow'),
     field('inference'),
     field('created_at', 'created'),
     field('disabled_at', 'disabled'),
@@ -34,6 +36,7 @@ function tenantFields(asked: Asked) {
     weight: number(asked, 'weight'),
     calls_per_minute_max: number(asked, 'calls-per-minute', 'nullable'),
     live_programs_max: number(asked, 'live-programs', 'nullable'),
+    borrow_gpus_max: number(asked, 'borrow-gpus'),
     inference: switchOf(asked, 'inference'),
     objective: asked.text('objective') === 'none' ? null : asked.text('objective'),
   })

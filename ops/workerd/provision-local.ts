@@ -6,6 +6,8 @@ import type { SqlDatabase } from './d1-migrations.ts'
 import { regionPlace } from './regions.ts'
 
 const LOCAL_TENANT = 'local'
+/** As many as one machine has. */
+const LOCAL_BORROW_GPUS_MAX = 64
 /** What English prose has with a vocabulary of 49,152 (SmolLM2); engines report their own measurement after one call. */
 const BYTES_PER_TOKEN_FIRST = 4
 
@@ -29,7 +31,7 @@ export function localProvision(system: LocalSystem): Provision {
   const agents = regions.flatMap((region) => agentIdsOf(region, agents_per_region).map((id) => ({ id, region })))
   return {
     created_at_ms: now_ms,
-    tenants: [{ id: LOCAL_TENANT, name: 'This machine', weight: 1 }],
+    tenants: [{ id: LOCAL_TENANT, name: 'This machine', weight: 1, borrow_gpus_max: LOCAL_BORROW_GPUS_MAX }],
     keys: [{ key: secrets.apiKey, tenant: LOCAL_TENANT, name: 'npm run up' }],
     regions: regions.map((id) => ({ id, ...regionPlace(id) })),
     models: models.map(({ id, context_tokens }) => ({

@@ -5,11 +5,11 @@
  * How an application uses it: `plan` once, then `run` on each change and at least every RUN_INTERVAL_MS, then `release`. `run` is idempotent: the
  * same nodes done give the same stage. Calls go to the engines through the pools as all calls do.
  */
+import type { LoanHost } from '../core/hosts/loan.ts'
+import type { NodeEngines } from '../core/hosts/node-engines.ts'
 import type { ApplicationTokens } from '../protocol/application-tokens.ts'
-import type { HostEngine, HostPlan, HostStatus, LendPolicy, OutputLengths } from '../protocol/host.ts'
+import type { HostPlan, HostStatus, LendPolicy, OutputLengths } from '../protocol/host.ts'
 
-/** An application that does not ask for so long loses its hosts. */
-export const LOAN_IDLE_MS = 60_000
 /** How often a running application asks. */
 export const RUN_INTERVAL_MS = 5000
 
@@ -27,13 +27,6 @@ export interface PlanRequest {
   seed: number
 }
 
-export interface PlannedHost {
-  agent: string
-  region: string
-  /** That the application may have, from GPU 0 on. */
-  gpus: number
-}
-
 export type PlanReply =
   | {
       status: 'planned'
@@ -41,7 +34,7 @@ export type PlanReply =
       plan_id: string
       plan: HostPlan
       /** In the order in which the plan counts GPUs. */
-      hosts: PlannedHost[]
+      hosts: LoanHost[]
     }
   | {
       status: 'refused'
@@ -59,28 +52,6 @@ export interface RunRequest {
   plan_id: string
   /** Ids of the application's nodes that have no requests left. */
   done: readonly string[]
-}
-
-export interface LentEngine {
-  engine: string
-  agent: string
-  region: string
-  state: HostEngine['state']
-  message: string | null
-}
-
-export interface NodeEngines {
-  /** Of the application. */
-  node: string
-  model: string
-  /**
-   * `later`: not in this stage. `loading`: no engine is ready yet. `ready`: at least one is. `failed`: every engine failed to start; its host tries
-   * again. `done`: as asked.
-   */
-  state: 'later' | 'loading' | 'ready' | 'failed' | 'done'
-  engines: LentEngine[]
-  /** Why engines failed. */
-  message: string | null
 }
 
 export type RunReply =
@@ -101,6 +72,8 @@ export interface HostReport {
   agent: string
   region: string
   linked: boolean
+  /** The operator drains it. */
+  draining: boolean
   gpus: number
   lend: LendPolicy
   models: string[]
@@ -111,10 +84,15 @@ export interface HostReport {
 }
 
 export interface HostsRpc {
+  /** The hosts of an earlier plan of the same application are returned. */
   plan(request: PlanRequest): Promise<PlanReply>
   run(request: RunRequest): Promise<RunReply>
   /** Returns the hosts and forgets the plan. Nothing to release is no error. */
   release(loan: { tenant: string; application: string }): Promise<void>
   /** For operators. By agent. */
   hosts(): Promise<HostReport[]>
+  /** A drained host is lent no more, and returns. Unknown agents are no error. */
+  drainAgent(change: { agent: string; draining: boolean }): Promise<void>
+  /** Closes the agent's links, but for those of the token with this key id. */
+  refuseAgent(change: { agent: string; except_kid: string | null }): Promise<void>
 }

@@ -3,16 +3,8 @@
  * hibernated object keeps only its sockets. So a socket's attachment holds its owner and the last report.
  */
 import { z } from 'zod'
-import {
-  CLOSE,
-  type DownMessage,
-  FRAME_BYTES_MAX,
-  Id,
-  PROTOCOL_VERSION,
-  PROTOCOL_VERSION_MIN,
-  Status,
-  UpMessage,
-} from '../protocol/index.ts'
+import type { HostDownMessage } from '../protocol/host.ts'
+import { CLOSE, type DownMessage, FRAME_BYTES_MAX, Id, Status } from '../protocol/index.ts'
 
 /** Headers that name the owner of a link. The Worker sets them after it checked the token. Nothing else reaches the actor. */
 export const AGENT_HEADER = 'x-switchyard-agent'
@@ -61,7 +53,7 @@ export function newAttachment(headers: Headers, opened_at_ms: number): Attachmen
   }
 }
 
-export function sendFrame(socket: WebSocket, message: DownMessage): void {
+export function sendFrame(socket: WebSocket, message: DownMessage | HostDownMessage): void {
   socket.send(JSON.stringify(message))
 }
 
@@ -106,26 +98,32 @@ export function helloDueMs(links: readonly WebSocket[]): number | null {
   return waiting.length === 0 ? null : Math.min(...waiting.map((link) => link.opened_at_ms)) + HELLO_TIMEOUT_MS
 }
 
-export type LinkFrame =
-  | { status: 'message'; message: UpMessage }
+export type LinkFrame<M> =
+  | { status: 'message'; message: M }
   | { status: 'refused'; code: 'malformed' | 'protocol_version'; reason: string }
 
 /** The part of a hello that every version has. So an unsupported version is reported as such and not as malformed. */
 const AnyHello = z.object({ type: z.literal('hello'), protocol: z.object({ min: z.number(), max: z.number() }) })
 
-export function readLinkFrame(data: string | ArrayBuffer): LinkFrame {
+/** Of a protocol, as they are spoken here. */
+export interface Versions {
+  min: number
+  max: number
+}
+
+export function readFrame<M>(data: string | ArrayBuffer, frames: z.ZodType<M>, spoken: Versions): LinkFrame<M> {
   if (typeof data !== 'string') return malformed('frames are text')
   if (new TextEncoder().encode(data).byteLength > FRAME_BYTES_MAX) return malformed(`over ${FRAME_BYTES_MAX} bytes`)
   const json = parseJson(data)
   const hello = AnyHello.safeParse(json)
   if (hello.success) {
     const { min, max } = hello.data.protocol
-    if (max < PROTOCOL_VERSION_MIN || min > PROTOCOL_VERSION) {
-      const reason = `versions ${PROTOCOL_VERSION_MIN} to ${PROTOCOL_VERSION} are spoken here, not ${min} to ${max}`
+    if (max < spoken.min || min > spoken.max) {
+      const reason = `versions ${spoken.min} to ${spoken.max} are spoken here, not ${min} to ${max}`
       return { status: 'refused', code: 'protocol_version', reason: closeReason(reason) }
     }
   }
-  const message = UpMessage.safeParse(json)
+  const message = frames.safeParse(json)
   if (!message.success) return malformed(z.prettifyError(message.error))
   return { status: 'message', message: message.data }
 }
@@ -139,7 +137,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function malformed(reason: string): LinkFrame {
+function malformed(reason: string): LinkFrame<never> {
   return { status: 'refused', code: 'malformed', reason: closeReason(reason) }
 }
 

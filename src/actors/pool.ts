@@ -6,46 +6,44 @@
  * - An engine is known only by the latest link of its agent.
  * - After a wake a member whose link is open was last heard of when its last frame came, and its last report counts.
  *   Another member counts as heard of at that moment: its link may have ended with the object's process.
- * - An alarm drops a member that does not come back, and a link that never says hello.
- * - An agent that the operator removed is gone at once, although its token may still be valid for a while.
- * - An agent that sends more than its budget loses its links and opens none for a while (link-guard.ts).
+ * - An alarm drops a member that does not come back.
+ * What holds of every link: agent-links.ts.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { eq } from 'drizzle-orm'
 import { z } from 'zod'
 import { agentUrlFault } from '../core/pool/agent-url.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type Balancer, createBalancer } from '../core/pool/balancers/index.ts'
-import { HELLO_UNITS, OPENING_UNITS } from '../core/pool/link-budget.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/pool/pool-table.ts'
 import type { LeaseReason, PoolSnapshot } from '../core/pool/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/pool/recent-leases.ts'
 import { spilledReason } from '../core/pool/regions.ts'
 import type { Env } from '../env.ts'
-import { apiError } from '../platform/api-error.ts'
 import { within } from '../platform/deadline.ts'
-import { logFailure } from '../platform/log.ts'
-import { CLOSE, deriveTicketKey, Hello, Id, LEASES_SEEN_MAX, PROTOCOL_VERSION, type Status } from '../protocol/index.ts'
-import { flagAgent } from '../store/agent-flags.ts'
+import {
+  CLOSE,
+  deriveTicketKey,
+  Hello,
+  Id,
+  LEASES_SEEN_MAX,
+  PROTOCOL_VERSION,
+  PROTOCOL_VERSION_MIN,
+  type Status,
+  UpMessage,
+} from '../protocol/index.ts'
+import { AgentLinks } from './agent-links.ts'
 import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } from './contracts.ts'
 import { LeaseQuestions } from './lease-questions.ts'
 import {
   type Attachment,
   base64url,
-  closeLink,
-  HELLO_TIMEOUT_MS,
-  helloDueMs,
   isEngineOf,
   joinedLinks,
-  makeRoomForLink,
-  newAttachment,
   readAttachment,
-  readLinkFrame,
   sendFrame,
   writeAttachment,
 } from './link-frames.ts'
-import { LinkGuard } from './link-guard.ts'
 import { PoolClasses } from './pool-classes.ts'
-import { RefusedAgents } from './refused-agents.ts'
 import { ReportWatch } from './report-watch.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { poolMigrations } from './storage/migrations.gen.ts'
@@ -67,14 +65,6 @@ const PoolName = z.tuple([Id, Id, z.number().int()])
 /** A status under way for less has not seen a clock move. Tickets allow three times as much. */
 const CLOCK_MOVED_MS = 10_000
 
-/** For the opening of a link (core/pool/link-budget.ts). The budget of one is back sooner. */
-const OPENING_RETRY_AFTER_S = 1
-
-function tooManyFrames(retry_after_s: number): Response {
-  const message = 'The agent opens links, or sends over them, more often than it may. Open one after Retry-After.'
-  return apiError(429, { message, code: 'link_budget_exceeded' }, { 'retry-after': String(retry_after_s) })
-}
-
 export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly storage: ActorDatabase
   private table: PoolTable
@@ -82,8 +72,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly ticketKids = new Map<string, string>()
   private readonly recent = new RecentLeases()
   private reports = new ReportWatch(Date.now())
-  private readonly refusedAgents = new RefusedAgents()
-  private readonly guard: LinkGuard
+  private readonly links: AgentLinks<UpMessage>
   private readonly questions = new LeaseQuestions()
   private readonly classes: PoolClasses
   /** By agent: the row that is stored. A hello that changes nothing writes nothing. */
@@ -99,10 +88,11 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     super(ctx, env)
     const [region, model] = PoolName.parse(JSON.parse(ctx.id.name ?? 'null'))
     this.storage = new ActorDatabase(ctx.storage, poolMigrations)
-    this.guard = new LinkGuard({
-      storage: ctx.storage,
-      waitUntil: (work) => ctx.waitUntil(work),
-      abort: (reason) => ctx.abort(reason),
+    this.links = new AgentLinks({
+      ...{ ctx, db: env.DB, links_max: LINKS_MAX, frames: UpMessage, place: { region, model } },
+      versions: { min: PROTOCOL_VERSION_MIN, max: PROTOCOL_VERSION },
+      leave: (agent) => this.leave(agent),
+      alarmBy: (due_ms) => this.alarmBy(due_ms),
     })
     this.classes = new PoolClasses({
       actorOf: (tenant, name) => classActor(this.env, tenant, name),
@@ -143,16 +133,12 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (!this.table.setDraining(agent, draining, Date.now())) return
     const db = await this.storage.stored()
     db?.update(members).set({ draining }).where(eq(members.agent, agent)).run()
-    const socket = this.socketOf(agent)
+    const socket = this.links.joined(agent)
     if (socket !== null) sendFrame(socket, { type: draining ? 'drain' : 'undrain', engines: [] })
   }
 
   async refuseAgent({ agent, except_kid }: Parameters<PoolRpc['refuseAgent']>[0]): Promise<void> {
-    this.refusedAgents.add(agent, except_kid, Date.now())
-    for (const socket of this.ctx.getWebSockets(agent)) {
-      if (readAttachment(socket).ticket_kid === except_kid) continue
-      closeLink(socket, CLOSE.dismissed, 'the operator removed this agent or replaced its token')
-    }
+    this.links.refuseAgent(agent, except_kid)
     if (this.ticketKids.get(agent) !== except_kid) await this.leave(agent)
   }
 
@@ -167,7 +153,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   /** An agent without a link gets no message. Its calls end with it, or when their client leaves. */
   async cancel(leases: readonly { lease: string; agent: string }[]): Promise<void> {
     for (const [agent, held] of Map.groupBy(leases, (lease) => lease.agent)) {
-      const socket = this.socketOf(agent)
+      const socket = this.links.joined(agent)
       if (socket === null) continue
       for (let from = 0; from < held.length; from += LEASES_SEEN_MAX) {
         const some = held.slice(from, from + LEASES_SEEN_MAX)
@@ -187,7 +173,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const byAgent = Map.groupBy(leases.slice(0, LEASES_SEEN_MAX), ({ agent }) => agent)
     await Promise.all(
       [...byAgent].map(async ([agent, held]) => {
-        const socket = this.socketOf(agent)
+        const socket = this.links.joined(agent)
         if (socket === null) return
         const asked = held.map(({ lease }) => lease)
         const open = await this.questions.ask(agent, asked, (question) => sendFrame(socket, question))
@@ -206,64 +192,38 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   /** The upgrade of a link that the Worker has already authorised. */
-  override async fetch(request: Request): Promise<Response> {
-    const now_ms = Date.now()
-    const link = newAttachment(request.headers, now_ms)
-    if (this.refusedAgents.refuses(link.agent, link.ticket_kid, now_ms)) return new Response(null, { status: 403 })
-    const barred_s = this.guard.barredS(link.agent, now_ms)
-    if (barred_s > 0) return tooManyFrames(barred_s)
-    if (!this.guard.takesUnits(link.agent, OPENING_UNITS, now_ms)) return tooManyFrames(OPENING_RETRY_AFTER_S)
-    makeRoomForLink(this.ctx.getWebSockets(link.agent))
-    if (this.openLinks().length >= LINKS_MAX) return new Response(null, { status: 503 })
-    const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket]
-    this.ctx.acceptWebSocket(server, [link.agent])
-    writeAttachment(server, link)
-    await this.alarmBy(now_ms + HELLO_TIMEOUT_MS)
-    return new Response(null, { status: 101, webSocket: client })
+  override fetch(request: Request): Promise<Response> {
+    return this.links.open(request)
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const now_ms = Date.now()
-    if (socket.readyState !== WebSocket.OPEN) {
-      return this.guard.late(socket, data, () => readAttachment(socket).agent, now_ms)
-    }
-    const link = readAttachment(socket)
-    if (link.state === 'replaced') return
-    if (!this.guard.takes(link.agent, data, now_ms)) return this.flooded(link, now_ms)
-    const frame = readLinkFrame(data)
-    if (frame.status === 'refused') return this.refuse(socket, link, CLOSE[frame.code], frame.reason)
-    if (frame.message.type === 'status') return this.status(socket, link, frame.message)
-    if (frame.message.type === 'open') return this.questions.answered(link.agent, frame.message)
-    if (!this.guard.takesUnits(link.agent, HELLO_UNITS, now_ms)) return this.flooded(link, now_ms)
-    await this.hello(socket, link, frame.message)
+    const read = this.links.read(socket, data)
+    if (read === null) return
+    const { link, message } = read
+    if (message.type === 'status') return this.status(socket, link, message)
+    if (message.type === 'open') return this.questions.answered(link.agent, message)
+    await this.hello(socket, link, message)
   }
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
-    await this.left(socket, readAttachment(socket))
+    await this.links.closed(socket)
   }
 
   override async webSocketError(socket: WebSocket, error: unknown): Promise<void> {
-    const link = readAttachment(socket)
-    logFailure('link_broken', error, { agent: link.agent })
-    await this.left(socket, link)
+    await this.links.failed(socket, error)
   }
 
   /** May fire twice, late, or for nothing. It does what is due and sets itself again. */
   override async alarm(): Promise<void> {
     this.alarmAtMs = null
     const now_ms = Date.now()
-    for (const socket of this.openLinks()) {
-      const { state, opened_at_ms } = readAttachment(socket)
-      if (state !== 'waiting' || now_ms - opened_at_ms < HELLO_TIMEOUT_MS) continue
-      closeLink(socket, CLOSE.malformed, 'no hello in time')
-    }
+    const hello_due_ms = this.links.closeSilent(now_ms)
     if (this.membersDueMs !== null && now_ms >= this.membersDueMs) {
       this.membersDueMs = null
       for (const agent of this.table.agents) {
-        if (this.socketOf(agent) === null) await this.leave(agent)
+        if (this.links.joined(agent) === null) await this.leave(agent)
       }
     }
-    const hello_due_ms = helloDueMs(this.openLinks())
     const due = [hello_due_ms, this.membersDueMs].filter((due_ms) => due_ms !== null)
     if (due.length > 0) await this.alarmBy(Math.min(...due))
   }
@@ -274,33 +234,33 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     await this.ctx.storage.setAlarm(due_ms)
   }
 
-  private openLinks(): WebSocket[] {
-    return this.ctx.getWebSockets().filter((socket) => socket.readyState === WebSocket.OPEN)
-  }
-
   private remembered(now_ms: number): RememberedPool {
     return { ...this.table.snapshot(now_ms), ticket_kids: Object.fromEntries(this.ticketKids) }
   }
 
   private async hello(socket: WebSocket, link: Attachment, hello: Hello): Promise<void> {
     if (hello.agent !== link.agent) {
-      return this.refuse(socket, link, CLOSE.unauthorised, 'the token belongs to another agent')
+      return this.links.refuse(socket, link, CLOSE.unauthorised, 'the token belongs to another agent')
     }
     if (!hello.engines.every(({ id }) => isEngineOf(link.agent, id))) {
-      return this.refuse(socket, link, CLOSE.malformed, 'engine ids are the agent id, "-" and a label without "-"')
+      return this.links.refuse(
+        socket,
+        link,
+        CLOSE.malformed,
+        'engine ids are the agent id, "-" and a label without "-"',
+      )
     }
     const fault = agentUrlFault(hello.url, this.env.AGENT_URL_HOSTS)
-    if (fault !== null) return this.refuse(socket, link, CLOSE.unauthorised, fault)
+    if (fault !== null) return this.links.refuse(socket, link, CLOSE.unauthorised, fault)
     const key = await deriveTicketKey(this.env.TICKET_SECRET, link.ticket_kid, link.agent)
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)
-    if (joined === 'wrong_pool') return this.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
+    if (joined === 'wrong_pool') return this.links.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
     if (joined === 'engine_taken')
-      return this.refuse(socket, link, CLOSE.malformed, 'hello names an engine that is taken')
-    if (joined === 'full') return this.refuse(socket, link, CLOSE_TRY_AGAIN, 'the pool has no room for another agent')
-    for (const other of this.ctx.getWebSockets(link.agent)) {
-      if (other !== socket) closeLink(other, CLOSE.replaced, 'another link of this agent took over')
-    }
+      return this.links.refuse(socket, link, CLOSE.malformed, 'hello names an engine that is taken')
+    if (joined === 'full')
+      return this.links.refuse(socket, link, CLOSE_TRY_AGAIN, 'the pool has no room for another agent')
+    this.links.takeOver(socket, link.agent)
     // Read again: the operator may have changed it while the key was derived.
     const { draining, ticket_kid } = readAttachment(socket)
     this.ticketKids.set(link.agent, ticket_kid)
@@ -328,7 +288,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   private status(socket: WebSocket, link: Attachment, status: Status): void {
     if (link.state !== 'joined') {
-      this.refuse(socket, link, CLOSE.malformed, 'status before hello')
+      this.links.refuse(socket, link, CLOSE.malformed, 'status before hello')
       return
     }
     const now_ms = Date.now()
@@ -343,38 +303,6 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     writeAttachment(socket, { ...link, ...told, report: { ...status, engines }, heard_at_ms: now_ms })
   }
 
-  /** Ends every link of the agent. */
-  private async flooded({ agent }: Attachment, now_ms: number): Promise<void> {
-    const isFirst = this.guard.barredS(agent, now_ms) === 0
-    const barred_s = this.guard.bar(agent, now_ms)
-    if (isFirst) this.ctx.waitUntil(this.flag(agent, barred_s, now_ms))
-    for (const socket of this.ctx.getWebSockets(agent)) {
-      if (socket.readyState !== WebSocket.OPEN) continue
-      closeLink(socket, CLOSE.flooded, `more frames than an agent may send; no link for ${barred_s} s`)
-    }
-    await this.leave(agent)
-  }
-
-  private async flag(agent: string, barred_s: number, now_ms: number): Promise<void> {
-    const { region, model } = this.table
-    const flag = { agent, action: 'agent.flooded' as const, seen: { region, model, barred_s } }
-    await flagAgent(this.env.DB, flag, now_ms).catch((error: unknown) =>
-      logFailure('agent_not_flagged', error, { agent }),
-    )
-  }
-
-  private refuse(socket: WebSocket, link: Attachment, code: number, reason: string): void {
-    if (link.state === 'joined') this.ctx.waitUntil(this.leave(link.agent))
-    writeAttachment(socket, { ...link, state: 'replaced', report: null })
-    socket.close(code, reason)
-  }
-
-  /** Only the agent's current link removes the agent when it closes. */
-  private async left(socket: WebSocket, link: Attachment): Promise<void> {
-    if (link.state !== 'joined' || this.socketOf(link.agent, socket) !== null) return
-    await this.leave(link.agent)
-  }
-
   private async leave(agent: string): Promise<void> {
     this.table.agentLeft(agent, Date.now())
     this.ticketKids.delete(agent)
@@ -383,16 +311,9 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     db?.delete(members).where(eq(members.agent, agent)).run()
   }
 
-  private socketOf(agent: string, except: WebSocket | null = null): WebSocket | null {
-    const joined = this.ctx
-      .getWebSockets(agent)
-      .filter((socket) => socket !== except && socket.readyState === WebSocket.OPEN)
-    return joined.find((socket) => readAttachment(socket).state === 'joined') ?? null
-  }
-
   private async restore(pool: { region: string; model: string }): Promise<void> {
     const now_ms = Date.now()
-    await this.guard.restore()
+    await this.links.restore()
     const db = await this.storage.stored()
     const rows = db?.select().from(members).limit(AGENTS_PER_POOL_MAX).all() ?? []
     // No ticket can be signed for a member without a key id. It comes back through its link.
@@ -405,7 +326,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     for (const { agent, ticket_kid, draining } of known) {
       this.ticketKids.set(agent, ticket_kid)
       this.table.setDraining(agent, draining, now_ms)
-      const socket = this.socketOf(agent)
+      const socket = this.links.joined(agent)
       if (socket === null) unlinked += 1
       if (socket === null) continue
       const link = readAttachment(socket)
@@ -418,7 +339,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (heard_at_ms !== Number.NEGATIVE_INFINITY) this.reports = new ReportWatch(heard_at_ms)
     if (unlinked === 0) return
     this.membersDueMs = now_ms + MEMBER_RETURN_MS
-    const hello_due_ms = helloDueMs(this.openLinks()) ?? this.membersDueMs
+    const hello_due_ms = this.links.closeSilent(now_ms) ?? this.membersDueMs
     await this.alarmBy(Math.min(hello_due_ms, this.membersDueMs))
   }
 }

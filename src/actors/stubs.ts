@@ -20,6 +20,7 @@ import {
   programActorName,
   type TenantRpc,
 } from './contracts.ts'
+import type { HostsRpc } from './hosts-rpc.ts'
 import { type ResponsesRpc, responsesActorName } from './responses-rpc.ts'
 
 /** Shards of a pool. An operator may later choose more than one, and the name already includes the shard. */
@@ -74,4 +75,16 @@ export function applicationActor(env: Env, tenant: string, application: string):
 
 export function tenantActor(env: Env, tenant: string): TenantRpc {
   return env.TENANT.getByName(tenant) as unknown as TenantRpc
+}
+
+/** There is one for the deployment. */
+const HOSTS_NAME = 'hosts'
+
+/** The stub, for RPC and for an agent's host link. */
+export function hostsStub(env: Env) {
+  return env.HOSTS.getByName(HOSTS_NAME)
+}
+
+export function hostsActor(env: Env): HostsRpc {
+  return hostsStub(env) as unknown as HostsRpc
 }

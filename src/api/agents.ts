@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import { AGENT_HEADER, DRAINING_HEADER, TICKET_KID_HEADER } from '../actors/link-frames.ts'
-import { poolStub } from '../actors/stubs.ts'
+import { hostsStub, poolStub } from '../actors/stubs.ts'
 import { boundRecord } from '../core/call/lease-terms.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
@@ -15,8 +15,8 @@ import { countLoweredRecords, countUnprovenRecords } from '../relay/call-counter
 import { observeTpot } from '../relay/call-latencies.ts'
 import { checkProof } from '../relay/lease-proof.ts'
 import { flagAgent } from '../store/agent-flags.ts'
-import { catalogue } from '../store/catalogue.ts'
-import { type AgentScope, LINK_PATH, limitBody, refusal, requireAgent, router } from './boundary.ts'
+import { catalogue, type Region } from '../store/catalogue.ts'
+import { type AgentScope, HOST_LINK_PATH, LINK_PATH, limitBody, refusal, requireAgent, router } from './boundary.ts'
 import { ErrorResponse } from './error-response.ts'
 import { tooMany } from './route-parts.ts'
 import { settleRecords } from './settle-records.ts'
@@ -45,41 +45,77 @@ agentRoutes.openapi(
     },
   }),
   async (c) => {
-    if (c.req.header('upgrade')?.toLowerCase() !== 'websocket') {
-      return apiError(
-        426,
-        { message: 'The link must be opened as a WebSocket.', code: 'upgrade_required' },
-        { upgrade: 'websocket' },
-      )
-    }
     const { region, model } = c.req.valid('query')
-    const { agent, region: home, state, ticket_kid } = c.var.agent
-    if (state === 'removed') {
-      return apiError(403, {
-        message: `The agent "${agent}" was removed. Enrol it under another id.`,
-        code: 'agent_removed',
-      })
-    }
     const { regions, models } = await catalogue(c.env)
+    const fault = linkFault(c.req.header('upgrade'), c.var.agent, region, regions)
+    if (fault !== null) return fault
     const place = regions.find(({ id }) => id === region)
-    if (region !== home || place === undefined) {
-      const message = `The agent "${agent}" belongs to the region "${home}".`
-      return apiError(403, { message, param: 'region', code: 'wrong_region' })
-    }
-    if (!models.has(model)) {
+    if (place === undefined || !models.has(model)) {
       return apiError(404, { message: `There is no model "${model}".`, param: 'model', code: 'model_not_found' })
     }
-    const headers = new Headers({
-      upgrade: 'websocket',
-      [AGENT_HEADER]: agent,
-      [TICKET_KID_HEADER]: ticket_kid,
-      [DRAINING_HEADER]: String(state === 'draining'),
-    })
-    const answer = await poolStub(c.env, place, model).fetch('https://pool/link', { headers })
-    // The headers of a fetched answer cannot be changed, and a refusal gets a request id.
-    return answer.webSocket === null ? refusal(new Response(answer.body, answer)) : answer
+    return opened(await poolStub(c.env, place, model).fetch('https://pool/link', { headers: linkHeaders(c.var.agent) }))
   },
 )
+
+agentRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: HOST_LINK_PATH,
+    security,
+    request: { query: z.object({ region: Id }) },
+    responses: {
+      101: { description: 'The host link; see src/protocol/host.ts' },
+      403: { description: 'Another region', content: { 'application/json': { schema: ErrorResponse } } },
+      429: tooMany('The agent opens links, or sends over them, more often than it may'),
+      426: { description: 'Not a WebSocket', content: { 'application/json': { schema: ErrorResponse } } },
+    },
+  }),
+  async (c) => {
+    const { region } = c.req.valid('query')
+    const { regions } = await catalogue(c.env)
+    const fault = linkFault(c.req.header('upgrade'), c.var.agent, region, regions)
+    if (fault !== null) return fault
+    return opened(await hostsStub(c.env).fetch('https://hosts/link', { headers: linkHeaders(c.var.agent) }))
+  },
+)
+
+type LinkedAgent = AgentScope['Variables']['agent']
+
+/** Why the agent may open no link in this region. */
+function linkFault(
+  upgrade: string | undefined,
+  { agent, region: home, state }: LinkedAgent,
+  region: string,
+  regions: readonly Region[],
+): Response | null {
+  if (upgrade?.toLowerCase() !== 'websocket') {
+    const message = 'The link must be opened as a WebSocket.'
+    return apiError(426, { message, code: 'upgrade_required' }, { upgrade: 'websocket' })
+  }
+  if (state === 'removed') {
+    const message = `The agent "${agent}" was removed. Enrol it under another id.`
+    return apiError(403, { message, code: 'agent_removed' })
+  }
+  if (region !== home || !regions.some(({ id }) => id === region)) {
+    const message = `The agent "${agent}" belongs to the region "${home}".`
+    return apiError(403, { message, param: 'region', code: 'wrong_region' })
+  }
+  return null
+}
+
+function linkHeaders({ agent, ticket_kid, state }: LinkedAgent): Headers {
+  return new Headers({
+    upgrade: 'websocket',
+    [AGENT_HEADER]: agent,
+    [TICKET_KID_HEADER]: ticket_kid,
+    [DRAINING_HEADER]: String(state === 'draining'),
+  })
+}
+
+/** The headers of a fetched answer cannot be changed, and a refusal gets a request id. */
+function opened(answer: Response): Response {
+  return answer.webSocket === null ? refusal(new Response(answer.body, answer)) : answer
+}
 
 agentRoutes.openapi(
   createRoute({

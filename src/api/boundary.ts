@@ -60,9 +60,10 @@ export const requireTenant: MiddlewareHandler<TenantScope> = async (c, next) => 
 
 /** A link is asked for seldom, and a removed agent must not open one: D1 is asked. */
 export const LINK_PATH = '/agents/v1/link'
+export const HOST_LINK_PATH = '/agents/v1/host'
 
 export const requireAgent: MiddlewareHandler<AgentScope> = async (c, next) => {
-  const age = c.req.path === LINK_PATH ? 'fresh' : 'cached'
+  const age = [LINK_PATH, HOST_LINK_PATH].includes(c.req.path) ? 'fresh' : 'cached'
   const who = await authenticateAgent(c.req.raw, c.env, Date.now(), age)
   if (who.status === 'refused') {
     return apiError(401, { message: 'The agent token is not valid.', code: 'invalid_agent_token' })

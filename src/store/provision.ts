@@ -11,7 +11,8 @@ import { builder, type Statement } from './statements.ts'
 
 export interface Provision {
   created_at_ms: number
-  tenants: readonly { id: string; name: string; weight: number }[]
+  /** `borrow_gpus_max`: 0 where it is left out. */
+  tenants: readonly { id: string; name: string; weight: number; borrow_gpus_max?: number }[]
   /** Plain keys; only their hashes reach the statements. */
   keys: readonly { key: string; tenant: string; name: string }[]
   /** Nearest first where a client's place is unknown. */

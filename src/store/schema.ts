@@ -27,6 +27,8 @@ export const tenants = sqliteTable('tenants', {
   inference: integer('inference', { mode: 'boolean' }).notNull().default(true),
   /** What a learned order makes small for its programs; null: as the model has it. */
   objective: text('objective', { enum: OBJECTIVES }),
+  /** GPUs that its offline applications may borrow at a time; 0: none. */
+  borrow_gpus_max: integer('borrow_gpus_max').notNull().default(0),
 })
 
 export const apiKeys = sqliteTable(

@@ -17,6 +17,7 @@ import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
 export { BatchActor } from '../../src/actors/batch/batch-actor.ts'
 export { ConversationActor } from '../../src/actors/conversation.ts'
+export { HostsActor } from '../../src/actors/hosts/hosts-actor.ts'
 export { IdempotencyActor } from '../../src/actors/idempotency-actor.ts'
 export { ResponsesActor } from '../../src/actors/responses.ts'
 export { BatchLines } from '../../src/relay/batch-lines.ts'

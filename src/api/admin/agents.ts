@@ -5,7 +5,8 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import type { PoolRpc } from '../../actors/contracts.ts'
-import { poolActor } from '../../actors/stubs.ts'
+import type { HostsRpc } from '../../actors/hosts-rpc.ts'
+import { hostsActor, poolActor } from '../../actors/stubs.ts'
 import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
 import { Id } from '../../protocol/index.ts'
@@ -117,7 +118,8 @@ agentAdminRoutes.openapi(
     const { status } = await fromStore(() => changeAgent(c.env.DB, c.var.auditor, id, 'rotate', change))
     const agent = status === 'refused' ? null : await fromStore(() => agentById(c.env.DB, id))
     if (agent === null) return refusal(absent('agent', id))
-    await tellPools(c.env, agent, (pool) => pool.refuseAgent({ agent: id, except_kid: ticketKidOf(token_hash) }))
+    const except_kid = ticketKidOf(token_hash)
+    await tellPools(c.env, agent, (pool) => pool.refuseAgent({ agent: id, except_kid }))
     return c.json({ ...agentJson(agent), token }, 200)
   },
 )
@@ -173,7 +175,10 @@ async function poolsOf(env: Env, region: string): Promise<{ region: Region; mode
   return place === undefined ? [] : [...models.keys()].map((model) => ({ region: place, model }))
 }
 
-async function tellPools(env: Env, agent: Agent, tell: (pool: PoolRpc) => Promise<void>) {
+/** What holds an agent's links: its pools, and the actor that lends its GPUs. */
+type Links = Pick<PoolRpc | HostsRpc, 'drainAgent' | 'refuseAgent'>
+
+async function tellPools(env: Env, agent: Agent, tell: (links: Links) => Promise<void>) {
   const pools = await poolsOf(env, agent.region)
   const told = await atOnce(pools, POOLS_AT_ONCE_MAX, async ({ region, model }) => {
     try {
@@ -184,6 +189,7 @@ async function tellPools(env: Env, agent: Agent, tell: (pool: PoolRpc) => Promis
       return false
     }
   })
+  await tell(hostsActor(env)).catch((error: unknown) => logFailure('hosts_not_told', error, { agent: agent.id }))
   const pools_told = told.filter(Boolean).length
   return { pools_told, pools_unreachable: told.length - pools_told }
 }

@@ -4,6 +4,7 @@ import { agentAdminRoutes } from './agents.ts'
 import { auditRoutes } from './audit.ts'
 import { classRoutes } from './classes.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
+import { hostRoutes } from './hosts.ts'
 import { keyRoutes } from './keys.ts'
 import { modelRoutes } from './models.ts'
 import { poolRoutes } from './pools.ts'
@@ -25,6 +26,7 @@ for (const routes of [
   regionRoutes,
   agentAdminRoutes,
   poolRoutes,
+  hostRoutes,
   classRoutes,
   auditRoutes,
   deadLetterRoutes,

@@ -11,6 +11,7 @@ export const LIVE_PROGRAMS_MAX = 100_000
  * an hour, so this allows five new ones a second for ever. 10,000 take 350 MB of disk on one machine.
  */
 export const LIVE_PROGRAMS_DEFAULT = 10_000
+export const BORROW_GPUS_MAX = 4096
 /** Models or regions that a key may be held to. */
 export const KEY_GRANTS_MAX = 64
 
@@ -20,6 +21,7 @@ const Timestamp = z.iso.datetime()
 const Grants = z.array(Id).min(1).max(KEY_GRANTS_MAX).nullable()
 const Strict = z.boolean().openapi({ description: 'Whether fields of a body that have no effect are refused' })
 const CallsPerMinute = z.number().int().min(1).max(CALLS_PER_MINUTE_MAX).nullable()
+const BorrowGpus = z.number().int().min(0).max(BORROW_GPUS_MAX)
 const LivePrograms = z.number().int().min(1).max(LIVE_PROGRAMS_MAX).nullable()
 
 export const IdParams = z.object({ id: Id.openapi({ param: { name: 'id', in: 'path' } }) })
@@ -36,6 +38,7 @@ export const TenantCreate = z
     live_programs_max: LivePrograms.default(LIVE_PROGRAMS_DEFAULT),
     inference: z.boolean().default(true),
     objective: Objective.nullable().default(null),
+    borrow_gpus_max: BorrowGpus.default(0),
   })
   .openapi('TenantCreate')
 
@@ -47,6 +50,7 @@ export const TenantUpdate = z
     live_programs_max: LivePrograms.optional(),
     inference: z.boolean().optional(),
     objective: Objective.nullable().optional(),
+    borrow_gpus_max: BorrowGpus.optional(),
     disabled: z.boolean().optional(),
   })
   .refine(...someField)
@@ -64,6 +68,9 @@ export const TenantJson = z
       .openapi({ description: 'Whether calls that name no program join one by their conversation' }),
     objective: Objective.nullable().openapi({
       description: 'What a learned order makes small for its programs. Null: as the model has it',
+    }),
+    borrow_gpus_max: z.number().openapi({
+      description: 'GPUs of lending hosts that its offline applications may have at a time. 0: none',
     }),
     created_at: Timestamp,
     disabled_at: Timestamp.nullable(),

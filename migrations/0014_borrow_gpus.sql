@@ -1,0 +1,1 @@
+ALTER TABLE `tenants` ADD `borrow_gpus_max` integer DEFAULT 0 NOT NULL;
