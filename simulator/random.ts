@@ -1,16 +1,6 @@
 /** Seeded draws. Equal seeds give equal sequences on every machine. */
 
-/** mulberry32: uniform in [0, 1). */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = state
-    t = Math.imul(t ^ (t >>> 15), t | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
+export { seededRandom } from '../src/core/seeded-random.ts'
 
 /** Mean 1. */
 export function exponential(random: () => number): number {

@@ -8,6 +8,7 @@ import { inputsOf, type NodeWorkload, type Parent, type Workload } from './workl
 
 interface Fused {
   id: string
+  ids: string[]
   model: string
   input_tokens: number[]
   output_tokens: number[]
@@ -27,8 +28,17 @@ export function fuseNodes({ nodes }: Workload): Workload {
     const into = targetOf(node, nodes, parents, fused)
     const at = into ?? fused.length
     if (into === null)
-      fused.push({ id: node.id, model: node.model, input_tokens: [], output_tokens: [], next: [], parents: [] })
+      fused.push({
+        id: node.id,
+        ids: [],
+        model: node.model,
+        input_tokens: [],
+        output_tokens: [],
+        next: [],
+        parents: [],
+      })
     const target = fused[at] as Fused
+    target.ids.push(node.id)
     const first = target.next.length
     places.push(Array.from(node.input_tokens.keys(), (request): Parent => [at, first + request]))
     for (const request of node.input_tokens.keys()) {
@@ -61,9 +71,9 @@ function targetOf(
   return free && new Set(requests).size === requests.length ? target : null
 }
 
-function nodeOf({ id, model, input_tokens, output_tokens, next, parents }: Fused): NodeWorkload {
+function nodeOf({ id, ids, model, input_tokens, output_tokens, next, parents }: Fused): NodeWorkload {
   return {
-    ...{ id, model },
+    ...{ id, ids, model },
     input_tokens: Int32Array.from(input_tokens),
     output_tokens: Int32Array.from(output_tokens),
     next: Int32Array.from(next),

@@ -8,6 +8,8 @@ export type Parent = readonly [node: number, request: number]
 
 export interface NodeWorkload {
   id: string
+  /** Nodes of the application that were fused into it, in their order. Left out: the one of this id. */
+  ids?: readonly string[]
   model: string
   input_tokens: Int32Array
   output_tokens: Int32Array

@@ -1,9 +1,13 @@
 /** What an agent is started with, and the limits of its ending. `tuning` is for tests: the defaults are the product's. */
+import type { LendPolicy, StartableModel } from '../../src/protocol/host.ts'
 import type { OtlpSettings } from '../../src/protocol/index.ts'
+import type { ModelCosts } from '../planner/costs/model-costs.ts'
 import type { KnownClasses } from './classes/known-classes.ts'
 import type { DataPlaneOptions } from './data-plane/data-plane.ts'
 import type { Report } from './events.ts'
 import type { EngineFront, EngineFrontEvents } from './fronts/engine-front.ts'
+import type { HostLinkOptions } from './lending/host-link.ts'
+import type { LentHostOptions } from './lending/lent-host.ts'
 import type { LinkOptions } from './link/link.ts'
 import type { LostCall } from './outbox/lost-calls.ts'
 import type { OutboxOptions } from './outbox/outbox.ts'
@@ -30,6 +34,19 @@ export interface EngineStart {
   create(events: EngineFrontEvents, lost: readonly LostCall[], classes: KnownClasses): Promise<EngineFront>
 }
 
+/** What the operator lends. */
+export interface LendOptions {
+  policy: LendPolicy
+  gpus: number
+  models: readonly StartableModel[]
+  costs: readonly ModelCosts[]
+  /** GPUs of each engine that the agent is started with, by id. */
+  home_gpus: ReadonlyMap<string, readonly number[]>
+  /** An engine for a model of `models`; null: there is none of this name. */
+  engineOf(engine: { id: string; model: string; gpus: readonly number[] }, leaving: AbortSignal): EngineStart | null
+  tuning?: Pick<LentHostOptions, 'drain_limit_ms' | 'start_pause'> & { link?: HostLinkOptions['times'] }
+}
+
 export interface AgentOptions {
   id: string
   region: string
@@ -47,6 +64,8 @@ export interface AgentOptions {
   engines: readonly EngineStart[]
   /** For engines that take minutes and do not measure themselves; else one starts after the other. */
   start_together?: boolean
+  /** Left out or null: its GPUs are not lent. */
+  lend?: LendOptions | null
   report: Report
   /** The agent cannot go on and the process must end, so that the next start can recover. */
   fatal: (message: string) => void

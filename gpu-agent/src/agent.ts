@@ -1,13 +1,12 @@
 /**
- * One agent: its engines' fronts, the outbox, the data plane, a link per pool (one per model served) and the sender.
+ * One agent: its engines with their links to pools, the outbox, the data plane and the sender.
  * Composes them and holds no logic of its own but the order of starting and ending.
  *
  * Start: outbox (leases of a former process get their records), engines, listener, links, sender. Drain is the reverse:
  * no further calls, the calls under way, the records, the rest. Nothing is lost by skipping any of it: kill -9 is as
  * safe for the accounts as a drain, only less kind to clients.
  */
-import type { CallRecord, ClassData, EngineDescription, TicketClaims } from '../../src/protocol/index.ts'
-import type { LedgerRow } from '../engine/types.ts'
+import type { ClassData, EngineDescription, TicketClaims } from '../../src/protocol/index.ts'
 import {
   type AgentOptions,
   CANCEL_LIMIT_MS,
@@ -25,16 +24,13 @@ import { AgentMetrics } from './data-plane/metrics.ts'
 import { SpanSender } from './data-plane/span-sender.ts'
 import { ERRORS } from './data-plane/stream-errors.ts'
 import { TicketGate } from './data-plane/ticket-gate.ts'
+import { EngineSet, type EngineSurroundings } from './engine-set.ts'
 import { messageOf } from './events.ts'
-import type { ContextCounts, FrontCount, KvSwapCosts } from './fronts/engine-front.ts'
 import { monotonicUs } from './fronts/local/scheduler-of.ts'
-import { poolLinks } from './link/agent-links.ts'
-import type { Link } from './link/link.ts'
-import { type LostCall, lostCallsOf } from './outbox/lost-calls.ts'
+import { Lending } from './lending/lending.ts'
 import { type Outbox, openOutbox } from './outbox/outbox.ts'
 import type { OpenLease } from './outbox/record.ts'
 import { RecordSender } from './outbox/record-sender.ts'
-import { ServedEngine } from './served-engine.ts'
 
 const FLUSH_POLL_MS = 20
 
@@ -51,17 +47,15 @@ export class Agent {
   readonly #options: AgentOptions
   readonly #wall_ms: () => number
   readonly #random: () => number
-  readonly #engines = new Map<string, ServedEngine>()
-  /** Engines whose costs of the swap the operator has been told. */
-  readonly #swap_costs_told = new Set<string>()
+  readonly #engines: EngineSet
   readonly #gate: TicketGate
   readonly #metrics: AgentMetrics
   readonly #spans: SpanSender | null
-  #links: readonly Link[] = []
   #outbox: Outbox | null = null
   #classes = new KnownClasses()
   #lost: readonly OpenLease[] = []
   #data_plane: DataPlane | null = null
+  #lending: Lending | null = null
   #sender: RecordSender | null = null
   #prune: NodeJS.Timeout | null = null
   #disk_wait: NodeJS.Timeout | null = null
@@ -73,22 +67,27 @@ export class Agent {
     this.#options = options
     this.#wall_ms = options.wall_ms ?? Date.now
     this.#random = options.random ?? Math.random
+    this.#engines = new EngineSet({
+      options,
+      metrics: () => this.#metrics,
+      wall_ms: this.#wall_ms,
+      cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.agent_draining),
+    })
     this.#gate = new TicketGate({
       agent: options.id,
-      engines: this.#engines,
+      engines: this.#engines.engines,
       wall_ms: this.#wall_ms,
       draining: () => this.#draining !== null,
     })
     const { id: agent, region, otlp } = options
     this.#spans = otlp === null || otlp === undefined ? null : new SpanSender(otlp, { agent, region })
     this.#metrics = new AgentMetrics({
-      engines: () =>
-        [...this.#engines.values()].map((engine) => ({ id: engine.id, state: engine.state, ...engine.load })),
+      engines: () => this.#engines.all.map((engine) => ({ id: engine.id, state: engine.state, ...engine.load })),
       spans_dropped: () => this.#spans?.dropped ?? 0,
       open_calls: () => this.openCalls,
       outbox_depth: () => this.#outbox?.depth ?? 0,
       classes: () => ({ known: this.#classes.size, ends: this.#classes.ends }),
-      links: () => this.#links,
+      links: () => this.#engines.links,
     })
   }
 
@@ -98,7 +97,7 @@ export class Agent {
   }
 
   get engines(): readonly EngineDescription[] {
-    return [...this.#engines.values()].map((engine) => engine.description)
+    return this.#engines.descriptions
   }
 
   get openCalls(): number {
@@ -107,7 +106,8 @@ export class Agent {
 
   /** Whether every pool has welcomed this agent. */
   get linked(): boolean {
-    return this.#links.length > 0 && this.#links.every((link) => link.linked)
+    const { links } = this.#engines
+    return links.length > 0 && links.every((link) => link.linked)
   }
 
   /** Resolves when calls can be served (a call also needs a link's keys). Throws AgentStartError; nothing is left behind. */
@@ -121,6 +121,7 @@ export class Agent {
       throw error
     }
     this.#startLinks()
+    this.#startLending()
     this.#sender?.start()
     this.#prune = setInterval(() => this.#outbox?.prune(), PRUNE_INTERVAL_MS)
     const engines = this.engines.map(({ id, epoch, model }) => ({ id, epoch, model }))
@@ -180,38 +181,20 @@ export class Agent {
     else for (const engine of engines) await this.#startEngine(engine)
   }
 
-  async #startEngine({ id, create }: EngineStart): Promise<void> {
-    const outbox = this.#outbox
-    if (outbox === null) throw new Error('the outbox is opened first')
+  async #startEngine(start: EngineStart): Promise<void> {
     try {
-      const events = {
-        ledger: (rows: readonly LedgerRow[]) => outbox.ledger(rows),
-        status: () => this.#changed(id),
-        epoch: () => this.#epochChanged(id),
-        counted: (what: FrontCount) => this.#metrics.frontCounted(id, what),
-        swapCosts: (costs: KvSwapCosts) => this.#swapCosts(id, costs),
-        contexts: (counts: ContextCounts) => this.#metrics.contexts(id, counts),
-      }
-      const front = await create(events, this.#lostCallsOf(id, outbox), this.#classes)
-      this.#engines.set(id, new ServedEngine(id, front))
+      await this.#engines.start(start, this.#surroundings())
     } catch (error) {
-      throw new AgentStartError('engine', `engine ${id}: ${messageOf(error)}`)
+      throw new AgentStartError('engine', `engine ${start.id}: ${messageOf(error)}`)
     }
   }
 
-  #swapCosts(engine: string, costs: KvSwapCosts): void {
-    this.#metrics.swapCosts(engine, costs)
-    if (!costs.measured || this.#swap_costs_told.has(engine)) return
-    this.#swap_costs_told.add(engine)
-    this.#options.report({ event: 'swap_costs', engine, ...costs })
-  }
-
-  #lostCallsOf(engine: string, outbox: Outbox): LostCall[] {
-    const recorded = (record: CallRecord): void => {
-      this.#metrics.settled(record, 1)
-      this.#sender?.notify()
+  #surroundings(): EngineSurroundings {
+    if (this.#outbox === null) throw new Error('the outbox is opened first')
+    return {
+      ...{ outbox: this.#outbox, classes: this.#classes, lost: this.#lost },
+      recorded: () => this.#sender?.notify(),
     }
-    return lostCallsOf(engine, this.#lost, { outbox, wall_ms: this.#wall_ms, report: this.#options.report, recorded })
   }
 
   async #listen(): Promise<void> {
@@ -254,10 +237,9 @@ export class Agent {
   }
 
   #startLinks(): void {
-    this.#links = poolLinks({
+    this.#engines.openLinks({
       options: this.#options,
       url: this.#url,
-      engines: () => [...this.#engines.values()],
       gate: this.#gate,
       random: this.#random,
       wall_ms: this.#wall_ms,
@@ -268,60 +250,50 @@ export class Agent {
       openSums: () => this.#outbox?.openSums() ?? [],
       isOpen: (lease) => this.#outbox?.isOpen(lease) ?? false,
       ignored: () => this.#metrics.messageIgnored(),
-      refused: (reason) => {
-        if (this.#links.every(({ refused }) => refused)) this.#options.refused?.(reason)
-      },
+      refused: (model, reason) => this.#refused(model, reason),
     })
-    for (const link of this.#links) link.start()
+  }
+
+  /** A pool that refuses only a lent engine says nothing about this agent. */
+  #refused(model: string, reason: string): void {
+    if (this.#lending !== null && !this.#lending.host.isHomeModel(model)) this.#lending.host.poolRefused(model, reason)
+    else if (this.#engines.links.every(({ refused }) => refused)) this.#options.refused?.(reason)
+  }
+
+  #startLending(): void {
+    const { lend = null } = this.#options
+    if (lend === null) return
+    this.#lending = new Lending({
+      ...{ options: this.#options, lend, random: this.#random },
+      models: new Map(this.engines.map(({ id, model }) => [id, model])),
+      start: (engine) => this.#engines.start(engine, { ...this.#surroundings(), lost: [] }),
+      end: (id, limit_ms) => this.#engines.end(id, limit_ms, this.#surroundings().outbox),
+      isUp: (id) => this.#engines.engines.get(id)?.state !== 'down',
+      ignored: () => this.#metrics.messageIgnored(),
+    })
+    this.#lending.start()
   }
 
   #classesTold(classes: readonly ClassData[]): void {
     const changed = this.#classes.take(classes)
     if (changed.length === 0) return
     this.#outbox?.keepClasses(changed)
-    for (const { front } of this.#engines.values()) front.classes?.(changed)
-  }
-
-  #linkOf(engine: string): Link | undefined {
-    const model = this.#engines.get(engine)?.description.model
-    return this.#links.find((link) => link.model === model)
-  }
-
-  #changed(engine: string): void {
-    this.#linkOf(engine)?.changed()
-  }
-
-  #epochChanged(id: string): void {
-    const engine = this.#engines.get(id)
-    if (engine === undefined) return
-    this.#swap_costs_told.delete(id)
-    this.#options.report({ event: 'engine_epoch', engine: id, epoch: engine.epoch })
-    this.#linkOf(id)?.describeAgain()
+    this.#engines.classes(changed)
   }
 
   /** An empty list means all engines. */
   #holdEngines(ids: readonly string[], held: boolean): void {
-    const engines = [...this.#engines.values()].filter((engine) => ids.length === 0 || ids.includes(engine.id))
+    const engines = this.#engines.hold(ids, held)
     if (engines.length === 0) return
-    for (const engine of engines) {
-      engine.hold(held)
-      this.#changed(engine.id)
-    }
     const names = engines.map(({ id }) => id)
     this.#options.report({ event: held ? 'engines_held' : 'engines_released', engines: names, calls: this.openCalls })
   }
 
-  /** Whether its calls have ended is seen by the calls themselves. */
-  #drainEngine(engine: ServedEngine): void {
-    engine.drain().catch((error: unknown) => {
-      this.#options.report({ event: 'engine_drain_failed', engine: engine.id, message: messageOf(error) })
-    })
-    this.#changed(engine.id)
-  }
-
   #health(): { ok: boolean; body: object } {
-    const engines = [...this.#engines.values()].map(({ id, epoch, state }) => ({ id, epoch, state }))
-    const ok = this.#draining === null && this.linked && engines.some(({ state }) => state === 'ready')
+    const engines = this.#engines.all.map(({ id, epoch, state }) => ({ id, epoch, state }))
+    const serves = this.linked && engines.some(({ state }) => state === 'ready')
+    // While lent, engines come and go, and there may be none for a moment.
+    const ok = this.#draining === null && (serves || this.#lending?.host.lent === true)
     const status = this.#draining === null ? (ok ? 'ok' : 'unavailable') : 'draining'
     return { ok, body: { status, agent: this.#options.id, linked: this.linked, engines } }
   }
@@ -329,7 +301,9 @@ export class Agent {
   async #drain(limit_ms: number): Promise<void> {
     const { report } = this.#options
     report({ event: 'draining', calls: this.openCalls, limit_ms, reason: 'asked to stop' })
-    for (const engine of this.#engines.values()) this.#drainEngine(engine)
+    await this.#lending?.stop()
+    // Whether its calls have ended is seen by the calls themselves.
+    for (const engine of this.#engines.all) void this.#engines.drain(engine)
     let calls_cancelled = 0
     if ((await this.#data_plane?.idle(limit_ms)) === false) {
       calls_cancelled = this.#data_plane?.cancelAll(ERRORS.agent_draining) ?? 0
@@ -345,11 +319,11 @@ export class Agent {
   }
 
   async #stop(): Promise<void> {
+    await this.#lending?.stop()
     if (this.#prune !== null) clearInterval(this.#prune)
     if (this.#disk_wait !== null) clearTimeout(this.#disk_wait)
     this.#data_plane?.cancelAll(ERRORS.agent_draining)
-    await Promise.all([...this.#engines.values()].map((engine) => engine.front.stop()))
-    await Promise.all(this.#links.map((link) => link.stop()))
+    await this.#engines.stop()
     await this.#data_plane?.close(CLOSE_GRACE_MS)
     await this.#sender?.stop()
     await this.#spans?.stop()

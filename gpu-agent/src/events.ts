@@ -62,6 +62,15 @@ export type AgentEvent =
   | { event: 'clock_set'; model: string; clock_offset_ms: number }
   | { event: 'engines_held' | 'engines_released'; engines: readonly string[]; calls: number }
   | { event: 'link_lost'; model: string; reason: string; retry_in_ms: number }
+  | { event: 'host_linked' }
+  | { event: 'host_link_lost'; reason: string; retry_in_ms: number }
+  /** What this host is to run from here on; no engines: its home engines. */
+  | { event: 'stage'; epoch: number; engines: readonly string[] }
+  | { event: 'stage_over'; epoch: number; reason: string }
+  | { event: 'stage_refused'; epoch: number; current: number }
+  | { event: 'engine_started'; engine: string; model: string; gpus: readonly number[]; loading_s: number }
+  | { event: 'engine_start_failed'; engine: string; model: string; message: string; retry_in_ms: number }
+  | { event: 'engine_ended'; engine: string; model: string }
   | { event: 'records_refused'; status: number; message: string; retry_in_ms: number }
   | { event: 'records_delayed'; reason: string; retry_in_ms: number }
   | { event: 'record_unproven'; lease: string }

@@ -1,11 +1,13 @@
 /** The gpu-agent as a process: flags in, one JSON line per event out, signals to drain and exit codes. */
 import { writeSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { Agent, AgentStartError } from './agent.ts'
 import type { KnownClasses } from './classes/known-classes.ts'
 import { type AgentEvent, messageOf } from './events.ts'
 import { type OfferedModel, offeredModels } from './fronts/attached/offered-models.ts'
 import { SharedServer } from './fronts/attached/shared-server.ts'
 import type { EngineFront, EngineFrontEvents } from './fronts/engine-front.ts'
+import { lendOptions } from './lending/lend-options.ts'
 import { type CliOptions, HELP, parseCli } from './options.ts'
 import type { LostCall } from './outbox/lost-calls.ts'
 
@@ -36,8 +38,9 @@ function agentOf(
   leaving: AbortSignal,
   refused: (reason: string) => void,
 ): Agent {
-  const { engine, engines, policy, front, data_dir } = options
+  const { engine, engines, policy, front, data_dir, lend } = options
   const shared = new SharedServer()
+  let strays_ended = false
   type Create = (events: EngineFrontEvents, lost: readonly LostCall[], classes: KnownClasses) => Promise<EngineFront>
   const create =
     (id: string, engine_index: number): Create =>
@@ -46,8 +49,9 @@ function agentOf(
       const { createFront } = await import('./fronts/create-front.ts')
       const { endStrays, engineFolder } = await import('./fronts/vllm/process/engine-folder.ts')
       // The outbox is open by now, so this agent has the data directory to itself.
-      if (engine_index === 0)
+      if (engine_index === 0 && !strays_ended)
         await endStrays(data_dir, engine === 'vllm' && front.vllm?.mode === 'process' ? engines : 0)
+      strays_ended = true
       const place = { folder: engineFolder(data_dir, engine_index), engine_index, engines }
       const host = { report, leaving, lost, shared }
       const { model_id, model } = offered(models, engine_index)
@@ -60,6 +64,7 @@ function agentOf(
     ...options,
     engines: ids.map((id, index) => ({ id, create: create(id, index), outlives_agent: engine === 'vllm' })),
     start_together: engine === 'vllm',
+    lend: lend === null ? null : lendOptions({ cli: options, lend, report, leaving, cores: availableParallelism() }),
     report,
     fatal: (message) => fail('outbox', message),
     refused,

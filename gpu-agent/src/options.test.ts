@@ -32,6 +32,7 @@ test('what is not given has the documented default', () => {
       front: {},
       data_dir: join('.switchyard', 'agents', 'a'),
       drain_limit_ms: 120_000,
+      lend: null,
       metrics_token: null,
       otlp: null,
     },

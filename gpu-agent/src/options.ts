@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { GPUS_PER_HOST_MAX, LendPolicy } from '../../src/protocol/host.ts'
 import { ENGINES_PER_AGENT_MAX, type OtlpSettings, otlpSettings } from '../../src/protocol/index.ts'
 import { PROFILE_NAMES } from '../engine/backends/emulated/profiles/index.ts'
 import { EXACT_CHUNK_TOKENS_MAX, PREFILL_CHUNK_TOKENS, STEP_TOKENS_MAX } from '../engine/backends/llama/llama-limits.ts'
@@ -21,6 +22,7 @@ import { messageOf } from './events.ts'
 import { address, baseUrl, choice, idOf, required, WrongFlag, whole } from './flag-values.ts'
 import { SERVER_FLAGS, SERVER_HELP } from './fronts/attached/server-options.ts'
 import { modelIdOf, VLLM_FLAGS, VLLM_HELP } from './fronts/vllm/process/vllm-options.ts'
+import { readStartable, type Startable } from './lending/startable-file.ts'
 
 export const TOKEN_VARIABLE = 'SWITCHYARD_AGENT_TOKEN'
 export const METRICS_VARIABLE = 'SWITCHYARD_METRICS_TOKEN'
@@ -59,6 +61,10 @@ Runs engines on this host and serves the calls that the control plane sends here
   --system-prompt TEXT what the model is told by conversations without a system message (embedded only; default: its template's own)
   --temperature T, --top-p P  for calls that name none (embedded only; default: the GGUF's advice, else 0.8 and 0.95)
   --data-dir DIR       outbox of records, state and logs of vLLM (default .switchyard/agents/ID)
+  --lend WHAT          lends this host's GPUs to offline applications (docs/applications.md): spare (its own engines only while
+                       another agent serves their models) or all (default: nothing is lent)
+  --lend-gpus N        GPUs of this host, numbers 0 to N-1; with embedded and emulated engines, shares of its cores
+  --startable FILE     models that it starts engines for while it is lent, JSON
   --drain-limit-s N    after SIGTERM, how long calls under way may take (default 120)
   --help               this text
 
@@ -94,6 +100,9 @@ const FLAGS = {
   temperature: { type: 'string' },
   'top-p': { type: 'string' },
   'data-dir': { type: 'string' },
+  lend: { type: 'string' },
+  'lend-gpus': { type: 'string' },
+  startable: { type: 'string' },
   'drain-limit-s': { type: 'string', default: '120' },
   ...SERVER_FLAGS,
   ...VLLM_FLAGS,
@@ -115,6 +124,8 @@ export interface CliOptions {
   front: FrontFlags
   data_dir: string
   drain_limit_ms: number
+  /** Null: its GPUs are not lent. */
+  lend: { policy: LendPolicy; gpus: number; startable: Startable[] } | null
   metrics_token: string | null
   otlp: OtlpSettings | null
 }
@@ -182,10 +193,38 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
     policy,
     front,
     data_dir: values['data-dir'] ?? join('.switchyard', 'agents', encodeURIComponent(id)),
+    lend: lendOf(values, engine, engines, front, env),
     metrics_token: env[METRICS_VARIABLE]?.trim() || null,
     otlp: otlp(env),
     drain_limit_ms: whole('--drain-limit-s', values['drain-limit-s'], 0, 24 * 3600) * 1000,
   }
+}
+
+function lendOf(
+  values: Values,
+  engine: EngineKind,
+  engines: number,
+  front: FrontFlags,
+  env: Readonly<Record<string, string | undefined>>,
+): CliOptions['lend'] {
+  const { lend, 'lend-gpus': gpus, startable } = values
+  if (lend === undefined) {
+    const lone = gpus !== undefined ? '--lend-gpus' : startable !== undefined ? '--startable' : null
+    if (lone !== null) throw new WrongFlag(`${lone} goes with --lend spare or --lend all`)
+    return null
+  }
+  if (engine === 'openai' || front.vllm?.mode === 'attached')
+    throw new WrongFlag('--lend goes with engines that the agent runs: it cannot end a server that it does not run')
+  const policy = choice('--lend', lend, LendPolicy.options)
+  const count = whole('--lend-gpus', required('--lend-gpus', gpus), 1, GPUS_PER_HOST_MAX)
+  const listed = front.vllm?.mode === 'process' ? front.vllm.gpus : null
+  const most = listed === null ? (engine === 'vllm' ? engines : 1) : Math.max(...listed) + 1
+  if (most > count) throw new WrongFlag(`--lend-gpus ${count}: its own engines use GPU ${most - 1}`)
+  const models = readStartable(required('--startable', startable), env)
+  const large = models.find(({ costs }) => ![...costs.keys()].some((degree) => degree <= count))
+  if (large !== undefined)
+    throw new WrongFlag(`--startable: ${large.model} takes more GPUs than the ${count} of --lend-gpus`)
+  return { policy, gpus: count, startable: models }
 }
 
 function otlp(env: Readonly<Record<string, string | undefined>>): OtlpSettings | null {

@@ -138,7 +138,7 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'DELETE /v1/programs/{id}': { status: 404 },
   'GET /v1/programs/{id}/calls': { status: 404 },
 }
-const AGENT_ROUTES = ['GET /agents/v1/link', 'POST /agents/v1/records']
+const AGENT_ROUTES = ['GET /agents/v1/host', 'GET /agents/v1/link', 'POST /agents/v1/records']
 const OPEN_ROUTES = ['GET /healthz', 'GET /health', 'GET /']
 
 let all: Operation[] = []
@@ -311,7 +311,9 @@ describe('every route', () => {
     const own = { agent: 'agent-west', records: [record] }
     expect((await request('POST', '/agents/v1/records', TOKEN_WEST, own)).status).toBe(403)
     const headers = { authorization: `Bearer ${TOKEN_WEST}`, upgrade: 'websocket' }
-    const link = `${ORIGIN}/agents/v1/link?region=us-east&model=${MODEL}`
-    expect((await exports.default.fetch(new Request(link, { headers }))).status).toBe(403)
+    for (const link of [`link?region=us-east&model=${MODEL}`, 'host?region=us-east']) {
+      const upgrade = new Request(`${ORIGIN}/agents/v1/${link}`, { headers })
+      expect((await exports.default.fetch(upgrade)).status).toBe(403)
+    }
   })
 })

@@ -36,6 +36,8 @@ export const ModelCosts = z.object({
   loading_s: z.number().min(0),
   /** For each further replica that loads at the same time. */
   loading_per_replica_s: z.number().min(0),
+  /** How its engine is set up, where it is not as the logged ones were (runs/engine-settings.ts). */
+  engine: z.object({ seats: z.int().min(1), block_tokens: z.int().min(1), step_tokens: z.int().min(1) }).optional(),
   knots: z.array(z.int().min(1)).min(1),
   prefill: PhaseConstants,
   decode: PhaseConstants,

@@ -25,7 +25,8 @@ const ALIKE = [
 ]
 const POINTS = 200
 
-const stand_in = lengthTableOf(
+/** Of a model of which nothing is known. */
+export const GUESSED_LENGTHS: LengthTable = lengthTableOf(
   ALIKE.flatMap((model) =>
     Array.from({ length: POINTS }, (_, at) => lengthAt(OUTPUT_LENGTHS[model] as LengthTable, (at + 0.5) / POINTS)),
   ),
@@ -33,5 +34,5 @@ const stand_in = lengthTableOf(
 )
 
 export function lengthsOf(model: string): LengthTable | undefined {
-  return model === UNMEASURED ? stand_in : OUTPUT_LENGTHS[model]
+  return model === UNMEASURED ? GUESSED_LENGTHS : OUTPUT_LENGTHS[model]
 }

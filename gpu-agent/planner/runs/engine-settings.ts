@@ -23,11 +23,12 @@ export const LOGGED_ENGINE: EngineSettings = {
 
 export function configOf(
   costs: ModelCosts,
-  { seats, block_tokens, step_tokens, padding_tokens_max }: EngineSettings,
+  settings: EngineSettings,
   compiled: Map<ModelCosts, ReplicaConfig>,
 ): ReplicaConfig {
   const known = compiled.get(costs)
   if (known !== undefined) return known
+  const { seats, block_tokens, step_tokens, padding_tokens_max } = { ...settings, ...costs.engine }
   const config: ReplicaConfig = {
     ...{ seats, block_tokens, padding_tokens_max, costs: new IterationCosts(costs) },
     step_tokens: Math.max(step_tokens, costs.max_model_tokens),

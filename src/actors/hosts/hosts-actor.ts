@@ -187,6 +187,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
         ...{ tenant, application, plan_id: crypto.randomUUID(), plan: outcome.plan, hosts, coordinator: agent },
         ...{ state: 'planned', since_ms: now_ms, asked_ms: now_ms, epoch: 0, done: [], placed: [] },
       }
+      await this.loans.put(loan)
       await this.alarmAtEnd()
       return { status: 'planned', plan_id: loan.plan_id, plan: loan.plan, hosts }
     }

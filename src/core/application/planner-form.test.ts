@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { ApplicationFile, drawWorkload } from '../../../gpu-agent/planner/application.ts'
+import { drawWorkload } from '../../../gpu-agent/planner/application.ts'
+import { ApplicationTokens } from '../../protocol/application-tokens.ts'
 import { newApplication } from './application-state.ts'
 import { checkedGraph } from './graph.ts'
 import { Nodes } from './graph-schema.ts'
@@ -48,7 +49,7 @@ it('is what the planner takes, with tokens by bytes and lengths as they were', (
     ],
   })
   const drawn = drawWorkload(
-    ApplicationFile.parse(form),
+    ApplicationTokens.parse(form),
     () => undefined,
     () => 0.5,
   )

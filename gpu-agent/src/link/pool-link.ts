@@ -1,4 +1,4 @@
-/** The links of an agent: one per pool, which is one per model that its engines serve. */
+/** The link of an agent to one pool: of all its engines that serve one model. */
 import { type ClassData, type Hello, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN } from '../../../src/protocol/index.ts'
 import type { AgentOptions } from '../agent-options.ts'
 import type { TicketGate } from '../data-plane/ticket-gate.ts'
@@ -7,7 +7,7 @@ import { type ServedEngine, takeStatuses } from '../served-engine.ts'
 import { ChargeReports, type OpenLeaseSums } from './charge-reports.ts'
 import { Link } from './link.ts'
 
-interface PoolLinksOptions {
+export interface PoolLinkOptions {
   options: Pick<AgentOptions, 'id' | 'control_url' | 'region' | 'token' | 'report' | 'tuning'>
   /** Base URL of the data plane as Workers reach it. */
   url: string
@@ -26,19 +26,15 @@ interface PoolLinksOptions {
   /** Every open lease with what it has been charged. */
   openSums: () => Iterable<OpenLeaseSums>
   /** The control plane refuses this agent in this pool, and not just for a moment. */
-  refused: (reason: string) => void
+  refused: (model: string, reason: string) => void
   /** Whether the lease is open, on disk or about to be. */
   isOpen: (lease: string) => boolean
   /** A message was not understood. */
   ignored: () => void
 }
 
-export function poolLinks(context: PoolLinksOptions): Link[] {
-  const models = new Set(context.engines().map(({ description }) => description.model))
-  return [...models].map((model) => poolLink(model, context))
-}
-
-function poolLink(model: string, context: PoolLinksOptions): Link {
+/** Not started. */
+export function poolLink(model: string, context: PoolLinkOptions): Link {
   const { engines, gate, random, wall_ms, holdEngines, cancel, ignored, url } = context
   const { id, control_url, region, token, report, tuning } = context.options
   const charges = new ChargeReports({ open: context.openSums, monotonic_ms: () => performance.now() })
@@ -75,7 +71,7 @@ function poolLink(model: string, context: PoolLinksOptions): Link {
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
     onLost: (reason, retry_in_ms) => report({ event: 'link_lost', model, reason, retry_in_ms }),
-    onRefused: context.refused,
+    onRefused: (reason) => context.refused(model, reason),
     ...(tuning?.link === undefined ? {} : { times: tuning.link }),
   })
 }
