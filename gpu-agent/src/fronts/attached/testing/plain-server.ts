@@ -6,9 +6,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { bodyOf, type Json, reply } from './json-http.ts'
 
 const TOKENS_DEFAULT = 16
-const BODY_BYTES_MAX = 16 * 1024 * 1024
 
 export interface PlainServerOptions {
   models: readonly string[]
@@ -26,8 +26,6 @@ export interface PlainServerOptions {
 const DEFAULTS: PlainServerOptions = {
   ...{ models: ['plain'], seats: 2, step_ms: 2, completions: false, whole: false, usage: true, key: null },
 }
-
-type Json = Record<string, unknown>
 
 interface Served {
   path: string
@@ -148,26 +146,4 @@ function chunk(chat: boolean, text: string, finish_reason: string | null): Json 
 
 function event(response: ServerResponse, value: Json): void {
   response.write(`data: ${JSON.stringify(value)}\n\n`)
-}
-
-function reply(response: ServerResponse, status: number, value: Json): void {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
-}
-
-/** Null: it is not a JSON object, or too long. */
-async function bodyOf(request: IncomingMessage): Promise<Json | null> {
-  const parts: Buffer[] = []
-  let bytes = 0
-  for await (const part of request) {
-    bytes += (part as Buffer).length
-    if (bytes > BODY_BYTES_MAX) return null
-    parts.push(part as Buffer)
-  }
-  try {
-    const value: unknown = JSON.parse(Buffer.concat(parts).toString())
-    return typeof value === 'object' && value !== null ? (value as Json) : null
-  } catch {
-    // What is not JSON is refused.
-    return null
-  }
 }
