@@ -52,6 +52,22 @@ export type AgentEvent =
       reduced: readonly string[]
     }
   | { event: 'server_down'; engine: string; reason: string; retry_in_ms: number }
+  /** Of a hosted API: its limits, as the operator and its answers tell them. `key`: a keyed hash of its key; null: it has none. */
+  | {
+      event: 'limits_known'
+      server: string
+      key: string | null
+      limits: readonly string[]
+      /** What a call takes from limits on tokens: what it may have (`reserved`) or what it had. */
+      counting: 'reserved' | 'used'
+    }
+  | {
+      event: 'key_shared' | 'limit_header_wrong'
+      server: string
+      key: string | null
+      limit: string
+      message: string
+    }
   | { event: 'vllm_down'; engine: string; reason: string; retry_in_ms: number }
   | { event: 'vllm_note'; engine: string; message: string }
   /** Once all are known: after the first long prompt of an engine. */

@@ -6,6 +6,8 @@ import type { Report } from '../events.ts'
 import type { LostCall } from '../outbox/lost-calls.ts'
 import { AttachedServer } from './attached/attached-server.ts'
 import type { Behaviour } from './attached/behaviour.ts'
+import { keyId } from './attached/limits/key-id.ts'
+import { KeyLimits } from './attached/limits/key-limits.ts'
 import { probeServer } from './attached/probe-server.ts'
 import type { ServerFacts } from './attached/server-facts.ts'
 import { ServerQueue } from './attached/server-queue.ts'
@@ -78,7 +80,10 @@ function startServer(
     ...{ socket: null, order: 'fcfs', url_flag: '--url' },
     probe: given.probe ? behaviour : null,
   })
-  const queue = shared.queue(() => queueOf(options, classes))
+  const limits = new KeyLimits({
+    ...{ specs: given.limits, server: given.url, key_id: keyId(given), report: told },
+  })
+  const queue = shared.queue(() => queueOf(options, classes, limits))
   const times = { hang_ms_max: SERVER_HANG_MS_MAX }
   return VllmFront.start({ id, model_id, kind: 'openai', ordering, server, queue, times, report }, events)
 }
@@ -99,9 +104,13 @@ function startVllm(
 }
 
 /** The queue before a server that does not order programs itself. */
-function queueOf({ policy, ordering = 'modelled' }: FrontOptions, { book }: KnownClasses): ServerQueue {
+function queueOf(
+  { policy, ordering = 'modelled' }: FrontOptions,
+  { book }: KnownClasses,
+  limits: KeyLimits | null = null,
+): ServerQueue {
   const order = createPolicy({ name: policy }, { reading: ordering, classes: book })
-  return new ServerQueue({ policy: order, ordering, clock: monotonicUs })
+  return new ServerQueue({ policy: order, ordering, clock: monotonicUs, limits })
 }
 
 function reportOnStderr(message: string, error: unknown): void {

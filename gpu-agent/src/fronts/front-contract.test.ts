@@ -33,7 +33,15 @@ frontContract("vLLM's front", async (events) => {
 
 frontContract('the front of a server with two routes', async (events) => {
   const server = await new PlainServer({ completions: true }).listen()
-  const given = { url: server.url, key_variable: null, api_key: null, kind: null, models: null, kv_tokens: null }
+  const given = {
+    url: server.url,
+    key_variable: null,
+    api_key: null,
+    kind: null,
+    models: null,
+    kv_tokens: null,
+    limits: [],
+  }
   const options: FrontOptions = {
     ...{ engine: 'openai', id: 'agent-e0', model_id: 'm', policy: 'plas', context_tokens: 4096 },
     server: { ...given, probe: false, start_limit_ms: 10_000, model: 'plain' },

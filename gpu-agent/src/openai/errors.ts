@@ -1,6 +1,8 @@
 /** Errors of an engine front, in OpenAI's shape. A client's own mistake is never retryable; an engine's state is. */
 import { RETRY_AFTER_S_MAX, type StreamError } from '../../../src/protocol/index.ts'
 
+/** Credit comes by hand. */
+const ACCOUNT_RETRY_S = 3600
 /** Paths and messages that a client's body flows into are cut to this, so that an error stays small. */
 const TEXT_CHARS_MAX = 512
 
@@ -19,6 +21,36 @@ export function unavailable(
 export function engineFull(message: string, retry_after_s: number): StreamError {
   const after_s = Math.min(Math.max(1, Math.ceil(retry_after_s)), RETRY_AFTER_S_MAX)
   return { ...refusal(429, 'rate_limit_error', 'engine_full', message, null, true), retry_after_s: after_s }
+}
+
+/** A provider's limit has no room for longer than the call may wait. Another engine may have. `limit`: as in "limit of 60 requests per minute". */
+export function limitExhausted(limit: string, retry_after_s: number): StreamError {
+  const after_s = Math.min(Math.max(1, Math.ceil(retry_after_s)), RETRY_AFTER_S_MAX)
+  const message = `the provider's ${limit} is used up: it has room again in ${spanText(after_s)}`
+  const error = refusal(429, 'rate_limit_error', 'provider_quota_exhausted', message, null, true)
+  return { ...error, retry_after_s: after_s }
+}
+
+/** The account of the provider's key can pay for nothing. */
+export function accountSpent(): StreamError {
+  const message = "the provider refuses calls: the account of the operator's key has no credit or quota left"
+  const error = refusal(429, 'rate_limit_error', 'provider_quota_exhausted', message, null, true)
+  return { ...error, retry_after_s: ACCOUNT_RETRY_S }
+}
+
+/** Null: the provider does not say. */
+export function tooLargeForLimit(known: { limit: string; needed: number } | null): StreamError {
+  const message =
+    known === null
+      ? "the call is larger than the provider's limit: send a shorter prompt, or ask for less output"
+      : `the call needs ${known.needed}, and the provider's limit is ${known.limit}: send a shorter prompt, or ask for less output`
+  return refusal(400, 'invalid_request_error', 'call_exceeds_limit', message, null, true)
+}
+
+function spanText(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`
+  const minutes = Math.ceil(seconds / 60)
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
 /** The engine died or broke under a call that it had accepted. */

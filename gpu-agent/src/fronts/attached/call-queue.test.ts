@@ -18,6 +18,7 @@ class PlayedQueue {
   readonly queue: CallQueue
   readonly sent: string[] = []
   readonly taken_back: string[] = []
+  readonly refused: string[] = []
   now_us = 0
 
   constructor(name: PolicyName, { kv_tokens = null, takes_back = true, slots = 1, ...config }: Given = {}) {
@@ -29,7 +30,11 @@ class PlayedQueue {
   arrive(given: Partial<EngineCall> & { lease: string }, prompt_tokens = 10): QueueEntry {
     this.now_us += 1
     const { lease } = given
-    const call = { send: () => this.sent.push(lease), takeBack: () => this.taken_back.push(lease) }
+    const call = {
+      send: () => this.sent.push(lease),
+      takeBack: () => this.taken_back.push(lease),
+      refuse: () => this.refused.push(lease),
+    }
     const size = { prompt_tokens, output_tokens_max: 10 }
     const verdict = this.queue.arrive(engineCall(given), size, call, this.now_us)
     if (!verdict.ok) throw new Error(verdict.message)
@@ -53,7 +58,12 @@ class PlayedQueue {
 
   end(entry: QueueEntry, context_tokens: number | null = 20, cached_tokens: number | null = null): void {
     this.now_us += 1
-    this.queue.ended(entry, context_tokens, cached_tokens, this.now_us)
+    const used = {
+      prompt_tokens: entry.size.prompt_tokens,
+      output_tokens: (context_tokens ?? 0) - entry.size.prompt_tokens,
+      cached_tokens,
+    }
+    this.queue.ended(entry, context_tokens === null ? null : used, this.now_us)
   }
 }
 

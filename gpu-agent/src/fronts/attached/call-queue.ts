@@ -9,6 +9,9 @@
  *
  * For the same reason offline calls leave places free for online ones (offline-seats.ts).
  *
+ * Before a hosted API its limits are the seats (limits/): as many as calls are there, and those that the limits let through. The
+ * first call of the order waits until all of it fits, and no smaller one passes it.
+ *
  * KV pressure (program-room.ts): whole programs wait while the contexts of those let in fill the server. While the first of
  * them waits no other program passes it, but calls of programs that are in do.
  */
@@ -25,6 +28,7 @@ import {
   WAITING_CALLS_PER_TENANT_MAX,
 } from '../../../engine/scheduler-config.ts'
 import type { OrderedCall, Outlook } from '../../../engine/types.ts'
+import type { LimitVerdict, Reservation, UsedTokens } from './limits/rate-limits.ts'
 import { OfflineSeats } from './offline-seats.ts'
 import { type CallSize, ProgramRoom, type ServerLimits } from './program-room.ts'
 
@@ -41,6 +45,20 @@ export interface QueuedCall {
   send(): void
   /** End its request without a word to its client. It has no output, and waits again. */
   takeBack(): void
+  /** It cannot be sent while it may live. */
+  refuse(why: NoRoom): void
+}
+
+export type NoRoom = Extract<LimitVerdict, { fits: false }>
+
+/** A provider's limits, as the queue sees them. */
+export interface QueueLimits {
+  /** False: none is known, and seats decide alone. */
+  readonly active: boolean
+  requestsNow(now_us: number): number
+  verdict(size: CallSize, now_us: number): LimitVerdict
+  reserve(size: CallSize, now_us: number): Reservation
+  ended(reservation: Reservation, used: UsedTokens | null): void
 }
 
 export interface CallQueueConfig {
@@ -49,6 +67,10 @@ export interface CallQueueConfig {
   seats: number
   /** `takes_back`: the server stops working on a call whose connection closes. */
   server: () => ServerLimits & { takes_back: boolean }
+  /** Left out: the server has none. */
+  limits?: QueueLimits | null
+  /** How long a call may wait here. */
+  wait_us_max?: number
   waiting_calls_max?: number
   waiting_calls_per_tenant_max?: number
   /** Something has happened after which `decide` should be called. */
@@ -63,6 +85,9 @@ export class QueueEntry {
   outlook: Outlook = {}
   /** When it was let through; null: it waits here. */
   sent_us: number | null = null
+  /** What it has of the provider's limits, once it was let through. */
+  reservation: Reservation | null = null
+  readonly arrived_us: number
   /** Its output has begun. */
   answered = false
   take_backs = 0
@@ -73,6 +98,7 @@ export class QueueEntry {
   constructor(call: QueuedCall, size: CallSize, now_us: number) {
     this.call = call
     this.size = size
+    this.arrived_us = now_us
     this.#since_us = now_us
   }
 
@@ -118,6 +144,8 @@ export class CallQueue {
     this.#config = {
       waiting_calls_max: WAITING_CALLS_MAX,
       waiting_calls_per_tenant_max: WAITING_CALLS_PER_TENANT_MAX,
+      limits: null,
+      wait_us_max: Number.POSITIVE_INFINITY,
       changed: () => undefined,
       ...config,
     }
@@ -190,20 +218,23 @@ export class CallQueue {
 
   /** The server had no room for it: it waits here again, and nothing is let through for `pause_us`. */
   refused(entry: QueueEntry, pause_us: number, now_us: number): void {
+    entry.reservation = null
     this.#return(entry, now_us)
     this.#paused_until_us = Math.max(this.#paused_until_us, now_us + pause_us)
     this.#config.changed()
   }
 
-  /** `context_tokens`: prompt and answer, as counted. Null: it had no output. `cached_tokens`: null: not told. */
-  ended(entry: QueueEntry, context_tokens: number | null, cached_tokens: number | null, now_us: number): void {
+  /** `used`: as counted. Null: it had no output. */
+  ended(entry: QueueEntry, used: UsedTokens | null, now_us: number): void {
     const { offline = false } = entry.state.call
     if (!offline) this.#online_open -= 1
     if (entry.sent_us !== null) {
       if (offline) this.#offline_sent -= 1
       if (!entry.answered) this.#unanswered -= 1
-      this.#room.ended(entry.state.call, entry.size.prompt_tokens, context_tokens, cached_tokens, now_us)
+      this.#room.ended(entry.state.call, entry.size.prompt_tokens, used, now_us)
     }
+    if (entry.reservation !== null) this.#config.limits?.ended(entry.reservation, used)
+    entry.reservation = null
     this.#sent.delete(entry)
     this.#waiting.delete(entry)
     this.#order.ended(entry.state, now_us)
@@ -214,8 +245,20 @@ export class CallQueue {
   resize(seats: number): void {
     if (seats === this.#seats) return
     this.#seats = seats
-    this.#order.resize(seats)
+    if (this.#limits === null) this.#order.resize(seats)
     this.#config.changed()
+  }
+
+  /** Null: no limits are known. */
+  get #limits(): QueueLimits | null {
+    const { limits } = this.#config
+    return limits?.active === true ? limits : null
+  }
+
+  /** By the limits, one call at least is looked at, since its wait may be longer than it lives. */
+  #seatsByLimits(limits: QueueLimits, now_us: number): number {
+    const more = Math.max(1, Math.min(this.#waiting.size, limits.requestsNow(now_us)))
+    return Math.max(1, Math.min(this.#seats, this.#sent.size + more))
   }
 
   /** What the server says of its own queue. */
@@ -226,9 +269,12 @@ export class CallQueue {
   /** Lets calls through, and takes back. */
   decide(now_us: number): void {
     this.#room.expire(now_us)
+    const limits = this.#limits
+    if (limits !== null) this.#order.resize(this.#seatsByLimits(limits, now_us))
     const seated = this.#order.decide(now_us)
     if (this.#waiting.size === 0 || now_us < this.#paused_until_us) return
     const sending: QueueEntry[] = []
+    const refused: [QueueEntry, NoRoom][] = []
     let full = false
     for (const { owner } of seated) {
       if (owner.sent_us !== null || !this.#hasOfflineSeat(owner, now_us)) continue
@@ -236,11 +282,18 @@ export class CallQueue {
         full = true
         continue
       }
+      const verdict = limits?.verdict(owner.size, now_us)
+      if (verdict?.fits === false) {
+        if (now_us + verdict.wait_us <= owner.arrived_us + this.#config.wait_us_max) break
+        refused.push([owner, verdict])
+        continue
+      }
       if (this.#sent.size >= this.#seats && !this.#takeBack(now_us)) break
       this.#let(owner, sending, now_us)
     }
-    if (full) this.#letGuests(sending, now_us)
+    if (full && limits === null) this.#letGuests(sending, now_us)
     for (const entry of sending) entry.call.send()
+    for (const [entry, why] of refused) entry.call.refuse(why)
   }
 
   /** `full`: a program before it waits for room. A call that finds the server empty goes, however long it is. */
@@ -267,6 +320,7 @@ export class CallQueue {
     this.#unanswered += 1
     if (entry.state.call.offline) this.#offline_sent += 1
     entry.sent(now_us)
+    entry.reservation = this.#config.limits?.reserve(entry.size, now_us) ?? null
     this.#room.sent(entry.state.call, entry.size)
     sending.push(entry)
   }
@@ -274,7 +328,8 @@ export class CallQueue {
   /** Makes room by taking back the last call that was let through, has no output, and has lost its seat. */
   #takeBack(now_us: number): boolean {
     const { takes_back, prefill_us_per_token } = this.#config.server()
-    if (!takes_back || this.#server_waiting === 0) return false
+    // A provider has counted a call that it has.
+    if (!takes_back || this.#limits !== null || this.#server_waiting === 0) return false
     // A server that does not tell may be computing the prompt: only one that takes far too long for that waits.
     const us_per_token = this.#server_waiting === null ? (prefill_us_per_token ?? Number.POSITIVE_INFINITY) : 0
     let last: QueueEntry | null = null

@@ -13,7 +13,7 @@ function callOf(program: string, tenant = 'a') {
 function roomWithShared(): ProgramRoom {
   const room = new ProgramRoom(() => LIMITS)
   room.sent(callOf('first'), SIZE)
-  room.ended(callOf('first'), 500, 501, 400, 0)
+  room.ended(callOf('first'), 500, { prompt_tokens: 500, output_tokens: 1, cached_tokens: 400 }, 0)
   return room
 }
 

@@ -13,6 +13,7 @@
  */
 import { buyUs } from '../../../engine/memory/hold-time.ts'
 import type { OrderedCall } from '../../../engine/types.ts'
+import type { UsedTokens } from './limits/rate-limits.ts'
 
 /** A tool that takes longer loses its program's place, and no more than that. */
 export const HOLD_US_MAX = 20_000_000
@@ -112,19 +113,15 @@ export class ProgramRoom {
   }
 
   /** As CallQueue.ended. */
-  ended(
-    call: OrderedCall,
-    prompt_tokens: number,
-    context_tokens: number | null,
-    cached_tokens: number | null,
-    now_us: number,
-  ): void {
+  ended(call: OrderedCall, prompt_tokens: number, used: UsedTokens | null, now_us: number): void {
     const { lease, program, sequence } = call
     const entry = this.#in.get(program)
     if (entry === undefined) return
     entry.open.delete(lease)
-    if (context_tokens !== null) {
-      this.#counted(program, classKey(call), Math.max(0, context_tokens - prompt_tokens), cached_tokens)
+    if (used !== null) {
+      const context_tokens = used.prompt_tokens + used.output_tokens
+      const output_tokens = Math.max(0, context_tokens - prompt_tokens)
+      this.#counted(program, classKey(call), output_tokens, used.cached_tokens)
       entry.context_tokens = context_tokens
       if (sequence !== null) this.#keep(program, context_tokens)
     }

@@ -1,6 +1,7 @@
 /** The flags of `--engine openai`: a server that speaks the OpenAI API, ours to call and not ours to run. */
 import { isIPv4 } from 'node:net'
 import { baseUrl, choice, required, WrongFlag, whole } from '../../flag-values.ts'
+import { LIMITS_MAX, type LimitSpec, parseLimit } from './limits/limit-spec.ts'
 import { SERVER_KINDS, type ServerKind } from './server-profile.ts'
 
 /** A server that the agent does not run is up or about to be. */
@@ -15,6 +16,7 @@ export const SERVER_FLAGS = {
   'kv-tokens': { type: 'string' },
   probe: { type: 'boolean' },
   'start-limit-s': { type: 'string' },
+  limit: { type: 'string', multiple: true },
 } as const
 
 export const SERVER_HELP = `Flags of --engine openai, for any server that speaks the OpenAI API (docs/any-engine.md):
@@ -23,6 +25,8 @@ export const SERVER_HELP = `Flags of --engine openai, for any server that speaks
   --kind KIND          ${SERVER_KINDS.join(', ')} (default: found out)
   --model NAME,NAME    models of it to offer (default: all; --model-id gives a single one another name)
   --kv-tokens N        KV cache that its programs may fill (default: what it says, else programs are not held back)
+  --limit LIMIT,LIMIT  limits of its key: requests=60/min, input=2M/day, output=8k/min, tokens=200k/min, concurrent=8; may be
+                       repeated (default: what its answers tell)
   --probe              find out with at most 20 calls and 2,000 tokens what it can do; done unasked on local addresses
   --start-limit-s N    how long it may take to answer for the first time (default ${START_LIMIT_S})
   --seats sets how many calls it gets at once; without it that is learned.
@@ -40,10 +44,15 @@ export interface ServerOptions {
   /** Calls that generate tokens may find out what it can do. */
   probe: boolean
   start_limit_ms: number
+  /** Of its key, as the operator tells them. */
+  limits: readonly LimitSpec[]
 }
 
-export type ServerFlagValues = { [flag in Exclude<keyof typeof SERVER_FLAGS, 'probe'>]?: string | undefined } & {
+export type ServerFlagValues = {
+  [flag in Exclude<keyof typeof SERVER_FLAGS, 'probe' | 'limit'>]?: string | undefined
+} & {
   probe?: boolean | undefined
+  limit?: string[] | undefined
   model?: string | undefined
 }
 
@@ -58,6 +67,7 @@ export function serverOptions(
   const models = values.model?.split(',').map((name) => name.trim()) ?? null
   if (models?.some((name) => name === '')) throw new WrongFlag('--model is a list of names with commas between them')
   return {
+    limits: limitsOf(values.limit ?? []),
     url,
     key_variable,
     api_key: key_variable === null ? null : keyIn(key_variable, env),
@@ -68,6 +78,21 @@ export function serverOptions(
     start_limit_ms:
       whole('--start-limit-s', values['start-limit-s'] ?? String(START_LIMIT_S), 1, START_LIMIT_S_MAX) * 1000,
   }
+}
+
+/** Throws WrongFlag. */
+export function limitsOf(given: readonly string[]): LimitSpec[] {
+  const texts = given.flatMap((text) => text.split(',').map((one) => one.trim()))
+  if (texts.length > LIMITS_MAX) throw new WrongFlag(`--limit may be given ${LIMITS_MAX} times at most`)
+  const specs = texts.map((text) => {
+    const spec = parseLimit(text)
+    if (typeof spec === 'string') throw new WrongFlag(`--limit ${text}: ${spec}`)
+    return spec
+  })
+  const names = specs.map(({ quantity, window_us }) => `${quantity} ${window_us}`)
+  const twice = texts.find((_, index) => names.indexOf(names[index] as string) !== index)
+  if (twice !== undefined) throw new WrongFlag(`--limit ${twice}: that limit was given before`)
+  return specs
 }
 
 /** The base to which /v1/… is added. */

@@ -3,13 +3,17 @@
  * the load every LOOK_MS while calls are open, and sets the seats by what the controller says. Calls of all models that the
  * server has go through one of these, since they share what it computes with.
  */
+import type { IncomingHttpHeaders } from 'node:http'
 import { modelledServiceUs, type ServiceReading, type ServiceTokens } from '../../../../src/core/call/service.ts'
 import type { StreamError } from '../../../../src/protocol/index.ts'
 import type { Policy } from '../../../engine/order/policy.ts'
 import type { OrderedCall, Outlook } from '../../../engine/types.ts'
 import { engineFull } from '../../openai/errors.ts'
-import { CallQueue, type QueuedCall, type QueueEntry } from './call-queue.ts'
+import { CALL_OPEN_US_MAX } from '../local/engine-call.ts'
+import { CallQueue, type NoRoom, type QueuedCall, type QueueEntry } from './call-queue.ts'
 import { Concurrency } from './concurrency.ts'
+import type { KeyLimits, Refused } from './limits/key-limits.ts'
+import type { UsedTokens } from './limits/rate-limits.ts'
 import { OutsidePrefill } from './outside-prefill.ts'
 import type { CallSize } from './program-room.ts'
 
@@ -18,6 +22,8 @@ const LOOK_MS = 250
 /** A server that had no room for a call is left alone for so long, twice as long each time that this call is refused. */
 const REFUSED_PAUSE_US = 250_000
 export const REFUSALS_MAX = 6
+/** Refusals of a call for a provider's limits. Its own time ends before, unless the provider refuses without a pause. */
+export const LIMIT_REFUSALS_MAX = 512
 
 /** What is known of the server when it is up. */
 export interface QueuedServer {
@@ -35,11 +41,14 @@ export interface ServerQueueOptions {
   policy: Policy
   ordering: ServiceReading
   clock: () => number
+  /** Of the server's key. Left out: it has none, and none are learned. */
+  limits?: KeyLimits | null
 }
 
 export class ServerQueue {
   readonly prefill = new OutsidePrefill()
   readonly #clock: () => number
+  readonly #limits: KeyLimits | null
   readonly #queue: CallQueue
   #server: QueuedServer = { seats: null, server_seats: null, kv_tokens: null, takes_back: true, reports: false }
   #concurrency: Concurrency
@@ -51,8 +60,9 @@ export class ServerQueue {
   #ttft_us: number[] = []
   #waiting_there: number | null = null
 
-  constructor({ policy, ordering, clock }: ServerQueueOptions) {
+  constructor({ policy, ordering, clock, limits = null }: ServerQueueOptions) {
     this.#clock = clock
+    this.#limits = limits
     this.#concurrency = new Concurrency(this.#server)
     this.#queue = new CallQueue({
       policy,
@@ -63,6 +73,8 @@ export class ServerQueue {
         slots: this.#queue.seats,
         prefill_us_per_token: this.prefill.us_per_token,
       }),
+      limits,
+      wait_us_max: CALL_OPEN_US_MAX,
       changed: () => this.#soon(),
     })
   }
@@ -117,12 +129,34 @@ export class ServerQueue {
     this.#queue.charge(entry, tokens, wall_us, this.#clock())
   }
 
-  refused(entry: QueueEntry, times: number): void {
-    this.#queue.refused(entry, REFUSED_PAUSE_US * 2 ** times, this.#clock())
+  /** The server has begun to answer. */
+  heard({ reservation }: QueueEntry, headers: IncomingHttpHeaders): void {
+    if (reservation !== null) this.#limits?.heard(reservation, headers, this.#clock())
   }
 
-  ended(entry: QueueEntry, context_tokens: number | null, cached_tokens: number | null): void {
-    this.#queue.ended(entry, context_tokens, cached_tokens, this.#clock())
+  /** The server has no room for the call. `times`: how often it was refused before. */
+  refused(entry: QueueEntry, times: number, refused: Refused): RefusedHere {
+    const now_us = this.#clock()
+    const { reservation, arrived_us } = entry
+    const lives_us = arrived_us + CALL_OPEN_US_MAX - now_us
+    const at = { open: this.#queue.sent, lives_us, now_us }
+    const outcome =
+      reservation === null || this.#limits === null
+        ? ({ kind: 'unknown' } as const)
+        : this.#limits.refused(reservation, refused, at)
+    if (outcome.kind === 'failed') return { waits: false, error: outcome.error }
+    if (times >= (outcome.kind === 'unknown' ? REFUSALS_MAX : LIMIT_REFUSALS_MAX)) return { waits: false, error: null }
+    const pause_us = outcome.kind === 'again' ? outcome.pause_us : REFUSED_PAUSE_US * 2 ** times
+    this.#queue.refused(entry, pause_us, now_us)
+    return { waits: true }
+  }
+
+  errorOf(why: NoRoom): StreamError {
+    return this.#limits?.errorOf(why) ?? engineFull('the engine takes no further calls', why.wait_us / 1e6)
+  }
+
+  ended(entry: QueueEntry, used: UsedTokens | null): void {
+    this.#queue.ended(entry, used, this.#clock())
     if (this.#queue.waiting + this.#queue.sent > 0) return
     this.close()
   }
@@ -148,16 +182,20 @@ export class ServerQueue {
   #look(now_us: number): void {
     this.#looked_us = now_us
     const { sent, waiting, unanswered } = this.#queue
-    const limit = this.#concurrency.look({
+    const learned = this.#concurrency.look({
       ...{ now_us, sent, waiting, unanswered },
       ...{ waiting_there: this.#waiting_there, work_us: this.#work_us, ttft_us: this.#ttft_us },
     })
     this.#work_us = 0
     this.#ttft_us = []
     this.#waiting_there = null
-    this.#queue.resize(limit)
+    const limited = this.#server.seats === null && this.#limits?.active === true
+    this.#queue.resize(limited ? this.#limits.concurrent(now_us) : learned)
   }
 }
+
+/** Error: null: the server's own. */
+export type RefusedHere = { waits: true } | { waits: false; error: StreamError | null }
 
 /** One call's way through the queue. */
 export class CallGate {
@@ -191,15 +229,23 @@ export class CallGate {
     this.#queue.charge(this.#entry, tokens, wall_us)
   }
 
-  /** The server has no room for the call. True: it waits for its turn again. False: it has been refused too often. */
-  refusedThere(): boolean {
-    if (this.#refusals >= REFUSALS_MAX || this.#entry.answered) return false
-    this.#queue.refused(this.#entry, this.#refusals)
-    this.#refusals += 1
-    return true
+  heard(headers: IncomingHttpHeaders): void {
+    this.#queue.heard(this.#entry, headers)
   }
 
-  ended(context_tokens: number | null, cached_tokens: number | null): void {
-    this.#queue.ended(this.#entry, context_tokens, cached_tokens)
+  /** The server has no room for the call. It waits for its turn again, unless it has been refused too often or for too long. */
+  refusedThere(refused: Refused): RefusedHere {
+    if (this.#entry.answered) return { waits: false, error: null }
+    const outcome = this.#queue.refused(this.#entry, this.#refusals, refused)
+    this.#refusals += 1
+    return outcome
+  }
+
+  errorOf(why: NoRoom): StreamError {
+    return this.#queue.errorOf(why)
+  }
+
+  ended(used: UsedTokens | null): void {
+    this.#queue.ended(this.#entry, used)
   }
 }

@@ -10,11 +10,13 @@
  * The sink hears `refused` alone, or `accepted`, chunks, `ended` once. Every end passes `#settle`, which brings the ledger to
  * what the end says before it says it.
  */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Measurement, StreamError, TicketClaims, UsageExtension } from '../../../../../src/protocol/index.ts'
 import type { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { noEmbeddings, noText } from '../../../openai/embeddings.ts'
 import { deadlineExceeded, engineFailed, unavailable } from '../../../openai/errors.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
+import type { NoRoom, QueuedCall } from '../../attached/call-queue.ts'
 import type { CallGate, ServerQueue } from '../../attached/server-queue.ts'
 import type { CallEnd, CallSink } from '../../engine-front.ts'
 import { CALL_OPEN_US_MAX, orderedCall } from '../../local/engine-call.ts'
@@ -114,8 +116,12 @@ export class VllmCall implements VllmRequestListener {
       this.#send()
       return null
     }
-    const size = { prompt_tokens, output_tokens_max }
-    const queued = { send: () => this.#send(), takeBack: () => this.#takeBack() }
+    const size = { prompt_tokens, output_tokens_max: output_tokens_max * this.choices }
+    const queued: QueuedCall = {
+      send: () => this.#send(),
+      takeBack: () => this.#takeBack(),
+      refuse: (why) => this.#giveUp(why),
+    }
     const entered = queue.enter(orderedCall(this.claims), size, queued)
     if (entered.ok) {
       this.#gate = entered.gate
@@ -126,7 +132,8 @@ export class VllmCall implements VllmRequestListener {
     return entered.error
   }
 
-  accepted(): void {
+  accepted(headers: IncomingHttpHeaders): void {
+    this.#gate?.heard(headers)
     this.#accept()
   }
 
@@ -160,17 +167,32 @@ export class VllmCall implements VllmRequestListener {
       this.#ended({ outcome: 'completed', error: null })
       return
     }
-    if (end.kind === 'refused' && hasNoRoom(end.status) && this.#state === 'requesting' && this.#gate?.refusedThere()) {
+    const refused = end.kind === 'refused' && hasNoRoom(end.status) && this.#state === 'requesting'
+    const here = refused ? this.#gate?.refusedThere(end) : undefined
+    if (here?.waits === true) {
       this.#waitAgain()
+      return
+    }
+    if (here?.waits === false && here.error !== null) {
+      this.#refuseOrFail(here.error)
       return
     }
     const refusal = this.#refusalOf(end)
     this.#options.faulty(refusal)
-    if (this.#isUnknown()) this.#refuse(refusal.error)
+    this.#refuseOrFail(refusal.error)
+  }
+
+  #refuseOrFail(error: StreamError): void {
+    if (this.#isUnknown()) this.#refuse(error)
     else {
       this.#accept()
-      this.#ended({ outcome: 'failed', error: refusal.error })
+      this.#ended({ outcome: 'failed', error })
     }
+  }
+
+  /** Its turn cannot come while it lives. */
+  #giveUp(why: NoRoom): void {
+    if (this.#state === 'queued' && this.#gate !== null) this.#refuseOrFail(this.#gate.errorOf(why))
   }
 
   #refusalOf(end: Exclude<VllmRequestEnd, { kind: 'done' }>): Refusal {
@@ -350,7 +372,7 @@ export class VllmCall implements VllmRequestListener {
     }
     const { usage } = this.#answer
     this.#queue_wait_us = this.#gate.waited_us
-    this.#gate.ended(began ? prompt_tokens + output_tokens : null, usage?.cached_tokens ?? null)
+    this.#gate.ended(began ? { prompt_tokens, output_tokens, cached_tokens: usage?.cached_tokens ?? null } : null)
     this.#gate = null
   }
 
@@ -389,7 +411,7 @@ export class VllmCall implements VllmRequestListener {
 
   #over(measurement: Measurement | null, missing: boolean): void {
     this.#state = 'over'
-    this.#gate?.ended(null, null)
+    this.#gate?.ended(null)
     this.#gate = null
     clearTimeout(this.#deadline)
     if (this.#wait !== null) clearTimeout(this.#wait)

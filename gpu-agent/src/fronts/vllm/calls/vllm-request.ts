@@ -5,7 +5,13 @@
  * Connections are kept and used again for FREE_SOCKET_MS, which is less than the 5 s after which vLLM closes idle ones. One
  * that vLLM closes in the instant in which it is used again has taken no request: that request is sent once more.
  */
-import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+} from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { FrameTooLarge, SseSplitter } from '../../../../../src/core/wire/sse.ts'
 import { DONE } from '../../../../../src/protocol/index.ts'
@@ -24,7 +30,7 @@ export type VllmRequestEnd =
   /** The stream came to its [DONE]. */
   | { kind: 'done' }
   /** vLLM answered something other than a stream. */
-  | { kind: 'refused'; status: number; body: string }
+  | { kind: 'refused'; status: number; body: string; headers: IncomingHttpHeaders }
   /** No answer: nothing listens, or the connection ended before it. */
   | { kind: 'unreachable'; message: string; code: string | null }
   /** The stream broke off, or is no stream of events. `complete`: it ended in order, without its end mark. */
@@ -32,7 +38,7 @@ export type VllmRequestEnd =
 
 export interface VllmRequestListener {
   /** vLLM has checked and tokenised the body, and streams, or has answered in one piece. */
-  accepted(): void
+  accepted(headers: IncomingHttpHeaders): void
   /** Data of one event, or the answer in one piece. */
   data(data: string): void
   ended(end: VllmRequestEnd): void
@@ -136,7 +142,7 @@ export class VllmRequest {
       this.#end({ kind: 'cut', message: 'the stream ended without its end mark', complete: true }),
     )
     response.on('error', (error) => this.#end({ kind: 'cut', message: messageOf(error) }))
-    this.#listener.accepted()
+    this.#listener.accepted(response.headers)
   }
 
   #read(response: IncomingMessage, bytes: Buffer): void {
@@ -164,7 +170,9 @@ export class VllmRequest {
 
   async #refused(response: IncomingMessage): Promise<void> {
     const read = await this.#readUpTo(response, ERROR_BYTES_MAX)
-    if (read !== null) this.#end({ kind: 'refused', status: response.statusCode ?? 0, body: read.text })
+    if (read === null) return
+    const { statusCode: status = 0, headers } = response
+    this.#end({ kind: 'refused', status, body: read.text, headers })
   }
 
   async #readWhole(response: IncomingMessage): Promise<void> {
@@ -172,10 +180,15 @@ export class VllmRequest {
     if (read === null || this.#over) return
     if (!read.whole) {
       const message = `The answer has more than ${ANSWER_BYTES_MAX} bytes. Send fewer inputs in one call.`
-      this.#end({ kind: 'refused', status: 413, body: JSON.stringify({ error: { message, param: null } }) })
+      this.#end({
+        kind: 'refused',
+        status: 413,
+        body: JSON.stringify({ error: { message, param: null } }),
+        headers: {},
+      })
       return
     }
-    this.#listener.accepted()
+    this.#listener.accepted(response.headers)
     this.#listener.data(read.text)
     this.#end({ kind: 'done' })
   }
