@@ -83,11 +83,12 @@ type Flags = Record<string, string | number>
 
 /** Its key stays in the environment, which the agent inherits. */
 function serverFlags({ contextTokens }: UpOptions, server: ServerFlags, { id, others }: ServedModel): Flags {
-  const { url, keyEnv, kind, kvTokens } = server
+  const { url, keyEnv, kind, kvTokens, limits } = server
   const flags: Flags = { url, model: [id, ...others.map((other) => other.id)].join(',') }
   if (keyEnv !== undefined) flags['key-env'] = keyEnv
   if (kind !== undefined) flags.kind = kind
   if (kvTokens !== undefined) flags['kv-tokens'] = kvTokens
+  if (limits.length > 0) flags.limit = limits.join(',')
   if (contextTokens !== undefined) flags['context-tokens'] = contextTokens
   return flags
 }

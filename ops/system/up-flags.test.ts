@@ -53,6 +53,7 @@ test('help names every flag', () => {
     'vllm-args',
     'url',
     'key-env',
+    'limit',
     'kind',
     'kv-tokens',
     'probe',
@@ -167,6 +168,7 @@ test('--url is a server that runs already, with or without /v1, in one region', 
     keyEnv: undefined,
     kind: undefined,
     kvTokens: undefined,
+    limits: [],
     probe: false,
   }
   for (const url of ['http://127.0.0.1:11434', 'http://127.0.0.1:11434/v1', 'http://127.0.0.1:11434/v1/'])

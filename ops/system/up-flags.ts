@@ -11,7 +11,7 @@ import {
 } from '../../gpu-agent/engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind } from '../../gpu-agent/src/engine-flags.ts'
 import { choice, WrongFlag } from '../../gpu-agent/src/flag-values.ts'
-import { keyIn, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
+import { keyIn, limitsOf, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
 import { SERVER_KINDS } from '../../gpu-agent/src/fronts/attached/server-profile.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type BalancerName } from '../../src/core/pool/balancers/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
@@ -53,6 +53,8 @@ export interface ServerFlags {
   keyEnv: string | undefined
   kind: string | undefined
   kvTokens: number | undefined
+  /** As written: the agent reads them. */
+  limits: readonly string[]
   probe: boolean
 }
 
@@ -92,6 +94,8 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --url URL                    a queue in front of a server that speaks the OpenAI API, with or without /v1, such as
                                http://127.0.0.1:11434/v1 for Ollama; all of its models are offered (docs/any-engine.md)
   --key-env NAME               with --url: variable of the environment that has its API key
+  --limit LIMIT,LIMIT          with --url: limits of a hosted API's key, such as requests=60/min,tokens=200k/min,concurrent=8
+                               (default: what its answers tell)
   --kind KIND                  with --url: ${SERVER_KINDS.join(', ')} (default: found out)
   --kv-tokens N                with --url: KV cache that its programs may fill (default: what it says)
   --probe                      with --url: find out with at most 20 short calls what it can do; unasked on local addresses
@@ -193,6 +197,7 @@ const SERVER_FLAGS = {
   kind: { type: 'string' },
   'kv-tokens': { type: 'string' },
   probe: { type: 'boolean', default: false },
+  limit: { type: 'string', multiple: true },
 } as const
 
 const FLAGS = {
@@ -223,11 +228,12 @@ interface ServerValues {
   kind?: string | undefined
   'kv-tokens'?: string | undefined
   probe: boolean
+  limit?: string[] | undefined
 }
 
 /** Null: no server. A string says what is wrong. */
 function serverFlags(values: ServerValues, engine: EngineKind): ServerFlags | null | string {
-  const given = (['url', 'key-env', 'kind', 'kv-tokens', 'probe'] as const).find((flag) => values[flag])
+  const given = (['url', 'key-env', 'kind', 'kv-tokens', 'probe', 'limit'] as const).find((flag) => values[flag])
   if (engine !== 'openai') return given === undefined ? null : `--${given} goes with --engine openai`
   if (values.url === undefined || values.url === '') return '--engine openai needs --url URL, the address of the server'
   const kvTokens =
@@ -237,7 +243,9 @@ function serverFlags(values: ServerValues, engine: EngineKind): ServerFlags | nu
     const keyEnv = values['key-env']
     if (keyEnv !== undefined) keyIn(keyEnv, process.env)
     if (values.kind !== undefined) choice('--kind', values.kind, SERVER_KINDS)
-    return { url: serverUrl('--url', values.url), keyEnv, kind: values.kind, kvTokens, probe: values.probe }
+    const limits = values.limit ?? []
+    limitsOf(limits)
+    return { url: serverUrl('--url', values.url), keyEnv, kind: values.kind, kvTokens, probe: values.probe, limits }
   } catch (error) {
     if (error instanceof WrongFlag) return error.message
     throw error
