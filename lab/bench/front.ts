@@ -4,6 +4,8 @@
  * served (gpu-agent/src/fronts/attached/testing/plain-server.ts). It computes nothing, so other work on the machine hardly counts.
  * `direct` sends it every call as it comes; `queue-NAME` holds them in the agent's queue, which learns how many to let through.
  * What the queue is worth before a real vLLM is in `bench:vllm`.
+ *
+ * `--provider` plays agents at a hosted API with limits instead (front/provider-part.ts).
  */
 import { writeFileSync } from 'node:fs'
 import { fail, readFlags } from '../../cli/flags.ts'
@@ -11,7 +13,9 @@ import { type Column, textTable } from '../../cli/table.ts'
 import type { PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import { PlainServer } from '../../gpu-agent/src/fronts/attached/testing/plain-server.ts'
 import { mean } from '../../simulator/statistics.ts'
-import { startTestbed } from '../testbed/testbed.ts'
+import { startTestbed, type Testbed } from '../testbed/testbed.ts'
+import type { ProviderFigures } from './front/provider-figures.ts'
+import { PROVIDER_MODEL, playProviderPart } from './front/provider-part.ts'
 import { latenciesOf } from './latencies.ts'
 import { playPrograms } from './vllm/play-programs.ts'
 import { drawShapes, tokensOf, withArrivals } from './workload.ts'
@@ -25,6 +29,10 @@ const HELP = `What the agent's queue is worth in front of a server with seats an
   --seats 8        of the server
   --step-ms 20     in which it gives each call a token
   --load 1.5       arrival rate as a multiple of what it serves
+  --provider       instead: agents that begin at once, at a provider with 60 requests and 200,000 tokens per minute, through the
+                   openai package with 2 and 10 retries, LiteLLM's proxy (if --litellm names its command), and Switchyard;
+                   with --seeds 1 and --programs 60 unless given; takes about 6 minutes a seed and little CPU
+  --litellm FILE   the command litellm of \`pip install 'litellm[proxy]'\`
   --json FILE      all figures
   --help`
 
@@ -32,6 +40,7 @@ const REGION = 'us-east'
 const AGENT = 'us-east-1'
 const MODEL = 'plain'
 const ALL_AT_ONCE = 4096
+const PROVIDER_POLICIES = ['fcfs', 'plas', 'learned'] as const
 const ARMS: readonly { name: string; policy: PolicyName; flags: Record<string, string | number> }[] = [
   { name: 'direct', policy: 'fcfs', flags: { seats: ALL_AT_ONCE } },
   { name: 'queue-fcfs', policy: 'fcfs', flags: {} },
@@ -48,7 +57,8 @@ interface FrontRun extends ReturnType<typeof latenciesOf> {
 
 const TEXT = { type: 'string' } as const
 const flags = readFlags('bench:front', process.argv.slice(2), {
-  ...{ seeds: { ...TEXT, default: '3' }, programs: { ...TEXT, default: '80' }, seats: { ...TEXT, default: '8' } },
+  ...{ seeds: TEXT, programs: TEXT, seats: { ...TEXT, default: '8' }, litellm: TEXT },
+  provider: { type: 'boolean', default: false },
   ...{ 'step-ms': { ...TEXT, default: '20' }, load: { ...TEXT, default: '1.5' }, json: TEXT },
   help: { type: 'boolean', short: 'h', default: false },
 })
@@ -58,13 +68,23 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
-const given = { seeds: values.seeds, programs: values.programs, seats: values.seats, 'step-ms': values['step-ms'] }
+const given = {
+  seeds: values.seeds ?? (values.provider ? '1' : '3'),
+  programs: values.programs ?? (values.provider ? '60' : '80'),
+  seats: values.seats,
+  'step-ms': values['step-ms'],
+}
 for (const [flag, value] of Object.entries(given)) {
   if (!/^[1-9]\d{0,4}$/.test(value)) fail(`--${flag} must be a whole number above 0, not ${value}`)
 }
 const load = Number(values.load)
 if (!(load > 0 && load <= 100)) fail(`--load must be a number above 0 and at most 100, not ${values.load}`)
 const [seeds, programs, seats, step_ms] = Object.values(given).map(Number) as [number, number, number, number]
+
+if (values.provider) {
+  await playProvider()
+  process.exit(0)
+}
 
 const bed = await startTestbed({ name: 'front', regions: [REGION], model: MODEL, flags: { 'context-tokens': 32_768 } })
 const runs: FrontRun[] = []
@@ -82,6 +102,45 @@ try {
   await bed.remove()
 }
 console.log(report())
+
+async function playProvider(): Promise<void> {
+  const beds: Testbed[] = []
+  const figures: ProviderFigures[] = []
+  try {
+    for (const policy of PROVIDER_POLICIES) {
+      const flags = { 'context-tokens': 131_072 }
+      beds.push(await startTestbed({ name: `front-${policy}`, regions: [REGION], model: PROVIDER_MODEL, flags }))
+    }
+    for (let seed = 1; seed <= seeds; seed++) {
+      const part = { programs, seed, policies: PROVIDER_POLICIES, litellm: values.litellm ?? null }
+      figures.push(...(await playProviderPart(part, beds)))
+      if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ provider: figures }, null, 1)}\n`)
+    }
+  } finally {
+    for (const one of beds) await one.remove()
+  }
+  console.log(providerReport(figures))
+}
+
+function providerReport(figures: readonly ProviderFigures[]): string {
+  const right = (title: string, cell: (row: ProviderFigures) => string): Column<ProviderFigures> => ({
+    ...{ title, align: 'right', cell },
+  })
+  return textTable<ProviderFigures>(
+    [
+      { title: '', cell: ({ arm }) => arm },
+      right('seed', ({ seed }) => `${seed}`),
+      right('finished', ({ finished, programs: all }) => `${finished} of ${all}`),
+      right('wasted tokens', ({ wasted_tokens }) => `${wasted_tokens}`),
+      right('mean completion, s', ({ completion_s }) => completion_s.mean.toFixed(0)),
+      right('p95, s', ({ completion_s }) => completion_s.p95.toFixed(0)),
+      right('makespan, s', ({ makespan_s }) => makespan_s.toFixed(0)),
+      right('refused', ({ refused }) => `${refused}`),
+      right('quota used', ({ quota_share }) => quota_share.toFixed(3)),
+    ],
+    figures,
+  )
+}
 
 async function play({ name, policy, flags }: (typeof ARMS)[number], seed: number): Promise<FrontRun> {
   const server = await new PlainServer({ models: [MODEL], seats, step_ms, completions: true }).listen()

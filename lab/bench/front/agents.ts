@@ -1,0 +1,105 @@
+/**
+ * Agents as users run them, for a provider with rate limits: each has a program of calls, one after the other, and sends the whole
+ * conversation with each. Most are short and a few are long, as in traces of agents. All begin at once. They use the `openai`
+ * package with its own retries; a call that it gives up on loses the program, and with it all tokens that the program had.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import OpenAI from 'openai'
+import { seededRandom } from '../../../simulator/random.ts'
+
+export interface AgentCall {
+  /** Characters that the tool's answer, or the task, adds to the conversation. */
+  added_chars: number
+  output_tokens: number
+  gap_ms: number
+}
+
+export interface AgentProgram {
+  id: string
+  calls: readonly AgentCall[]
+}
+
+export interface AgentRun {
+  id: string
+  calls: number
+  finished: boolean
+  completion_s: number
+  /** Of the calls that were answered. */
+  tokens: number
+  error: string | null
+}
+
+export interface AgentClient {
+  /** With /v1. */
+  url: string
+  key: string
+  model: string
+  retries: number
+  /** Further fields of a call's body. */
+  fields?: (call: number) => object
+  headers?: (program: AgentProgram) => Record<string, string>
+  begins?: (program: AgentProgram) => Promise<void>
+  ends?: (program: AgentProgram) => Promise<void>
+}
+
+const CHARS_PER_TOKEN = 4
+const CALL_MS_MAX = 20 * 60_000
+
+/** How many calls programs have: `up_to` is a share of all programs. */
+const LENGTHS = [
+  { up_to: 0.6, calls: [2, 4] },
+  { up_to: 0.85, calls: [5, 8] },
+  { up_to: 1, calls: [12, 16] },
+] as const
+
+export function agentPrograms(seed: number, programs: number): AgentProgram[] {
+  const random = seededRandom(seed)
+  const between = ([low, high]: readonly [number, number]): number => low + Math.floor(random() * (high - low + 1))
+  const drawn = Array.from({ length: programs }, (_, index) => {
+    const at = (index + 0.5) / programs
+    const { calls } = LENGTHS.find(({ up_to }) => at < up_to) ?? LENGTHS[2]
+    return Array.from({ length: between(calls) }, (_, call) => ({
+      added_chars: CHARS_PER_TOKEN * (call === 0 ? between([1200, 2000]) : between([100, 500])),
+      output_tokens: between([60, 160]),
+      gap_ms: call === 0 ? between([0, 500]) : between([200, 2000]),
+    }))
+  })
+  const order = drawn.map((calls) => ({ calls, at: random() })).sort((a, b) => a.at - b.at)
+  return order.map(({ calls }, index) => ({ id: `agent-${index}`, calls }))
+}
+
+export async function playAgents(programs: readonly AgentProgram[], client: AgentClient): Promise<AgentRun[]> {
+  const started_ms = performance.now()
+  return Promise.all(programs.map((program) => playAgent(program, client, started_ms)))
+}
+
+async function playAgent(program: AgentProgram, client: AgentClient, started_ms: number): Promise<AgentRun> {
+  const { url, key, model, retries, fields, headers, begins, ends } = client
+  const openai = new OpenAI({
+    ...{ baseURL: url, apiKey: key, maxRetries: retries, timeout: CALL_MS_MAX },
+    defaultHeaders: headers?.(program) ?? {},
+  })
+  const messages: OpenAI.ChatCompletionMessageParam[] = []
+  let tokens = 0
+  let error: string | null = null
+  await begins?.(program)
+  try {
+    for (const [index, { added_chars, output_tokens, gap_ms }] of program.calls.entries()) {
+      await sleep(gap_ms)
+      const said = `${program.id} step ${index} `
+      messages.push({ role: 'user', content: said.repeat(Math.ceil(added_chars / said.length)).slice(0, added_chars) })
+      const answer = await openai.chat.completions.create({
+        ...{ model, messages, max_tokens: output_tokens },
+        ...fields?.(index),
+      })
+      messages.push({ role: 'assistant', content: answer.choices[0]?.message.content ?? '' })
+      tokens += answer.usage?.total_tokens ?? 0
+    }
+  } catch (failure) {
+    if (!(failure instanceof OpenAI.APIError)) throw failure
+    error = `${failure.status ?? 'no answer'}: ${failure.message.slice(0, 200)}`
+  }
+  await ends?.(program)
+  const completion_s = (performance.now() - started_ms) / 1000
+  return { id: program.id, calls: program.calls.length, finished: error === null, completion_s, tokens, error }
+}
