@@ -246,7 +246,7 @@ export class Agent {
       holdEngines: (ids, held) => this.#holdEngines(ids, held),
       cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
       classes: (classes) => this.#classesTold(classes),
-      discard: (engine, program) => this.#engines.get(engine)?.front.discard?.(program),
+      discard: (engine, program) => this.#engines.engines.get(engine)?.front.discard?.(program),
       openSums: () => this.#outbox?.openSums() ?? [],
       isOpen: (lease) => this.#outbox?.isOpen(lease) ?? false,
       ignored: () => this.#metrics.messageIgnored(),

@@ -164,7 +164,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   /** An agent without a link gets no message: its engine discards the KV when its own bounds say so. */
   async discardContext({ agent, ...left }: Parameters<PoolRpc['discardContext']>[0]): Promise<void> {
-    const socket = this.socketOf(agent)
+    const socket = this.links.joined(agent)
     if (socket !== null) sendFrame(socket, { type: 'handle', handling: 'discard', ...left })
   }
 
