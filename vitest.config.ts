@@ -1,7 +1,7 @@
 /**
- * Four projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
- * `system`, which starts everything as a user would, and `vllm`, which does so with a real vLLM (6 GB). `npm run test:fast` runs the
- * first two.
+ * Five projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
+ * `system`, which starts everything as a user would, and `vllm`, which does so with a real vLLM (6 GB), and `packages`,
+ * which installs every package with npm and pip into empty folders. `npm run test:fast` runs the first two.
  */
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
@@ -61,6 +61,14 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          name: 'packages',
+          include: ['test/packages/*.test.ts'],
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
         },
       },
       {

@@ -1,6 +1,6 @@
 """The OpenAI Agents SDK: a hand-off to an agent with a tool. The run is a program, each agent a thread."""
 
-#     pip install switchyard openai-agents
+#     pip install switchyard-client openai-agents
 #     export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=sk-sy-... MODEL=...
 #     python handoff.py
 

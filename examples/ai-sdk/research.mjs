@@ -1,13 +1,13 @@
 /**
  * The AI SDK: an agent whose tool asks other agents, several at the same time. One program with exact threads and parents.
  *
- *   npm install @switchyard/client ai @ai-sdk/openai zod
+ *   npm install @switchyard-llm/client ai @ai-sdk/openai zod
  *   export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=sk-sy-... MODEL=...
  *   node research.mjs
  */
 
 import { createOpenAI } from '@ai-sdk/openai'
-import { asStep, program } from '@switchyard/client'
+import { asStep, program } from '@switchyard-llm/client'
 import { generateText, stepCountIs, tool } from 'ai'
 import { z } from 'zod'
 

@@ -1,6 +1,6 @@
 """LangGraph: a plan, one branch per city at the same time, and a conclusion. One program with exact threads and parents."""
 
-#     pip install switchyard langgraph langchain-openai
+#     pip install switchyard-client langgraph langchain-openai
 #     export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=sk-sy-... MODEL=...
 #     python research.py
 

@@ -6,6 +6,7 @@ import { copyFile, cp, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { runTool } from '../../ops/python/run-tool.ts'
+import { NAMES } from '../packages/names.ts'
 import { ROOT } from '../testbed/repository.ts'
 import { CLIENTS, type Client } from './clients.ts'
 import { clientVersion, type Installed, installClient } from './environments.ts'
@@ -109,7 +110,7 @@ async function prepare(
 ): Promise<{ ok: true; file: string } | { ok: false; reason: string }> {
   const source = path.join(ROOT, 'examples', file)
   if (language === 'python') return { ok: true, file: source }
-  const published = path.join(folder, 'node_modules', '@switchyard', 'client')
+  const published = path.join(folder, 'node_modules', NAMES.client)
   await mkdir(published, { recursive: true })
   const compiler = path.join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
   const project = ['-p', path.join(TYPESCRIPT_CLIENT_ROOT, 'tsconfig.json'), '--outDir', path.join(published, 'dist')]
