@@ -6,6 +6,7 @@
 import { Hono, type MiddlewareHandler } from 'hono'
 import type { PoolFigures } from '../actors/contracts.ts'
 import { poolActor, tenantActor } from '../actors/stubs.ts'
+import { expectedWaitUs } from '../core/pool/engine-load.ts'
 import type { EngineSnapshot } from '../core/pool/pool-types.ts'
 import type { Env } from '../env.ts'
 import { apiError } from '../platform/api-error.ts'
@@ -102,6 +103,11 @@ async function poolFamilies(env: Env): Promise<MetricFamily[]> {
     engine('kv_used_tokens', 'Tokens whose KV is resident, as last reported.', (one) => one.kv_used_tokens),
     engine('kv_capacity_tokens', 'Tokens whose KV can be resident.', (one) => one.kv_capacity_tokens),
     engine('leases_since_report', 'Leases granted since the last report.', (one) => one.leases_since_report),
+    engine(
+      'expected_wait_seconds',
+      'How long a call would wait for the work that is queued: 0 while seats are free. What cost-aware goes by.',
+      (one) => expectedWaitUs(one) / 1e6,
+    ),
   ]
 }
 

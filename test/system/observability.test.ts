@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { OtlpReceiver, type ReceivedSpan } from './support/otlp-receiver.ts'
 import { eventually, System } from './support/system.ts'
 
@@ -26,6 +27,10 @@ const DASHBOARD = JSON.parse(readFileSync('ops/grafana/switchyard.json', 'utf8')
     datasource: object
     targets: { expr: string; refId: string; datasource: object }[]
   }[]
+}
+
+const AUTOSCALER = parse(readFileSync('ops/kubernetes/keda.yaml', 'utf8')) as {
+  spec: { triggers: { metadata: { query: string } }[] }
 }
 
 let receiver: OtlpReceiver
@@ -198,14 +203,15 @@ describe('metrics', () => {
     expect(new Set(keys).size).toBe(keys.length)
   })
 
-  it('are what the dashboard asks for, with their labels', async () => {
+  it('are what the dashboard and the autoscaler ask for, with their labels', async () => {
     const text = await all()
     const known = new Set([...text.matchAll(/^# TYPE (\S+) /gm)].map(([, name]) => name))
     const labels = (name: string) =>
       series(text)
         .filter((line) => line.startsWith(`${name}{`))
         .flatMap((line) => [...line.matchAll(/([a-z_]+)="/g)].map(([, label]) => label))
-    const exprs = DASHBOARD.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
+    const panels = DASHBOARD.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
+    const exprs = [...panels, ...AUTOSCALER.spec.triggers.map(({ metadata }) => metadata.query)]
     expect(exprs.length).toBeGreaterThan(15)
     for (const expr of exprs) {
       const names = expr.match(/switchyard_\w+/g) ?? []
