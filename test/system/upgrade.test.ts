@@ -3,6 +3,7 @@
  * started on them. Nothing that was acknowledged, or that an agent has measured, may be lost: programs, calls, and service
  * to the microsecond. lab/upgrade/write-fixture.ts writes the directories.
  */
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -128,7 +129,7 @@ describe.each(fixtures)('the data directory of %s', (file) => {
   })
 
   it('once a later version has changed it, is refused with the copy that can be used', async () => {
-    const { root } = await unpacked(file)
+    const { left, root } = await unpacked(file)
     const format = path.join(root, 'state', 'format.json')
     await testbed?.startControlPlane()
     await testbed?.endControlPlane('SIGTERM')
@@ -144,5 +145,19 @@ describe.each(fixtures)('the data directory of %s', (file) => {
     expect(refusal).toContain(`cp -a ${path.join(root, 'backups', backup)} ${path.join(root, 'state')}`)
     expect(hashesIn(path.join(root, 'state'))).toEqual(before)
     expect(existsSync(path.join(root, 'backups', backup, 'd1'))).toBe(true)
+
+    // The rollback of docs/upgrade.md: the commands as they are printed, and then a start.
+    const commands = /mv \S+ \S+ && cp -a \S+ [^\s"]+/.exec(refusal ?? '')?.[0] ?? ''
+    execFileSync('sh', ['-c', commands])
+    await testbed?.endControlPlane('SIGTERM')
+    const rolled_back = testbed as Testbed
+    await rolled_back.startControlPlane()
+    const [program] = left.at_rest
+    const tenant = left.tenants.find((one) => one.tenant === program?.tenant)
+    if (program === undefined || tenant === undefined) throw new Error('the fixture has a program at rest')
+    const after = await askProgram(rolled_back.url, tenant, program.program)
+    expect(after).not.toBeNull()
+    if (after !== null) expectKept(program, after)
+    expect(existsSync(path.join(root, 'state-later', 'd1'))).toBe(true)
   })
 })
