@@ -1,4 +1,4 @@
-/** `npm run docs`: the evaluation as one HTML page, from its data and figures. The page is built and never committed. */
+/** `npm run evaluate:page`: the evaluation as one HTML page, from its data and figures. The page is built and never committed. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fail, readFlags } from '../../cli/flags.ts'
@@ -8,14 +8,14 @@ import { ReportData } from './report/report-data.ts'
 
 const HELP = `Builds the evaluation's report as one HTML page.
 
-  npm run docs                     docs/evaluation/index.html
-  npm run docs -- --in DIR         of another evaluation, such as .switchyard/evaluation/report
+  npm run evaluate:page                     docs/evaluation/index.html
+  npm run evaluate:page -- --in DIR         of another evaluation, such as .switchyard/evaluation/report
 
   --in DIR      folder with evaluation.json and its figures, as \`npm run evaluate\` writes them (default docs/evaluation)
   --out FILE    the page (default: index.html in that folder)
   --help`
 
-const read = readFlags('docs', process.argv.slice(2), {
+const read = readFlags('evaluate:page', process.argv.slice(2), {
   in: { type: 'string', default: path.join('docs', 'evaluation') },
   out: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
