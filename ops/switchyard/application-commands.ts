@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import type { Column } from '../../cli/table.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
-import { bodyOf, field, figure, type TenantAsked, type TenantCommand } from './command.ts'
+import { type Answer, bodyOf, field, figure, type TenantAsked, type TenantCommand } from './command.ts'
 import { OUT, timeOf, uploadFile, writeContent } from './file-commands.ts'
 import { waitUntilEnded } from './wait-until-ended.ts'
 
@@ -28,6 +28,12 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'created', cell: ({ created_at }) => timeOf(created_at) },
 ]
 
+const NODE_COLUMNS: readonly Column<Row>[] = [
+  ...[field('id', 'node'), field('model'), figure('requests'), figure('waiting'), figure('running')],
+  ...[figure('completed'), figure('failed')],
+  { title: 'tokens', align: 'right', cell: ({ usage }) => String((usage as Row).total_tokens) },
+]
+
 const PLAN_COLUMNS: readonly Column<Row>[] = [
   ...[figure('step'), field('id', 'node'), field('model'), field('after'), figure('requests')],
   ...[figure('prompt_tokens_estimate', 'prompt tokens'), figure('output_tokens_estimate', 'output tokens')],
@@ -48,7 +54,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
     words: ['apps', 'get'],
     as: 'tenant',
     ...{ args: ['APP_ID'], flags: {}, purpose: 'one application: its status, nodes and faults' },
-    run: async ({ client, args: [id = ''] }) => ({ kind: 'one', row: await applicationOf(client, id) }),
+    run: async ({ client, args: [id = ''] }) => one(await applicationOf(client, id)),
   },
   {
     words: ['apps', 'create'],
@@ -76,14 +82,14 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
         start: flag('plan-only') ? false : described.start,
       })
       const made = await client.one('POST', '/applications', body)
-      return { kind: 'one', row: flag('wait') ? await waited(client, String(made.id)) : made }
+      return one(flag('wait') ? await waited(client, String(made.id)) : made)
     },
   },
   {
     words: ['apps', 'wait'],
     as: 'tenant',
     ...{ args: ['APP_ID'], flags: {}, purpose: 'waits until an application has ended, and shows its progress' },
-    run: async ({ client, args: [id = ''] }) => ({ kind: 'one', row: await waited(client, id) }),
+    run: async ({ client, args: [id = ''] }) => one(await waited(client, id)),
   },
   {
     words: ['apps', 'plan'],
@@ -106,7 +112,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
     as: 'tenant',
     ...{ args: ['APP_ID'], flags: {}, purpose: 'stops an application; sent again it goes on from what has finished' },
     run: async ({ client, args: [id = ''] }) => {
-      return { kind: 'one', row: await client.one('POST', `/applications/${at(id)}/cancel`) }
+      return one(await client.one('POST', `/applications/${at(id)}/cancel`))
     },
   },
   {
@@ -125,6 +131,10 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
     },
   },
 ]
+
+function one(row: Row): Answer {
+  return { kind: 'one', row, tables: { nodes: NODE_COLUMNS } }
+}
 
 function readApplication(file: string): Row {
   try {

@@ -26,7 +26,9 @@ const RowJson = z.record(z.string(), z.unknown())
 const Page = z.object({ data: z.array(RowJson), next_cursor: z.string().nullable() })
 const PoolPage = z.object({ pools: z.array(RowJson), next_cursor: z.string().nullable() })
 const OpenAiPage = z.object({ data: z.array(RowJson), has_more: z.boolean(), last_id: z.string().nullable() })
-const Failure = z.object({ error: z.object({ message: z.string(), code: z.string().nullable() }) })
+const Failure = z.object({
+  error: z.object({ message: z.string(), code: z.string().nullable(), param: z.string().nullish() }),
+})
 
 /** `base`: the path before every path. */
 class ApiClient {
@@ -129,9 +131,10 @@ export class AdminClient extends ApiClient {
 
 function failureOf(status: number, json: unknown, asked: string): CommandFailure {
   const failure = Failure.safeParse(json)
-  const said = failure.success
-    ? `${failure.data.error.message} (${failure.data.error.code ?? status})`
-    : `status ${status}`
+  const { message = '', code = null, param } = failure.data?.error ?? {}
+  // A field within others is not named by its message.
+  const place = param?.includes('.') === true ? `, ${param}` : ''
+  const said = failure.success ? `${message} (${code ?? status}${place})` : `status ${status}`
   const kind = status >= 400 && status < 500 ? 'refused' : 'unreachable'
   return new CommandFailure(kind, failure.success ? said : `${asked} answered ${said}, and not as Switchyard does`)
 }

@@ -11,8 +11,8 @@ export interface Flag {
 
 export type Answer =
   | { kind: 'list'; rows: Row[]; columns: readonly Column<Row>[]; empty: string }
-  /** `secret`: names the field that is shown this once, above the rest. */
-  | { kind: 'one'; row: Row; secret?: string }
+  /** `secret`: names the field that is shown this once, above the rest. `tables`: fields that are lists of rows. */
+  | { kind: 'one'; row: Row; secret?: string; tables?: Readonly<Record<string, readonly Column<Row>[]>> }
   /** The command has written what it was asked for. */
   | { kind: 'done' }
 

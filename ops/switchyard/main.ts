@@ -9,7 +9,7 @@ import { readDevJson } from '../system/dev-json.ts'
 import { APPLICATION_COMMANDS } from './application-commands.ts'
 import { BATCH_COMMANDS } from './batch-commands.ts'
 import { CLASS_COMMANDS } from './class-commands.ts'
-import { AdminClient, CommandFailure, ROWS_MAX, TenantClient } from './client.ts'
+import { AdminClient, CommandFailure, ROWS_MAX, type Row, TenantClient } from './client.ts'
 import { type Answer, type Command, shown } from './command.ts'
 import { FILE_COMMANDS } from './file-commands.ts'
 import { FLEET_COMMANDS } from './fleet-commands.ts'
@@ -158,11 +158,12 @@ function print(answer: Answer, json: boolean): void {
   if (answer.kind === 'list') {
     return void console.log(answer.rows.length === 0 ? answer.empty : textTable(answer.columns, answer.rows))
   }
-  const { row, secret } = answer
+  const { row, secret, tables = {} } = answer
   if (secret !== undefined) console.log(`${shown(row[secret])}\n\nShown this once: keep it.\n`)
-  const fields = Object.entries(row).filter(([name]) => name !== secret)
+  const fields = Object.entries(row).filter(([name]) => name !== secret && !(name in tables))
   const width = Math.max(...fields.map(([name]) => name.length))
   for (const [name, value] of fields) console.log(`${name.padEnd(width)}  ${shown(value)}`)
+  for (const [name, columns] of Object.entries(tables)) console.log(`\n${textTable(columns, row[name] as Row[])}`)
 }
 
 try {

@@ -12,6 +12,7 @@ const NODES = Nodes.parse([
   { id: 'sum', model: 'm', documents: { field: 'text' }, body: says('{{previous}}{{chunk}}') },
   { id: 'judge', model: 'big', from: { nodes: ['a'], each: 2 }, body: says('{{q}} {{a.output}}') },
   { id: 'none', model: 'm', requests: 'lines', where: { x: 1 }, body: says('{{q}}') },
+  { id: 'some', model: 'm', from: { nodes: ['a'] }, where: { x: 2 }, body: says('{{a.output}}') },
 ])
 
 it('is what the planner takes, with tokens by bytes and lengths as they were', () => {
@@ -22,8 +23,9 @@ it('is what the planner takes, with tokens by bytes and lengths as they were', (
     ...{ limits: { calls: null, tokens: null }, completion_window: '24h', metadata: null },
     ...{ created_at_ms: 1000, expires_at_ms: 5000 },
   }
-  const state = newApplication(given, ['1', '2', '3', '4'])
-  const [a, sum, judge] = state.nodes
+  const state = newApplication(given, ['1', '2', '3', '4', '5'])
+  const [a, sum, judge, , some] = state.nodes
+  Object.assign(some ?? {}, { requests: 3 })
   Object.assign(a ?? {}, { requests: 10, inputs: { field_bytes: 400, chunk_bytes: 0, chunks: {} } })
   Object.assign(sum ?? {}, { requests: 7, inputs: { field_bytes: 0, chunk_bytes: 7 * 800, chunks: { 2: 2, 3: 1 } } })
   Object.assign(judge ?? {}, { requests: 20, inputs: { field_bytes: 800, chunk_bytes: 0, chunks: {} } })
@@ -46,6 +48,11 @@ it('is what the planner takes, with tokens by bytes and lengths as they were', (
         ...{ id: 'judge', model: 'big', max_output_tokens: 50, template_tokens: 12, from: { nodes: ['a'], each: 2 } },
         output_tokens: new Array(20).fill(12),
       },
+      // It takes 3 of 10 outputs, of 50 tokens each.
+      {
+        ...{ id: 'some', model: 'm', max_output_tokens: 50, template_tokens: 1, requests: { count: 3, tokens: 50 } },
+        output_tokens: new Array(3).fill(50),
+      },
     ],
   })
   const drawn = drawWorkload(
@@ -53,5 +60,5 @@ it('is what the planner takes, with tokens by bytes and lengths as they were', (
     () => undefined,
     () => 0.5,
   )
-  expect(drawn.ok && drawn.workload.nodes.length).toBe(3)
+  expect(drawn.ok && drawn.workload.nodes.length).toBe(4)
 })

@@ -2,6 +2,9 @@
  * The form in which gpu-agent/planner takes an application: the same nodes and edges with prompts given by their tokens. Tokens
  * follow from bytes with the ratio that the engines of the model have measured. Lengths of outputs are those that the model
  * gave the tenant before, in the mean; where it gave none, they are left to the planner's tables.
+ *
+ * The planner's edges take all outputs of a node. A node that takes only some of them, by `where`, is given as prompts of its
+ * own.
  */
 import { estimatePromptTokens } from '../call/prompt-estimate.ts'
 import type { ApplicationState, NodeState } from './application-state.ts'
@@ -40,13 +43,9 @@ export function plannerForm(
   graph: Graph,
   figuresOf: (model: string) => ModelFigures,
 ): PlannerForm {
-  const all = graph.map((node, number) => ({ node, state: nodes[number] as NodeState }))
-  return {
-    name,
-    nodes: all.flatMap(({ node, state }) =>
-      state.requests === 0 ? [] : [plannerNode(node, state, figuresOf(node.model))],
-    ),
-  }
+  const stateOf = (node: GraphNode) => nodes[graph.indexOf(node)] as NodeState
+  const asked = graph.filter((node) => stateOf(node).requests > 0)
+  return { name, nodes: asked.map((node) => plannerNode(node, stateOf, figuresOf)) }
 }
 
 /** Tokens of one answer: what was seen, within the node's limit. Null: nothing is known. */
@@ -56,8 +55,13 @@ export function expectedOutput(node: GraphNode, { output_tokens }: ModelFigures)
   return Math.max(1, Math.round(max === null ? output_tokens : Math.min(output_tokens, max)))
 }
 
-function plannerNode(node: GraphNode, state: NodeState, figures: ModelFigures): PlannerNode {
-  const { requests, inputs } = state
+function plannerNode(
+  node: GraphNode,
+  stateOf: (node: GraphNode) => NodeState,
+  figuresOf: (model: string) => ModelFigures,
+): PlannerNode {
+  const { requests, inputs } = stateOf(node)
+  const figures = figuresOf(node.model)
   const tokensOf = (bytes: number) => estimatePromptTokens(bytes, figures.bytes_per_token)
   const field_tokens = inputs.field_bytes === 0 ? 0 : tokensOf(inputs.field_bytes / requests)
   const template_tokens = tokensOf(textBytes(node.body))
@@ -68,9 +72,14 @@ function plannerNode(node: GraphNode, state: NodeState, figures: ModelFigures): 
     ...(max === null ? {} : { max_output_tokens: max }),
     ...(known === null ? {} : { output_tokens: new Array<number>(requests).fill(known) }),
   }
-  if (node.sources.length > 0) {
+  const takes_all = node.sources.every((source) => node.each * outputsOf(source, stateOf(source)) === requests)
+  if (node.sources.length > 0 && takes_all) {
     const from = { nodes: node.sources.map(({ id }) => id), each: node.each }
     return { ...common, template_tokens: template_tokens + field_tokens, from }
+  }
+  if (node.sources.length > 0) {
+    const taken = node.sources.reduce((sum, of) => sum + (expectedOutput(of, figuresOf(of.model)) ?? 0), 0)
+    return { ...common, template_tokens, requests: { count: requests, tokens: Math.max(1, field_tokens + taken) } }
   }
   if (node.documents === null) {
     return { ...common, template_tokens, requests: { count: requests, tokens: Math.max(1, field_tokens) } }
@@ -80,6 +89,11 @@ function plannerNode(node: GraphNode, state: NodeState, figures: ModelFigures): 
   )
   const documents = { chunk_tokens: tokensOf(inputs.chunk_bytes / requests), chunks }
   return { ...common, template_tokens: template_tokens + field_tokens, documents }
+}
+
+/** Outputs that leave a node: of a document, the last one. */
+function outputsOf({ documents }: GraphNode, { requests, inputs }: NodeState): number {
+  return documents === null ? requests : Object.values(inputs.chunks).reduce((sum, count) => sum + count, 0)
 }
 
 function outputLimit({ body }: GraphNode): number | null {
