@@ -32,13 +32,13 @@ const Failure = z.object({
 
 /** `base`: the path before every path. */
 class ApiClient {
-  readonly #url: string
-  readonly #key: string
+  readonly url: string
+  readonly key: string
   readonly #base: string
 
   constructor(url: string, key: string, base: string) {
-    this.#url = url.replace(/\/+$/, '')
-    this.#key = key
+    this.url = url.replace(/\/+$/, '')
+    this.key = key
     this.#base = base
   }
 
@@ -56,14 +56,34 @@ class ApiClient {
 
   /** An answer of any status, unread. */
   async send(method: string, path: string, body?: Row | FormData): Promise<{ response: Response; url: string }> {
-    const headers = new Headers({ authorization: `Bearer ${this.#key}` })
+    const headers = new Headers({ authorization: `Bearer ${this.key}` })
     const is_form = body instanceof FormData
     if (body !== undefined && !is_form) headers.set('content-type', 'application/json')
     const timeout_ms = is_form || CONTENT_PATH.test(path) ? CONTENT_TIMEOUT_MS : TIMEOUT_MS
     const init = { method, headers, redirect: 'error' as const, signal: AbortSignal.timeout(timeout_ms) }
-    const url = `${this.#url}${this.#base}${path}`
+    const url = `${this.url}${this.#base}${path}`
     const sent = body === undefined ? init : { ...init, body: is_form ? body : JSON.stringify(body) }
     return { response: await this.#read(() => fetch(url, sent)), url }
+  }
+
+  /** Follows pages with a cursor until there are `limit` rows or no more. */
+  async rows(path: string, query: Readonly<Record<string, string | undefined>>, limit: number): Promise<Row[]> {
+    const rows: Row[] = []
+    let cursor: string | null = null
+    do {
+      const page = String(Math.min(PAGE_MAX, limit - rows.length))
+      const answer: unknown = await this.ask(
+        'GET',
+        path + queryOf({ ...query, limit: page, cursor: cursor ?? undefined }),
+      )
+      const pools = PoolPage.safeParse(answer)
+      const { data, next_cursor } = pools.success
+        ? { data: pools.data.pools, next_cursor: pools.data.next_cursor }
+        : Page.parse(answer)
+      rows.push(...data)
+      cursor = next_cursor
+    } while (cursor !== null && rows.length < limit)
+    return rows
   }
 
   async #read<T>(read: () => Promise<T>): Promise<T> {
@@ -72,7 +92,7 @@ class ApiClient {
     } catch (error) {
       const { message, cause } = error as Error
       const why = cause instanceof Error && cause.message !== '' ? cause.message : message
-      throw new CommandFailure('unreachable', `${this.#url} does not answer: ${why}`)
+      throw new CommandFailure('unreachable', `${this.url} does not answer: ${why}`)
     }
   }
 }
@@ -108,24 +128,8 @@ export class AdminClient extends ApiClient {
     super(url, key, '/admin/v1')
   }
 
-  /** Follows pages until there are `limit` rows or no more. */
-  async list(path: string, query: Readonly<Record<string, string | undefined>>, limit: number): Promise<Row[]> {
-    const rows: Row[] = []
-    let cursor: string | null = null
-    do {
-      const page = String(Math.min(PAGE_MAX, limit - rows.length))
-      const answer: unknown = await this.ask(
-        'GET',
-        path + queryOf({ ...query, limit: page, cursor: cursor ?? undefined }),
-      )
-      const pools = PoolPage.safeParse(answer)
-      const { data, next_cursor } = pools.success
-        ? { data: pools.data.pools, next_cursor: pools.data.next_cursor }
-        : Page.parse(answer)
-      rows.push(...data)
-      cursor = next_cursor
-    } while (cursor !== null && rows.length < limit)
-    return rows
+  list(path: string, query: Readonly<Record<string, string | undefined>>, limit: number): Promise<Row[]> {
+    return this.rows(path, query, limit)
   }
 }
 

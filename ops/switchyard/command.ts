@@ -24,14 +24,16 @@ interface AskedOf<C> {
   /** Whether a flag without a value was given. */
   flag(name: string): boolean
   limit: number
+  /** JSON is wanted. Only a command that writes by itself asks. */
+  json: boolean
 }
 
 export type Asked = AskedOf<AdminClient>
 export type TenantAsked = AskedOf<TenantClient>
 
 interface CommandBase {
-  /** `tenants list` */
-  words: readonly [string, string]
+  /** `tenants list`, `ps` */
+  words: readonly [string, string] | readonly [string]
   /** Names of positional arguments. */
   args: readonly string[]
   flags: Readonly<Record<string, Flag>>

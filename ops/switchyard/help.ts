@@ -30,15 +30,18 @@ export function commonFlags({ as }: Pick<Command, 'as'>): Readonly<Record<string
 export function helpOfAll(commands: readonly Command[]): string {
   const lines = commands.map((command) => `  ${usageOf(command).padEnd(34)} ${command.purpose}`)
   return [
-    ...[
-      'switchyard: what an operator does with a control plane, and a tenant with files, batches and applications.',
-      '',
-    ],
-    ...['  npx switchyard COMMAND [flags]', ''],
+    'switchyard: what an operator does with a control plane, and a tenant with programs, files, batches and applications.',
+    '',
+    '  npx switchyard COMMAND [flags]',
+    '',
     ...lines,
-    ...['', 'Flags of every command:', ...flagLines(commonFlags(commands[0] ?? {}))],
+    ...[
+      '',
+      'Flags of every command:',
+      ...flagLines(commonFlags(commands.find(({ as }) => as === undefined) ?? commands[0] ?? {})),
+    ],
     ...(isMixed(commands)
-      ? ['', 'Commands of files, batches and apps take --api-key KEY in place of --admin-key.']
+      ? ['', 'From ps to env, and for files, batches and apps, commands take --api-key KEY in place of --admin-key.']
       : []),
     ...['', 'Exits 0 if done, 1 if refused, 2 for a wrong command line, 3 if the control plane does not answer.'],
   ].join('\n')

@@ -1,8 +1,10 @@
 /**
- * `npx switchyard …`, `npm run cli -- …`: the admin API, and a tenant's files, batches and applications, from a command line. Tables for
+ * `npx switchyard …`, `npm run cli -- …`: the admin API, and a tenant's programs, files, batches and applications, from a command line. Tables for
  * people, `--json` for scripts. A key is printed only by the command that makes it. Exit codes: help.ts.
  */
+import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
+import { z } from 'zod'
 import { textTable } from '../../cli/table.ts'
 import { DATA_DIR_DEFAULT, dataDir } from '../system/data-dir.ts'
 import { readDevJson } from '../system/dev-json.ts'
@@ -14,14 +16,18 @@ import { type Answer, type Command, shown } from './command.ts'
 import { FILE_COMMANDS } from './file-commands.ts'
 import { FLEET_COMMANDS } from './fleet-commands.ts'
 import { commonFlags, helpOf, helpOfAll, usageOf } from './help.ts'
+import { PROGRAM_COMMANDS } from './program-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 
 const COMMANDS: readonly Command[] = [
+  ...PROGRAM_COMMANDS,
   ...[...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS],
   ...[...FILE_COMMANDS, ...BATCH_COMMANDS, ...APPLICATION_COMMANDS],
 ]
 const EXIT = { usage: 2, refused: 1, unreachable: 3 } as const
 const LIMIT_DEFAULT = 50
+const PackageJson = z.object({ version: z.string() })
+const VERSION = PackageJson.parse(createRequire(import.meta.url)('../../package.json')).version
 /** An API key, an agent's token, an operator's key. */
 const SECRET = /^(sk-sy|sya|sy-admin)-[0-9A-Za-z]{20,}$/
 /** What a bearer token may hold. */
@@ -29,14 +35,18 @@ const PRINTABLE_ASCII = /^[\x21-\x7e]+$/
 
 type Values = Record<string, string | boolean | undefined>
 
-async function main(argv: readonly string[]): Promise<void> {
+async function main(given: readonly string[]): Promise<void> {
+  const argv = withFlagsLast(given)
   const [noun, verb] = argv
   if (noun === undefined || noun === '--help' || noun === '-h') return void console.log(helpOfAll(COMMANDS))
+  if (noun === '--version' || noun === '-V') return void console.log(VERSION)
   const ofNoun = COMMANDS.filter(({ words }) => words[0] === noun)
   if (ofNoun.length === 0) {
     const nouns = [...new Set(COMMANDS.map(({ words }) => words[0]))].join(', ')
     throw new CommandFailure('usage', `there is no command "${noun}"; there are ${nouns}`)
   }
+  const word = ofNoun.find(({ words }) => words.length === 1)
+  if (word !== undefined) return run(word, argv.slice(1))
   const isBare = verb === undefined || verb.startsWith('-')
   if (verb === '--help' || verb === '-h') return void console.log(helpOfAll(ofNoun))
   // `switchyard pools` is `switchyard pools list`.
@@ -46,6 +56,23 @@ async function main(argv: readonly string[]): Promise<void> {
     throw new CommandFailure('usage', `there is no command "${noun} ${verb}"; there are ${verbs}`)
   }
   await run(command, argv.slice(isBare ? 1 : 2))
+}
+
+/** `switchyard --json ps` is `switchyard ps --json`. */
+function withFlagsLast(argv: readonly string[]): string[] {
+  const known = { ...commonFlags({}), ...commonFlags({ as: 'tenant' }) }
+  let words = 0
+  for (;;) {
+    const name = nameOf(argv[words])
+    const flag = name === null || name === 'help' ? undefined : known[name]
+    if (flag === undefined) break
+    words += flag.type === 'boolean' || argv[words]?.includes('=') ? 1 : 2
+  }
+  return [...argv.slice(words), ...argv.slice(0, words)]
+}
+
+function nameOf(arg: string | undefined): string | null {
+  return arg?.startsWith('--') ? (arg.slice(2).split('=')[0] ?? null) : null
 }
 
 async function run(command: Command, argv: readonly string[]): Promise<void> {
@@ -58,13 +85,14 @@ async function run(command: Command, argv: readonly string[]): Promise<void> {
   if (missing !== undefined) throw wrong(command, `--${missing} is missing`)
   const text = (flag: string): string | undefined => (typeof values[flag] === 'string' ? values[flag] : undefined)
   const flag = (name: string): boolean => values[name] === true
-  const asked = { args: positionals, text, flag, limit: limitOf(command, text('limit')) }
+  const json = values.json === true
+  const asked = { args: positionals, text, flag, json, limit: limitOf(command, text('limit')) }
   const key = await keyFor(command, text)
   const answer =
     command.as === 'tenant'
       ? await command.run({ ...asked, client: new TenantClient(key.url, key.key) })
       : await command.run({ ...asked, client: new AdminClient(key.url, key.key) })
-  print(answer, values.json === true)
+  print(answer, json)
 }
 
 function readLine(command: Command, argv: readonly string[]): { values: Values; positionals: string[] } {

@@ -1,0 +1,71 @@
+import { expect, it } from 'vitest'
+import { type ExplainedCall, type ExplainedProgram, explain } from './explain-program.ts'
+
+const NOW_MS = Date.parse('2026-11-23T12:00:20.000Z')
+
+const PROGRAM: ExplainedProgram = {
+  ...{ id: 'p', state: 'running', app: 'research', class: 'research', regions: null, end_reason: null },
+  ...{ activity: 'reasoning', tools: [], calls: 2, open_calls: 1, service_s: 4.2, wait_s: 0.5 },
+  ...{ prompt_tokens: 1000, cached_tokens: 750 },
+}
+
+const CALL: ExplainedCall = {
+  ...{ id: 'call-2', thread: 't', parents: ['call-1'], source: 'header', model: 'm', state: 'ended' },
+  ...{ outcome: 'completed', finish_reason: 'tool_calls', error_code: null, opened_at: '2026-11-23T12:00:00.000Z' },
+  ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true }] },
+  ...{ tool_s: 3, expected_tool_s: 2.5, prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
+  ...{ wait_s: 0.25, preemptions: 0, recomputed_tokens: 0, swapped_in_tokens: 0 },
+  leases: [
+    {
+      ...{ engine: 'e0', region: 'us', reason: 'pinned', state: 'settled' },
+      ...{ error_code: null, wait_s: 0.25, first_token_s: 0.4 },
+    },
+  ],
+}
+
+it('tells a call from its arrival to its tool', () => {
+  expect(explain(PROGRAM, CALL, NOW_MS)).toEqual([
+    'Program p (app research, class research) has 1 open call.',
+    'In 2 calls it has attained 4.20 s of service and waited 0.50 s, 75 % of its prompts were in a cache.',
+    'Call call-2 for m came at 2026-11-23T12:00:00.000Z and goes on from call-1: a header of the call names the program.',
+    'It was sent to engine e0 in us, because that engine holds the program’s context.',
+    'It waited 0.25 s and was served for 1.25 s, its first token came after 0.40 s. Calls of programs with less service go before it.',
+    '640 of its 800 prompt tokens (80 %) were in the engine’s cache.',
+    'It ended as completed (tool_calls) with 1 output token.',
+    'It asked for search, which took 3.00 s, 2.50 s were expected.',
+  ])
+})
+
+it('tells what a program waits for, and how it ended', () => {
+  const acting = { ...PROGRAM, activity: 'acting' as const, open_calls: 0 }
+  const tool = { name: 'search', since: '2026-11-23T12:00:08.000Z', expected_s: null }
+  const first = (program: ExplainedProgram) => explain(program, null, NOW_MS)[0]
+  expect(first({ ...acting, tools: [tool] })).toContain(
+    'waits for its tool search, for 12.0 s now (how long it takes is not known)',
+  )
+  expect(first({ ...acting, tools: [{ ...tool, name: null, expected_s: 200 }] })).toContain(
+    'waits for a tool or a person, for 12.0 s now (expected: 200 s)',
+  )
+  expect(first(acting)).toContain('is between calls')
+  expect(first({ ...PROGRAM, activity: null, calls: 0 })).toContain('has made no call')
+  expect(first({ ...PROGRAM, state: 'ended', end_reason: 'stale' })).toContain(
+    'has ended: it made no call for too long',
+  )
+})
+
+it('tells of an engine that failed, a seat that was given up, a rank and an open call', () => {
+  const [lease] = CALL.leases
+  if (lease === undefined) throw new Error('the call has a lease')
+  const lost = { ...lease, engine: 'e1', reason: 'least_used', state: 'lost' as const, error_code: 'engine_down' }
+  const moved = { ...CALL, leases: [lost, { ...lease, reason: 'replaced' }], preemptions: 2, recomputed_tokens: 30 }
+  const text = explain(PROGRAM, { ...moved, rank: 12, expected_remaining_tokens: 99.6 }, NOW_MS).join('\n')
+  expect(text).toContain('That engine did not serve it (engine_down).')
+  expect(text).toContain('because another engine failed before its first token')
+  expect(text).toContain(
+    'gave its seat up 2 times: 0 tokens of its context were brought back and 30 were computed again',
+  )
+  expect(text).toContain('Its rank there was 12 (lower goes first), with 100 output tokens')
+  const open = explain(PROGRAM, { ...CALL, state: 'open', leases: [] }, NOW_MS).join('\n')
+  expect(open).toContain('No engine has taken it yet')
+  expect(open).not.toContain('It ended')
+})

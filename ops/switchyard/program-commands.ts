@@ -1,0 +1,184 @@
+/** `ps`, `top`, `why`, `kill`, `env`: a tenant's own programs, under the names that a shell has for processes. */
+import { emitKeypressEvents } from 'node:readline'
+import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
+import { field, figure, type TenantAsked, type TenantCommand } from './command.ts'
+import { ExplainedCall, ExplainedProgram, explain } from './explain-program.ts'
+import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, type View } from './top.ts'
+
+const CALLS_SEARCHED_MAX = 10_000
+const INTERVAL_S = 1
+const ALTERNATE_SCREEN = { on: '\x1b[?1049h\x1b[?25l', off: '\x1b[?25h\x1b[?1049l' } as const
+
+const SORT = { type: 'string', value: SORT_NAMES.join('|'), help: 'what comes first (default service)' } as const
+const FILTER = { type: 'string', value: 'TEXT', help: 'only programs whose id or app has it' } as const
+
+export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
+  {
+    words: ['ps'],
+    as: 'tenant',
+    args: [],
+    flags: { all: { type: 'boolean', help: 'those that have ended too' } },
+    purpose: 'the tenant’s programs that run, the newest first',
+    run: async ({ client, flag, limit }) => {
+      const running = await client.rows('/programs', { state: 'running' }, limit)
+      const left = limit - running.length
+      const ended = flag('all') && left > 0 ? await client.rows('/programs', { state: 'ended' }, left) : []
+      const counts = [figure('calls'), figure('open_calls', 'open'), figure('service_s', 'service s')]
+      const times = [field('started_at', 'started'), field('ended_at', 'ended')]
+      return {
+        kind: 'list',
+        rows: [...running, ...ended],
+        columns: [field('id'), field('state'), field('app'), ...counts, ...times],
+        empty: 'No program runs. The first call with an X-Program-Id starts one; --all shows those that have ended.',
+      }
+    },
+  },
+  {
+    words: ['top'],
+    as: 'tenant',
+    args: [],
+    flags: {
+      ...{ sort: SORT, filter: FILTER },
+      interval: { type: 'string', value: 'S', help: `seconds between two looks (default ${INTERVAL_S})` },
+    },
+    purpose: 'the same while they run; s sorts by something else, q ends it',
+    run: async (asked) => {
+      await top(asked)
+      return { kind: 'done' }
+    },
+  },
+  {
+    words: ['why'],
+    as: 'tenant',
+    args: ['PROGRAM'],
+    flags: { call: { type: 'string', value: 'ID', help: 'one of its calls (default: the last)' } },
+    purpose: 'what a program does, and why its call went where it went and waited',
+    run: async ({ client, args: [id = ''], text, json }) => {
+      const program = await client.one('GET', `/programs/${at(id)}`)
+      const call = await callOf(client, id, text('call'))
+      const sentences = explain(ExplainedProgram.parse(program), ExplainedCall.nullable().parse(call), Date.now())
+      if (json) return { kind: 'one', row: { program, call, explanation: sentences } }
+      console.log(sentences.join('\n'))
+      return { kind: 'done' }
+    },
+  },
+  {
+    words: ['kill'],
+    as: 'tenant',
+    args: ['PROGRAM'],
+    flags: {},
+    purpose: 'ends a program; its open calls are cancelled on their engines',
+    run: async ({ client, args: [id = ''] }) => ({
+      kind: 'one',
+      row: await client.one('DELETE', `/programs/${at(id)}`),
+    }),
+  },
+  {
+    words: ['env'],
+    as: 'tenant',
+    args: [],
+    flags: {},
+    purpose: 'shell exports with address and key: eval "$(npx switchyard env)"',
+    run: async ({ client, json }) => {
+      const variables = environmentOf(client)
+      if (json) return { kind: 'one', row: variables }
+      for (const [name, value] of Object.entries(variables)) console.log(`export ${name}=${quoted(value)}`)
+      return { kind: 'done' }
+    },
+  },
+]
+
+/** Under the names that the clients of OpenAI and Anthropic, this command line and the README read. */
+function environmentOf({ url, key }: TenantClient): Record<string, string> {
+  return {
+    ...{ SWITCHYARD_URL: url, SWITCHYARD_API_KEY: key, KEY: key },
+    ...{ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key },
+    ...{ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key },
+  }
+}
+
+/** For a POSIX shell. */
+function quoted(value: string): string {
+  return `'${value.replaceAll("'", `'\\''`)}'`
+}
+
+/** Null: the program has made no call. */
+async function callOf(client: TenantClient, program: string, id: string | undefined): Promise<Row | null> {
+  const calls = await client.rows(`/programs/${at(program)}/calls`, {}, CALLS_SEARCHED_MAX)
+  if (id === undefined) return calls.at(-1) ?? null
+  const found = calls.find((call) => call.id === id)
+  if (found !== undefined) return found
+  throw new CommandFailure('refused', `program ${program} has no call ${id} among its first ${CALLS_SEARCHED_MAX}`)
+}
+
+async function top(asked: TenantAsked): Promise<void> {
+  const interval_s = Number(asked.text('interval') ?? INTERVAL_S)
+  if (!(interval_s >= 0.2 && interval_s <= 3600)) {
+    throw new CommandFailure('usage', '--interval takes seconds from 0.2 to 3600')
+  }
+  let sort = sortOf(asked.text('sort'))
+  const filter = asked.text('filter') ?? ''
+  const { stdout, stdin } = process
+  const view = (rows: number): View => ({ sort, filter, columns: stdout.columns ?? 120, rows })
+  let listed = await look(asked.client)
+  if (asked.json) return void console.log(JSON.stringify(listed.programs, null, 2))
+  if (!stdout.isTTY) {
+    const lines = topLines(
+      listed.programs,
+      listed.more,
+      { ...view(Number.POSITIVE_INFINITY), columns: 1000 },
+      Date.now(),
+    )
+    return void console.log(lines.join('\n'))
+  }
+  let note = ''
+  const draw = (): void => {
+    const lines = topLines(listed.programs, listed.more, view((stdout.rows ?? 24) - 1), Date.now())
+    stdout.write(`\x1b[H\x1b[2J${lines.join('\n')}\n${note}`)
+  }
+  const { promise: left, resolve: leave } = Promise.withResolvers<'left'>()
+  const onKey = (_: unknown, { name, ctrl }: { name?: string; ctrl?: boolean }): void => {
+    if (name === 'q' || (ctrl === true && name === 'c')) leave('left')
+    if (name !== 's') return
+    sort = nextSort(sort)
+    draw()
+  }
+  emitKeypressEvents(stdin)
+  if (stdin.isTTY) stdin.setRawMode(true)
+  stdin.on('keypress', onKey).resume()
+  stdout.on('resize', draw)
+  stdout.write(ALTERNATE_SCREEN.on)
+  try {
+    draw()
+    while ((await Promise.race([left, pause(interval_s)])) !== 'left') {
+      try {
+        listed = await look(asked.client)
+        note = ''
+      } catch (error) {
+        if (!(error instanceof CommandFailure) || error.kind !== 'unreachable') throw error
+        note = `${error.message}. What is shown was so before; it is asked again.`
+      }
+      draw()
+    }
+  } finally {
+    stdout.off('resize', draw)
+    stdout.write(ALTERNATE_SCREEN.off)
+    if (stdin.isTTY) stdin.setRawMode(false)
+    stdin.off('keypress', onKey).pause()
+  }
+}
+
+function sortOf(text: string | undefined): Sort {
+  const sort = SORT_NAMES.find((name) => name === (text ?? 'service'))
+  if (sort !== undefined) return sort
+  throw new CommandFailure('usage', `--sort takes one of ${SORT_NAMES.join(', ')}, not "${text}"`)
+}
+
+async function look(client: TenantClient): Promise<{ programs: ListedProgram[]; more: boolean }> {
+  const rows = await client.rows('/programs', { state: 'running' }, LISTED_MAX)
+  return { programs: rows.map((row) => ListedProgram.parse(row)), more: rows.length >= LISTED_MAX }
+}
+
+function pause(s: number): Promise<'due'> {
+  return new Promise((resolve) => setTimeout(() => resolve('due'), 1000 * s))
+}
