@@ -1,6 +1,7 @@
 /** The gpu-agent as a process: flags in, one JSON line per event out, signals to drain and exit codes. */
 import { writeSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { ENGINES_PER_AGENT_MAX } from '../../src/protocol/index.ts'
 import { Agent, AgentStartError } from './agent.ts'
 import type { KnownClasses } from './classes/known-classes.ts'
 import { type AgentEvent, messageOf } from './events.ts'
@@ -39,7 +40,8 @@ function agentOf(
   refused: (reason: string) => void,
 ): Agent {
   const { engine, engines, policy, front, data_dir, lend } = options
-  const shared = new SharedServer()
+  // A key has one queue.
+  const keys = [front.server, ...(front.server?.further_keys ?? [])].map((key) => ({ key, shared: new SharedServer() }))
   let strays_ended = false
   type Create = (events: EngineFrontEvents, lost: readonly LostCall[], classes: KnownClasses) => Promise<EngineFront>
   const create =
@@ -53,12 +55,13 @@ function agentOf(
         await endStrays(data_dir, engine === 'vllm' && front.vllm?.mode === 'process' ? engines : 0)
       strays_ended = true
       const place = { folder: engineFolder(data_dir, engine_index), engine_index, engines }
+      const { model_id, model } = atOrLast(models, engine_index % models.length)
+      const { key, shared } = atOrLast(keys, Math.floor(engine_index / models.length))
       const host = { report, leaving, lost, shared }
-      const { model_id, model } = offered(models, engine_index)
-      const server = front.server === undefined ? undefined : { ...front.server, model }
+      const server = front.server === undefined ? undefined : { ...front.server, ...key, model }
       return createFront({ engine, id, model_id, policy, ...front, server, place }, events, classes, undefined, host)
     }
-  const count = engine === 'openai' ? models.length : engines
+  const count = engine === 'openai' ? Math.min(ENGINES_PER_AGENT_MAX, models.length * keys.length) : engines
   const ids = Array.from({ length: count }, (_, index) => `${options.id}-e${index}`)
   return new Agent({
     ...options,
@@ -71,11 +74,11 @@ function agentOf(
   })
 }
 
-/** Engines of one kind serve one model; those of an attached server have one each. */
-function offered(models: readonly OfferedModel[], engine_index: number): OfferedModel {
-  const model = models[Math.min(engine_index, models.length - 1)]
-  if (model === undefined) throw new Error('an agent offers at least one model')
-  return model
+/** Engines of one kind serve one model with one queue each; those of an attached server have a model each, for every key. */
+function atOrLast<T>(of: readonly T[], index: number): T {
+  const one = of[Math.min(index, of.length - 1)]
+  if (one === undefined) throw new Error('an agent offers at least one model')
+  return one
 }
 
 async function modelsOf({ front, model_id }: CliOptions, leaving: AbortSignal): Promise<readonly OfferedModel[]> {

@@ -220,6 +220,10 @@ test('flags of a server that cannot be meant are refused, and no key is shown', 
   expect(wrong(...LEAST, '--engine', 'openai', '--url', 'h:11434')).toBe('--url is an http or https URL, not h:11434')
   expect(wrong(...LEAST, '--engine', 'openai', '--url', 'http://u:secret@h')).not.toContain('secret')
   expect(wrong(...LEAST, ...server, '--key-env', 'sk-abc-123')).not.toContain('sk-abc')
+  expect(wrong(...LEAST, ...server, '--limit', 'requests=-5/min')).toMatch(
+    /^--limit requests=-5\/min: "-5" is no limit/,
+  )
+  expect(wrong(...LEAST, ...server, '--limit', 'requests=5/min,requests=6/min')).toMatch(/given before/)
   expect(wrong(...LEAST, ...server, '--key-env', 'NOT_SET')).toBe('--key-env: the variable NOT_SET is not set')
   expect(wrong(...LEAST, ...server, '--kind', 'best')).toContain('--kind is one of vllm, sglang, llama.cpp')
   expect(wrong(...LEAST, ...server, '--kv-tokens', '5.5')).toContain('--kv-tokens is a whole number')

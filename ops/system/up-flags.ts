@@ -11,7 +11,7 @@ import {
 } from '../../gpu-agent/engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind } from '../../gpu-agent/src/engine-flags.ts'
 import { choice, WrongFlag } from '../../gpu-agent/src/flag-values.ts'
-import { keyIn, limitsOf, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
+import { keysIn, limitsOf, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
 import { SERVER_KINDS } from '../../gpu-agent/src/fronts/attached/server-profile.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type BalancerName } from '../../src/core/pool/balancers/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
@@ -93,7 +93,8 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
                                (Linux x86-64; installs 6 GB once); openai: a server that runs already (with --url)
   --url URL                    a queue in front of a server that speaks the OpenAI API, with or without /v1, such as
                                http://127.0.0.1:11434/v1 for Ollama; all of its models are offered (docs/any-engine.md)
-  --key-env NAME               with --url: variable of the environment that has its API key
+  --key-env NAME               with --url: variable of the environment that has its API key; several keys, with commas between
+                               them, are several engines
   --limit LIMIT,LIMIT          with --url: limits of a hosted API's key, such as requests=60/min,tokens=200k/min,concurrent=8
                                (default: what its answers tell)
   --kind KIND                  with --url: ${SERVER_KINDS.join(', ')} (default: found out)
@@ -241,7 +242,7 @@ function serverFlags(values: ServerValues, engine: EngineKind): ServerFlags | nu
   if (typeof kvTokens === 'string') return kvTokens
   try {
     const keyEnv = values['key-env']
-    if (keyEnv !== undefined) keyIn(keyEnv, process.env)
+    if (keyEnv !== undefined) keysIn(keyEnv, process.env)
     if (values.kind !== undefined) choice('--kind', values.kind, SERVER_KINDS)
     const limits = values.limit ?? []
     limitsOf(limits)

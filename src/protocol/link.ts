@@ -67,6 +67,8 @@ export const EngineStatus = z.object({
   /** Prompt tokens still to be prefilled for waiting and running calls. */
   queued_tokens: Count,
   kv_used_tokens: Count,
+  /** How long a call that comes now would wait for the limits of the engine's provider. Absent: it has none. */
+  limit_wait_us: Count.optional(),
   /** Leases that have reached the engine since the previous status: the pool no longer adds them to its load. */
   leases_seen: z.array(Id).max(LEASES_SEEN_MAX),
   /** All open leases of the engine that were charged. Absent: the engine's last word stands. */

@@ -41,6 +41,7 @@ frontContract('the front of a server with two routes', async (events) => {
     models: null,
     kv_tokens: null,
     limits: [],
+    further_keys: [],
   }
   const options: FrontOptions = {
     ...{ engine: 'openai', id: 'agent-e0', model_id: 'm', policy: 'plas', context_tokens: 4096 },

@@ -44,7 +44,7 @@ export function tooLargeForLimit(known: { limit: string; needed: number } | null
     known === null
       ? "the call is larger than the provider's limit: send a shorter prompt, or ask for less output"
       : `the call needs ${known.needed}, and the provider's limit is ${known.limit}: send a shorter prompt, or ask for less output`
-  return refusal(400, 'invalid_request_error', 'call_exceeds_limit', message, null, true)
+  return refusal(400, 'invalid_request_error', 'call_exceeds_limit', message, null, false)
 }
 
 function spanText(seconds: number): string {

@@ -25,6 +25,10 @@ describe('load', () => {
     expect(expectedWaitUs(full)).toBe(2 * OUTPUT_TOKENS_ASSUMED * 500)
     expect(expectedWaitUs(engine({ ...full, prefill_tokens_per_s: null }))).toBe(expectedWaitUs(full))
   })
+
+  it('counts the wait for the limits of a provider', () => {
+    expect(expectedWaitUs(engine({ limit_wait_us: 7_000_000 }))).toBe(7_000_000)
+  })
 })
 
 describe('a short prompt', () => {

@@ -8,7 +8,7 @@
  * Expected wait is the queued work, since the modelled shares of one engine's calls add up to its busy time (service.ts).
  * It counts prompt tokens still to be prefilled, and an assumed output for each call beyond the seats. It ignores that a
  * scheduler by attained service lets short programs pass, so it is too high for them. It only decides whether a pin is
- * left.
+ * left. An engine whose provider limits it says itself how long a call would wait for that.
  */
 
 import { DEFAULT_SERVICE_RATES } from '../call/service.ts'
@@ -39,7 +39,8 @@ export function expectedWaitUs(engine: EngineSnapshot): number {
   const decode_us =
     (prefill_us * DEFAULT_SERVICE_RATES.decode_us_per_token) / DEFAULT_SERVICE_RATES.prefill_us_per_token
   const queued_calls = Math.max(0, engineLoad(engine) * Math.max(1, engine.seats))
-  return Math.round(engine.queued_tokens * prefill_us + queued_calls * OUTPUT_TOKENS_ASSUMED * decode_us)
+  const queued_us = Math.round(engine.queued_tokens * prefill_us + queued_calls * OUTPUT_TOKENS_ASSUMED * decode_us)
+  return queued_us + (engine.limit_wait_us ?? 0)
 }
 
 /** KV in use as a share of capacity, 0 to 1. */

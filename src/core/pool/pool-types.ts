@@ -48,6 +48,8 @@ export interface EngineSnapshot {
   queued_tokens: number
   kv_used_tokens: number
   kv_capacity_tokens: number
+  /** How long a call that comes now would wait for the limits of its provider's key. Left out: it has none. */
+  limit_wait_us?: number
   context_tokens_max: number
   leases_since_report: number
   speed_factor: number

@@ -268,7 +268,7 @@ export class AttachedServer implements VllmServer {
       served_model: model.id,
       kv_capacity_tokens: known_kv ?? context_tokens_max * seats_told,
       seats: seats_told,
-      order: hello !== null ? 'plugin' : facts.kind === 'vllm' ? order : 'none',
+      order: hello !== null ? 'plugin' : facts.kind === 'vllm' ? order : isOpenAi(url) ? 'provider' : 'none',
       epoch: hello?.epoch ?? randomUUID(),
       queued:
         hello === null
@@ -317,9 +317,14 @@ function reducedPowers({ order, queued }: VllmAddress, { name }: ServerProfile):
     'no running call yields to a better one',
     'service and wait are measured from outside, by the times of chunks and by the usage',
   )
-  if (order === 'none')
+  if (order === 'none' || order === 'provider')
     powers.push("tenants' prefix caches are not kept apart: the times of answers may tell what others sent")
   return powers
+}
+
+/** OpenAI itself, also in Azure: it knows `prompt_cache_key`, which others may refuse. */
+function isOpenAi(url: string): boolean {
+  return /(^|\.)openai(\.azure)?\.com$/.test(new URL(url).hostname)
 }
 
 function later(reason: string): Probed {

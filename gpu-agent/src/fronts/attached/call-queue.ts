@@ -56,6 +56,7 @@ export interface QueueLimits {
   /** False: none is known, and seats decide alone. */
   readonly active: boolean
   requestsNow(now_us: number): number
+  drainUs(calls: number, tokens: CallSize, now_us: number): number
   verdict(size: CallSize, now_us: number): LimitVerdict
   reserve(size: CallSize, now_us: number): Reservation
   ended(reservation: Reservation, used: UsedTokens | null): void
@@ -193,7 +194,7 @@ export class CallQueue {
     if (full !== null) return full
     const entry = new QueueEntry(queued, size, now_us)
     const { prompt_tokens } = size
-    const resident_tokens = Math.min(prompt_tokens, this.#room.residentTokens(call.program))
+    const resident_tokens = Math.min(prompt_tokens, this.#room.residentTokens(call.program, now_us))
     entry.state = this.#order.arrive(call, { prompt_tokens, resident_tokens }, entry, now_us)
     entry.outlook = this.#order.outlook(entry.state)
     this.#waiting.add(entry)
@@ -201,6 +202,18 @@ export class CallQueue {
     this.#offline.noted(this.#online_open, now_us)
     this.#config.changed()
     return { ok: true, entry }
+  }
+
+  /** How long a call like those that wait would wait for the limits. Null: there are none. */
+  limitWaitUs(now_us: number): number | null {
+    const limits = this.#limits
+    if (limits === null) return null
+    const tokens = { prompt_tokens: 0, output_tokens_max: 0 }
+    for (const { size } of this.#waiting) {
+      tokens.prompt_tokens += size.prompt_tokens
+      tokens.output_tokens_max += size.output_tokens_max
+    }
+    return Math.round(limits.drainUs(this.#waiting.size + 1, tokens, now_us))
   }
 
   /** Its first output has come: it keeps its place until it ends. */

@@ -134,6 +134,23 @@ describe('what a provider does wrong', () => {
   })
 })
 
+describe('two agents with one key', () => {
+  it('share its limits without a storm of refusals, and are told', async () => {
+    const limits = [{ quantity: 'requests', amount: 20, per_s: 2 }] as const
+    const provider = await hosted({ limits, time_scale: 1, ttft_s: 0.05, words_per_s: 1000 })
+    const own = [{ quantity: 'requests', amount: 20, window_us: 2_000_000 }] as const
+    const fronts = [await attached(provider, own), await attached(provider, own)]
+    const sinks = fronts.map((front) => Array.from({ length: 60 }, () => front.serve({ max_tokens: 2, ...usage }).sink))
+    await expect.poll(() => statuses(provider).filter((status) => status === 200).length, { timeout: 30_000 }).toBe(60)
+    const done = sinks.map((of) => of.filter(({ end }) => end !== null).length)
+    await Promise.all(sinks.flat().map((sink) => sink.over))
+    expect(sinks.flat().every(({ end }) => end?.outcome === 'completed')).toBe(true)
+    expect(Math.min(...done), 'neither starves').toBeGreaterThan(15)
+    expect(refusals(provider), 'no storm').toBeLessThan(20)
+    expect(fronts.some(({ events }) => events.some(({ event }) => event === 'key_shared'))).toBe(true)
+  }, 60_000)
+})
+
 describe('the key', () => {
   it('is in nothing that is told, and has a name that two agents share', async () => {
     const limits = [{ ...A_MINUTE, amount: 600 }]

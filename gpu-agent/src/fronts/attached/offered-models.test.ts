@@ -14,7 +14,7 @@ function asked(server: PlainServer, given: Partial<ServerOptions> = {}, model_id
   const events: AgentEvent[] = []
   const options: ServerOptions = {
     ...{ url: server.url, key_variable: null, api_key: null, kind: null, models: null, kv_tokens: null },
-    ...{ probe: false, start_limit_ms: 60_000, limits: [], ...given },
+    ...{ probe: false, start_limit_ms: 60_000, limits: [], further_keys: [], ...given },
   }
   const host = { report: (event: AgentEvent) => void events.push(event), stopping: new AbortController().signal }
   return { events, models: offeredModels(options, model_id, host) }

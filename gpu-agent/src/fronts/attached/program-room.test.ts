@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { engineCall } from '../../../engine/testing/calls.ts'
-import { ProgramRoom } from './program-room.ts'
+import { PROVIDER_CACHE_US, ProgramRoom } from './program-room.ts'
 
 const LIMITS = { kv_tokens: 1000, slots: 4, prefill_us_per_token: 1000 }
 const SIZE = { prompt_tokens: 500, output_tokens_max: 1 }
@@ -34,4 +34,12 @@ test('a program keeps its place for a bounded time after its call, and no longer
   expect(room.isIn('first')).toBe(true)
   room.expire(20_000_000)
   expect([room.isIn('first'), room.used_tokens]).toEqual([false, 0])
+})
+
+test("a provider's cache forgets a program that was away for longer than it lives", () => {
+  const room = new ProgramRoom(() => ({ ...LIMITS, cache_life_us: PROVIDER_CACHE_US }))
+  room.sent(callOf('first'), SIZE)
+  room.ended(callOf('first'), 500, { prompt_tokens: 500, output_tokens: 1, cached_tokens: 400 }, 0)
+  expect(room.residentTokens('first', PROVIDER_CACHE_US)).toBe(501)
+  expect(room.residentTokens('first', PROVIDER_CACHE_US + 1)).toBe(0)
 })

@@ -17,6 +17,8 @@ import type { UsedTokens } from './limits/rate-limits.ts'
 
 /** A tool that takes longer loses its program's place, and no more than that. */
 export const HOLD_US_MAX = 20_000_000
+/** A provider's prompt cache keeps a prefix for five minutes after its last use (OpenAI, Anthropic). */
+export const PROVIDER_CACHE_US = 300_000_000
 /** Programs whose contexts are remembered after their place has been given up. */
 export const PROGRAMS_KEPT_MAX = 4096
 export const CLASSES_KEPT_MAX = 1024
@@ -36,6 +38,8 @@ export interface ServerLimits {
   kv_tokens: number | null
   /** Calls that the server runs at once, for the cost of keeping a place. */
   slots: number
+  /** How long it keeps a prefix after its last use; left out: until others need its room. */
+  cache_life_us?: number | undefined
   /** What computing a prompt token takes; null: not known yet. */
   prefill_us_per_token: number | null
 }
@@ -54,7 +58,7 @@ export class ProgramRoom {
   readonly #limits: () => ServerLimits
   readonly #in = new Map<string, InProgram>()
   /** Last contexts, the one idle for longest first: what a program's next call probably finds cached. */
-  readonly #contexts = new Map<string, number>()
+  readonly #contexts = new Map<string, { tokens: number; at_us: number }>()
   /** Tokens that the programs of a class share. */
   readonly #shared = new Map<string, number>()
   #caches = false
@@ -93,8 +97,11 @@ export class ProgramRoom {
   }
 
   /** What of its prompt the program's next call probably finds cached. */
-  residentTokens(program: string): number {
-    return this.#caches ? (this.#contexts.get(program) ?? 0) : 0
+  residentTokens(program: string, now_us: number): number {
+    const context = this.#caches ? this.#contexts.get(program) : undefined
+    if (context === undefined) return 0
+    const { cache_life_us = Number.POSITIVE_INFINITY } = this.#limits()
+    return now_us - context.at_us <= cache_life_us ? context.tokens : 0
   }
 
   sent(call: OrderedCall, size: CallSize): void {
@@ -123,7 +130,7 @@ export class ProgramRoom {
       const output_tokens = Math.max(0, context_tokens - prompt_tokens)
       this.#counted(program, classKey(call), output_tokens, used.cached_tokens)
       entry.context_tokens = context_tokens
-      if (sequence !== null) this.#keep(program, context_tokens)
+      if (sequence !== null) this.#keep(program, context_tokens, now_us)
     }
     entry.until_us = now_us + (sequence === null ? 0 : this.#holdUs(entry.context_tokens))
     if (entry.open.size === 0 && entry.until_us <= now_us) this.#in.delete(program)
@@ -155,9 +162,9 @@ export class ProgramRoom {
     trim(this.#shared, CLASSES_KEPT_MAX)
   }
 
-  #keep(program: string, context_tokens: number): void {
+  #keep(program: string, tokens: number, at_us: number): void {
     this.#contexts.delete(program)
-    this.#contexts.set(program, context_tokens)
+    this.#contexts.set(program, { tokens, at_us })
     trim(this.#contexts, PROGRAMS_KEPT_MAX)
   }
 

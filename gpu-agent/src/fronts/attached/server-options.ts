@@ -21,7 +21,8 @@ export const SERVER_FLAGS = {
 
 export const SERVER_HELP = `Flags of --engine openai, for any server that speaks the OpenAI API (docs/any-engine.md):
   --url URL            its base URL, with or without /v1 (required)
-  --key-env NAME       variable of the environment that has its API key (default: it asks for none)
+  --key-env NAME,NAME  variables of the environment that have its API keys (default: it asks for none). Each key is an engine of the
+                       pool, with limits of its own
   --kind KIND          ${SERVER_KINDS.join(', ')} (default: found out)
   --model NAME,NAME    models of it to offer (default: all; --model-id gives a single one another name)
   --kv-tokens N        KV cache that its programs may fill (default: what it says, else programs are not held back)
@@ -32,11 +33,18 @@ export const SERVER_HELP = `Flags of --engine openai, for any server that speaks
   --seats sets how many calls it gets at once; without it that is learned.
 `
 
+export interface ServerKey {
+  key_variable: string
+  api_key: string
+}
+
 export interface ServerOptions {
   /** Without /v1. */
   url: string
   key_variable: string | null
   api_key: string | null
+  /** Engines of their own in the same pools. */
+  further_keys: readonly ServerKey[]
   kind: ServerKind | null
   /** Null: all. */
   models: readonly string[] | null
@@ -63,18 +71,21 @@ export function serverOptions(
 ): ServerOptions {
   if (engines !== 1) throw new WrongFlag('--engines does not go with --engine openai: each model of the server is one')
   const url = serverUrl('--url', required('--url', values.url))
-  const key_variable = values['key-env'] ?? null
+  const [first = { key_variable: null, api_key: null }, ...further_keys] =
+    values['key-env'] === undefined ? [] : keysIn(values['key-env'], env)
   const models = values.model?.split(',').map((name) => name.trim()) ?? null
   if (models?.some((name) => name === '')) throw new WrongFlag('--model is a list of names with commas between them')
+  const limits = limitsOf(values.limit ?? [])
   return {
-    limits: limitsOf(values.limit ?? []),
+    limits,
     url,
-    key_variable,
-    api_key: key_variable === null ? null : keyIn(key_variable, env),
+    ...first,
+    further_keys,
     kind: values.kind === undefined ? null : choice('--kind', values.kind, SERVER_KINDS),
     models,
     kv_tokens: values['kv-tokens'] === undefined ? null : whole('--kv-tokens', values['kv-tokens'], 1, KV_TOKENS_MAX),
-    probe: values.probe === true || isLocalUrl(url),
+    // Where calls are counted, nobody's are spent unasked.
+    probe: values.probe === true || (isLocalUrl(url) && limits.length === 0),
     start_limit_ms:
       whole('--start-limit-s', values['start-limit-s'] ?? String(START_LIMIT_S), 1, START_LIMIT_S_MAX) * 1000,
   }
@@ -100,8 +111,19 @@ export function serverUrl(flag: string, value: string): string {
   return baseUrl(flag, value).replace(/\/v1$/, '').replace(/\/+$/, '')
 }
 
+/** Of variables with commas between them. */
+export function keysIn(variables: string, env: Readonly<Record<string, string | undefined>>): ServerKey[] {
+  const keys = variables.split(',').map((one) => {
+    const key_variable = one.trim()
+    return { key_variable, api_key: keyIn(key_variable, env) }
+  })
+  const twice = keys.find(({ api_key }, index) => keys.findIndex((one) => one.api_key === api_key) !== index)
+  if (twice === undefined) return keys
+  throw new WrongFlag(`--key-env: ${twice.key_variable} has the same key as a variable before it: a key has one queue`)
+}
+
 /** Its value is never shown. */
-export function keyIn(variable: string, env: Readonly<Record<string, string | undefined>>): string {
+function keyIn(variable: string, env: Readonly<Record<string, string | undefined>>): string {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable)) {
     throw new WrongFlag('--key-env is the name of a variable of the environment, not the key itself')
   }

@@ -15,7 +15,7 @@ import { Concurrency } from './concurrency.ts'
 import type { KeyLimits, Refused } from './limits/key-limits.ts'
 import type { UsedTokens } from './limits/rate-limits.ts'
 import { OutsidePrefill } from './outside-prefill.ts'
-import type { CallSize } from './program-room.ts'
+import { type CallSize, PROVIDER_CACHE_US } from './program-room.ts'
 
 const DECIDE_MS = 50
 const LOOK_MS = 250
@@ -71,6 +71,7 @@ export class ServerQueue {
       server: () => ({
         ...{ kv_tokens: this.#server.kv_tokens, takes_back: this.#server.takes_back },
         slots: this.#queue.seats,
+        cache_life_us: limits?.active === true ? PROVIDER_CACHE_US : undefined,
         prefill_us_per_token: this.prefill.us_per_token,
       }),
       limits,
@@ -82,6 +83,11 @@ export class ServerQueue {
   /** Calls that may be at the server at once. */
   get seats(): number {
     return this.#queue.seats
+  }
+
+  /** For the pool. Null: no limits are known. */
+  get limit_wait_us(): number | null {
+    return this.#queue.limitWaitUs(this.#clock())
   }
 
   /** The server is up, as it was or another one. */

@@ -130,7 +130,11 @@ export class VllmFront implements EngineFront {
     const { epoch, seats } = this.#known()
     const state = this.#up ? (this.#draining ? 'draining' : 'ready') : 'down'
     const { load, bytes } = this.#calls
-    return { id: this.#options.id, epoch, state, ...load.now(seats), bytes_per_token: bytes.ratio() }
+    const limit_wait_us = this.#options.queue?.limit_wait_us ?? null
+    return {
+      ...{ id: this.#options.id, epoch, state, ...load.now(seats), bytes_per_token: bytes.ratio() },
+      ...(limit_wait_us === null ? {} : { limit_wait_us }),
+    }
   }
 
   serve(call: DispatchedCall, sink: CallSink): void {

@@ -85,6 +85,10 @@ export class KeyLimits {
     return this.rates.requestsNow(now_us)
   }
 
+  drainUs(calls: number, tokens: CallTokens, now_us: number): number {
+    return this.rates.drainUs(calls, tokens, now_us)
+  }
+
   verdict(call: CallTokens, now_us: number): LimitVerdict {
     return this.rates.verdict(call, now_us)
   }

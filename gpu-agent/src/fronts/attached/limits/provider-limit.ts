@@ -122,6 +122,13 @@ export class ProviderLimit {
     return wait_us === 0 ? 0 : this.#tried(wait_us, own_us > 0 && this.spec.window_us < LONG_US, now_us)
   }
 
+  /** Until so much has fitted, in pieces that are smaller than the limit. */
+  drainUs(amount: number, now_us: number): number {
+    const missing = amount - this.room(now_us)
+    const blocked_us = Math.max(0, this.#blocked_until_us - now_us)
+    return Math.max(blocked_us, (missing * this.spec.window_us) / (this.spec.amount * this.#share))
+  }
+
   /** True: there was no room for it by what is known, and its answer shows whether that is so. */
   take(amount: number, now_us: number): boolean {
     const trial = this.#trial_at_us !== null && now_us >= this.#trial_at_us

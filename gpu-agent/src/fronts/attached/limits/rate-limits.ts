@@ -107,6 +107,15 @@ export class RateLimits {
     return worst ?? (blocked_us > 0 ? { fits: false, wait_us: blocked_us, limit: null, needed: 1 } : { fits: true })
   }
 
+  /** Until `calls` with so many tokens in all have gone. */
+  drainUs(calls: number, { prompt_tokens, output_tokens_max }: CallTokens, now_us: number): number {
+    const output =
+      this.#counting === 'used' ? Math.min(output_tokens_max, calls * this.#expectedOutput) : output_tokens_max
+    const total = { requests: calls, input: prompt_tokens, output, tokens: prompt_tokens + output }
+    const waits = this.#limits.map((limit) => limit.drainUs(total[limit.spec.quantity], now_us))
+    return Math.max(this.blockedUs(now_us), 0, ...waits)
+  }
+
   /** Until nothing more is sent: the provider refused a call without saying for which limit. */
   blockedUs(now_us: number): number {
     return Math.max(0, this.#blocked_until_us - now_us)

@@ -33,7 +33,7 @@ export async function attachFront(
   const known = { url, key_variable: null, api_key: null, kind: null, models: null, kv_tokens: null }
   const options: FrontOptions = {
     ...{ engine: 'openai', id: 'agent-e0', model_id: 'm', policy: 'plas', context_tokens: 4096, ...given },
-    server: { ...known, probe: false, start_limit_ms: 1, model: 'plain', limits: [], ...server },
+    server: { ...known, probe: false, start_limit_ms: 1, model: 'plain', limits: [], further_keys: [], ...server },
   }
   const leaving = new AbortController().signal
   const host = { report: (event: AgentEvent) => void events.push(event), leaving, lost: [], shared }

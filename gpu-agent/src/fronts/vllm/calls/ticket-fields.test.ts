@@ -73,3 +73,11 @@ test('a stock priority policy gets the program’s service as priority, smaller 
   const asked = claims({ settled_service_us: 77, open_elsewhere_us: 3 })
   expect(ticketFields(asked, 'priority')).toMatchObject({ priority: 80 })
 })
+
+test('OpenAI hears which calls share a prefix, and not of whom', () => {
+  const key = (given: Parameters<typeof claims>[0]) => ticketFields(claims(given), 'provider').prompt_cache_key
+  expect(key({ call: 'one' })).toBe(key({ call: 'two' }))
+  expect(key({ run: 'other' })).not.toBe(key({}))
+  expect(key({ cache_salt: 'another tenant' })).not.toBe(key({}))
+  expect(String(key({})).length).toBeLessThanOrEqual(64)
+})

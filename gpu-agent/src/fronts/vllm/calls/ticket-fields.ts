@@ -19,6 +19,8 @@ export const PROGRAM_CHARS_MAX = 512
 
 export function ticketFields(claims: TicketClaims, order: VllmAddress['order'], forecast?: CallForecast): Json {
   if (order === 'none') return {}
+  // OpenAI sends calls with one key where their prefix is cached. A digest says nothing of tenant and program.
+  if (order === 'provider') return { prompt_cache_key: digest(`${claims.cache_salt}\n${programKey(claims)}`) }
   // vLLM forbids some characters in a salt; a digest has none of them and is as unguessable.
   const cache_salt = digest(claims.cache_salt)
   if (order === 'fcfs') return { cache_salt }

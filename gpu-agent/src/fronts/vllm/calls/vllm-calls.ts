@@ -161,7 +161,8 @@ export class VllmCalls {
     const system_fingerprint = `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
     const order = isText || address.order !== 'plugin' ? address.order : 'fcfs'
-    const body = JSON.stringify({ ...request.fields, ...ticketFields(claims, order, forecast) })
+    const fields = order === 'provider' && dialect === 'chat' ? renamed(request.fields) : request.fields
+    const body = JSON.stringify({ ...fields, ...ticketFields(claims, order, forecast) })
     return new VllmCall({
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
       ...answerOf(claims, dialect, request, { created_s, system_fingerprint }),
@@ -202,6 +203,11 @@ export class VllmCalls {
     const rows = sums.flatMap(([meter, of_lease]) => meter.upTo(of_lease, this.#step) ?? [])
     if (rows.length > 0) this.#options.events.ledger(rows)
   }
+}
+
+/** OpenAI's reasoning models take the later name alone. */
+function renamed({ max_tokens, ...fields }: VllmRequestBody['fields']): VllmRequestBody['fields'] {
+  return { ...fields, max_completion_tokens: max_tokens }
 }
 
 function answerOf(

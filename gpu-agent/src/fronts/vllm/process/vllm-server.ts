@@ -20,9 +20,9 @@ export interface VllmAddress {
   seats: number
   /**
    * What of the ticket goes with a call. `plugin`: everything. `fcfs`: the salt of its prefix cache. `priority`: that, and a
-   * priority of its own queue. `none`: nothing, since it is no vLLM.
+   * priority of its own queue. `provider`: which calls share a prefix, for OpenAI's cache. `none`: nothing, since it is no vLLM.
    */
-  order: 'plugin' | 'fcfs' | 'priority' | 'none'
+  order: 'plugin' | 'fcfs' | 'priority' | 'provider' | 'none'
   /**
    * Another one means another process, whose KV is empty. With the plug-in: the epoch of its hello; without: one per start
    * or per outage of the server.
