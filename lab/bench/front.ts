@@ -113,8 +113,10 @@ async function playProvider(): Promise<void> {
     }
     for (let seed = 1; seed <= seeds; seed++) {
       const part = { programs, seed, policies: PROVIDER_POLICIES, litellm: values.litellm ?? null }
-      figures.push(...(await playProviderPart(part, beds)))
-      if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ provider: figures }, null, 1)}\n`)
+      await playProviderPart(part, beds, (of_arm) => {
+        figures.push(of_arm)
+        if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ provider: figures }, null, 1)}\n`)
+      })
     }
   } finally {
     for (const one of beds) await one.remove()

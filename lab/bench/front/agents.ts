@@ -3,6 +3,7 @@
  * conversation with each. Most are short and a few are long, as in traces of agents. All begin at once. They use the `openai`
  * package with its own retries; a call that it gives up on loses the program, and with it all tokens that the program had.
  */
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import OpenAI from 'openai'
 import { seededRandom } from '../../../simulator/random.ts'
@@ -43,7 +44,8 @@ export interface AgentClient {
 }
 
 const CHARS_PER_TOKEN = 4
-const CALL_MS_MAX = 20 * 60_000
+/** What has not ended by then is lost. */
+const PLAY_MS_MAX = 12 * 60_000
 
 /** How many calls programs have: `up_to` is a share of all programs. */
 const LENGTHS = [
@@ -70,13 +72,19 @@ export function agentPrograms(seed: number, programs: number): AgentProgram[] {
 
 export async function playAgents(programs: readonly AgentProgram[], client: AgentClient): Promise<AgentRun[]> {
   const started_ms = performance.now()
-  return Promise.all(programs.map((program) => playAgent(program, client, started_ms)))
+  const limit = AbortSignal.timeout(PLAY_MS_MAX)
+  setMaxListeners(0, limit)
+  return Promise.all(programs.map((program) => playAgent(program, client, { started_ms, limit })))
 }
 
-async function playAgent(program: AgentProgram, client: AgentClient, started_ms: number): Promise<AgentRun> {
+async function playAgent(
+  program: AgentProgram,
+  client: AgentClient,
+  { started_ms, limit }: { started_ms: number; limit: AbortSignal },
+): Promise<AgentRun> {
   const { url, key, model, retries, fields, headers, begins, ends } = client
   const openai = new OpenAI({
-    ...{ baseURL: url, apiKey: key, maxRetries: retries, timeout: CALL_MS_MAX },
+    ...{ baseURL: url, apiKey: key, maxRetries: retries, timeout: PLAY_MS_MAX },
     defaultHeaders: headers?.(program) ?? {},
   })
   const messages: OpenAI.ChatCompletionMessageParam[] = []
@@ -88,10 +96,10 @@ async function playAgent(program: AgentProgram, client: AgentClient, started_ms:
       await sleep(gap_ms)
       const said = `${program.id} step ${index} `
       messages.push({ role: 'user', content: said.repeat(Math.ceil(added_chars / said.length)).slice(0, added_chars) })
-      const answer = await openai.chat.completions.create({
-        ...{ model, messages, max_tokens: output_tokens },
-        ...fields?.(index),
-      })
+      const answer = await openai.chat.completions.create(
+        { ...{ model, messages, max_tokens: output_tokens }, ...fields?.(index) },
+        { signal: limit },
+      )
       messages.push({ role: 'assistant', content: answer.choices[0]?.message.content ?? '' })
       tokens += answer.usage?.total_tokens ?? 0
     }

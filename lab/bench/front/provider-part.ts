@@ -30,12 +30,16 @@ interface Arm {
 }
 
 /** `beds`: a control plane for each policy. */
-export async function playProviderPart(part: ProviderPart, beds: readonly Testbed[]): Promise<ProviderFigures[]> {
+export async function playProviderPart(
+  part: ProviderPart,
+  beds: readonly Testbed[],
+  onFigures: (figures: ProviderFigures) => void,
+): Promise<void> {
   const arms: Arm[] = [direct(2), direct(10)]
   if (part.litellm !== null) arms.push(proxied(part.litellm))
   for (const [index, policy] of part.policies.entries()) arms.push(switchyard(policy, beds[index] as Testbed))
   const programs = agentPrograms(part.seed, part.programs)
-  return Promise.all(arms.map((arm) => playArm(arm, programs, part.seed)))
+  await Promise.all(arms.map(async (arm) => onFigures(await playArm(arm, programs, part.seed))))
 }
 
 async function playArm({ name, with: open }: Arm, programs: readonly AgentProgram[], seed: number) {
