@@ -231,3 +231,18 @@ test('flags of a server that cannot be meant are refused, and no key is shown', 
   expect(wrong(...LEAST, ...server, '--slots', '2')).toContain('--slots does not go with --engine openai')
   expect(wrong(...LEAST, '--engine', 'emulated', '--url', 'http://h')).toBe('--url goes with --engine openai')
 })
+
+test('--lend needs GPUs and models to start, and engines that the agent runs', () => {
+  const lend = ['--lend', 'spare', '--lend-gpus', '2', '--startable', 'missing.json']
+  expect(wrong(...LEAST, ...lend)).toMatch(/missing\.json cannot be read/)
+  expect(wrong(...LEAST, '--lend', 'on')).toBe('--lend is one of spare, all, not on')
+  expect(wrong(...LEAST, '--lend', 'all')).toBe('--lend-gpus is required')
+  expect(wrong(...LEAST, '--lend', 'all', '--lend-gpus', '65')).toMatch(/--lend-gpus is a whole number from 1 to 64/)
+  expect(wrong(...LEAST, '--lend', 'all', '--lend-gpus', '1')).toBe('--startable is required')
+  expect(wrong(...LEAST, '--lend-gpus', '1')).toBe('--lend-gpus goes with --lend spare or --lend all')
+  expect(wrong(...LEAST, '--startable', 'x')).toBe('--startable goes with --lend spare or --lend all')
+  expect(wrong(...LEAST, '--engine', 'openai', '--url', 'http://127.0.0.1:1', ...lend)).toMatch(/cannot end a server/)
+  expect(wrong(...LEAST, '--engine', 'vllm', '--model', 'x/y', '--gpus', '0,2', ...lend)).toBe(
+    '--lend-gpus 2: its own engines use GPU 2',
+  )
+})

@@ -17,7 +17,11 @@ export interface PackageSpec {
 }
 
 /** The agent's migrations, its engine's latency profiles, and the plug-in that it puts on vLLM's path. */
-const AGENT_ENTRIES = ['gpu-agent/src/main.ts', 'gpu-agent/src/fronts/child/child-main.ts']
+const AGENT_ENTRIES = [
+  'gpu-agent/src/main.ts',
+  'gpu-agent/src/fronts/child/child-main.ts',
+  'gpu-agent/src/lending/plan-worker.ts',
+]
 const AGENT_ASSETS = ['gpu-agent/migrations', 'gpu-agent/engine/backends/emulated/profiles', 'gpu-agent/vllm/src']
 
 export const NPM_PACKAGES: readonly PackageSpec[] = [

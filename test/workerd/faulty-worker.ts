@@ -15,6 +15,7 @@ import { app } from '../../src/api/app.ts'
 import type { Env } from '../../src/env.ts'
 import { RELAY_TIMES, type RelayTimes } from '../../src/relay/deps.ts'
 
+export { ApplicationActor } from '../../src/actors/application/application-actor.ts'
 export { BatchActor } from '../../src/actors/batch/batch-actor.ts'
 export { ConversationActor } from '../../src/actors/conversation.ts'
 export { HostsActor } from '../../src/actors/hosts/hosts-actor.ts'

@@ -16,8 +16,11 @@ import { WrongFlag } from '../flag-values.ts'
 
 const FILE_BYTES_MAX = 1024 * 1024
 export const STARTABLE_KINDS = ['embedded', 'emulated', 'vllm'] as const
-/** What an engine has of these follows from the GPUs that it is given. */
-const NOT_HERE = ['gpus', 'threads', 'vllm-url', 'profile'] as const
+/** Those that follow from the GPUs that an engine is given, or from its plan, are not among them. */
+const FLAGS: readonly string[] = [
+  ...['model-path', 'context-tokens', 'seats', 'slots', 'hold-kv', 'prefill-chunk-tokens', 'system-prompt'],
+  ...['temperature', 'top-p', 'model', 'vllm-args', 'vllm-python', 'kv-swap-gib', 'vllm-start-limit-s'],
+]
 
 const FileModel = z.strictObject({
   model: Id,
@@ -83,8 +86,8 @@ function startableOf(
   folder: string,
   env: Readonly<Record<string, string | undefined>>,
 ): Startable {
-  const refused = NOT_HERE.find((flag) => flag in flags)
-  if (refused !== undefined) throw new WrongFlag(`${refused} is not given here: it follows from "plans" and the GPUs`)
+  const unknown = Object.keys(flags).find((flag) => !FLAGS.includes(flag))
+  if (unknown !== undefined) throw new WrongFlag(`"flags" has ${unknown}; it may have ${FLAGS.join(', ')}`)
   const values = Object.fromEntries(Object.entries(flags).map(([flag, value]) => [flag, String(value)]))
   const path = values['model-path']
   if (path !== undefined && !isAbsolute(path)) values['model-path'] = resolve(folder, path)

@@ -194,9 +194,13 @@ export class Link {
     const { unsent_bytes } = this.#socket
     // A socket that takes nothing is about to be found silent; the seen leases wait for the next link.
     if (unsent_bytes !== null && unsent_bytes < FRAME_BYTES_MAX) {
-      this.#seq += 1
       const { statuses, wall_ms } = this.#options
-      this.#send({ type: 'status', seq: this.#seq, now_ms: wall_ms(), engines: statuses() })
+      const engines = statuses()
+      // The last one has ended, and the link is about to close.
+      if (engines.length > 0) {
+        this.#seq += 1
+        this.#send({ type: 'status', seq: this.#seq, now_ms: wall_ms(), engines })
+      }
     }
     this.#scheduleStatus(this.#status_ms)
   }

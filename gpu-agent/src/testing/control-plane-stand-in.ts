@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { type HostDownMessage, HostUpMessage } from '../../../src/protocol/host.ts'
 import {
   type CallRecord,
   deriveTicketKey,
@@ -44,6 +45,9 @@ export class ControlPlaneStandIn {
     status: 200,
     body: { acknowledged: batch.records.map(({ lease }) => lease) },
   })
+  /** What hosts said over their links. */
+  readonly host_messages: HostUpMessage[] = []
+  #host: WebSocket | null = null
   readonly #http = createServer((request, response) => void this.#records(request, response))
   readonly #ws = new WebSocketServer({ noServer: true })
   readonly #watchers = new Set<() => void>()
@@ -66,7 +70,8 @@ export class ControlPlaneStandIn {
         return
       }
       this.link_urls.push(request.url ?? '')
-      this.#ws.handleUpgrade(request, socket, first, (link) => this.#linked(link))
+      const isHost = request.url?.startsWith('/agents/v1/host') === true
+      this.#ws.handleUpgrade(request, socket, first, (link) => (isHost ? this.#hostLinked(link) : this.#linked(link)))
     })
     await new Promise<void>((resolve) => this.#http.listen(port, '127.0.0.1', resolve))
     return this
@@ -87,6 +92,11 @@ export class ControlPlaneStandIn {
 
   down(message: unknown): void {
     this.sockets.at(-1)?.send(JSON.stringify(message))
+  }
+
+  /** To the host that linked last. */
+  downHost(message: HostDownMessage): void {
+    this.#host?.send(JSON.stringify(message))
   }
 
   async makeWelcome(): Promise<Welcome> {
@@ -117,6 +127,17 @@ export class ControlPlaneStandIn {
         this.hellos.push(message)
         if (this.welcome !== null) link.send(JSON.stringify(await this.welcome(message)))
       }
+      this.#arrived()
+    })
+  }
+
+  #hostLinked(link: WebSocket): void {
+    this.#host = link
+    this.sockets.push(link)
+    link.on('message', (data) => {
+      const message = HostUpMessage.parse(JSON.parse(data.toString()))
+      this.host_messages.push(message)
+      if (message.type === 'hello') link.send(JSON.stringify({ type: 'welcome', protocol: 1 }))
       this.#arrived()
     })
   }

@@ -1,0 +1,104 @@
+/**
+ * A host of two "GPUs" (shares of the cores) with a home engine, lent to an application of two models, with real embedded engines behind the real
+ * Worker: engines come and go stage by stage, calls reach them, kill -9 of the agent loses nothing, and the home engine returns.
+ */
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type AgentChild, startTestbed, type Testbed } from '../../lab/testbed/testbed.ts'
+import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
+import type { PlanReply, RunReply } from '../../src/actors/hosts-rpc.ts'
+import { eventually } from './support/system.ts'
+
+const APP = { tenant: 'local', application: 'two-models' }
+
+let bed: Testbed
+let agent: AgentChild
+beforeAll(async () => {
+  const { path: gguf } = await findOrFetchModel({ env: process.env })
+  const others = ['one', 'two'].map((id) => ({ id, context_tokens: 1024 }))
+  bed = await startTestbed({
+    ...{ name: 'lending', regions: ['us-east'], model: 'home' },
+    flags: { entry: 'test/workerd/hosts-worker.ts', 'other-models': JSON.stringify(others) },
+  })
+  const startable = path.join(bed.place.root, 'startable.json')
+  const models = [1024, 2048].map((context_tokens, at) => ({
+    ...{ model: at === 0 ? 'one' : 'two', engine: 'embedded' },
+    flags: { 'model-path': gguf, 'context-tokens': context_tokens, seats: 2, slots: 2 },
+    plans: [{ gpus: 1, profile: 'tiny', loading_s: 2 }],
+  }))
+  writeFileSync(startable, JSON.stringify({ models }))
+  agent = bed.agent({
+    ...{ id: 'us-east-1', region: 'us-east' },
+    flags: {
+      ...{ engine: 'embedded', 'model-path': gguf, threads: 1, seats: 2, slots: 2, 'context-tokens': 1024 },
+      ...{ lend: 'all', 'lend-gpus': 2, startable },
+    },
+  })
+  await bed.startWhatIsDown()
+})
+afterAll(() => bed?.remove())
+
+async function door<T>(what: 'plan' | 'run' | 'release', body: object): Promise<T> {
+  const response = await fetch(`${bed.url}/test/hosts/${what}`, { method: 'POST', body: JSON.stringify(body) })
+  return (await response.json()) as T
+}
+
+async function call(model: string): Promise<number> {
+  const messages = [{ role: 'user', content: 'Say hello.' }]
+  const body = JSON.stringify({ model, messages, max_tokens: 8 })
+  const response = await bed.fetch('/v1/chat/completions', { method: 'POST', body })
+  await response.text()
+  return response.status
+}
+
+const served = (model: string) =>
+  eventually(`${model} is served`, async () => ((await call(model)) === 200 ? true : undefined))
+
+it('lends engines stage by stage, and takes them back', async () => {
+  await served('home')
+  const node = { template_tokens: 0, max_output_tokens: 32 }
+  const nodes = [
+    { ...node, id: 'a', model: 'one', requests: { count: 50, tokens: 20 } },
+    { ...node, id: 'b', model: 'two', from: { nodes: ['a'], each: 1 } },
+  ]
+  const request = { ...APP, nodes: { name: 'x', nodes }, regions: null, gpus_max: 1, lengths: {}, seed: 1 }
+  const plan = await eventually('the host is linked', async () => {
+    const reply = await door<PlanReply>('plan', request)
+    return reply.status === 'planned' ? reply : undefined
+  })
+  expect(plan.hosts).toEqual([{ agent: 'us-east-1', region: 'us-east', gpus: 1 }])
+  expect(plan.plan.stages.map((stage) => stage.nodes.map((one) => plan.plan.nodes[one.node]?.ids))).toEqual([
+    [['a']],
+    [['b']],
+  ])
+  expect(plan.plan.guessed_lengths).toEqual(['one', 'two'])
+  const run = (...done: string[]) => door<RunReply>('run', { ...APP, plan_id: plan.plan_id, done })
+  const ready = (id: string, ...done: string[]) =>
+    eventually(`${id} is ready`, async () => {
+      const reply = await run(...done)
+      if (reply.status !== 'running') throw new Error(JSON.stringify(reply))
+      const state = reply.nodes.find((one) => one.node === id)?.state
+      if (state === 'failed') throw new Error(JSON.stringify(reply.nodes))
+      return state === 'ready' ? reply : undefined
+    })
+
+  const first = await ready('a')
+  expect(first.nodes.map(({ state }) => state)).toEqual(['ready', 'later'])
+  await served('one')
+  expect(await call('home')).toBe(503)
+
+  const second = await ready('b', 'a')
+  expect(second.epoch).toBeGreaterThan(first.epoch)
+  await served('two')
+  expect(await call('one')).toBe(503)
+
+  await agent.end('SIGKILL')
+  await agent.start()
+  expect((await ready('b', 'a')).epoch).toBe(second.epoch)
+  await served('two')
+
+  expect(await run('a', 'b')).toEqual({ status: 'done' })
+  await served('home')
+  expect(await call('two')).toBe(503)
+})
