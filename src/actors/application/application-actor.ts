@@ -30,9 +30,11 @@ import { publishFile } from '../../store/files.ts'
 import { joined } from '../../store/segments.ts'
 import { type BatchLinesFetcher, callLine, type LineCall, type LineOutcome } from '../batch/line-call.ts'
 import { addFault, Validation } from '../batch/validation.ts'
+import { RUN_INTERVAL_MS } from '../hosts-rpc.ts'
 import type { ApplicationRpc, NodeOutput } from './application-rpc.ts'
 import { ApplicationRun } from './application-run.ts'
 import { ApplicationStorage } from './application-storage.ts'
+import { BorrowedHosts } from './borrowed-hosts.ts'
 import { inputRules } from './input-rules.ts'
 
 /** The alarm comes again after it, and D1's row is written. */
@@ -56,6 +58,7 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
   private loaded: Loaded | null = null
   private validation: Validation | null = null
   private run: ApplicationRun | null = null
+  private hosts: BorrowedHosts | null = null
   private failures = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -66,17 +69,19 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
 
   async start(given: NewApplication, definition: Definition, files: readonly string[]): Promise<ApplicationReport> {
     const { loaded } = this
-    const state = loaded === null ? newApplication(given, files) : resumed(loaded.state, given, Date.now())
-    if (state === null) return this.report()
-    this.validation = null
+    const next = loaded === null ? newApplication(given, files) : resumed(loaded.state, given, Date.now())
+    if (next === null) return this.report()
     // One that no list shows must not run.
-    await putApplication(this.d1, reportOf(state), definition)
-    this.loaded = { state, definition, graph: graphOf(definition) }
-    await Promise.all([
-      ...(loaded === null ? [this.storage.putDefinition(definition)] : []),
-      ...(state.is_checked ? [] : [this.storage.ids.drop()]),
-      ...[this.storage.putState(state), this.ctx.storage.setAlarm(Date.now())],
-    ])
+    await putApplication(this.d1, reportOf(next), definition)
+    if (loaded === null) {
+      this.validation = null
+      this.loaded = { state: next, definition, graph: graphOf(definition) }
+      await this.storage.putDefinition(definition)
+    } else {
+      // It went on meanwhile.
+      Object.assign(loaded.state, resumed(loaded.state, given, Date.now()) ?? {})
+    }
+    await Promise.all([this.storage.putState(this.loaded?.state ?? next), this.ctx.storage.setAlarm(Date.now())])
     return this.report()
   }
 
@@ -139,7 +144,8 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
     if (state.ended_at_ms !== null) return this.forget(loaded, state.ended_at_ms)
     if (Date.now() >= state.expires_at_ms) state.ending ??= 'expired'
     if (state.ending === null && !state.is_checked) return this.validate(loaded)
-    if (state.status === 'planned' && state.ending === null) return this.plan(loaded)
+    if (state.ending === null && state.hosts === null) return this.planHosts(loaded)
+    if (state.status === 'planned' && state.ending === null) return this.waitForStart(loaded)
     if (state.is_checked && state.started_at_ms !== null && state.ending !== 'failed') return this.runNodes(loaded)
     return this.end(loaded, state.ending ?? 'failed')
   }
@@ -164,7 +170,15 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
   }
 
   /** It waits until it is sent again to start, or expires. */
-  private async plan({ state }: Loaded): Promise<Step> {
+  private async planHosts({ state, definition, graph }: Loaded): Promise<Step> {
+    this.hosts = new BorrowedHosts(this.env, graph)
+    state.hosts = await this.hosts.plan(state)
+    await this.storage.putState(state)
+    await putApplication(this.d1, this.report(), definition)
+    return 'more'
+  }
+
+  private async waitForStart({ state }: Loaded): Promise<Step> {
     await this.ctx.storage.setAlarm(state.expires_at_ms)
     return 'over'
   }
@@ -182,7 +196,9 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
     )
     const { run } = this
     if (state.ending !== null) run.stop({ kind: 'cancelled' })
-    const slice = await run.slice(Math.min(Date.now() + RUN_SLICE_MS, untilOf(state)))
+    await this.keepHosts(loaded, run)
+    const slice_ms = state.hosts?.status === 'planned' ? RUN_INTERVAL_MS : RUN_SLICE_MS
+    const slice = await run.slice(Math.min(Date.now() + slice_ms, untilOf(state)))
     if (slice.status === 'more') {
       await this.storage.putState(state)
       await putApplication(this.d1, this.report(), definition)
@@ -201,11 +217,19 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
     return this.end(loaded, ending ?? state.ending ?? 'cancelled')
   }
 
+  private async keepHosts({ state, graph }: Loaded, run: ApplicationRun): Promise<void> {
+    this.hosts ??= new BorrowedHosts(this.env, graph)
+    const ready = await this.hosts.keep(state, run.done, Date.now())
+    if (ready === null) state.hosts = await this.hosts.plan(state)
+    else run.retryNow(ready)
+  }
+
   private async end(loaded: Loaded, ending: ApplicationEnding): Promise<Step> {
     const { state, definition } = loaded
     const now_ms = Date.now()
     state.ending = ending
     await this.storage.putState(state)
+    await (this.hosts ?? new BorrowedHosts(this.env, loaded.graph)).release(state)
     if (ending === 'completed') {
       const made = { purpose: 'application_output', created_at_ms: now_ms, expires_at_ms: null }
       for (const [number, { output }] of state.nodes.entries()) {
@@ -218,13 +242,14 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
     await this.storage.putState(state)
     await putApplication(this.d1, this.report(), definition)
     this.run = null
+    this.hosts = null
     return this.forget(loaded, now_ms)
   }
 
   /** One that may be sent again is kept for a while. */
   private async forget({ state, definition }: Loaded, ended_at_ms: number): Promise<Step> {
     // It was sent again meanwhile.
-    if (this.loaded?.state !== state) return 'more'
+    if (state.ended_at_ms === null) return 'more'
     if (state.status !== 'completed' && state.is_checked) {
       if (Date.now() < ended_at_ms + KEPT_MS) {
         await this.ctx.storage.setAlarm(ended_at_ms + KEPT_MS)

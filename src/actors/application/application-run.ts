@@ -69,6 +69,16 @@ export class ApplicationRun {
     })
   }
 
+  /** Ids of nodes that have no requests left. */
+  get done(): string[] {
+    return this.#runs.filter(({ is_written }) => is_written).map(({ node }) => node.id)
+  }
+
+  /** Engines of these nodes have become ready. */
+  retryNow(nodes: readonly string[]): void {
+    for (const { node, run } of this.#runs) if (nodes.includes(node.id)) run.retryNow()
+  }
+
   /** Starts calls until `until_ms`, or as many as one event may. Open ones go on between slices. */
   async slice(until_ms: number): Promise<ApplicationSlice> {
     const slice = new Slice(until_ms)
@@ -150,6 +160,8 @@ export class ApplicationRun {
     try {
       const found = await one.run.slice(slice)
       one.is_written = found.status === 'written'
+      // Hosts hear of it at once.
+      if (one.is_written) slice.end()
       if (found.status !== 'stopped') return
       this.#stop ??= found.stop
       slice.end()

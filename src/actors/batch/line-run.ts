@@ -88,6 +88,7 @@ export class LineRun {
   #pack_due_ms = 0
   #stop: RunStop | 'deleted' | null = null
   #wake = Promise.withResolvers<void>()
+  #retry = Promise.withResolvers<void>()
 
   private constructor(settings: RunSettings, packed: readonly StoredResult[]) {
     const { counts, files, part_bytes, share = 1 } = settings
@@ -122,6 +123,12 @@ export class LineRun {
   /** Requests that are open. */
   get open(): number {
     return this.#open.size
+  }
+
+  /** Engines have become ready: what waits to be tried again is tried now. */
+  retryNow(): void {
+    this.#retry.resolve()
+    this.#retry = Promise.withResolvers<void>()
   }
 
   /** A request may be ready. */
@@ -255,7 +262,7 @@ export class LineRun {
       const { wait_ms, is_refused } = nextAttempt(failureOf(outcome), attempts, Math.random())
       if (is_refused) this.#window.refused()
       if (wait_ms === null || isAnswer(outcome)) return this.#resultOf(read, outcome)
-      await pause(wait_ms, signal)
+      await pause(wait_ms, signal, this.#retry.promise)
       if (signal.aborted) return stopped()
     }
   }
@@ -351,10 +358,10 @@ function failureOf(outcome: Exclude<LineOutcome, { status: 'refused' }>) {
   return { http_status, code: error_code, retry_after_s }
 }
 
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
+async function pause(ms: number, signal: AbortSignal, over: Promise<void>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ms)
   signal.addEventListener('abort', () => resolve(), { once: true })
-  await promise
+  await Promise.race([promise, over])
   clearTimeout(timer)
 }

@@ -1,6 +1,11 @@
 /** Applications as clients see them. */
 import { z } from '@hono/zod-openapi'
-import { type ApplicationReport, ApplicationStatus, type Definition } from '../../core/application/application-state.ts'
+import {
+  type ApplicationReport,
+  ApplicationStatus,
+  type Definition,
+  type HostsState,
+} from '../../core/application/application-state.ts'
 import { remainingMs } from '../../core/application/estimate.ts'
 import type { Graph } from '../../core/application/graph.ts'
 import { NodeId, Nodes } from '../../core/application/graph-schema.ts'
@@ -135,6 +140,27 @@ const PlanNode = z.object({
     .openapi({ description: 'That serve its model at this moment. None: it waits for one' }),
 })
 
+const PlannedStage = z.object({
+  start_s: z.number(),
+  end_s: z.number(),
+  nodes: z.array(
+    z.object({
+      ids: z.array(z.string()),
+      model: z.string(),
+      dp: z.number().int().openapi({ description: 'Replicas, which share the requests' }),
+      tp: z.number().int().openapi({ description: 'GPUs of each replica' }),
+      loading_s: z.number().nullable().openapi({ description: 'Null: it goes on from the stage before' }),
+      gpus: z.array(z.array(z.number().int())),
+    }),
+  ),
+})
+
+const PlannedHosts = z.object({
+  stages: z.array(PlannedStage),
+  total_s: z.number().nullable(),
+  message: z.string().nullable().openapi({ description: 'Why it borrows no hosts. It runs on engines that are there' }),
+})
+
 export const PlanObject = z
   .object({
     object: z.literal('application.plan'),
@@ -196,6 +222,19 @@ export function remainingOf({ state, nodes }: ApplicationReport): number | null 
       return { requests, done: completed + failed, spans }
     }),
   )
+}
+
+export function hostsJson(hosts: HostsState | null): z.infer<typeof PlannedHosts> | null {
+  if (hosts?.status !== 'planned') return hosts && { stages: [], total_s: null, message: hosts.message }
+  const { plan } = hosts
+  const stages = plan.stages.map(({ start_s, end_s, nodes }) => ({
+    ...{ start_s, end_s },
+    nodes: nodes.map(({ node, plan: { dp, tp }, loading_s, gpus }) => {
+      const { ids = [], model = '' } = plan.nodes[node] ?? {}
+      return { ids, model, dp, tp, loading_s, gpus }
+    }),
+  }))
+  return { stages, total_s: plan.total_s, message: null }
 }
 
 /** Nodes by the outputs that they need. */

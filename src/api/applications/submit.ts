@@ -61,7 +61,18 @@ export async function submit(
   if (input instanceof Response) return { status: 'refused', response: input }
   const { name, completion_window, limits, start, metadata } = asked
   const given: NewApplication = {
-    ...{ id, tenant, key: identity.key, name, digest, input, start, limits, completion_window },
+    ...{
+      id,
+      tenant,
+      key: identity.key,
+      regions: identity.regions && [...identity.regions],
+      name,
+      digest,
+      input,
+      start,
+      limits,
+      completion_window,
+    },
     ...{ metadata: metadata ?? null, created_at_ms: before?.report.state.created_at_ms ?? now_ms },
     expires_at_ms: now_ms + (completionSeconds(completion_window) ?? 0) * 1000,
   }

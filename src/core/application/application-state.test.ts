@@ -3,7 +3,7 @@ import { type ApplicationState, newApplication, noteWork, resumed, SPANS_MAX } f
 
 const GIVEN = {
   ...{ id: 'a', tenant: 't', key: 'k', name: 'n', digest: 'd', input: { file: 'f', parts: [] }, start: true },
-  ...{ limits: { calls: null, tokens: null }, completion_window: '24h', metadata: null },
+  ...{ limits: { calls: null, tokens: null }, completion_window: '24h', metadata: null, regions: null },
   ...{ created_at_ms: 1000, expires_at_ms: 5000 },
 }
 

@@ -3,6 +3,7 @@
  * in R2: what is lost with a process, the node goes on from there and from the results that the actor stored.
  */
 import { z } from 'zod'
+import { HostPlan } from '../../protocol/host.ts'
 import { Count, Id } from '../../protocol/index.ts'
 import { BatchTokens, Fault, NO_TOKENS, OutputFile, Place, START } from '../batch/batch-state.ts'
 import { FilePart } from '../batch/file-part.ts'
@@ -58,6 +59,13 @@ export type NodeState = z.infer<typeof NodeState>
 
 export const Limits = z.object({ calls: Count.nullable(), tokens: Count.nullable() })
 
+/** Hosts that are lent to the application, by a plan; or why none are. */
+const HostsState = z.discriminatedUnion('status', [
+  z.object({ status: z.literal('planned'), plan_id: z.string(), plan: HostPlan, message: z.null() }),
+  z.object({ status: z.literal('refused'), plan_id: z.null(), plan: z.null(), message: z.string() }),
+])
+export type HostsState = z.infer<typeof HostsState>
+
 const Time = Count.nullable()
 
 export const ApplicationState = z.object({
@@ -72,6 +80,10 @@ export const ApplicationState = z.object({
   /** Whether it runs once its lines are checked. */
   start: z.boolean(),
   limits: Limits,
+  /** Regions that may serve its calls; null: all. */
+  regions: z.array(Id).nullable().default(null),
+  /** Null: not asked for yet. */
+  hosts: HostsState.nullable().default(null),
   completion_window: z.string(),
   metadata: z.record(z.string(), z.string()).nullable(),
   status: ApplicationStatus,
@@ -120,6 +132,7 @@ export type NewApplication = Pick<
   | 'input'
   | 'start'
   | 'limits'
+  | 'regions'
   | 'completion_window'
   | 'metadata'
   | 'created_at_ms'
@@ -130,7 +143,7 @@ export type NewApplication = Pick<
 export function newApplication(given: NewApplication, files: readonly string[]): ApplicationState {
   return {
     ...given,
-    ...{ status: 'validating', ending: null, faults: [], checked: START, is_checked: false },
+    ...{ status: 'validating', ending: null, hosts: null, faults: [], checked: START, is_checked: false },
     nodes: files.map((file) => ({
       ...{ done: START, requests: 0, inputs: { field_bytes: 0, chunk_bytes: 0, chunks: {} } },
       ...{ completed: 0, failed: 0, tokens: NO_TOKENS },
@@ -142,7 +155,7 @@ export function newApplication(given: NewApplication, files: readonly string[]):
 
 /** Sent again: it goes on with what the client says now. Null: there is nothing to do. */
 export function resumed(state: ApplicationState, given: NewApplication, now_ms: number): ApplicationState | null {
-  const { key, input, start, limits, completion_window, expires_at_ms } = given
+  const { key, input, start, limits, regions, completion_window, expires_at_ms } = given
   if (state.status === 'completed') return null
   const is_over = state.ended_at_ms !== null
   if (!is_over && (state.start || !start)) return null
@@ -150,7 +163,7 @@ export function resumed(state: ApplicationState, given: NewApplication, now_ms: 
   const status = state.is_checked ? (start ? 'running' : 'planned') : 'validating'
   return {
     ...state,
-    ...{ key, input, start, limits, completion_window, expires_at_ms, status, ending: null },
+    ...{ key, input, start, limits, regions, hosts: null, completion_window, expires_at_ms, status, ending: null },
     ...{ started_at_ms, ended_at_ms: null },
     // Lines at fault are looked at again: the input may lie there again.
     ...(state.is_checked ? { faults: [] } : { faults: [], checked: START }),

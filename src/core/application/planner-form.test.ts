@@ -20,7 +20,7 @@ it('is what the planner takes, with tokens by bytes and lengths as they were', (
   if (!checked.ok) throw new Error(checked.message)
   const given = {
     ...{ id: 'a', tenant: 't', key: 'k', name: 'n', digest: 'd', input: { file: 'f', parts: [] }, start: true },
-    ...{ limits: { calls: null, tokens: null }, completion_window: '24h', metadata: null },
+    ...{ limits: { calls: null, tokens: null }, completion_window: '24h', metadata: null, regions: null },
     ...{ created_at_ms: 1000, expires_at_ms: 5000 },
   }
   const state = newApplication(given, ['1', '2', '3', '4', '5'])

@@ -1,11 +1,12 @@
 /**
- * The form in which gpu-agent/planner takes an application: the same nodes and edges with prompts given by their tokens. Tokens
+ * The form in which planners take an application (protocol/application-tokens.ts): the same nodes and edges with prompts given by their tokens. Tokens
  * follow from bytes with the ratio that the engines of the model have measured. Lengths of outputs are those that the model
  * gave the tenant before, in the mean; where it gave none, they are left to the planner's tables.
  *
  * The planner's edges take all outputs of a node. A node that takes only some of them, by `where`, is given as prompts of its
  * own.
  */
+import type { ApplicationNode, ApplicationTokens } from '../../protocol/application-tokens.ts'
 import { estimatePromptTokens } from '../call/prompt-estimate.ts'
 import type { ApplicationState, NodeState } from './application-state.ts'
 import type { Graph, GraphNode } from './graph.ts'
@@ -18,23 +19,6 @@ export interface ModelFigures {
   output_tokens: number | null
 }
 
-/** A node of gpu-agent/planner/application.ts. */
-export interface PlannerNode {
-  id: string
-  model: string
-  template_tokens: number
-  max_output_tokens?: number
-  requests?: { count: number; tokens: number }
-  documents?: { chunk_tokens: number; chunks: number[] }
-  from?: { nodes: string[]; each: number }
-  output_tokens?: number[]
-}
-
-export interface PlannerForm {
-  name: string
-  nodes: PlannerNode[]
-}
-
 const LIMITS = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'] as const
 
 /** Of an application whose lines are checked. Nodes without requests are left out. */
@@ -42,7 +26,7 @@ export function plannerForm(
   { name, nodes }: Pick<ApplicationState, 'name' | 'nodes'>,
   graph: Graph,
   figuresOf: (model: string) => ModelFigures,
-): PlannerForm {
+): ApplicationTokens {
   const stateOf = (node: GraphNode) => nodes[graph.indexOf(node)] as NodeState
   const asked = graph.filter((node) => stateOf(node).requests > 0)
   return { name, nodes: asked.map((node) => plannerNode(node, stateOf, figuresOf)) }
@@ -59,7 +43,7 @@ function plannerNode(
   node: GraphNode,
   stateOf: (node: GraphNode) => NodeState,
   figuresOf: (model: string) => ModelFigures,
-): PlannerNode {
+): ApplicationNode {
   const { requests, inputs } = stateOf(node)
   const figures = figuresOf(node.model)
   const tokensOf = (bytes: number) => estimatePromptTokens(bytes, figures.bytes_per_token)
