@@ -43,7 +43,13 @@ const policies = values.policies.split(',').map((name) => {
   return found ?? fail(`--policies: there is no ${name}; there are ${ENGINE_POLICY_NAMES.join(', ')}`)
 })
 const workload: ToolsWorkload = {
-  ...{ seed: whole('seed', 1_000_000), programs: whole('programs', 100), tools: whole('tools', 100), others: 1 },
+  ...{
+    seed: whole('seed', 1_000_000),
+    programs: whole('programs', 100),
+    tools: whole('tools', 100),
+    others: 1,
+    prompt_words: 150,
+  },
   tool_s_max: whole('longest-s', 300),
 }
 const slots = whole('slots', 64)

@@ -410,7 +410,7 @@ export class Placement {
     }
     invariant(worst !== null && worst.slot !== null, 'a holder that was counted can be evicted')
     slots.splice(slots.indexOf(worst.slot), 1)
-    this.#tools?.makeImageRoom(worst.computed_tokens)
+    this.#tools?.makeImageRoom(worst.computed_tokens, worst)
     const image = this.#images.take(worst.computed_tokens)
     worst.losesSlot()
     this.#kv.evict(worst.slot, worst.computed_tokens, image)

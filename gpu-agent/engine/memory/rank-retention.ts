@@ -98,7 +98,7 @@ export class RankRetention implements Retention<ScheduledCall> {
       const [pinned, other_pinned] = [tools.isPinned(kept), tools.isPinned(other)]
       // What an open call waits for goes after what is pinned for one that may come.
       if (pinned !== other_pinned) return other_pinned
-      if (pinned) return tools.returnsBefore(kept, other)
+      if (pinned && kept.call.tenant === other.call.tenant) return tools.returnsBefore(kept, other)
     }
     return kept === other || kept.call.tenant !== other.call.tenant ? null : runsBefore(kept.order, other.order)
   }

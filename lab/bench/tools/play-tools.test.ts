@@ -4,7 +4,7 @@ import { describeWithModel, MODEL_PATH } from '../../../gpu-agent/engine/backend
 import { PREFIX_MATCH_TOKENS_MIN } from '../../../gpu-agent/engine/memory/prefix-index.ts'
 import { optionsFor, playTools, type ToolsPlay, type ToolsWorkload } from './play-tools.ts'
 
-const WORKLOAD: ToolsWorkload = { seed: 3, programs: 3, tools: 2, tool_s_max: 1.5, others: 12 }
+const WORKLOAD: ToolsWorkload = { seed: 3, programs: 2, tools: 2, tool_s_max: 1, others: 6, prompt_words: 50 }
 /** For the programs with tools and two calls that run: the others have to take what is not kept. */
 const SLOTS = WORKLOAD.programs + 2
 const TOOLS = WORKLOAD.programs * WORKLOAD.tools
@@ -20,7 +20,7 @@ describeWithModel('contexts of programs whose tools really run, on the embedded 
   beforeAll(async () => {
     for (const policy of ['vllm-preserve', 'vllm-discard', 'infercept'] as const)
       plays.set(policy, await playTools(optionsFor(policy, MODEL_PATH, SLOTS), WORKLOAD))
-  }, 240_000)
+  }, 400_000)
 
   const share = ({ context_tokens, cached_tokens }: { context_tokens: number; cached_tokens: number }) =>
     cached_tokens / context_tokens

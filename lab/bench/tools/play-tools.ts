@@ -22,8 +22,10 @@ export interface ToolsWorkload {
   tools: number
   /** Tools take from 0 to this, evenly. */
   tool_s_max: number
-  /** Programs of one call beside them. */
+  /** Programs of one call beside them, at least. */
   others: number
+  /** Words of a program's first prompt, and of a call beside them. */
+  prompt_words: number
 }
 
 /** A call that went on from a context. */
@@ -52,6 +54,7 @@ export function optionsFor(policy: PolicyName | MemoryPolicyName, model_path: st
 }
 
 const OUTPUT_TOKENS = 12
+const OTHER_PAUSE_MS = 250
 const WORDS = [
   'apple',
   'river',
@@ -66,10 +69,8 @@ const WORDS = [
   'glass',
   'horse',
 ]
-/** Words of a program's first prompt, of what a tool returns, and of a call beside them. */
-const PROMPT_WORDS = 150
+/** Words of what a tool returns. */
 const RESULT_WORDS = 15
-const OTHER_WORDS = 120
 
 export async function playTools(options: FrontOptions, workload: ToolsWorkload): Promise<ToolsPlay> {
   let tools: ToolCounts | null = null
@@ -97,7 +98,7 @@ export async function playTools(options: FrontOptions, workload: ToolsWorkload):
 
 async function playProgram(
   front: EngineFront,
-  { seed, tools, tool_s_max }: ToolsWorkload,
+  { seed, tools, tool_s_max, prompt_words }: ToolsWorkload,
   index: number,
   returns: Return[],
 ): Promise<string[]> {
@@ -105,7 +106,7 @@ async function playProgram(
   // What stands first is each program's own: no context is found in another's.
   const messages = [
     { role: 'system', content: `Program ${words(random, 4)} of ${index}.` },
-    { role: 'user', content: words(random, PROMPT_WORDS) },
+    { role: 'user', content: words(random, prompt_words) },
   ]
   const answers: string[] = []
   let before: Measurement | null = null
@@ -135,7 +136,7 @@ async function playProgram(
 /** One after another, and on until the programs have ended: what nothing keeps is taken. */
 async function playOthers(
   front: EngineFront,
-  { seed, others }: ToolsWorkload,
+  { seed, others, prompt_words }: ToolsWorkload,
   programs: Promise<unknown>,
 ): Promise<void> {
   const random = seededRandom(seed)
@@ -151,9 +152,10 @@ async function playOthers(
   for (let index = 0; index < others || !ended; index++) {
     const messages = [
       { role: 'system', content: `Other ${words(random, 4)} of ${index}.` },
-      { role: 'user', content: words(random, OTHER_WORDS) },
+      { role: 'user', content: words(random, prompt_words) },
     ]
     await call(front, messages, `other-${index}`, null)
+    await sleep(OTHER_PAUSE_MS)
   }
 }
 

@@ -41,3 +41,30 @@ export function isNeededBefore(a: ToolContext, b: ToolContext, now_us: number): 
 export function isDueBefore(a: ToolContext, b: ToolContext): boolean {
   return a.due_us < b.due_us || (a.due_us === b.due_us && a.number < b.number)
 }
+
+/** Tokens of the contexts of `of`'s tenant, or of all if it is left out, for each unit of the tenant's weight. */
+export function heldFor(contexts: readonly ToolContext[], of: ToolContext | null = null): number {
+  let held_tokens = 0
+  for (const { call, tokens } of contexts)
+    if (of === null || call.call.tenant === of.call.call.tenant) held_tokens += tokens / call.call.tenant_weight
+  return held_tokens
+}
+
+/** Of the tenant whose contexts take most for its weight, the one that is needed last. Null: there is none. */
+export function lastNeeded(contexts: readonly ToolContext[], now_us: number): ToolContext | null {
+  const [first, ...others] = contexts
+  if (first === undefined) return null
+  const { tenant } = first.call.call
+  if (others.every(({ call }) => call.call.tenant === tenant)) return lastOf(contexts, now_us)
+  const tenants = [...Map.groupBy(contexts, ({ call }) => call.call.tenant).values()]
+  return lastOf(
+    tenants.reduce((most, one) => (heldFor(one) > heldFor(most) ? one : most)),
+    now_us,
+  )
+}
+
+function lastOf(contexts: readonly ToolContext[], now_us: number): ToolContext | null {
+  let last: ToolContext | null = null
+  for (const context of contexts) if (last === null || isNeededBefore(last, context, now_us)) last = context
+  return last
+}

@@ -284,3 +284,40 @@ describe('a call that begins', () => {
     expect(engine.place(back)).toBe(true)
   })
 })
+
+describe('a tenant that lies about its tools', () => {
+  /** Programs of `liar` say that their tools return at once. The one of `honest` says that its tool takes a while. */
+  function withLiar(slots: number, swap: SwapConfig | null): PlacedEngine {
+    const engine = new PlacedEngine({ capacity_blocks: 20, slots, handling: PRESERVE, memory: MEMORY, swap })
+    engine.forecast = forecastOf(1, 1)
+    for (const program of ['a', 'b', 'c']) engine.answer(program, 4, 0, 'liar')
+    engine.forecast = forecastOf(1, LONG_US)
+    engine.answer('h', 4, 0, 'honest')
+    return engine
+  }
+  const PRESERVE = { allowed: ['preserve'], hidden_swaps: false, revises: false, pins: 'relieved' } as const
+
+  it('loses its own pins before another tenant loses one, and so with slots', () => {
+    const engine = withLiar(6, null)
+    engine.run(engine.open('x', 12, 0, 'third'))
+    expect(engine.placement.tools.relieved).toBe(2)
+    expect(engine.resident('h', 'honest')).toBe(4)
+    const few = withLiar(4, null)
+    few.run(few.open('x', 1, 0, 'third'))
+    expect(few.resident('h', 'honest')).toBe(4)
+  })
+
+  it('has its own images dropped for others, and gets no room from a tenant that has less', () => {
+    const room = { ...SWAP, image_tokens_max: 3 * 4 * BLOCK }
+    const handling = { ...PRESERVE, allowed: ['swap'] as const }
+    const engine = new PlacedEngine({ capacity_blocks: 20, handling, memory: MEMORY, swap: room })
+    engine.forecast = forecastOf(1, 1)
+    for (const program of ['a', 'b', 'c']) engine.answer(program, 4, 0, 'liar')
+    engine.forecast = forecastOf(1, LONG_US)
+    engine.answer('h', 4, 0, 'honest')
+    expect(engine.placement.tools).toMatchObject({ displaced: 1, swap: { decided: 4 } })
+    engine.forecast = forecastOf(1, 1)
+    engine.answer('d', 4, 0, 'liar')
+    expect(engine.open('h', 5, 0, 'honest').image).toMatchObject({ tokens: 4 * BLOCK })
+  })
+})

@@ -14,6 +14,8 @@
  * - A pin ends after PRESERVE_US_MAX, and pins have at most PINNED_SHARE_MAX of the blocks.
  * - A pin never stalls a call that asks for room (`pins: 'relieved'`): the context that is needed last is swapped, or its
  *   pin ends, before the call goes without. With `pins: 'firm'`, the reading of LAMPS' figure 3, calls wait for its blocks.
+ * - No tenant's forecasts cost another its context. The tenant gives way first whose contexts take most for its weight, and
+ *   of its contexts the one that is needed last.
  * - Images have at most the tokens of the store, and none is kept for longer than IMAGE_US_MAX.
  * - A context is put back only into blocks that no call asks for, and its image stays until its program is back, so that taking
  *   it out again costs nothing.
@@ -30,7 +32,15 @@ import type { KvCache, Slot } from '../kv-cache.ts'
 import { PREFIX_MATCH_TOKENS_MIN } from '../prefix-index.ts'
 import { commonPrefixTokens } from '../token-prefix.ts'
 import { HandlingTally, type ToolCounts } from './handling-counts.ts'
-import { isDueBefore, isNeededBefore, leftUs, type Next, type ToolContext } from './tool-context.ts'
+import {
+  heldFor,
+  isDueBefore,
+  isNeededBefore,
+  lastNeeded,
+  leftUs,
+  type Next,
+  type ToolContext,
+} from './tool-context.ts'
 import {
   type Batch,
   chooseHandling,
@@ -228,19 +238,23 @@ export class ToolContexts {
     return slot.prefix === null
   }
 
-  /** Drops images of programs that are expected to be away for longer than `left_us`, until there is room for so many tokens. */
-  makeImageRoom(tokens: number, left_us = 0): void {
+  /**
+   * Drops images for one of `call`, until there is room for so many tokens: those of its tenant's programs that are expected to
+   * be away for longer than `left_us`, and those of a tenant whose images take more for its weight.
+   */
+  makeImageRoom(tokens: number, { call: { tenant } }: ScheduledCall, left_us = 0): void {
     const { images } = this.#parts
     while (images.isOpen && images.free_tokens < tokens) {
-      let last: ToolContext | null = null
-      for (const context of this.#imaged) {
-        if (context.slot !== null) continue
-        if (last === null || isNeededBefore(last, context, this.#now_us)) last = context
-      }
-      if (last === null || leftUs(last, this.#now_us) <= left_us) return
+      const imaged = Array.from(this.#imaged)
+      const own = imaged.filter(({ call }) => call.call.tenant === tenant)
+      const first = lastNeeded(imaged, this.#now_us)
+      const is_others = first !== null && first.call.call.tenant !== tenant && heldFor(imaged, first) > heldFor(own)
+      const away = own.filter(({ slot }) => slot === null)
+      const last = is_others ? first : lastNeeded(away, this.#now_us)
+      if (last === null || (!is_others && leftUs(last, this.#now_us) <= left_us)) return
       this.#tally.displaced += 1
       this.#dropImage(last)
-      this.#wait(last)
+      if (last.slot === null) this.#wait(last)
     }
   }
 
@@ -298,7 +312,7 @@ export class ToolContexts {
     const { kv, images, onImage } = this.#parts
     const { slot, tokens } = context
     invariant(slot !== null, 'what is swapped out is in a slot')
-    this.makeImageRoom(tokens, leftUs(context, this.#now_us))
+    this.makeImageRoom(tokens, context.call, leftUs(context, this.#now_us))
     const image = images.reserve(tokens)
     if (image === null) return false
     this.#imaged.add(context)
@@ -361,11 +375,10 @@ export class ToolContexts {
 
   /** Ends the pin of the context that is needed last. False: there is none. */
   #relieveOne(except: Slot<ScheduledCall> | null): boolean {
-    let last: ToolContext | null = null
-    for (const context of this.#pinned) {
-      if (context.slot === except) continue
-      if (last === null || isNeededBefore(last, context, this.#now_us)) last = context
-    }
+    const last = lastNeeded(
+      Array.from(this.#pinned).filter(({ slot }) => slot !== except),
+      this.#now_us,
+    )
     if (last === null) return false
     this.#tally.relieved += 1
     this.#relieve(last)

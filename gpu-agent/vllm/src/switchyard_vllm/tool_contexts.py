@@ -17,6 +17,7 @@ What it keeps true:
 - When the program is back, its pin ends once vLLM has admitted the call, not before.
 - A pin never stalls a call: the context that is needed last gives way before vLLM looks for room, to calls that wait and to
   running ones that grow. It is swapped if the policy swaps, and otherwise stays as a prefix that anybody may take.
+- No tenant's forecasts cost another its context: the tenant gives way first whose pins take most for its weight.
 - No image is kept for a program for longer than IMAGE_US_MAX.
 
 Copies leave and come back beside the forward pass here, so the rule's `hidden_swaps` changes nothing.
@@ -91,6 +92,8 @@ class ToolContext:
     #: Of the tool.
     expected_us: float
     number: int
+    tenant: str
+    weight: float
     #: None: it is not pinned.
     pin: Pin | None = None
     #: The swap watches it or has its image.
@@ -230,6 +233,8 @@ class ToolContexts:
             now_us,
             tool_us or 0,
             self._number,
+            state.call.tenant,
+            state.call.tenant_weight,
         )
         self._number += 1
         self._contexts[program] = context
@@ -404,7 +409,10 @@ class ToolContexts:
         pinned = [context for context in self._contexts.values() if context.pin is not None]
         if not pinned:
             return False
-        last = max(pinned, key=lambda context: (context.left_us(now_us), context.number))
+        held: dict[str, float] = {}
+        for context in pinned:
+            held[context.tenant] = held.get(context.tenant, 0) + context.tokens / context.weight
+        last = max(pinned, key=lambda one: (held[one.tenant], one.tenant, one.left_us(now_us), one.number))
         self._counts.relieved += 1
         if "swap" in self._allowed:
             self._leave(last, now_us)

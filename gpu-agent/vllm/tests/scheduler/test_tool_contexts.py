@@ -195,6 +195,16 @@ def test_the_context_that_is_needed_last_gives_way_first() -> None:
     assert computed_on_return(engine, soon) <= BLOCK_TOKENS + 5
 
 
+def test_a_tenant_that_lies_about_its_tools_loses_its_own_pins_first() -> None:
+    engine = SwapEngine(blocks=BLOCKS, switchyard=handling("preserve"))
+    for seed, program in enumerate(("a", "b", "c")):
+        run(engine, f"{program}-1", text(10 + seed, 4), program, tool_us=1, tenant="liar")
+    prompt = leave(engine, 4)
+    run(engine, "other", text(2, 18), "other", tool_us=None)
+    assert counts(engine)["relieved"] >= 1
+    assert computed_on_return(engine, prompt) <= BLOCK_TOKENS + 5
+
+
 def test_the_pin_ends_when_the_call_is_admitted_and_not_before() -> None:
     engine = Engine(ProgramAwareScheduler, seats=1, blocks=BLOCKS, switchyard={"policy": "vllm-preserve"})
     prompt = leave(engine)
