@@ -85,6 +85,12 @@ module.exports = {
       'it is published by itself',
     ),
     rule(
+      'page-is-alone',
+      { path: '^dashboard/' },
+      { path: '^(src/(?!protocol/)|gpu-agent|cli|clients|lab|ops|simulator|test)/' },
+      'the page knows the API, and the events as protocol has them',
+    ),
+    rule(
       'cli-is-leaf',
       { path: '^cli/' },
       { path: '^(src|gpu-agent|lab|ops|simulator|test)/' },

@@ -22,6 +22,7 @@ export default defineConfig({
             'src/core/**/*.test.ts',
             'src/protocol/**/*.test.ts',
             'clients/typescript/src/**/*.test.ts',
+            'dashboard/**/*.test.ts',
             'gpu-agent/**/*.test.ts',
             'lab/**/*.test.ts',
             'ops/**/*.test.ts',

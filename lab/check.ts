@@ -1,6 +1,6 @@
 /**
  * `npm run check`: format, lint, types per runtime, dead code and unused dependencies, import directions, and that the
- * migrations match the schemas. Runs everything, then says what failed.
+ * page's bundle and the migrations match their sources. Runs everything, then says what failed.
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
@@ -16,17 +16,19 @@ interface Check {
 const CHECKS: Check[] = [
   { name: 'types (node)', command: tsc('node', 'tsconfig.node.json') },
   { name: 'types (worker)', command: tsc('worker', 'tsconfig.worker.json') },
+  { name: 'types (page)', command: tsc('page', 'tsconfig.dashboard.json') },
   { name: 'types (npm package)', command: tsc('npm-package', 'clients/typescript/tsconfig.json') },
   { name: 'format and lint', command: ['biome', 'check', '--error-on-warnings', '.'] },
   { name: 'dead code, dependencies', command: ['knip'] },
   {
     name: 'import directions',
     command:
-      'depcruise --config dependency-rules.cjs src gpu-agent cli clients/typescript/src lab ops simulator test'.split(
+      'depcruise --config dependency-rules.cjs src gpu-agent cli clients/typescript/src dashboard lab ops simulator test'.split(
         ' ',
       ),
   },
   { name: 'Python client library', command: ['node', 'lab/python-client.ts', 'check'] },
+  { name: 'page is built', command: ['node', 'lab/build-page.ts', '--check'] },
   { name: 'migrations match schemas', command: ['node', 'lab/db-generate.ts', '--check'] },
 ]
 

@@ -26,6 +26,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   dev: { elsewhere: 'npm test starts the same Worker; wrangler dev runs until it is stopped' },
   format: { elsewhere: 'npm run check does the same without writing' },
   'db:generate': { elsewhere: 'npm run check does the same without writing' },
+  'page:build': { elsewhere: 'npm run check does the same without writing' },
 
   up: { run: [['--detach', '--data-dir', '{data}', '--port', '{port}']], minutes_max: 4 },
   status: { run: [['--data-dir', '{data}']], minutes_max: 1 },

@@ -29,6 +29,8 @@ import { metricsRoutes } from './metrics.ts'
 import { modelRoutes } from './models.ts'
 import { openaiRoutes } from './openai.ts'
 import { withEdgeAnswers } from './openapi-document.ts'
+import { pageRoutes } from './page/page.ts'
+import { pageIdentity } from './page/page-identity.ts'
 import { programRoutes } from './programs.ts'
 import { requestId } from './request-id.ts'
 import { requestPath } from './request-path.ts'
@@ -40,7 +42,9 @@ export const app = new OpenAPIHono<{ Bindings: Env }>({ getPath: requestPath })
 app.use(requestId)
 app.use(cors)
 app.use(limitHeaders)
+app.use(pageIdentity)
 app.route('/', healthRoutes)
+app.route('/', pageRoutes)
 app.route('/', metricsRoutes)
 app.route('/', openaiRoutes)
 app.route('/', modelRoutes)

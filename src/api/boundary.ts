@@ -33,9 +33,17 @@ export interface AdminScope {
 
 export function router<S extends TenantScope | AgentScope | AdminScope>(): OpenAPIHono<S> {
   return new OpenAPIHono<S>({
-    defaultHook: (result) => (result.success ? undefined : invalid(result.error.issues)),
+    defaultHook: refuseInvalid,
   })
 }
+
+type Checked =
+  | { success: true }
+  | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
+
+/** The hook of every router: what a value that fails its schema is answered with. */
+export const refuseInvalid = (result: Checked): Response | undefined =>
+  result.success ? undefined : invalid(result.error.issues)
 
 /** 400 with the first field at fault as `param`. */
 function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): Response {
@@ -72,10 +80,14 @@ export const requireAgent: MiddlewareHandler<AgentScope> = async (c, next) => {
   await next()
 }
 
+export async function isOperator(headers: Headers, env: Env): Promise<boolean> {
+  const key = bearer(headers)
+  return key !== null && env.ADMIN_KEY.length > 0 && (await secretsEqual(key, env.ADMIN_KEY))
+}
+
 export const requireAdmin: MiddlewareHandler<AdminScope> = async (c, next) => {
-  const key = bearer(c.req.raw.headers)
-  const isAdmin = key !== null && c.env.ADMIN_KEY.length > 0 && (await secretsEqual(key, c.env.ADMIN_KEY))
-  if (!isAdmin) return apiError(401, { message: 'The admin key is not valid.', code: 'invalid_admin_key' })
+  if (!(await isOperator(c.req.raw.headers, c.env)))
+    return apiError(401, { message: 'The admin key is not valid.', code: 'invalid_admin_key' })
   c.set('auditor', await auditorOf(c.env.KEY_PEPPER, c.env.ADMIN_KEY, Date.now()))
   await next()
 }

@@ -137,9 +137,12 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'GET /v1/programs/{id}': { status: 404 },
   'DELETE /v1/programs/{id}': { status: 404 },
   'GET /v1/programs/{id}/calls': { status: 404 },
+  // Of the viewer's own programs.
+  'GET /page/session': { status: 200 },
+  'GET /page/live': { status: 200 },
 }
 const AGENT_ROUTES = ['GET /agents/v1/host', 'GET /agents/v1/link', 'POST /agents/v1/records']
-const OPEN_ROUTES = ['GET /healthz', 'GET /health', 'GET /']
+const OPEN_ROUTES = ['GET /healthz', 'GET /health', 'GET /', 'POST /page/session', 'DELETE /page/session']
 
 let all: Operation[] = []
 const of = (scheme: Operation['scheme']) => all.filter((operation) => operation.scheme === scheme)

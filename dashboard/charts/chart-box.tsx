@@ -1,0 +1,36 @@
+/** A place for a chart, which comes with the first one that is shown. Its figures are in a table beside it as well. */
+import { useEffect, useRef, useState } from 'hono/jsx/dom'
+import type { Chart } from './echarts.ts'
+
+type Charts = typeof import('./echarts.ts')
+
+interface Box<T> {
+  label: string
+  data: T
+  make: (charts: Charts, element: HTMLElement) => Chart<T>
+}
+
+export function ChartBox<T>({ label, data, make }: Box<T>) {
+  const box = useRef<HTMLDivElement>(null)
+  const [chart, setChart] = useState<Chart<T> | null>(null)
+  const [failed, setFailed] = useState(false)
+  useEffect(() => {
+    let made: Chart<T> | null = null
+    let isOver = false
+    import('./echarts.ts').then(
+      (charts) => {
+        if (isOver || box.current === null) return
+        made = make(charts, box.current)
+        setChart(made)
+      },
+      () => setFailed(true),
+    )
+    return () => {
+      isOver = true
+      made?.close()
+    }
+  }, [])
+  useEffect(() => chart?.show(data), [chart, data])
+  if (failed) return <p class="state">The chart could not be loaded. The table below has its figures.</p>
+  return <div class="chart" role="img" aria-label={label} ref={box} />
+}

@@ -1,0 +1,42 @@
+/** Figures as people read them. */
+
+/** Three significant digits, and the unit that fits. */
+export function seconds(s: number | null | undefined): string {
+  if (s === null || s === undefined) return '–'
+  if (s === 0) return '0 s'
+  if (s < 0.001) return '< 1 ms'
+  if (s < 1) return `${Math.round(s * 1000)} ms`
+  if (s < 60) return `${s.toFixed(s < 10 ? 2 : 1)} s`
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`
+  return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`
+}
+
+export function count(n: number | null | undefined): string {
+  if (n === null || n === undefined) return '–'
+  if (n < 10_000) return String(Math.round(n))
+  if (n < 1e6) return `${(n / 1000).toFixed(n < 100_000 ? 1 : 0)} k`
+  return `${(n / 1e6).toFixed(1)} M`
+}
+
+export function share(part: number, whole: number): string {
+  return whole > 0 ? `${Math.round((100 * part) / whole)} %` : '–'
+}
+
+export const clock = (at: string | number): string => new Date(at).toLocaleTimeString()
+
+export const dateTime = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString())
+
+/** Why the balancer chose an engine: the API's reasons, in words. */
+const REASONS: Readonly<Record<string, string>> = {
+  least_used: 'least load',
+  pin_created: 'first engine of this program',
+  pinned: 'holds this program’s context',
+  pin_gone: 'its engine was gone',
+  pin_overloaded: 'its engine was too busy',
+  spilled: 'nearer region was full',
+  replaced: 'another engine failed',
+  snapshot: 'pool did not answer, chosen from memory',
+}
+
+export const reasonText = (reason: string | null | undefined): string =>
+  reason === null || reason === undefined ? '–' : (REASONS[reason] ?? reason)

@@ -1,0 +1,48 @@
+/** Which view is shown: the part of the address after `#`, so that links and the back button work. Pure but for the hook. */
+import { useEffect, useState } from 'hono/jsx/dom'
+
+export type Route =
+  | { view: 'live' | 'ended' | 'engines' | 'tenants' | 'classes' | 'audit' }
+  | { view: 'program'; tenant: string; program: string }
+  | { view: 'class'; tenant: string; name: string }
+
+const VIEWS = ['live', 'ended', 'engines', 'tenants', 'classes', 'audit'] as const
+
+export function routeOf(hash: string): Route {
+  const [view = '', first, second] = hash.replace(/^#\/?/, '').split('/').map(decoded)
+  if (view === 'programs' && first !== undefined && second !== undefined) {
+    return { view: 'program', tenant: first, program: second }
+  }
+  if (view === 'classes' && first !== undefined && second !== undefined) {
+    return { view: 'class', tenant: first, name: second }
+  }
+  return { view: VIEWS.find((one) => one === view) ?? 'live' }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    // A link that somebody cut: shown as it is.
+    return part
+  }
+}
+
+export const programLink = (tenant: string, program: string) =>
+  `#/programs/${encodeURIComponent(tenant)}/${encodeURIComponent(program)}`
+
+export const classLink = (tenant: string, name: string) =>
+  `#/classes/${encodeURIComponent(tenant)}/${encodeURIComponent(name)}`
+
+export function useRoute(): Route {
+  const [route, setRoute] = useState<Route>(() => routeOf(location.hash))
+  useEffect(() => {
+    const changed = () => {
+      setRoute(routeOf(location.hash))
+      scrollTo(0, 0)
+    }
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [])
+  return route
+}

@@ -1,0 +1,227 @@
+/** What runs: the sums, the engines, and every running program. */
+import { useMemo, useState } from 'hono/jsx/dom'
+import { count, seconds, share } from '../format.ts'
+import {
+  type Activity,
+  activityOf,
+  type LiveState,
+  type Order,
+  type Row,
+  rowsOf,
+  totalsOf,
+} from '../live/live-state.ts'
+import type { Connection } from '../live/live-store.ts'
+import { Fact, Loading } from '../parts/states.tsx'
+import { useVisibleRows } from '../parts/visible-rows.ts'
+import { programLink } from '../route.ts'
+import { Pools } from './pools.tsx'
+
+const ROW_PX = 34
+
+interface LiveProps {
+  state: LiveState
+  connection: Connection
+  isOperator: boolean
+}
+
+export function LiveView({ state, connection, isOperator }: LiveProps) {
+  if (state.at_ms === 0) {
+    return connection.status === 'offline' ? <p class="state">{connection.reason}</p> : <Loading what="programs" />
+  }
+  const totals = totalsOf(state)
+  return (
+    <>
+      <h1 class="hidden">Live</h1>
+      <p class="lead">
+        Each row is one run of an agent. Programs that have had the least service go first, and each call returns to the
+        engine that holds its program’s context.
+      </p>
+      <dl class="facts">
+        <Fact
+          name="Programs"
+          value={count(totals.running)}
+          note={`${totals.reasoning} reasoning, ${totals.acting} acting`}
+        />
+        {isOperator ? (
+          <Fact
+            name="Calls in seats"
+            value={`${totals.in_seats} of ${totals.seats}`}
+            note={`${totals.waiting} waiting`}
+          />
+        ) : null}
+        <Fact name="Output" value={`${count(totals.tokens_per_s)} tokens/s`} note="settled, last 30 s" />
+        <Fact
+          name="Cached"
+          value={share(totals.cached_tokens, totals.prompt_tokens)}
+          note="of prompt tokens, not computed again"
+        />
+      </dl>
+      {isOperator ? <Pools pools={state.pools} /> : null}
+      <Programs state={state} isOperator={isOperator} running={totals.running} />
+    </>
+  )
+}
+
+function Programs({ state, isOperator, running }: { state: LiveState; isOperator: boolean; running: number }) {
+  const [order, setOrder] = useState<Order>('newest')
+  const [activity, setActivity] = useState<Activity>('all')
+  const [text, setText] = useState('')
+  const rows = useMemo(() => rowsOf(state, order, activity, text), [state, order, activity, text])
+  if (running === 0) return <FirstVisit />
+  return (
+    <section aria-labelledby="programs">
+      <div class="tools">
+        <h2 id="programs">Running programs</h2>
+        <label>
+          Find
+          <input type="search" value={text} onInput={(e) => setText((e.target as HTMLInputElement).value)} />
+        </label>
+        <label>
+          Show
+          <select value={activity} onChange={(e) => setActivity((e.target as HTMLSelectElement).value as Activity)}>
+            <option value="all">all</option>
+            <option value="reasoning">reasoning</option>
+            <option value="acting">acting</option>
+          </select>
+        </label>
+        <label>
+          Order
+          <select value={order} onChange={(e) => setOrder((e.target as HTMLSelectElement).value as Order)}>
+            <option value="newest">newest first</option>
+            <option value="service">most service</option>
+            <option value="wait">longest wait</option>
+          </select>
+        </label>
+      </div>
+      <ProgramTable rows={rows} now_ms={state.at_ms} isOperator={isOperator} />
+      {rows.length === 0 ? <p class="state">No running program matches.</p> : null}
+      {running > rows.length && text === '' && activity === 'all' ? (
+        <p class="help">{running - rows.length} more run. The page shows the 1,000 of each tenant that started last.</p>
+      ) : null}
+    </section>
+  )
+}
+
+interface TableProps {
+  rows: readonly Row[]
+  now_ms: number
+  isOperator: boolean
+}
+
+/** All rows have one height, so those out of view are two rows of empty space. */
+function ProgramTable({ rows, now_ms, isOperator }: TableProps) {
+  const { list, from, to } = useVisibleRows(rows.length, ROW_PX)
+  return (
+    <table class={isOperator ? 'programs with-tenant' : 'programs'} aria-rowcount={rows.length + 1}>
+      <thead>
+        <tr>
+          <th scope="col" class="id">
+            Program
+          </th>
+          {isOperator ? (
+            <th scope="col" class="tenant">
+              Tenant
+            </th>
+          ) : null}
+          <th scope="col" class="class">
+            Class
+          </th>
+          <th scope="col" class="now">
+            Now
+          </th>
+          <th scope="col" class="engine">
+            Engine
+          </th>
+          <th scope="col" class="number calls">
+            Calls
+          </th>
+          <th scope="col" class="number service">
+            Service
+          </th>
+          <th scope="col" class="number wait">
+            Wait
+          </th>
+          <th scope="col" class="number cached">
+            Cached
+          </th>
+        </tr>
+      </thead>
+      <tbody ref={list}>
+        <Space rows={from} />
+        {rows.slice(from, to).map((row, at) => (
+          <ProgramRow key={row.key} row={row} at={from + at} now_ms={now_ms} isOperator={isOperator} />
+        ))}
+        <Space rows={rows.length - to} />
+      </tbody>
+    </table>
+  )
+}
+
+function Space({ rows }: { rows: number }) {
+  if (rows === 0) return null
+  return (
+    <tr class="space">
+      <td colspan={9} style={{ height: `${rows * ROW_PX}px` }} />
+    </tr>
+  )
+}
+
+interface RowProps {
+  row: Row
+  at: number
+  now_ms: number
+  isOperator: boolean
+}
+
+function ProgramRow({ row: { tenant, program }, at, now_ms, isOperator }: RowProps) {
+  const { detail } = program
+  const activity = activityOf(program)
+  return (
+    <tr aria-rowindex={at + 2}>
+      <th scope="row" class="id">
+        <a href={programLink(tenant, program.id)}>{program.id}</a>
+      </th>
+      {isOperator ? <td class="tenant">{tenant}</td> : null}
+      <td class="class">{program.app ?? program.class}</td>
+      <td class={`now ${activity}`}>{nowText(activityText(activity, program.open_calls), detail, now_ms)}</td>
+      <td class="engine">{placeText(detail)}</td>
+      <td class="number calls">{count(program.calls)}</td>
+      <td class="number service">{seconds(program.service_s)}</td>
+      <td class="number wait">{seconds(detail?.wait_s)}</td>
+      <td class="number cached">{detail === null ? '–' : share(detail.cached_tokens, detail.prompt_tokens)}</td>
+    </tr>
+  )
+}
+
+function activityText(activity: 'reasoning' | 'acting' | 'new', open_calls: number): string {
+  if (activity === 'reasoning') return open_calls > 1 ? `reasoning, ${open_calls} calls` : 'reasoning'
+  return activity === 'acting' ? 'acting' : 'no call yet'
+}
+
+type Detail = Row['program']['detail']
+
+const placeText = (detail: Detail): string =>
+  detail === null || detail.engine === null ? '–' : `${detail.engine} · ${detail.region}`
+
+/** `acting: search 3 s of ~5 s`. */
+function nowText(activity: string, detail: Detail, now_ms: number): string {
+  const [tool] = detail?.tools ?? []
+  if (activity !== 'acting' || tool === undefined) return activity
+  const ran_s = Math.max(0, (now_ms - Date.parse(tool.since)) / 1000)
+  const expected = tool.expected_s === null ? '' : ` of ~${seconds(tool.expected_s)}`
+  return `acting: ${tool.name ?? 'tool'} ${seconds(ran_s)}${expected}`
+}
+
+function FirstVisit() {
+  return (
+    <section class="state">
+      <h2>No program is running</h2>
+      <p>Start three agents at once and watch them here:</p>
+      <pre>npm run demo</pre>
+      <p>
+        Or point any OpenAI or Anthropic client at <code>{location.origin}/v1</code> with an API key. Calls with the
+        same <code>X-Program-Id</code> header are one program.
+      </p>
+    </section>
+  )
+}

@@ -1,0 +1,199 @@
+/** One program: what it is, its calls as a graph and over time, and for each call where it ran and why. */
+import { useEffect, useMemo, useState } from 'hono/jsx/dom'
+import type { LiveProgram } from '../../src/protocol/live.ts'
+import { ask, segment } from '../api.ts'
+import { Call, Program, pageOf } from '../api-types.ts'
+import { callGraph } from '../charts/call-graph.ts'
+import { ChartBox } from '../charts/chart-box.tsx'
+import { GraphFigure } from '../charts/graph-figure.tsx'
+import { count, dateTime, reasonText, seconds, share } from '../format.ts'
+import { useLoaded } from '../loaded.ts'
+import { ConfirmedAction } from '../parts/confirm.tsx'
+import { Fact, Failure, Loading } from '../parts/states.tsx'
+import { Wide } from '../parts/wide.tsx'
+import { classLink } from '../route.ts'
+
+/** Calls that are shown, the first ones. */
+const CALLS_MAX = 500
+const PAGE = 100
+/** The live view tells of a change before the program has its last record. */
+const SETTLE_MS = 1_500
+
+const pathOf = (tenant: string, program: string, isOperator: boolean): string =>
+  isOperator ? `/admin/v1/tenants/${segment(tenant)}/programs/${segment(program)}` : `/v1/programs/${segment(program)}`
+
+async function load(path: string, signal: AbortSignal) {
+  const program = await ask(path, Program, { signal })
+  const calls: Call[] = []
+  let cursor: string | null = null
+  do {
+    const after: string = cursor === null ? '' : `&cursor=${segment(cursor)}`
+    const page: { data: Call[]; next_cursor: string | null } = await ask(
+      `${path}/calls?limit=${PAGE}${after}`,
+      pageOf(Call),
+      { signal },
+    )
+    calls.push(...page.data)
+    cursor = page.next_cursor
+  } while (cursor !== null && calls.length < CALLS_MAX)
+  return { program, calls, has_more: cursor !== null }
+}
+
+interface ProgramProps {
+  tenant: string
+  program: string
+  isOperator: boolean
+  /** Its row in the live view; null: it does not run, or is not shown there. */
+  row: LiveProgram | null
+}
+
+export function ProgramView({ tenant, program: id, isOperator, row }: ProgramProps) {
+  const path = pathOf(tenant, id, isOperator)
+  const { value, failure, reload } = useLoaded(path, (signal) => load(path, signal))
+  const change = row === null ? 'none' : `${row.run} ${row.calls} ${row.open_calls} ${row.service_s}`
+  useEffect(() => {
+    reload()
+    const timer = setTimeout(reload, SETTLE_MS)
+    return () => clearTimeout(timer)
+  }, [change])
+  if (value === null)
+    return failure === null ? <Loading what="the program" /> : <Failure reason={failure} retry={reload} />
+  return <Shown tenant={tenant} {...value} isOperator={isOperator} path={path} reload={reload} />
+}
+
+interface ShownProps {
+  tenant: string
+  program: Program
+  calls: Call[]
+  has_more: boolean
+  isOperator: boolean
+  path: string
+  reload: () => void
+}
+
+function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: ShownProps) {
+  const [chosen, setChosen] = useState<string | null>(null)
+  const graph = useMemo(() => callGraph(calls), [calls])
+  const end = async () => {
+    await ask(path, Program, { method: 'DELETE' })
+    reload()
+    return 'Ended. Its open calls are cancelled.'
+  }
+  return (
+    <>
+      <div class="tools">
+        <h1>{program.id}</h1>
+        <span class={`now ${program.activity ?? ''}`}>
+          {program.state === 'ended' ? `ended, ${program.end_reason ?? ''}` : (program.activity ?? 'no call yet')}
+        </span>
+        {program.state === 'running' ? (
+          <ConfirmedAction
+            name="End program"
+            question={`End ${program.id}? Its open calls are cancelled, and their clients get an error.`}
+            act={end}
+            isGrave
+          />
+        ) : null}
+      </div>
+      <p class="help">
+        {isOperator ? `Tenant ${tenant}, class ` : 'Class '}
+        {isOperator ? <a href={classLink(tenant, program.class)}>{program.class}</a> : program.class}
+        {`, started ${dateTime(program.started_at)}`}
+        {program.ended_at === null ? '' : `, ended ${dateTime(program.ended_at)}`}
+      </p>
+      <dl class="facts">
+        <Fact
+          name="Service"
+          value={seconds(program.service_s)}
+          note={`critical path ${seconds(program.critical_path_s)}`}
+        />
+        <Fact name="Wait" value={seconds(program.wait_s)} note={`${program.preemptions} preemptions`} />
+        <Fact
+          name="Cached"
+          value={share(program.cached_tokens, program.prompt_tokens)}
+          note={`of ${count(program.prompt_tokens)} prompt tokens`}
+        />
+        <Fact name="Output" value={count(program.output_tokens)} note={`tokens in ${program.calls} calls`} />
+      </dl>
+      {calls.length === 0 ? (
+        <p class="state">It has made no call yet.</p>
+      ) : (
+        <>
+          <h2>Calls</h2>
+          <p class="help">
+            From left to right: what depends on what. A lane is a thread, a dashed line a tool. The critical path is
+            marked.
+          </p>
+          <GraphFigure graph={graph} chosen={chosen} choose={setChosen} />
+          <h2>Timeline</h2>
+          <p class="help legend">
+            <i class="wait" /> wait <i class="prefill" /> prefill <i class="decode" /> decode <i class="tool" /> tool.
+            Drag the handles below to zoom.
+          </p>
+          <ChartBox
+            label={`Timeline of ${calls.length} calls; the table below has its figures`}
+            data={graph}
+            make={(charts, element) => charts.timeline(element)}
+          />
+          <CallTable calls={calls} chosen={chosen} />
+          {has_more ? <p class="help">The first {calls.length} calls are shown.</p> : null}
+        </>
+      )}
+    </>
+  )
+}
+
+const HEADS = ['Wait', 'Service', 'Cached', 'Output', 'Rank']
+
+function CallTable({ calls, chosen }: { calls: Call[]; chosen: string | null }) {
+  return (
+    <Wide label="Calls">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Call</th>
+            <th scope="col">Engine</th>
+            <th scope="col">Why there</th>
+            {HEADS.map((name) => (
+              <th key={name} scope="col" class="number">
+                {name}
+              </th>
+            ))}
+            <th scope="col">Then</th>
+            <th scope="col">Outcome</th>
+          </tr>
+        </thead>
+        <tbody>
+          {calls.map((call, at) => {
+            const lease = call.leases.at(-1)
+            return (
+              <tr key={call.id} class={call.id === chosen ? 'chosen' : ''}>
+                <th scope="row" title={call.id}>
+                  {at + 1} <small>{call.thread}</small>
+                </th>
+                <td>{lease === undefined ? '–' : `${lease.engine} · ${lease.region}`}</td>
+                <td>{reasonText(lease?.reason)}</td>
+                <td class="number">{seconds(call.wait_s)}</td>
+                <td class="number">{seconds(call.service_s)}</td>
+                <td class="number">{share(call.cached_tokens, call.prompt_tokens)}</td>
+                <td class="number">{count(call.output_tokens)}</td>
+                <td class="number" title="A lower rank runs first. – : this engine’s policy goes by service">
+                  {call.rank === null ? '–' : call.rank.toFixed(1)}
+                </td>
+                <td>{toolText(call)}</td>
+                <td>{call.state === 'open' ? 'open' : (call.error_code ?? call.outcome ?? '–')}</td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </Wide>
+  )
+}
+
+function toolText({ tools, tool_s, expected_tool_s }: Call): string {
+  const names = tools.map(({ name }) => name).join(', ')
+  if (names === '' && tool_s === null) return '–'
+  const expected = expected_tool_s === null ? '' : ` (expected ${seconds(expected_tool_s)})`
+  return `${names === '' ? 'pause' : names} ${seconds(tool_s)}${expected}`
+}

@@ -1,0 +1,71 @@
+/**
+ * `npm run page:build`: bundles the page (dashboard/) into src/api/page/assets.gen.ts. The Worker has no file system, and is
+ * bundled in three ways (wrangler, ops/workerd, vitest), so its files are embedded as the actors' migrations are. With
+ * `--check` nothing is written: it exits 1 if the embedded files are not those of the sources, or too large.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import { flagsOrExit } from '../cli/flags.ts'
+import { ROOT } from './testbed/repository.ts'
+
+const TARGET = path.join(ROOT, 'src/api/page/assets.gen.ts')
+/** Of all scripts together, compressed as a proxy compresses them. */
+const SCRIPT_GZIP_BYTES_MAX = 300_000
+
+const HELP = `Bundles the page (dashboard/) into src/api/page/assets.gen.ts.
+
+  npm run page:build -- [flags]
+
+  --check    writes nothing; exits 1 if the bundle is not that of the sources
+  --help`
+const { check } = flagsOrExit('page:build', HELP, { check: { type: 'boolean', default: false } })
+
+const result = await build({
+  absWorkingDir: ROOT,
+  entryPoints: { page: 'dashboard/main.tsx', style: 'dashboard/style.css' },
+  outdir: 'dist/page',
+  entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
+  bundle: true,
+  splitting: true,
+  minify: true,
+  write: false,
+  format: 'esm',
+  target: 'es2023',
+  platform: 'browser',
+  define: { 'process.env.NODE_ENV': '"production"' },
+  tsconfig: 'tsconfig.dashboard.json',
+  legalComments: 'none',
+})
+const files = result.outputFiles
+  .map(({ path: file, text }) => ({ name: path.basename(file), text }))
+  .sort((a, b) => (a.name < b.name ? -1 : 1))
+const scripts = files.filter(({ name }) => name.endsWith('.js'))
+const script_gzip_bytes = scripts.reduce((sum, { text }) => sum + gzipSync(text).length, 0)
+if (script_gzip_bytes > SCRIPT_GZIP_BYTES_MAX) {
+  console.error(`The page's scripts are ${script_gzip_bytes} bytes compressed, over ${SCRIPT_GZIP_BYTES_MAX}.`)
+  process.exit(1)
+}
+
+const nameOf = (start: string, end: string): string => {
+  const found = files.find(({ name }) => name.startsWith(start) && name.endsWith(end))
+  if (found === undefined) throw new Error(`esbuild wrote no ${start}*${end}`)
+  return found.name
+}
+const assets = Object.fromEntries(files.map(({ name, text }) => [name, text]))
+const source = `/** Written by \`npm run page:build\` from dashboard/. */
+export const ENTRY_SCRIPT = ${JSON.stringify(nameOf('page-', '.js'))}
+export const ENTRY_STYLE = ${JSON.stringify(nameOf('style-', '.css'))}
+export const ASSETS: Readonly<Record<string, string>> = ${JSON.stringify(assets, null, 2)}
+`
+
+if (!check) {
+  writeFileSync(TARGET, source)
+  for (const { name, text } of files) console.log(`${name}  ${text.length} bytes, ${gzipSync(text).length} compressed`)
+  console.log(`scripts together: ${script_gzip_bytes} bytes compressed`)
+} else if (!existsSync(TARGET) || readFileSync(TARGET, 'utf8') !== source) {
+  console.error('src/api/page/assets.gen.ts is not the bundle of dashboard/. `npm run page:build` writes it.')
+  process.exit(1)
+}
