@@ -64,7 +64,8 @@ export function AuditView() {
 type Row = Record<string, unknown> | null
 
 function changeText(before: Row, after: Row): string {
-  if (before === null || after === null) return before === null ? 'created' : '–'
+  if (after === null) return '–'
+  if (before === null) return 'created'
   const changed = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
   return changed.map((name) => `${name}: ${JSON.stringify(before[name])} → ${JSON.stringify(after[name])}`).join(', ')
 }

@@ -14,7 +14,7 @@ const NOTES: Partial<Record<DevJson['engine'], string>> = {
 }
 
 export function banner(system: DevJson, took_s: number, { detached, dataDir }: BannerContext): string {
-  const { url, apiKey, adminKey, model, models, engine, agents, policy } = system
+  const { url, apiKey, model, models, engine, agents, policy } = system
   const others = models === undefined ? '' : `, and ${models.length - 1} more: ${models.slice(1).join(', ')}`
   const flag = dataDir === DATA_DIR_DEFAULT ? '' : ` -- --data-dir ${dataDir}`
   return `
@@ -22,8 +22,7 @@ Switchyard is ready after ${took_s.toFixed(1)} s.
 
   Base URL  ${url}/v1
   API key   ${apiKey}
-  Page      ${url}  watch programs run: sign in with the API key, or for everything with the operator's:
-            ${adminKey}
+  Page      ${url} (sign in with the API key; with adminKey of ${dataDir}/dev.json it shows everything)
   Model     ${model} (${engine}${NOTES[engine] ?? ''})${others}
   Regions   ${agents.map(({ region }) => region).join(', ')}, policy ${policy}
 

@@ -142,13 +142,20 @@ test('vLLM gets its model, its Python and what the user asked of it, and each en
   expect(argsOf('gpu', 'eu-west', '--regions', 'us-east,eu-west', '--engines-per-region', '2')).toContain('--gpus 2,3')
 })
 
-test('what is printed has the address, the key and three things to try, but not the admin key', () => {
+test('what is printed has the address, the page, the key and three things to try, but not the admin key', () => {
   const system: DevJson = {
     ...{ url: 'http://127.0.0.1:8787', apiKey: 'sk-sy-x', adminKey: 'sy-admin-x', pid: 1, controlPlanePid: 2 },
     ...{ policy: 'plas', model: 'm', engine: 'embedded', agents: [{ id: 'a', region: 'us-east', url: '', pid: 3 }] },
   }
   const text = banner(system, 1.2, { detached: true, dataDir: '/other' })
-  for (const part of ['http://127.0.0.1:8787/v1', 'sk-sy-x', 'curl', 'from openai import OpenAI', "from 'openai'"])
+  for (const part of [
+    'http://127.0.0.1:8787/v1',
+    'http://127.0.0.1:8787 (sign in',
+    'sk-sy-x',
+    'curl',
+    'from openai import OpenAI',
+    "from 'openai'",
+  ])
     expect(text).toContain(part)
   expect(text).toContain('npm run down -- --data-dir /other')
   expect(text).not.toContain('sy-admin-x')

@@ -4,16 +4,15 @@
  */
 import { createRoute } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
-import { cancelLeases } from '../actors/cancel-leases.ts'
-import { poolActor, programActor } from '../actors/stubs.ts'
+import { programActor } from '../actors/stubs.ts'
 import { liveProgramsExceeded, tooManyNewPrograms } from '../core/program/run-limits.ts'
 import { apiError } from '../platform/api-error.ts'
 import { fileBudget } from '../relay/deps.ts'
 import { allowedRegions } from '../relay/restrictions.ts'
-import { archivedProgram } from '../store/archive.ts'
 import { catalogue } from '../store/catalogue.ts'
-import { fromStore, StoreUnavailable } from '../store/database.ts'
+import { StoreUnavailable } from '../store/database.ts'
 import { limitBody, refusal, requireTenant, router, type TenantScope } from './boundary.ts'
+import { endProgram } from './end-program.ts'
 import { programJson } from './program-json.ts'
 import { callsPage, findProgram, programsPage } from './program-reads.ts'
 import {
@@ -158,11 +157,7 @@ programRoutes.openapi(
   async (c) => {
     const { tenant } = c.var.identity
     const { id } = c.req.valid('param')
-    const ended = await programActor(c.env, tenant, id).end(Date.now())
-    await cancelLeases(ended.open_leases, (region, model) =>
-      poolActor(c.env, { id: region, location_hint: null }, model),
-    )
-    const summary = ended.summary ?? (await fromStore(() => archivedProgram(c.env.DB, tenant, id)))
+    const summary = await endProgram(c.env, tenant, id)
     return summary === null ? refusal(notFound(id)) : c.json(programJson(summary), 200)
   },
 )

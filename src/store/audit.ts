@@ -75,6 +75,14 @@ export async function audited(
   return row === undefined ? { status: 'refused' } : { status: 'done', after: Row.parse(JSON.parse(row.after_json)) }
 }
 
+/** An act that changes no row of D1, as ending a program. Its row is written before the act, so no act goes without one. */
+export async function auditAct(d1: D1Database, auditor: Auditor, action: string, object: string): Promise<void> {
+  const { actor, at_ms } = auditor
+  await database(d1)
+    .insert(audit)
+    .values({ id: auditId(at_ms), at_ms, actor, action, object })
+}
+
 /** A table's row as JSON, without secrets. */
 function viewOf({ table, extra = {} }: AuditedObject): SQL {
   const parts: SQL[] = Object.entries(extra).flatMap(([name, value]) => [sql.raw(`'${name}'`), value])

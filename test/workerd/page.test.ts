@@ -160,6 +160,25 @@ describe('a tenant’s page', () => {
 })
 
 describe('the operator’s page', () => {
+  it('ends a tenant’s program, and the audit names it', async () => {
+    await openCall('program-to-end', 'call-to-end', 'tenant-b')
+    const cookie = await cookieOf(env.ADMIN_KEY)
+    const end = (program: string) =>
+      ask(`/admin/v1/tenants/tenant-b/programs/${program}`, { method: 'DELETE', ...as(cookie) })
+    const ended = await end('program-to-end')
+    expect([ended.status, await ended.json()]).toEqual([
+      200,
+      expect.objectContaining({ state: 'ended', open_calls: 0 }),
+    ])
+    expect((await end('no-such-program')).status).toBe(404)
+    const { data } = (await (await ask('/admin/v1/audit', as(cookie))).json()) as {
+      data: { action: string; object: string }[]
+    }
+    expect(data.filter(({ action }) => action === 'program.end')).toEqual([
+      expect.objectContaining({ object: 'program:tenant-b/program-to-end', before: null, after: null }),
+    ])
+  })
+
   it('shows all tenants and pools, and what only a program knows', async () => {
     const cookie = await cookieOf(env.ADMIN_KEY)
     await vi.waitFor(async () => {

@@ -1,9 +1,11 @@
-/** /admin/v1/tenants/{id}/programs: a tenant's programs and calls as the operator sees them. Reading only. */
+/** /admin/v1/tenants/{id}/programs: a tenant's programs and calls as the operator sees them, and their end. */
 import { createRoute } from '@hono/zod-openapi'
 import { Id } from '../../protocol/index.ts'
+import { auditAct } from '../../store/audit.ts'
 import { fromStore } from '../../store/database.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
+import { endProgram } from '../end-program.ts'
 import { programJson } from '../program-json.ts'
 import { callsPage, findProgram, programsPage } from '../program-reads.ts'
 import { Call, ListQuery, listOf, PageQuery, Program, ProgramListItem } from '../program-schemas.ts'
@@ -65,5 +67,22 @@ tenantProgramRoutes.openapi(
     if (page.status === 'unreadable') return refusal(invalidCursor())
     if (page.status === 'absent') return refusal(absent('program', program, 'program'))
     return c.json(page.list, 200)
+  },
+)
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'delete',
+    path: '/admin/v1/tenants/{id}/programs/{program}',
+    security,
+    request: { params: ProgramParams },
+    responses: { 200: json(Program, 'Ended; its open calls are cancelled'), 404: NOT_FOUND },
+  }),
+  async (c) => {
+    const { id: tenant, program } = c.req.valid('param')
+    if ((await findProgram(c.env, tenant, program)) === null) return refusal(absent('program', program, 'program'))
+    await fromStore(() => auditAct(c.env.DB, c.var.auditor, 'program.end', `program:${tenant}/${program}`))
+    const summary = await endProgram(c.env, tenant, program)
+    return summary === null ? refusal(absent('program', program, 'program')) : c.json(programJson(summary), 200)
   },
 )

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import type { Call } from '../api-types.ts'
+import { callGraph } from './call-graph.ts'
+import { callSpans } from './call-spans.ts'
+
+const NOTHING = { prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, preemptions: 0, swapped_out_tokens: 0 }
+const callOf = (id: string, change: Partial<Call> = {}): Call => ({
+  ...{ id, thread: 'main', parents: [], model: 'm', state: 'ended', outcome: 'completed', finish_reason: 'stop' },
+  ...{ rank: null, expected_remaining_tokens: null, error_code: null, tools: [], tool_s: null, expected_tool_s: null },
+  ...{ opened_at: '2026-11-23T12:00:00.000Z', ended_at: '2026-11-23T12:00:04.000Z', leases: [] },
+  ...{ ...NOTHING, wait_s: 0, service_s: 1 },
+  ...change,
+})
+const lease = { agent: 'a', engine: 'e', region: 'r', reason: null, state: 'settled', outcome: null }
+
+test('branches stand in lanes of their own, and what joins them stands after the longest', () => {
+  const graph = callGraph([
+    callOf('plan', { tools: [{ name: 'search', returned: true, duration_s: 2 }], tool_s: 2 }),
+    callOf('left', { thread: 'left', parents: ['plan'], service_s: 5 }),
+    callOf('right', { thread: 'right', parents: ['plan'], service_s: 1 }),
+    callOf('right-2', { thread: 'right', parents: ['right'], service_s: 1 }),
+    callOf('join', { parents: ['left', 'right-2'] }),
+  ])
+  expect(graph.calls.map(({ call, column, lane }) => [call.id, column, lane])).toEqual([
+    ['plan', 0, 0],
+    ['left', 1, 1],
+    ['right', 1, 2],
+    ['right-2', 2, 2],
+    ['join', 3, 0],
+  ])
+  expect([graph.columns, graph.lanes]).toEqual([4, ['main', 'left', 'right']])
+  expect(graph.edges[0]).toMatchObject({ from: 'plan', to: 'left', tools: ['search'], tool_s: 2 })
+})
+
+test('the critical path is the longest by service, not by calls', () => {
+  const graph = callGraph([
+    callOf('plan'),
+    callOf('long', { thread: 'a', parents: ['plan'], service_s: 5 }),
+    callOf('short-1', { thread: 'b', parents: ['plan'] }),
+    callOf('short-2', { thread: 'b', parents: ['short-1'] }),
+    callOf('join', { parents: ['long', 'short-2'] }),
+  ])
+  expect(graph.critical_path_s).toBe(7)
+  expect(graph.calls.filter(({ isCritical }) => isCritical).map(({ call }) => call.id)).toEqual([
+    'plan',
+    'long',
+    'join',
+  ])
+  expect(graph.edges.filter(({ isCritical }) => isCritical).map(({ from, to }) => `${from} ${to}`)).toEqual([
+    'plan long',
+    'long join',
+  ])
+})
+
+test('a call without known parents follows the last of its thread, and nothing else', () => {
+  const graph = callGraph([callOf('one'), callOf('two', { parents: ['unknown'] }), callOf('alone', { thread: 'b' })])
+  expect(graph.edges.map(({ from, to }) => [from, to])).toEqual([['one', 'two']])
+  expect(graph.calls.map(({ column }) => column)).toEqual([0, 1, 0])
+  expect(callGraph([])).toEqual({ calls: [], edges: [], columns: 0, lanes: [], critical_path_s: 0 })
+})
+
+test('a call’s time is its wait, its prefill, its decode and the tool after it', () => {
+  const start_ms = Date.parse('2026-11-23T12:00:00.000Z')
+  const call = callOf('one', {
+    wait_s: 1,
+    tools: [{ name: 'search', returned: true, duration_s: 3 }],
+    tool_s: 3,
+    leases: [{ ...lease, ...NOTHING, wait_s: 1, service_s: 1, opened_at: '', first_token_s: 1.5 }],
+  })
+  const spans = callSpans([call], ['main'], start_ms + 99_000)
+  expect(spans.map(({ kind, from_ms, to_ms }) => [kind, from_ms - start_ms, to_ms - start_ms])).toEqual([
+    ['wait', 0, 1000],
+    ['prefill', 1000, 1500],
+    ['decode', 1500, 4000],
+    ['tool', 4000, 7000],
+  ])
+  expect(spans.at(-1)?.text).toBe('search')
+  const open = callSpans([callOf('two', { state: 'open', ended_at: null })], ['main'], start_ms + 2000)
+  expect(open.map(({ kind, to_ms }) => [kind, to_ms - start_ms])).toEqual([['open', 2000]])
+})
