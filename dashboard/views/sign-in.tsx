@@ -41,8 +41,9 @@ export function SignIn({ signedIn }: { signedIn: (session: Session) => void }) {
           Sign in
         </button>
         <p id="key-help" class="help">
-          <code>npm run up</code> prints both: the API key, <code>sk-sy-…</code>, shows its tenant’s programs; the
-          operator’s key, <code>sy-admin-…</code>, shows everything.
+          <code>npm run up</code> prints an API key, <code>sk-sy-…</code>, which shows the programs of its tenant. The
+          operator’s key, <code>sy-admin-…</code>, shows everything: it is <code>adminKey</code> in{' '}
+          <code>.switchyard/dev.json</code>.
         </p>
         {failure === null ? null : (
           <p class="failure" role="alert">

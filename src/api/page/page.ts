@@ -66,7 +66,7 @@ pageRoutes.openapi(
     if (who.status === 'refused') {
       if (who.reason === 'disabled') return refusal(unauthorised('disabled'))
       const message =
-        'This key is not valid. `npm run up` prints a key, and `npm run cli -- keys` lists those of a tenant.'
+        'This key is not valid. `npm run up` prints one, and an operator makes more: npm run cli -- keys create.'
       return refusal(apiError(401, { message, param: 'key', code: 'invalid_key' }))
     }
     const sealed = await sealSession(c.env.KEY_PEPPER, { key, expires_at_ms: now_ms + SESSION_MAX_AGE_S * 1000 })
