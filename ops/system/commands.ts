@@ -18,13 +18,15 @@ export interface Command {
 }
 
 export function controlPlaneCommand(options: UpOptions, place: DataDir, model: ServedModel): Command {
+  const lent = (options.lend?.models ?? []).filter(({ id }) => id !== model.id)
+  const others = [...model.others, ...lent]
   const flags = {
     'data-dir': place.root,
     port: options.port,
     regions: options.regions.join(','),
     model: model.id,
     'context-tokens': model.context_tokens,
-    ...(model.others.length === 0 ? {} : { 'other-models': JSON.stringify(model.others) }),
+    ...(others.length === 0 ? {} : { 'other-models': JSON.stringify(others) }),
     'region-rtt-ms': options.regionRtt_ms,
     'program-stale-after-s': options.programStaleAfter_s,
     balancer: options.balancer,
@@ -68,6 +70,10 @@ export function agentCommand(
   if (options.server === null) Object.assign(flags, { 'model-id': model.id, 'context-tokens': model.context_tokens })
   else Object.assign(flags, serverFlags(options, options.server, model))
   if (options.seats !== undefined) flags.seats = options.seats
+  if (options.lend !== null) {
+    const { file, gpus } = options.lend
+    Object.assign(flags, { lend: 'all', 'lend-gpus': gpus, startable: file })
+  }
   if (options.script !== undefined) flags.script = path.resolve(options.script)
   if (model.path !== null && model.size !== null)
     Object.assign(flags, embeddedFlags(model.path, options, model.size, model.advice))

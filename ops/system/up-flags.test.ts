@@ -1,4 +1,7 @@
-import { expect, test } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import { readFlags } from '../../cli/flags.ts'
 import { ENGINE_POLICY_NAMES } from '../../gpu-agent/engine/order/policies/index.ts'
 import { BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
@@ -29,6 +32,7 @@ test('without flags: port 8787, two regions, one embedded engine each, least att
     contextTokens: undefined,
     vllmArgs: undefined,
     server: null,
+    lend: null,
     policy: 'plas',
     balancer: 'cost-aware',
     regionRtt_ms: 80,
@@ -51,6 +55,8 @@ test('help names every flag', () => {
     'seats',
     'context-tokens',
     'vllm-args',
+    'lend',
+    'lend-gpus',
     'url',
     'key-env',
     'limit',
@@ -192,4 +198,25 @@ test('a server that cannot be meant is refused, and no key is shown', () => {
   expect(reasonOf('--url', 'http://h', '--regions', 'a,b')).toContain('one server has one queue')
   expect(reasonOf('--url', 'http://h', '--engines-per-region', '2')).toContain('one server has one queue')
   expect(reasonOf('--url', 'http://user:pw@h')).not.toContain('pw@')
+})
+
+test('--lend names models that agents start, and is checked before anything runs', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-lend-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const file = path.join(folder, 'models.json')
+  const model = { model: 'one', engine: 'emulated', plans: [{ gpus: 1, profile: 'tiny', loading_s: 1 }] }
+  writeFileSync(file, JSON.stringify({ models: [model, { ...model, model: 'two', flags: { 'context-tokens': 512 } }] }))
+  expect(optionsOf('--lend', file).lend).toEqual({
+    ...{ file, gpus: 2 },
+    models: [
+      { id: 'one', context_tokens: 4096 },
+      { id: 'two', context_tokens: 512 },
+    ],
+  })
+  expect(optionsOf('--lend', file, '--lend-gpus', '4').lend?.gpus).toBe(4)
+  expect(reasonOf('--lend', path.join(folder, 'no.json'))).toMatch(/^--lend|no.json cannot be read/)
+  expect(reasonOf('--lend', file, '--lend-gpus', '0')).toMatch(/--lend-gpus must be a whole number from 1 to 64/)
+  expect(reasonOf('--lend-gpus', '2')).toBe('--lend-gpus goes with --lend FILE')
+  expect(reasonOf('--url', 'http://h', '--lend', file)).toMatch(/cannot end a server/)
+  expect(reasonOf('--production', '--lend', file)).toMatch(/--lend does not go with --production/)
 })

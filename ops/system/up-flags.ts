@@ -16,6 +16,7 @@ import { SERVER_KINDS } from '../../gpu-agent/src/fronts/attached/server-profile
 import { BALANCER_DEFAULT, BALANCER_NAMES, type BalancerName } from '../../src/core/pool/balancers/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
 import { DATA_DIR_DEFAULT } from './data-dir.ts'
+import { LEND_GPUS_DEFAULT, type LendFlags, lendFlags } from './lend-flags.ts'
 import { HOST } from './port.ts'
 
 export interface UpOptions {
@@ -38,6 +39,8 @@ export interface UpOptions {
   vllmArgs: string | undefined
   /** A server that runs already, with `openai`. */
   server: ServerFlags | null
+  /** Null: GPUs are not lent. */
+  lend: LendFlags | null
   policy: PolicyName | MemoryPolicyName
   balancer: BalancerName
   regionRtt_ms: number
@@ -109,6 +112,8 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --context-tokens N           longest prompt and answer together (default: embedded by model and memory, vllm 4096, scripted 131072);
                                coding agents need 65536 and more
   --vllm-args "…"              further flags of vLLM, as a shell would split them
+  --lend FILE                  lends this machine to offline applications, with engines for the models of FILE (docs/applications.md)
+  --lend-gpus ${LEND_GPUS_DEFAULT}                with --lend: shares of the cores that stand for GPUs, in each region; with vllm: GPUs
   --policy plas                plas: least attained service first; atlas: shortest critical path first; mlfq, rr, fcfs, learned;
                                ${MEMORY_POLICY_NAMES.join(', ')}: also decide what happens to
                                KV while tools run (docs/lamps.md; not with --url)
@@ -145,6 +150,8 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   if (typeof server === 'string') return refuse(server)
   if (engine === 'openai' && enginesPerRegion !== 1)
     return refuse('--engines-per-region does not go with --url: one server has one queue')
+  const lend = lendFlags(values, engine)
+  if (typeof lend === 'string') return refuse(lend)
   const regions = regionList(values.regions ?? REGIONS_DEFAULT[engine])
   const policy = ENGINE_POLICY_NAMES.find((name) => name === values.policy)
   for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions, seats, contextTokens])
@@ -184,6 +191,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       contextTokens: contextTokens as number | undefined,
       vllmArgs: values['vllm-args'],
       server,
+      lend,
       regionRtt_ms: regionRtt_ms as number,
       programStaleAfter_s: stale_s as number,
       dataDir: values['data-dir'],
@@ -214,6 +222,8 @@ const FLAGS = {
   seats: { type: 'string' },
   'context-tokens': { type: 'string' },
   'vllm-args': { type: 'string' },
+  lend: { type: 'string' },
+  'lend-gpus': { type: 'string' },
   policy: { type: 'string', default: 'plas' },
   balancer: { type: 'string', default: BALANCER_DEFAULT },
   'region-rtt-ms': { type: 'string', default: '80' },
@@ -264,6 +274,7 @@ const LOCAL_FLAGS = [
     'script',
     'seats',
     'vllm-args',
+    'lend',
     'policy',
     'region-rtt-ms',
     'detach',
