@@ -214,6 +214,34 @@ test('--engine openai takes any server by its URL, its key by the name of a vari
   })
 })
 
+test('limits, several keys, and the API that an address has', () => {
+  const env = { ...ENV, ONE: 'sk-1', TWO: 'sk-2', SAME: 'sk-1' }
+  const api = ['--engine', 'openai', '--url', 'https://api.anthropic.com']
+  const found = parseCli([...LEAST, ...api, '--key-env', 'ONE,TWO', '--limit', 'requests=50/min,input=30k/min'], env)
+  expect(found).toMatchObject({
+    options: {
+      front: {
+        server: {
+          ...{
+            kind: 'anthropic',
+            api: 'messages',
+            api_key: 'sk-1',
+            further_keys: [{ key_variable: 'TWO', api_key: 'sk-2' }],
+          },
+          limits: [
+            { quantity: 'requests', amount: 50 },
+            { quantity: 'input', amount: 30_000 },
+          ],
+        },
+      },
+    },
+  })
+  const same = parseCli([...LEAST, ...api, '--key-env', 'ONE,SAME'], env)
+  expect(same.status === 'wrong' && same.message).toBe(
+    '--key-env: SAME has the same key as a variable before it: a key has one queue',
+  )
+})
+
 test('flags of a server that cannot be meant are refused, and no key is shown', () => {
   const server = ['--engine', 'openai', '--url', 'http://h']
   expect(wrong(...LEAST, '--engine', 'openai')).toBe('--url is required')

@@ -13,13 +13,25 @@ export interface Asking {
   /** Base, without /v1. */
   url: string
   api_key: string | null
+  /** Left out: OpenAI's. */
+  api?: ServerApi
+}
+
+/** Which API a server speaks: how it takes its key, and where it is called. */
+export type ServerApi = 'openai' | 'messages'
+const ANTHROPIC_VERSION = '2023-06-01'
+
+export function keyHeaders({ api_key, api = 'openai' }: Pick<Asking, 'api_key' | 'api'>): Record<string, string> {
+  const version: Record<string, string> = api === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}
+  if (api_key === null) return version
+  return api === 'messages' ? { ...version, 'x-api-key': api_key } : { authorization: `Bearer ${api_key}` }
 }
 
 export type Asked<T> = { ok: true; value: T } | { ok: false; status: number | null; reason: string }
 
 /** `body`: posted as JSON. */
 export async function ask(
-  { url, api_key }: Asking,
+  { url, ...key }: Asking,
   path: string,
   {
     body,
@@ -27,7 +39,7 @@ export async function ask(
     bytes_max = BODY_BYTES_MAX,
   }: { body?: unknown; ms_max?: number; bytes_max?: number } = {},
 ): Promise<Asked<string>> {
-  const headers: Record<string, string> = api_key === null ? {} : { authorization: `Bearer ${api_key}` }
+  const headers = keyHeaders(key)
   if (body !== undefined) headers['content-type'] = 'application/json'
   const post = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
   try {

@@ -12,7 +12,7 @@ import type { Capability } from '../../openai/capabilities.ts'
 import type { EngineHello } from '../vllm/channel/channel-messages.ts'
 import { hearHello } from '../vllm/channel/side-channel-hello.ts'
 import type { VllmAddress, VllmServer, VllmServerListener } from '../vllm/process/vllm-server.ts'
-import { ANSWER_MS_MAX, ask, askHealth } from './ask-server.ts'
+import { ANSWER_MS_MAX, ask, askHealth, type ServerApi } from './ask-server.ts'
 import { type AttachedBy, attachFault } from './attach-fault.ts'
 import type { Behaviour } from './behaviour.ts'
 import { askFacts, askModels, type ServedModel, type ServerFacts } from './server-facts.ts'
@@ -33,6 +33,7 @@ const SILENCES_MAX = 3
 export interface AttachedServerOptions extends AttachedBy {
   engine: string
   api_key: string | null
+  api?: ServerApi
   /** Null: found out. */
   kind: ServerKind | null
   /** Side channel of our plug-in in it. */

@@ -190,6 +190,7 @@ const ASKED: Readonly<Record<ServerKind, (server: Asking, model: string) => Prom
     }
   },
   openai: async () => ({}),
+  anthropic: async () => ({ prefix_cache: true }),
 }
 
 /** What it runs with, where the model is loaded; else what it was set to; else what the model was made for. */

@@ -1,6 +1,7 @@
 /** The flags of `--engine openai`: a server that speaks the OpenAI API, ours to call and not ours to run. */
 import { isIPv4 } from 'node:net'
 import { baseUrl, choice, required, WrongFlag, whole } from '../../flag-values.ts'
+import type { ServerApi } from './ask-server.ts'
 import { LIMITS_MAX, type LimitSpec, parseLimit } from './limits/limit-spec.ts'
 import { SERVER_KINDS, type ServerKind } from './server-profile.ts'
 
@@ -46,6 +47,7 @@ export interface ServerOptions {
   /** Engines of their own in the same pools. */
   further_keys: readonly ServerKey[]
   kind: ServerKind | null
+  api?: ServerApi
   /** Null: all. */
   models: readonly string[] | null
   kv_tokens: number | null
@@ -75,17 +77,22 @@ export function serverOptions(
     values['key-env'] === undefined ? [] : keysIn(values['key-env'], env)
   const models = values.model?.split(',').map((name) => name.trim()) ?? null
   if (models?.some((name) => name === '')) throw new WrongFlag('--model is a list of names with commas between them')
+  const named = values.kind === undefined ? null : choice('--kind', values.kind, SERVER_KINDS)
+  const kind = named ?? (isAnthropic(url) ? 'anthropic' : null)
+  if (kind === 'anthropic' && values.probe === true)
+    throw new WrongFlag("--probe does not go with Anthropic's API: what it can do is known")
   const limits = limitsOf(values.limit ?? [])
   return {
     limits,
     url,
     ...first,
     further_keys,
-    kind: values.kind === undefined ? null : choice('--kind', values.kind, SERVER_KINDS),
+    kind,
+    api: kind === 'anthropic' ? 'messages' : 'openai',
     models,
     kv_tokens: values['kv-tokens'] === undefined ? null : whole('--kv-tokens', values['kv-tokens'], 1, KV_TOKENS_MAX),
     // Where calls are counted, nobody's are spent unasked.
-    probe: values.probe === true || (isLocalUrl(url) && limits.length === 0),
+    probe: values.probe === true || (isLocalUrl(url) && limits.length === 0 && kind !== 'anthropic'),
     start_limit_ms:
       whole('--start-limit-s', values['start-limit-s'] ?? String(START_LIMIT_S), 1, START_LIMIT_S_MAX) * 1000,
   }
@@ -131,6 +138,10 @@ function keyIn(variable: string, env: Readonly<Record<string, string | undefined
   if (key === '') throw new WrongFlag(`--key-env: the variable ${variable} is not set`)
   if (!/^[\x21-\x7e]{1,4096}$/.test(key)) throw new WrongFlag(`--key-env: ${variable} has characters that no key has`)
   return key
+}
+
+function isAnthropic(url: string): boolean {
+  return /(^|\.)anthropic\.com$/.test(new URL(url).hostname)
 }
 
 /** This machine, or a network of the operator's own: calls to it cost no money. */

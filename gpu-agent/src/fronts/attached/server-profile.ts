@@ -5,7 +5,7 @@
  */
 import { type Capabilities, type Capability, VLLM, VLLM_HINTS } from '../../openai/capabilities.ts'
 
-export const SERVER_KINDS = ['vllm', 'sglang', 'llama.cpp', 'ollama', 'tgi', 'openai'] as const
+export const SERVER_KINDS = ['vllm', 'sglang', 'llama.cpp', 'ollama', 'tgi', 'openai', 'anthropic'] as const
 export type ServerKind = (typeof SERVER_KINDS)[number]
 
 export interface ServerProfile {
@@ -16,8 +16,8 @@ export interface ServerProfile {
   /** Fields that it ignores although it can do what others of their capability ask. */
   ignores: ReadonlySet<string>
   hints: ReadonlySet<string>
-  /** Whose further fields a body has: vLLM's (salt, strict tools, options of the template) or OpenAI's alone. */
-  dialect: 'vllm' | 'openai'
+  /** Whose further fields a body has: vLLM's (salt, strict tools, options of the template) or OpenAI's alone; `messages`: Anthropic's API. */
+  dialect: 'vllm' | 'openai' | 'messages'
   takes_back: boolean
 }
 
@@ -77,6 +77,14 @@ const PROFILES: Readonly<Record<ServerKind, Omit<ServerProfile, 'kind'>>> = {
     ignores: new Set(SAMPLING_BEYOND),
     hints: PLAIN_HINTS,
     dialect: 'openai',
+    takes_back: false,
+  },
+  anthropic: {
+    name: 'the provider',
+    capabilities: of('tools'),
+    ignores: new Set(['min_p', ...SAMPLING_BEYOND]),
+    hints: new Set(),
+    dialect: 'messages',
     takes_back: false,
   },
 }

@@ -5,8 +5,11 @@
 import type { Measurement, StreamError, TicketClaims } from '../../../../../src/protocol/index.ts'
 import { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { EmbeddingFrame } from '../../../openai/embeddings.ts'
+import { badRequest } from '../../../openai/errors.ts'
 import type { LostCall } from '../../../outbox/lost-calls.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
+import { MessagesAnswer } from '../../attached/messages/messages-answer.ts'
+import { messagesBody } from '../../attached/messages/messages-request.ts'
 import { ReportedLoad } from '../../attached/reported-load.ts'
 import type { ServerQueue } from '../../attached/server-queue.ts'
 import type { CallSink, Dialect, DispatchedCall, EngineFrontEvents } from '../../engine-front.ts'
@@ -29,6 +32,7 @@ import { VllmHttp } from './vllm-request.ts'
 const BYTES_PER_TOKEN = 4
 
 const PATHS = { chat: '/v1/chat/completions', completions: '/v1/completions', embeddings: '/v1/embeddings' } as const
+const MESSAGES_PATH = '/v1/messages'
 const PROMPT_PARAMS = { chat: 'messages', completions: 'prompt', embeddings: 'input' } as const
 
 export interface VllmCallsOptions {
@@ -88,6 +92,7 @@ export class VllmCalls {
   /** Sends the call to vLLM, unless its body cannot be. */
   open(dispatched: DispatchedCall, sink: CallSink, address: VllmAddress): StreamError | null {
     const { dialect, body } = dispatched
+    if (dialect !== 'chat' && address.profile.dialect === 'messages') return onlyChat()
     const result =
       dialect === 'embeddings'
         ? embeddingRequest(body, address.served_model)
@@ -161,19 +166,28 @@ export class VllmCalls {
     const system_fingerprint = `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
     const order = isText || address.order !== 'plugin' ? address.order : 'fcfs'
-    const fields = order === 'provider' && dialect === 'chat' ? renamed(request.fields) : request.fields
+    const messages = address.profile.dialect === 'messages'
+    const renames = order === 'provider' && dialect === 'chat'
+    const fields = messages ? messagesBody(request.fields) : renames ? renamed(request.fields) : request.fields
+    const target = {
+      url: address.url,
+      api_key: address.api_key,
+      api: messages ? ('messages' as const) : ('openai' as const),
+    }
+    const path = messages ? MESSAGES_PATH : PATHS[dialect]
+    const made = answerOf(claims, dialect, request, { created_s, system_fingerprint })
     const body = JSON.stringify({ ...fields, ...ticketFields(claims, order, forecast) })
     return new VllmCall({
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
-      ...answerOf(claims, dialect, request, { created_s, system_fingerprint }),
+      frame: made.frame,
+      answer: messages ? new MessagesAnswer(made.answer) : made.answer,
       prompt_param: PROMPT_PARAMS[dialect],
       queue: address.queued === null ? null : queue,
       output_tokens_max: request.output_tokens_max,
       server_name: address.profile.name,
       records: isText && this.measured && address.order === 'plugin' && address.socket !== null,
       record_wait_ms: times.record_wait_ms,
-      post: (listener) =>
-        this.#http_request.post(address, PATHS[dialect], lease, body, listener, isText ? 'stream' : 'whole'),
+      post: (listener) => this.#http_request.post(target, path, lease, body, listener, isText ? 'stream' : 'whole'),
       charge: (meter, sums) => this.#charge([[meter, sums]]),
       waits: (here) => this.load.waits(lease, here),
       over: (measurement, missing) => this.#over(lease, request, measurement, missing),
@@ -203,6 +217,11 @@ export class VllmCalls {
     const rows = sums.flatMap(([meter, of_lease]) => meter.upTo(of_lease, this.#step) ?? [])
     if (rows.length > 0) this.#options.events.ledger(rows)
   }
+}
+
+function onlyChat(): StreamError {
+  const message = 'The provider of this model serves conversations alone: use chat completions, Responses or Messages.'
+  return badRequest('unsupported_api', message, null)
 }
 
 /** OpenAI's reasoning models take the later name alone. */

@@ -16,6 +16,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { FrameTooLarge, SseSplitter } from '../../../../../src/core/wire/sse.ts'
 import { DONE } from '../../../../../src/protocol/index.ts'
 import { messageOf } from '../../../events.ts'
+import { keyHeaders, type ServerApi } from '../../attached/ask-server.ts'
 
 const FREE_SOCKET_MS = 3000
 const FREE_SOCKETS_MAX = 64
@@ -47,6 +48,8 @@ export interface VllmRequestListener {
 export interface VllmTarget {
   url: string
   api_key: string | null
+  /** Left out: OpenAI's. */
+  api?: ServerApi
 }
 
 export class VllmHttp {
@@ -70,7 +73,7 @@ export class VllmHttp {
       'content-length': String(Buffer.byteLength(body)),
       'x-request-id': id,
     }
-    if (target.api_key !== null) headers.authorization = `Bearer ${target.api_key}`
+    Object.assign(headers, keyHeaders(target))
     const open = (): ClientRequest =>
       https
         ? httpsRequest(url, { method: 'POST', headers, agent: this.#https })
