@@ -1,7 +1,8 @@
 /**
  * Agents as users run them, for a provider with rate limits: each has a program of calls, one after the other, and sends the whole
  * conversation with each. Most are short and a few are long, as in traces of agents. All begin at once. They use the `openai`
- * package with its own retries; a call that it gives up on loses the program, and with it all tokens that the program had.
+ * package with its own retries. They are of three applications, whose labels Switchyard gets. A call that the package gives up on
+ * loses the program, and with it all tokens that the program had.
  */
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,6 +18,8 @@ export interface AgentCall {
 
 export interface AgentProgram {
   id: string
+  /** The application whose agent it is. */
+  app: string
   calls: readonly AgentCall[]
 }
 
@@ -47,11 +50,11 @@ const CHARS_PER_TOKEN = 4
 /** What has not ended by then is lost. */
 const PLAY_MS_MAX = 12 * 60_000
 
-/** How many calls programs have: `up_to` is a share of all programs. */
-const LENGTHS = [
-  { up_to: 0.6, calls: [2, 4] },
-  { up_to: 0.85, calls: [5, 8] },
-  { up_to: 1, calls: [12, 16] },
+/** Three applications, and how many calls their agents make: `up_to` is a share of all programs. */
+const APPS = [
+  { app: 'lookup', up_to: 0.6, calls: [2, 4] },
+  { app: 'fix', up_to: 0.85, calls: [5, 8] },
+  { app: 'research', up_to: 1, calls: [12, 16] },
 ] as const
 
 export function agentPrograms(seed: number, programs: number): AgentProgram[] {
@@ -59,15 +62,16 @@ export function agentPrograms(seed: number, programs: number): AgentProgram[] {
   const between = ([low, high]: readonly [number, number]): number => low + Math.floor(random() * (high - low + 1))
   const drawn = Array.from({ length: programs }, (_, index) => {
     const at = (index + 0.5) / programs
-    const { calls } = LENGTHS.find(({ up_to }) => at < up_to) ?? LENGTHS[2]
-    return Array.from({ length: between(calls) }, (_, call) => ({
+    const { app, calls } = APPS.find(({ up_to }) => at < up_to) ?? APPS[2]
+    const drawn_calls = Array.from({ length: between(calls) }, (_, call) => ({
       added_chars: CHARS_PER_TOKEN * (call === 0 ? between([1200, 2000]) : between([100, 500])),
       output_tokens: between([60, 160]),
       gap_ms: call === 0 ? between([0, 500]) : between([200, 2000]),
     }))
+    return { app, calls: drawn_calls }
   })
-  const order = drawn.map((calls) => ({ calls, at: random() })).sort((a, b) => a.at - b.at)
-  return order.map(({ calls }, index) => ({ id: `agent-${index}`, calls }))
+  const order = drawn.map((program) => ({ ...program, at: random() })).sort((a, b) => a.at - b.at)
+  return order.map(({ app, calls }, index) => ({ id: `agent-${seed}-${index}`, app, calls }))
 }
 
 export async function playAgents(programs: readonly AgentProgram[], client: AgentClient): Promise<AgentRun[]> {

@@ -118,7 +118,7 @@ function switchyard(policy: string, bed: Testbed): Arm {
         await play({
           ...{ url: `${bed.url}/v1`, key, model: PROVIDER_MODEL, retries: 2 },
           headers: ({ id }) => ({ 'x-program-id': id }),
-          begins: ({ id }) => programs('POST', '', { id, app: 'agents' }),
+          begins: ({ id, app }) => programs('POST', '', { id, app }),
           ends: ({ id }) => programs('DELETE', `/${id}`),
         })
       } finally {
