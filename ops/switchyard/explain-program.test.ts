@@ -13,7 +13,8 @@ const CALL: ExplainedCall = {
   ...{ id: 'call-2', thread: 't', parents: ['call-1'], source: 'header', model: 'm', state: 'ended' },
   ...{ outcome: 'completed', finish_reason: 'tool_calls', error_code: null, opened_at: '2026-11-23T12:00:00.000Z' },
   ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true }] },
-  ...{ tool_s: 3, expected_tool_s: 2.5, prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
+  ...{ tool_s: 3, expected_tool_s: 2.5, kv: { handling: 'swap', reason: 'least_waste' } },
+  ...{ prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
   ...{ wait_s: 0.25, preemptions: 0, recomputed_tokens: 0, swapped_in_tokens: 0 },
   leases: [
     {
@@ -32,19 +33,23 @@ it('tells a call from its arrival to its tool', () => {
     'It waited 0.25 s and was served for 1.25 s, its first token came after 0.40 s. Calls of programs with less service go before it.',
     '640 of its 800 prompt tokens (80 %) were in the engine’s cache.',
     'It ended as completed (tool_calls) with 1 output token.',
-    'It asked for search, which took 3.00 s, 2.50 s were expected.',
+    'It asked for search, which took 3.00 s, 2.50 s were expected. Until the next call its context is moved to host memory: that wastes the least memory.',
   ])
 })
 
 it('tells what a program waits for, and how it ended', () => {
   const acting = { ...PROGRAM, activity: 'acting' as const, open_calls: 0 }
-  const tool = { name: 'search', since: '2026-11-23T12:00:08.000Z', expected_s: null }
+  const tool = { name: 'search', since: '2026-11-23T12:00:08.000Z', expected_s: null, kv: null }
   const first = (program: ExplainedProgram) => explain(program, null, NOW_MS)[0]
   expect(first({ ...acting, tools: [tool] })).toContain(
     'waits for its tool search, for 12.0 s now (how long it takes is not known)',
   )
   expect(first({ ...acting, tools: [{ ...tool, name: null, expected_s: 200 }] })).toContain(
     'waits for a tool or a person, for 12.0 s now (expected: 200 s)',
+  )
+  const kv = { handling: 'preserve', reason: 'not_foreseen' }
+  expect(first({ ...acting, tools: [{ ...tool, kv }] })).toContain(
+    'Until the next call its context stays in the engine’s memory: nothing says how long the tool takes',
   )
   expect(first(acting)).toContain('is between calls')
   expect(first({ ...PROGRAM, activity: null, calls: 0 })).toContain('has made no call')

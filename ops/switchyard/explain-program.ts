@@ -11,6 +11,9 @@ const Lease = z.object({
   first_token_s: z.number().nullable(),
 })
 
+/** What an engine did with a context while a tool ran. A control plane of an earlier version does not tell. */
+const Kv = z.object({ handling: z.string(), reason: z.string() }).nullable().default(null)
+
 export const ExplainedCall = z.object({
   id: z.string(),
   thread: z.string(),
@@ -27,6 +30,7 @@ export const ExplainedCall = z.object({
   tools: z.array(z.object({ name: z.string(), returned: z.boolean() })),
   tool_s: z.number().nullable(),
   expected_tool_s: z.number().nullable(),
+  kv: Kv,
   prompt_tokens: z.number(),
   cached_tokens: z.number(),
   output_tokens: z.number(),
@@ -47,7 +51,9 @@ export const ExplainedProgram = z.object({
   regions: z.array(z.string()).nullable(),
   end_reason: z.enum(['explicit', 'stale']).nullable(),
   activity: z.enum(['reasoning', 'acting']).nullable(),
-  tools: z.array(z.object({ name: z.string().nullable(), since: z.string(), expected_s: z.number().nullable() })),
+  tools: z.array(
+    z.object({ name: z.string().nullable(), since: z.string(), expected_s: z.number().nullable(), kv: Kv }),
+  ),
   calls: z.number(),
   open_calls: z.number(),
   service_s: z.number(),
@@ -78,6 +84,18 @@ const SOURCES: Readonly<Record<string, string>> = {
   answer: 'its messages go on from an answer that the program got',
 }
 
+const HANDLED: Readonly<Record<string, string>> = {
+  preserve: 'stays in the engine’s memory',
+  discard: 'is discarded',
+  swap: 'is moved to host memory',
+}
+
+const HANDLED_WHY: Readonly<Record<string, string>> = {
+  least_waste: 'that wastes the least memory',
+  only_choice: 'its policy does nothing else',
+  not_foreseen: 'nothing says how long the tool takes, so this is decided again as it lasts',
+}
+
 /** `call`: null if the program has made none. `now_ms`: the wall clock. One sentence an item. */
 export function explain(program: ExplainedProgram, call: ExplainedCall | null, now_ms: number): string[] {
   const sentences = [doing(program, now_ms), attained(program)]
@@ -100,7 +118,7 @@ function doing({ id, state, activity, end_reason, class: of_class, app, ...rest 
   if (tool === undefined) return `${who} is between calls.`
   const since = seconds((now_ms - Date.parse(tool.since)) / 1000)
   const expected = tool.expected_s === null ? 'how long it takes is not known' : `expected: ${seconds(tool.expected_s)}`
-  return `${who} waits for ${tool.name === null ? 'a tool or a person' : `its tool ${tool.name}`}, for ${since} now (${expected}).`
+  return `${who} waits for ${tool.name === null ? 'a tool or a person' : `its tool ${tool.name}`}, for ${since} now (${expected}).${handled(tool.kv)}`
 }
 
 function attained({ calls, service_s, wait_s, prompt_tokens, cached_tokens, regions }: ExplainedProgram): string {
@@ -156,11 +174,17 @@ function ended(call: ExplainedCall): string[] {
   const { outcome, error_code, finish_reason, output_tokens, tools, tool_s, expected_tool_s } = call
   const why = error_code ?? finish_reason
   const sentence = `It ended as ${outcome ?? 'unknown'}${why === null ? '' : ` (${why})`} with ${count(output_tokens, 'output token')}.`
-  if (tools.length === 0) return [sentence]
+  if (tools.length === 0) return [`${sentence}${handled(call.kv)}`]
   const names = tools.map(({ name }) => name).join(', ')
   const took = tool_s === null ? 'has not returned' : `took ${seconds(tool_s)}`
   const expected = expected_tool_s === null ? '' : `, ${seconds(expected_tool_s)} were expected`
-  return [sentence, `It asked for ${names}, which ${took}${expected}.`]
+  return [sentence, `It asked for ${names}, which ${took}${expected}.${handled(call.kv)}`]
+}
+
+/** A sentence after another one, or nothing. */
+function handled(kv: ExplainedCall['kv']): string {
+  if (kv === null) return ''
+  return ` Until the next call its context ${HANDLED[kv.handling] ?? kv.handling}: ${HANDLED_WHY[kv.reason] ?? kv.reason}.`
 }
 
 function count(number: number, of: string): string {

@@ -1,10 +1,12 @@
 /**
- * Contexts of programs whose tools run, through the whole system: what the API shows of the decision, and that an engine which
- * keeps a context is told when the program goes on on another engine.
+ * Contexts of programs whose tools run, through the whole system: what the API shows of the decision, that an engine which
+ * keeps a context is told when the program goes on on another engine, and that nothing is left of an engine that is killed.
  */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { clientCall } from '../../lab/chaos/client.ts'
 import { startTestbed, type Testbed } from '../../lab/testbed/testbed.ts'
+import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 
 const MODEL = 'emulated-8b'
 const REGION = 'us-east'
@@ -33,9 +35,9 @@ beforeAll(async () => {
 })
 afterAll(() => testbed.remove())
 
-async function call(prompt: string): Promise<string> {
-  const { url, secrets, model } = testbed
-  const asked = { url, api_key: secrets.apiKey, model, program: 'moving', prompt, output_tokens: 8, stream: true }
+async function call(prompt: string, program = 'moving', bed = testbed): Promise<string> {
+  const { url, secrets, model } = bed
+  const asked = { url, api_key: secrets.apiKey, model, program, prompt, output_tokens: 8, stream: true }
   const ended = await clientCall(asked)
   if (ended.end !== 'completed') throw new Error(`the call ended as ${ended.end}`)
   return ended.usage.switchyard.engine
@@ -66,3 +68,44 @@ it('is shown with its wastes, and discarded where its program has left', async (
   expect(data.map(({ leases }) => leases.map((lease) => lease.engine))).toEqual([[engine], [second]])
   expect(data[0]).toMatchObject({ kv })
 })
+
+/** Images that a process has open. They have no names. */
+function imagesOf(pid: string): string[] {
+  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`).includes('/switchyard-kv-')
+    } catch {
+      // Closed since the folder was read.
+      return false
+    }
+  })
+}
+
+it('leaves nothing behind when its engine is killed with a context moved out, and its program goes on', async () => {
+  const model = await findOrFetchModel({})
+  const bed = await startTestbed({ name: 'tool-images', regions: [REGION], model: model.id })
+  try {
+    const sizes = { seats: 1, slots: 2, 'context-tokens': 512, threads: 1 }
+    const flags = { engine: 'embedded', 'model-path': model.path, policy: 'infercept', ...sizes }
+    const agent = bed.agent({ id: 'us-east-1', region: REGION, flags })
+    const { ready } = await agent.start()
+    urls.set('us-east-1', String(ready.url))
+    const named = () => readdirSync('/dev/shm').filter((name) => name.startsWith('switchyard-kv-'))
+    const before = named()
+    const prompt = `Say something about ${'rain and wind and '.repeat(20)}sun.`
+    await call(prompt, 'stays', bed)
+    // Nothing says how long its tool takes: it is preserved at first, and moved out as the tool lasts.
+    const revised = 'tool_context_events_total{engine="us-east-1-e0",event="revised"}'
+    await expect.poll(() => metric('us-east-1', revised), { timeout: 20_000 }).toBe(1)
+    const [child = ''] = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8').split(' ')
+    await expect.poll(() => imagesOf(child).length).toBe(1)
+
+    process.kill(Number(child), 'SIGKILL')
+    await expect.poll(() => call(prompt, 'stays', bed).catch(() => null), { timeout: 60_000 }).toBe('us-east-1-e0')
+    expect(named().filter((name) => !before.includes(name))).toEqual([])
+    const { data } = (await (await bed.fetch('/v1/programs/stays/calls')).json()) as Shown
+    expect(data[0]).toMatchObject({ kv: { handling: 'preserve', reason: 'not_foreseen' } })
+  } finally {
+    await bed.remove()
+  }
+}, 180_000)

@@ -10,7 +10,8 @@
  * A damaged file makes llama.cpp reject at best (measured: one stalled a context for ten seconds), so each image's
  * CRC-32 is checked before it is loaded.
  */
-import { type FileHandle, mkdtemp, open, rm, rmdir, statfs, unlink } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, mkdtemp, open, rm, statfs, unlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -29,8 +30,9 @@ interface Image {
 }
 
 export class KvImages {
-  readonly folder: string
-  readonly #named: boolean
+  readonly #place: string
+  /** Where files have names. Null: they have none. */
+  readonly #folder: string | null
   readonly #images = new Map<number, Image>()
   readonly #buffer = Buffer.allocUnsafe(READ_BYTES)
 
@@ -38,14 +40,15 @@ export class KvImages {
   static async open(room_bytes: number, places = [MEMORY_FILE_SYSTEM, tmpdir()]): Promise<KvImages | null> {
     for (const place of places) {
       if ((await freeBytes(place)) < room_bytes) continue
-      return new KvImages(await mkdtemp(join(place, 'switchyard-kv-')), process.platform !== 'linux')
+      const named = process.platform !== 'linux'
+      return new KvImages(place, named ? await mkdtemp(join(place, 'switchyard-kv-')) : null)
     }
     return null
   }
 
-  private constructor(folder: string, named: boolean) {
-    this.folder = folder
-    this.#named = named
+  private constructor(place: string, folder: string | null) {
+    this.#place = place
+    this.#folder = folder
   }
 
   get count(): number {
@@ -61,11 +64,12 @@ export class KvImages {
   /** Saves all that `sequence` holds. */
   async save(sequence: LlamaContextSequence, id: number): Promise<void> {
     if (this.#images.has(id)) throw new Error(`image ${id} exists`)
-    const name = join(this.folder, `${id}`)
+    const named = this.#folder !== null
+    const name = named ? join(this.#folder, `${id}`) : join(this.#place, `switchyard-kv-${randomUUID()}`)
     const file = await open(name, 'wx+', 0o600)
     try {
-      if (!this.#named) await unlink(name)
-      const path = this.#named ? name : `/proc/self/fd/${file.fd}`
+      if (!named) await unlink(name)
+      const path = named ? name : `/proc/self/fd/${file.fd}`
       const tokens = sequence.nextTokenIndex
       await sequence.saveStateToFile(path)
       this.#images.set(id, { file, path, tokens, ...(await this.#checksum(file)) })
@@ -103,7 +107,7 @@ export class KvImages {
     const { file, path } = this.#image(id)
     this.#images.delete(id)
     await file.close()
-    if (this.#named) await unlink(path)
+    if (this.#folder !== null) await unlink(path)
   }
 
   /** Path of an image's file, for tests. */
@@ -114,8 +118,7 @@ export class KvImages {
   async dispose(): Promise<void> {
     for (const { file } of this.#images.values()) await file.close()
     this.#images.clear()
-    if (this.#named) await rm(this.folder, { recursive: true })
-    else await rmdir(this.folder)
+    if (this.#folder !== null) await rm(this.#folder, { recursive: true })
   }
 
   #image(id: number): Image {
