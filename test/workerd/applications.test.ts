@@ -2,6 +2,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { KEPT_MS } from '../../src/actors/application/application-actor.ts'
 import { INLINE_BYTES_MAX } from '../../src/api/applications/application-json.ts'
 import { APPLICATIONS_OPEN_MAX } from '../../src/store/applications.ts'
 import {
@@ -132,6 +133,89 @@ describe('an application', () => {
       expect(text?.replace(/#\d+$/, '')).toBe(`judge(${as?.[at]},${bs?.[at]})`)
     }
     for (const { q } of questions(15)) expect(served.filter((one) => one === `a(${q})`)).toHaveLength(1)
+  })
+
+  it('reads outputs that are in parts, also after an eviction', async () => {
+    const long = 'x'.repeat(100_000)
+    let held = true
+    serveCalls(async (call, signal) => {
+      const prompt = promptOf(call)
+      if (!prompt.startsWith('judge')) return answeredWith(`${prompt}${long}`)
+      while (held && !prompt.includes('q0)') && !signal.aborted) await pause(20)
+      return answeredWith(prompt.replaceAll(long, ''))
+    })
+    const { id } = await create({ nodes: ENSEMBLE, input: LINES })
+    await expect
+      .poll(async () => (await applicationOf(id)).nodes.map(({ completed }) => completed), { timeout: 10_000 })
+      .toEqual([1, 30, 30])
+    // 3 MB of each node, of which R2 has all.
+    const written = () =>
+      runInDurableObject(applicationStub(id), async (_, { storage }) => {
+        const nodes = await storage.list<{ done: { requests: number } }>({ prefix: 'node:' })
+        return [...nodes.values()].map(({ done }) => done.requests)
+      })
+    await vi.waitFor(async () => expect(await written()).toEqual([0, 30, 30]), { timeout: 10_000 })
+    await pause(300)
+    held = false
+    await evictDurableObject(applicationStub(id))
+    await completed(id)
+    expect(await textsOf(id, 'judge')).toEqual(questions(30).map(({ q }) => `judge(a(${q}),b(${q}))`))
+    expect((await textsOf(id, 'b'))[29]).toBe(`b(q29)${long}`)
+  })
+
+  it('goes on when R2 has failed for a while', async () => {
+    serveCalls(echo)
+    const { id } = await create({ nodes: ENSEMBLE, input: { lines: questions(5) } })
+    let failures = 3
+    await runInDurableObject(applicationStub(id), (instance) => {
+      const put = (...given: Parameters<R2Bucket['put']>) => {
+        failures -= 1
+        if (failures > 0) throw new Error('R2 is down')
+        return env.BUCKET.put(given[0], given[1] as ArrayBuffer)
+      }
+      const BUCKET = new Proxy(env.BUCKET, {
+        get: (bucket, name) => (name === 'put' ? put : Reflect.get(bucket, name).bind(bucket)),
+      })
+      Object.defineProperty(instance, 'env', { value: { ...env, BUCKET }, configurable: true })
+    })
+    await completed(id)
+    expect(failures).toBeLessThanOrEqual(0)
+    expect(await textsOf(id, 'judge')).toEqual(questions(5).map(({ q }) => `judge(a(${q}),b(${q}))`))
+  })
+
+  it('whose key was revoked fails and says so, is kept for a while, and goes on with another key', async () => {
+    serveCalls((call) => {
+      return promptOf(call) === 'q0' ? echo(call) : { status: 'refused', message: 'The API key is not valid.' }
+    })
+    const sent = { id: 'refused', nodes: [nodeOf('a', '{{q}}')], input: { lines: questions(4) } }
+    await create(sent)
+    const { errors } = await reached('refused', 'failed')
+    expect(errors?.data).toMatchObject([{ code: 'key_refused', message: 'The API key is not valid.' }])
+    expect(await textsOf('refused', 'a')).toEqual(['q0'])
+    serveCalls(echo)
+    await create(sent)
+    await completed('refused')
+    expect(await textsOf('refused', 'a')).toEqual(['q0', 'q1', 'q2', 'q3'])
+  })
+
+  it('that did not complete is forgotten after KEPT_MS', async () => {
+    serveCalls(() => ({ status: 'refused', message: 'The API key is not valid.' }))
+    const sent = { id: 'kept', nodes: [nodeOf('a', '{{q}}')], input: { lines: questions(2) } }
+    await create(sent)
+    await reached('kept', 'failed')
+    const alarmIn = (ended_ms_ago: number) =>
+      runInDurableObject(applicationStub('kept'), async (instance, state) => {
+        const actor = instance as unknown as { loaded: { state: { ended_at_ms: number } }; alarm(): Promise<void> }
+        actor.loaded.state.ended_at_ms = Date.now() - ended_ms_ago
+        await actor.alarm()
+        return (await state.storage.list()).size
+      })
+    expect(await alarmIn(KEPT_MS - 60_000)).toBeGreaterThan(0)
+    expect(await alarmIn(KEPT_MS)).toBe(0)
+    expect((await request('GET', '/v1/applications/kept/nodes/a/output', KEY_A)).status).toBe(404)
+    serveCalls(echo)
+    await create(sent)
+    await completed('kept')
   })
 
   it('a chain goes on in the middle of a document', async () => {

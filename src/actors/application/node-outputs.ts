@@ -8,13 +8,13 @@ import { RESULT_BYTES_MAX } from '../../core/batch/line-result.ts'
 import { LineSource } from '../batch/line-source.ts'
 import type { StoredResult } from '../batch/result-packs.ts'
 
-type Lookup = { status: 'here'; output: StoredOutput } | { status: 'written' } | { status: 'pending' }
+type Lookup = { status: 'here'; bytes: Uint8Array } | { status: 'written' } | { status: 'pending' }
 
 export class NodeOutputs {
   readonly #state: NodeState
   /** In no part yet. */
   readonly #recent = new Map<string, Uint8Array>()
-  readonly #asked = new Map<string, ((output: StoredOutput) => void)[]>()
+  readonly #asked = new Map<string, (() => void)[]>()
 
   constructor(state: NodeState) {
     this.#state = state
@@ -28,7 +28,7 @@ export class NodeOutputs {
       if (!this.#isWritten(output.line, output.unit)) this.#recent.set(key, bytes)
       const asked = this.#asked.get(key) ?? []
       this.#asked.delete(key)
-      for (const answer of asked) answer(output)
+      for (const answer of asked) answer()
     }
   }
 
@@ -42,12 +42,12 @@ export class NodeOutputs {
 
   lookUp(line: number, unit: number): Lookup {
     const bytes = this.#recent.get(keyOf(line, unit))
-    if (bytes !== undefined) return { status: 'here', output: readOutput(bytes) }
+    if (bytes !== undefined) return { status: 'here', bytes }
     return { status: this.#isWritten(line, unit) ? 'written' : 'pending' }
   }
 
   /** Of one that is pending. */
-  whenThere(line: number, unit: number, answer: (output: StoredOutput) => void): void {
+  whenThere(line: number, unit: number, answer: () => void): void {
     const key = keyOf(line, unit)
     this.#asked.set(key, [...(this.#asked.get(key) ?? []), answer])
   }

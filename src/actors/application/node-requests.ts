@@ -11,7 +11,7 @@ import {
   takesLine,
   unitsOf,
 } from '../../core/application/line-requests.ts'
-import { failedBySource, outputLine, type StoredOutput } from '../../core/application/output-line.ts'
+import { failedBySource, outputLine, readOutput } from '../../core/application/output-line.ts'
 import type { Place } from '../../core/batch/batch-state.ts'
 import { usageOf } from '../../core/batch/line-result.ts'
 import { AHEAD_BYTES_MAX, type NextRequest, type RequestSource } from '../batch/line-run.ts'
@@ -36,10 +36,8 @@ interface TakenLine {
 interface Waiting {
   taken: TakenLine
   unit: number
-  /** By the names of its needs. */
-  outputs: Map<string, string>
+  /** Outputs that are not there yet. They are read when the request is given, so that those which wait hold none. */
   missing: number
-  failed: GraphNode | null
 }
 
 /** Outputs of a node, for this one. */
@@ -97,7 +95,7 @@ export class NodeRequests implements RequestSource {
     this.#waiting -= 1
     this.#waiting_bytes -= first.taken.bytes
     if (this.#is_chain) this.#awaitNext(first)
-    return { status: 'request', request: this.#requestOf(first) }
+    return { status: 'request', request: await this.#requestOf(first) }
   }
 
   get #hasRoom(): boolean {
@@ -115,7 +113,7 @@ export class NodeRequests implements RequestSource {
     if (this.#unit >= taken.units) this.#leaveLine()
     if (isDone(taken.first + unit)) return
     if (this.#is_chain) this.#leaveLine()
-    await this.#enter(taken, unit)
+    this.#enter(taken, unit)
   }
 
   #leaveLine(): void {
@@ -143,23 +141,15 @@ export class NodeRequests implements RequestSource {
   }
 
   /** It waits until its inputs are there. */
-  async #enter(taken: TakenLine, unit: number): Promise<void> {
-    const waiting: Waiting = { taken, unit, outputs: new Map(), missing: 1, failed: null }
+  #enter(taken: TakenLine, unit: number): void {
+    const waiting: Waiting = { taken, unit, missing: 1 }
     this.#waiting += 1
     this.#waiting_bytes += taken.bytes
-    for (const { node, unit: needed, name } of needsOf(this.#settings.node, taken.line, unit)) {
-      const { outputs, reader } = this.#settings.sources.get(node.id) as OutputSource
-      const { number } = taken.line
-      const arrived = ({ output }: StoredOutput): void => {
-        if (output === null) waiting.failed ??= node
-        else waiting.outputs.set(name, output)
-        this.#arrived(waiting)
-      }
-      const found = outputs.lookUp(number, needed)
+    for (const { node, unit: needed } of needsOf(this.#settings.node, taken.line, unit)) {
+      const { outputs } = this.#sourceOf(node)
+      if (outputs.lookUp(taken.line.number, needed).status !== 'pending') continue
       waiting.missing += 1
-      if (found.status === 'here') arrived(found.output)
-      else if (found.status === 'written') arrived(await reader.read(number, needed))
-      else outputs.whenThere(number, needed, arrived)
+      outputs.whenThere(taken.line.number, needed, () => this.#arrived(waiting))
     }
     this.#arrived(waiting)
   }
@@ -176,29 +166,47 @@ export class NodeRequests implements RequestSource {
   /** Of a chain: the chunk after one that is given out waits for its output. */
   #awaitNext({ taken, unit }: Waiting): void {
     if (unit + 1 >= taken.units) return
-    const { node, sources } = this.#settings
-    const waiting: Waiting = { taken, unit: unit + 1, outputs: new Map(), missing: 1, failed: null }
+    const waiting: Waiting = { taken, unit: unit + 1, missing: 1 }
     this.#waiting += 1
     this.#waiting_bytes += taken.bytes
-    sources.get(node.id)?.outputs.whenThere(taken.line.number, unit, ({ output }) => {
-      if (output === null) waiting.failed = node
-      else for (const { name } of needsOf(node, taken.line, unit + 1)) waiting.outputs.set(name, output)
-      this.#arrived(waiting)
-    })
+    const { outputs } = this.#sourceOf(this.#settings.node)
+    outputs.whenThere(taken.line.number, unit, () => this.#arrived(waiting))
   }
 
-  #requestOf({ taken, unit, outputs, failed }: Waiting) {
+  #sourceOf(node: GraphNode): OutputSource {
+    return this.#settings.sources.get(node.id) as OutputSource
+  }
+
+  /** Texts by the names of the needs, or the source that failed. */
+  async #inputsOf({ taken, unit }: Waiting): Promise<Map<string, string> | GraphNode> {
+    const texts = new Map<string, string>()
+    const { number } = taken.line
+    for (const need of needsOf(this.#settings.node, taken.line, unit)) {
+      const { outputs, reader } = this.#sourceOf(need.node)
+      const found = outputs.lookUp(number, need.unit)
+      const { output } = found.status === 'here' ? readOutput(found.bytes) : await reader.read(number, need.unit)
+      if (output === null) return need.node
+      texts.set(need.name, output)
+    }
+    return texts
+  }
+
+  async #requestOf(waiting: Waiting) {
     const { node } = this.#settings
+    const { taken, unit } = waiting
+    const inputs = await this.#inputsOf(waiting)
     const { line, units, first, offset, end, bytes } = taken
     const name = { node, line, unit }
     const is_last = unit + 1 === units
+    const texts = inputs instanceof Map ? [...inputs.values()] : []
+    const open_bytes = texts.reduce((sum, text) => sum + text.length, bytes)
     const within: Place = { offset, lines: line.number - 1, requests: first + unit + 1, unit: unit + 1 }
     return {
-      ...{ request: first + unit, bytes, end: is_last ? end : within, expired: null },
+      ...{ request: first + unit, bytes: open_bytes, end: is_last ? end : within, expired: null },
       call:
-        failed === null
-          ? { endpoint: node.endpoint, body: bodyOf(node, line, unit, outputs) }
-          : failedBySource(name, failed),
+        inputs instanceof Map
+          ? { endpoint: node.endpoint, body: bodyOf(node, line, unit, inputs) }
+          : failedBySource(name, inputs),
       answered: (answer: Parameters<typeof outputLine>[1]) => ({
         result: outputLine(name, answer),
         times: answer.http_status === 200 ? (usageOf(JSON.parse(answer.body))?.times ?? null) : null,
