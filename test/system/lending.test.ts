@@ -102,3 +102,39 @@ it('lends engines stage by stage, and takes them back', async () => {
   await served('home')
   expect(await call('two')).toBe(503)
 })
+
+interface Application {
+  status: string
+  nodes: { id: string; completed: number; failed: number }[]
+}
+
+it('runs an application whose models no engine serves, with kill -9 of the agent in the middle', async () => {
+  await served('home')
+  const says = (content: string) => ({ messages: [{ role: 'user', content }], max_tokens: 24, temperature: 0 })
+  const nodes = [
+    { id: 'first', model: 'one', requests: 'lines', body: says('Count from {{n}} upwards.') },
+    { id: 'second', model: 'two', from: { nodes: ['first'] }, body: says('Continue: {{first.output}}') },
+  ]
+  const lines = Array.from({ length: 24 }, (_, n) => ({ n }))
+  const body = JSON.stringify({ id: 'borrows', name: 'borrows', nodes, input: { lines } })
+  const created = await bed.fetch('/v1/applications', { method: 'POST', body })
+  expect(created.status, await created.text()).toBeLessThan(300)
+  const look = async () => (await (await bed.fetch('/v1/applications/borrows')).json()) as Application
+  const counted = (application: Application) => application.nodes.reduce((sum, { completed }) => sum + completed, 0)
+  await eventually('some calls are made', async () => (counted(await look()) > 4 ? true : undefined))
+  await agent.end('SIGKILL')
+  await agent.start()
+  const ended = await eventually(
+    'it completes',
+    async () => {
+      const application = await look()
+      return application.status === 'completed' ? application : undefined
+    },
+    200_000,
+  )
+  expect(ended.nodes.map(({ id, completed, failed }) => [id, completed, failed])).toEqual([
+    ['first', 24, 0],
+    ['second', 24, 0],
+  ])
+  await served('home')
+}, 300_000)

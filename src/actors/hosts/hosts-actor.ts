@@ -11,10 +11,10 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { chooseHosts, type HostChoice, type HostWish, type KnownHost } from '../../core/hosts/choose-hosts.ts'
-import { blockerOf, type Loan, nodesDone, planFault, sameLoan, stageFault, wantedOf } from '../../core/hosts/loan.ts'
+import { blockerOf, type Loan, nodesDone, sameLoan, wantedOf } from '../../core/hosts/loan.ts'
 import { nodeEngines } from '../../core/hosts/node-engines.ts'
 import type { Env } from '../../env.ts'
-import { log, logFailure } from '../../platform/log.ts'
+import { log } from '../../platform/log.ts'
 import {
   HOST_DOWN_BYTES_MAX,
   HOST_LEASE_MS,
@@ -24,27 +24,20 @@ import {
   HostUpMessage,
 } from '../../protocol/host.ts'
 import { CLOSE } from '../../protocol/index.ts'
-import { freshCatalogue } from '../../store/catalogue.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { AgentLinks } from '../agent-links.ts'
 import type { HostReport, HostsRpc, PlanReply, PlanRequest, RunReply, RunRequest } from '../hosts-rpc.ts'
 import { type Attachment, isEngineOf, readAttachment, sendFrame, writeAttachment } from '../link-frames.ts'
 import { Mutex } from '../mutex.ts'
-import { poolActor } from '../stubs.ts'
+import { Coordinators } from './coordinators.ts'
 import { HOSTS_MAX, HostBook } from './host-book.ts'
-import { HostQuestions } from './host-questions.ts'
 import { LOANS_MAX, LoanBook } from './loan-book.ts'
+import { servingAgents } from './serving-agents.ts'
 
 /** Open sockets: one for every host, and as many again that are being replaced. */
 const LINKS_MAX = 2 * HOSTS_MAX
 /** A host that is lent may be without a link for so long. */
 export const HOST_RETURN_MS = 60_000
-/** For a plan. The search takes at most a second where it was measured; the rest is for a host that is busy. */
-const PLAN_WAIT_MS = 30_000
-/** For a stage, which is looked up in the plan. */
-const CHOOSE_WAIT_MS = 5000
-/** Agents that are asked before the answer is that there is none. */
-const COORDINATORS_MAX = 2
 /** A stage is sent again after so long, which renews the host's lease. */
 const RENEW_MS = HOST_LEASE_MS / 4
 const CLOSE_TRY_AGAIN = 1013
@@ -53,7 +46,10 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
   private readonly links: AgentLinks<HostUpMessage>
   private readonly book: HostBook
   private readonly loans: LoanBook
-  private readonly questions = new HostQuestions(Date.now())
+  private readonly coordinators = new Coordinators({
+    isLinked: (agent) => this.links.joined(agent) !== null,
+    send: (agent, message) => this.send(agent, message),
+  })
   /** By application: what it asks for is done in the order in which it asks. */
   private readonly turns = new Map<string, { mutex: Mutex; waiting: number }>()
   private alarmAtMs: number | null = null
@@ -125,7 +121,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
     if (message.type === 'hello') return this.hello(socket, link, message)
     if (link.state !== 'joined') return this.links.refuse(socket, link, CLOSE.malformed, `${message.type} before hello`)
     if (message.type === 'status') this.book.told(link.agent, message)
-    else this.questions.answered(link.agent, message)
+    else this.coordinators.answered(link.agent, message)
   }
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
@@ -150,7 +146,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
   }
 
   private async makePlan(request: PlanRequest): Promise<PlanReply> {
-    const { tenant, application, nodes, regions, lengths, seed } = request
+    const { tenant, application, nodes, regions, lengths } = request
     const borrower = await tenantById(this.env.DB, tenant)
     const may_borrow = borrower?.borrow_gpus_max ?? 0
     if (may_borrow === 0) {
@@ -165,33 +161,25 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
     const models = new Set(nodes.nodes.map(({ model }) => model))
     const choice = await this.choose({ models, regions: regions === null ? null : new Set(regions), gpus_max })
     if (!choice.ok) return { status: 'refused', reason: 'no_host', message: choice.reason }
-    const { hosts } = choice
-    const question = { type: 'plan' as const, application: nodes, hosts: hosts.map(({ gpus }) => ({ gpus })) }
     if (JSON.stringify([nodes, lengths]).length > HOST_DOWN_BYTES_MAX / 2) {
       const message = `The application is described by more than ${HOST_DOWN_BYTES_MAX / 2} bytes. Give requests as a count with a mean.`
       return { status: 'refused', reason: 'no_plan', message }
     }
-    for (const { agent } of hosts.slice(0, COORDINATORS_MAX)) {
-      const wait = { epoch: null, wait_ms: PLAN_WAIT_MS }
-      const outcome = await this.questions.ask('plan', agent, wait, (id) =>
-        this.send(agent, { ...question, id, lengths, seed }),
-      )
-      if (outcome?.ok === false) return { status: 'refused', reason: 'no_plan', message: outcome.reason }
-      const fault = outcome === null ? 'no answer' : planFault(outcome.plan, nodes, hosts)
-      if (outcome === null || fault !== null) {
-        log('warn', 'plan_not_made', { agent, fault: fault ?? '' })
-        continue
-      }
-      const now_ms = Date.now()
-      const loan: Loan = {
-        ...{ tenant, application, plan_id: crypto.randomUUID(), plan: outcome.plan, hosts, coordinator: agent },
-        ...{ state: 'planned', since_ms: now_ms, asked_ms: now_ms, epoch: 0, done: [], placed: [] },
-      }
-      await this.loans.put(loan)
-      await this.alarmAtEnd()
-      return { status: 'planned', plan_id: loan.plan_id, plan: loan.plan, hosts }
+    const { hosts } = choice
+    const answer = await this.coordinators.plan(request, hosts)
+    if (answer.status === 'refused') return { status: 'refused', reason: 'no_plan', message: answer.reason }
+    if (answer.status === 'no_answer') {
+      return { status: 'refused', reason: 'no_answer', message: 'No host has answered with a plan. Ask again.' }
     }
-    return { status: 'refused', reason: 'no_answer', message: 'No host has answered with a plan. Ask again.' }
+    const now_ms = Date.now()
+    const loan: Loan = {
+      ...{ tenant, application, plan_id: crypto.randomUUID(), plan: answer.plan, hosts },
+      ...{ coordinator: answer.coordinator, state: 'planned', since_ms: now_ms, asked_ms: now_ms },
+      ...{ epoch: 0, done: [], placed: [] },
+    }
+    await this.loans.put(loan)
+    await this.alarmAtEnd()
+    return { status: 'planned', plan_id: loan.plan_id, plan: loan.plan, hosts }
   }
 
   private async goOn({ tenant, application, plan_id, done }: RunRequest): Promise<RunReply> {
@@ -248,28 +236,13 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
 
   /** Why there is no stage; null: hosts were told the next one. */
   private async nextStage(loan: Loan, done: readonly number[]): Promise<string | null> {
-    const linked = loan.hosts.map(({ agent }) => agent).filter((agent) => this.links.joined(agent) !== null)
-    const asked = [loan.coordinator, ...linked].filter((agent, at, all) => all.indexOf(agent) === at)
-    const question = { type: 'choose' as const, epoch: loan.epoch, plan: loan.plan, placed: loan.placed }
-    const hosts = loan.hosts.map(({ gpus }) => ({ gpus }))
-    for (const agent of asked.filter((one) => linked.includes(one)).slice(0, COORDINATORS_MAX)) {
-      const wait = { epoch: loan.epoch, wait_ms: CHOOSE_WAIT_MS }
-      const outcome = await this.questions.ask('choose', agent, wait, (id) =>
-        this.send(agent, { ...question, id, hosts, done: [...done] }),
-      )
-      const fault =
-        outcome === null ? 'no answer' : outcome.ok ? placedFault(outcome.placed, loan, done) : outcome.reason
-      if (outcome?.ok !== true || fault !== null) {
-        log('warn', 'stage_not_chosen', { agent, application: loan.application, fault: fault ?? '' })
-        continue
-      }
-      const epoch = await this.loans.nextEpoch()
-      Object.assign(loan, { coordinator: agent, epoch, done: [...done], placed: outcome.placed })
-      await this.loans.put(loan)
-      for (const host of loan.hosts) this.stage(host.agent)
-      return null
-    }
-    return 'No host of the plan answers which stage is next.'
+    const chosen = await this.coordinators.stage(loan, done)
+    if (chosen === null) return 'No host of the plan answers which stage is next.'
+    const epoch = await this.loans.nextEpoch()
+    Object.assign(loan, { ...chosen, epoch, done: [...done] })
+    await this.loans.put(loan)
+    for (const { agent } of loan.hosts) this.stage(agent)
+    return null
   }
 
   /** Sends each host its stage again if the last time is long ago. */
@@ -327,32 +300,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
         const linked = this.links.joined(hello.agent) !== null
         return { ...hello, draining, linked, lent: only === null && this.loans.lentTo(hello.agent) !== undefined }
       })
-    const served = await this.served(known)
-    return chooseHosts(known, wish, (region, model) => served.get(JSON.stringify([region, model])) ?? new Set())
-  }
-
-  /** Agents with a ready engine, by region and model, for the home engines of hosts that lend only what is spare. */
-  private async served(known: readonly KnownHost[]): Promise<Map<string, Set<string>>> {
-    const keys = known
-      .filter(({ lend, linked }) => lend === 'spare' && linked)
-      .flatMap(({ region, home }) => home.map(({ model }) => JSON.stringify([region, model])))
-    const { regions } = await freshCatalogue(this.env)
-    const served = new Map<string, Set<string>>()
-    await Promise.all(
-      [...new Set(keys)].map(async (key) => {
-        const [region, model] = JSON.parse(key) as [string, string]
-        const place = regions.find(({ id }) => id === region)
-        if (place === undefined) return
-        try {
-          const { engines } = await poolActor(this.env, place, model).describe(Date.now())
-          served.set(key, new Set(engines.filter(({ state }) => state === 'ready').map(({ agent }) => agent)))
-        } catch (error) {
-          // Nobody is known to serve it: its last engine is not lent.
-          logFailure('pool_unreachable', error, { region, model })
-        }
-      }),
-    )
-    return served
+    return chooseHosts(known, wish, await servingAgents(this.env, known))
   }
 
   private async hello(socket: WebSocket, link: Attachment, hello: HostHello): Promise<void> {
@@ -376,7 +324,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
 
   private async leave(agent: string): Promise<void> {
     this.book.left(agent, Date.now())
-    this.questions.left(agent)
+    this.coordinators.left(agent)
   }
 
   /** To a host without a link it is not sent; it is told when it links. */
@@ -407,8 +355,4 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
     this.alarmAtMs = due_ms
     await this.ctx.storage.setAlarm(due_ms)
   }
-}
-
-function placedFault(placed: Loan['placed'], loan: Loan, done: readonly number[]): string | null {
-  return placed.length === 0 ? 'it places nothing' : stageFault(placed, loan, done)
 }
