@@ -1,6 +1,6 @@
 /**
- * Five projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
- * `system`, which starts everything as a user would, and `vllm`, which does so with a real vLLM (6 GB), and `packages`,
+ * Six projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
+ * `system`, which starts everything as a user would, `page`, which does so and opens the page in a Chromium, and `vllm`, which does so with a real vLLM (6 GB), and `packages`,
  * which installs every package with npm and pip into empty folders. `npm run test:fast` runs the first two.
  */
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
@@ -70,6 +70,15 @@ export default defineConfig({
           include: ['test/packages/*.test.ts'],
           testTimeout: 600_000,
           hookTimeout: 600_000,
+        },
+      },
+      {
+        test: {
+          name: 'page',
+          include: ['test/page/**/*.test.ts'],
+          fileParallelism: false,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {

@@ -28,7 +28,7 @@ test('branches stand in lanes of their own, and what joins them stands after the
     ['right-2', 2, 2],
     ['join', 3, 0],
   ])
-  expect([graph.columns, graph.lanes]).toEqual([4, ['main', 'left', 'right']])
+  expect([graph.columns, graph.rows, graph.lanes]).toEqual([4, 3, ['main', 'left', 'right']])
   expect(graph.edges[0]).toMatchObject({ from: 'plan', to: 'left', tools: ['search'], tool_s: 2 })
 })
 
@@ -52,11 +52,22 @@ test('the critical path is the longest by service, not by calls', () => {
   ])
 })
 
+test('threads that never overlap share a row', () => {
+  const graph = callGraph([
+    callOf('one', { thread: 'a' }),
+    callOf('two', { thread: 'b', parents: ['one'] }),
+    callOf('three', { thread: 'c', parents: ['one'] }),
+    callOf('four', { thread: 'd', parents: ['two', 'three'] }),
+  ])
+  expect(graph.calls.map(({ row }) => row)).toEqual([0, 0, 1, 0])
+  expect(graph.rows).toBe(2)
+})
+
 test('a call without known parents follows the last of its thread, and nothing else', () => {
   const graph = callGraph([callOf('one'), callOf('two', { parents: ['unknown'] }), callOf('alone', { thread: 'b' })])
   expect(graph.edges.map(({ from, to }) => [from, to])).toEqual([['one', 'two']])
   expect(graph.calls.map(({ column }) => column)).toEqual([0, 1, 0])
-  expect(callGraph([])).toEqual({ calls: [], edges: [], columns: 0, lanes: [], critical_path_s: 0 })
+  expect(callGraph([])).toEqual({ calls: [], edges: [], columns: 0, rows: 0, lanes: [], critical_path_s: 0 })
 })
 
 test('a call’s time is its wait, its prefill, its decode and the tool after it', () => {

@@ -1,6 +1,7 @@
 /**
  * Where each call of a program stands in its graph, and which calls are on its critical path (Autellix §3: the longest chain of
- * dependent calls, by service). A column holds calls that may run at once; a lane is a thread. Pure.
+ * dependent calls, by service). A column holds calls that may run at once. A thread stays in one row of the graph, and threads
+ * that never overlap share one. Pure.
  *
  * Calls come in order of arrival, so a call's parents stand before it. Parents that are not among them count as none; a call
  * without any follows the last call of its thread.
@@ -10,7 +11,9 @@ import type { Call } from '../api-types.ts'
 export interface PlacedCall {
   call: Call
   column: number
+  /** Index of its thread in `lanes`. */
   lane: number
+  row: number
   isCritical: boolean
 }
 
@@ -27,6 +30,8 @@ export interface CallGraph {
   calls: PlacedCall[]
   edges: Edge[]
   columns: number
+  rows: number
+  /** Threads, in order of their first call. */
   lanes: string[]
   critical_path_s: number
 }
@@ -50,14 +55,34 @@ export function callGraph(calls: readonly Call[]): CallGraph {
     )
     if (longest !== null) before.set(call.id, longest)
     path_s.set(call.id, call.service_s + (longest === null ? 0 : (path_s.get(longest) ?? 0)))
-    known.set(call.id, { call, column, lane: lanes.indexOf(call.thread), isCritical: false })
+    known.set(call.id, { call, column, lane: lanes.indexOf(call.thread), row: 0, isCritical: false })
     lastOfThread.set(call.thread, call.id)
     for (const from of parents) edges.push({ from, to: call.id, ...toolsOf(known.get(from)?.call), isCritical: false })
   }
   const critical_path_s = markCritical(known, edges, path_s, before)
   const placed = [...known.values()]
   const columns = placed.reduce((most, { column }) => Math.max(most, column + 1), 0)
-  return { calls: placed, edges, columns, lanes, critical_path_s }
+  return { calls: placed, edges, columns, rows: placeRows(placed, lanes.length), lanes, critical_path_s }
+}
+
+/** How many rows there are. */
+function placeRows(placed: readonly PlacedCall[], lanes: number): number {
+  const spans = Array.from({ length: lanes }, () => ({ from: Number.POSITIVE_INFINITY, to: -1 }))
+  for (const { lane, column } of placed) {
+    const span = spans[lane]
+    if (span === undefined) continue
+    span.from = Math.min(span.from, column)
+    span.to = Math.max(span.to, column)
+  }
+  const taken: (typeof spans)[] = []
+  const rowOf = spans.map((span) => {
+    const free = taken.findIndex((others) => others.every((other) => other.to < span.from || span.to < other.from))
+    const row = free === -1 ? taken.push([]) - 1 : free
+    taken[row]?.push(span)
+    return row
+  })
+  for (const one of placed) one.row = rowOf[one.lane] ?? 0
+  return taken.length
 }
 
 function toolsOf(call: Call | undefined): Pick<Edge, 'tools' | 'tool_s'> {

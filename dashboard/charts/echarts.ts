@@ -14,15 +14,26 @@ export interface CurvePoint {
   expected_remaining_tokens: number
 }
 
-/** Colours and font of the page, so that a chart follows dark and light. */
+/** Colours and font of the page, so that a chart follows dark and light. Only a property in use has its value worked out. */
 function look(element: HTMLElement) {
-  const style = getComputedStyle(element)
-  const of = (name: string) => style.getPropertyValue(name).trim()
+  const probe = document.createElement('span')
+  element.append(probe)
+  const style = getComputedStyle(probe)
+  const of = (name: string) => {
+    probe.style.color = `var(${name})`
+    return style.color
+  }
+  const found = colours(of, style.fontFamily)
+  probe.remove()
+  return found
+}
+
+function colours(of: (name: string) => string, font: string) {
   return {
     text: of('--text'),
     quiet: of('--quiet'),
     line: of('--line'),
-    font: style.fontFamily,
+    font,
     kinds: {
       wait: of('--wait'),
       prefill: of('--prefill'),

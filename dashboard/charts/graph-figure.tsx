@@ -4,7 +4,7 @@ import { Wide } from '../parts/wide.tsx'
 import type { CallGraph, Edge, PlacedCall } from './call-graph.ts'
 
 const COLUMN_PX = 150
-const LANE_PX = 54
+const ROW_PX = 46
 const NODE_PX = { width: 96, height: 32 }
 const MARGIN_PX = 12
 
@@ -16,10 +16,10 @@ interface Figure {
 
 export function GraphFigure({ graph, chosen, choose }: Figure) {
   const width = graph.columns * COLUMN_PX - (COLUMN_PX - NODE_PX.width) + 2 * MARGIN_PX
-  const height = graph.lanes.length * LANE_PX + MARGIN_PX
+  const height = graph.rows * ROW_PX + MARGIN_PX
   const placed = new Map(graph.calls.map((one) => [one.call.id, one]))
   return (
-    <Wide label="Graph of the calls">
+    <Wide label="Graph of the calls" isTall>
       <svg class="graph" width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-label="Calls">
         {graph.edges.map((edge) => (
           <EdgeLine key={`${edge.from} ${edge.to}`} edge={edge} from={placed.get(edge.from)} to={placed.get(edge.to)} />
@@ -33,7 +33,7 @@ export function GraphFigure({ graph, chosen, choose }: Figure) {
 }
 
 const left = ({ column }: PlacedCall) => MARGIN_PX + column * COLUMN_PX
-const middle = ({ lane }: PlacedCall) => MARGIN_PX + lane * LANE_PX + NODE_PX.height / 2
+const middle = ({ row }: PlacedCall) => MARGIN_PX + row * ROW_PX + NODE_PX.height / 2
 
 function EdgeLine({ edge, from, to }: { edge: Edge; from: PlacedCall | undefined; to: PlacedCall | undefined }) {
   if (from === undefined || to === undefined) return null
@@ -47,7 +47,7 @@ function EdgeLine({ edge, from, to }: { edge: Edge; from: PlacedCall | undefined
         d={`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}
         stroke-dasharray={isTool ? '4 3' : ''}
       />
-      {isTool && to.lane === from.lane ? (
+      {isTool && to.row === from.row ? (
         <text x={(x1 + x2) / 2} y={y1 - 5}>
           <title>{`${edge.tools.join(', ')}: ${seconds(edge.tool_s)}`}</title>
           {text}

@@ -17,6 +17,8 @@ import { programLink } from '../route.ts'
 import { Pools } from './pools.tsx'
 
 const ROW_PX = 34
+/** Below it, the page says how to start some. `npm run up` itself leaves one behind: its trial call. */
+const FEW_PROGRAMS = 3
 
 interface LiveProps {
   state: LiveState
@@ -67,7 +69,7 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
   const [activity, setActivity] = useState<Activity>('all')
   const [text, setText] = useState('')
   const rows = useMemo(() => rowsOf(state, order, activity, text), [state, order, activity, text])
-  if (running === 0) return <FirstVisit />
+  if (running === 0) return <HowToStart title="No program is running" />
   return (
     <section aria-labelledby="programs">
       <div class="tools">
@@ -98,6 +100,7 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
       {running > rows.length && text === '' && activity === 'all' ? (
         <p class="help">{running - rows.length} more run. The page shows the 1,000 of each tenant that started last.</p>
       ) : null}
+      {running < FEW_PROGRAMS ? <HowToStart title="Run more" /> : null}
     </section>
   )
 }
@@ -212,10 +215,10 @@ function nowText(activity: string, detail: Detail, now_ms: number): string {
   return `acting: ${tool.name ?? 'between calls'} ${seconds(ran_s)}${expected}`
 }
 
-function FirstVisit() {
+function HowToStart({ title }: { title: string }) {
   return (
     <section class="state">
-      <h2>No program is running</h2>
+      <h2>{title}</h2>
       <p>Start three agents at once and watch them here:</p>
       <pre>npm run demo</pre>
       <p>

@@ -12,9 +12,9 @@ export function Pools({ pools }: { pools: readonly LivePool[] }) {
     <section class="pools" aria-label="Engines by region">
       {shown.map((pool) => (
         <div class="pool" key={`${pool.region} ${pool.model}`}>
-          <h3>
+          <h2>
             {pool.region} <small>{pool.model}</small>
-          </h3>
+          </h2>
           {pool.reachable ? null : <p class="failure">The pool does not answer.</p>}
           {pool.engines.map((engine) => (
             <div class="engine-line" key={engine.engine}>

@@ -107,7 +107,11 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
           value={seconds(program.service_s)}
           note={`critical path ${seconds(program.critical_path_s)}`}
         />
-        <Fact name="Wait" value={seconds(program.wait_s)} note={`${program.preemptions} preemptions`} />
+        <Fact
+          name="Wait"
+          value={seconds(program.wait_s)}
+          note={`summed over calls, ${program.preemptions} preemptions`}
+        />
         <Fact
           name="Cached"
           value={share(program.cached_tokens, program.prompt_tokens)}
@@ -121,8 +125,8 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
         <>
           <h2>Calls</h2>
           <p class="help">
-            From left to right: what depends on what. A lane is a thread, a dashed line a tool. The critical path is
-            marked.
+            From left to right: what depends on what. A thread stays in its row, and a dashed line is a tool. The
+            critical path is marked.
           </p>
           <GraphFigure graph={graph} chosen={chosen} choose={setChosen} />
           <h2>Timeline</h2>
