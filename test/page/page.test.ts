@@ -97,7 +97,7 @@ it('a first visit says what to run, and a program is shown from its first call t
   const answer = { role: 'tool', tool_call_id: message?.tool_calls[0]?.id ?? '', content: 'found' }
   await (await call(HOSTILE, [question, { ...message, role: 'assistant' }, answer], { tools })).text()
   await page.getByRole('button', { name: /^Call 2, completed/ }).waitFor()
-  const table = page.getByRole('region', { name: 'Calls' })
+  const table = page.getByRole('region', { name: 'Calls', exact: true })
   await table
     .getByText(/us-east-1-e0/)
     .first()
