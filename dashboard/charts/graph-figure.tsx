@@ -75,7 +75,7 @@ function CallNode({ placed, number, isChosen, choose }: Node) {
     event.preventDefault()
     choose(call.id)
   }
-  const told = `Call ${number}, ${call.state === 'open' ? 'open' : (call.outcome ?? 'ended')}, service ${seconds(call.service_s)}`
+  const told = call.state === 'open' ? 'open' : failed ? (call.outcome ?? 'failed') : seconds(call.service_s)
   return (
     // biome-ignore lint/a11y/useSemanticElements: SVG has no button
     <g
@@ -83,15 +83,14 @@ function CallNode({ placed, number, isChosen, choose }: Node) {
       transform={`translate(${left(placed)} ${middle(placed) - NODE_PX.height / 2})`}
       role="button"
       tabindex={0}
-      aria-label={told}
       aria-pressed={isChosen ? 'true' : 'false'}
       onClick={() => choose(call.id)}
       onKeyDown={pressed}
     >
       <rect width={NODE_PX.width} height={NODE_PX.height} rx="4" />
-      <text x="8" y="13">{`${number}`}</text>
+      <text x="8" y="13">{`Call ${number} `}</text>
       <text class="quiet" x="8" y="26">
-        {call.state === 'open' ? 'open' : seconds(call.service_s)}
+        {told}
       </text>
     </g>
   )
