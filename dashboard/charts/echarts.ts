@@ -145,8 +145,8 @@ export function curve(element: HTMLElement): Chart<readonly CurvePoint[]> {
   return {
     show: (points) => {
       const { text, quiet, line, font, kinds } = look(element)
-      const series = (name: string, of: (point: CurvePoint) => number, color: string) => ({
-        ...{ name, type: 'line' as const, step: 'end' as const, showSymbol: false, color },
+      const series = (name: string, of: (point: CurvePoint) => number, color: string, yAxisIndex: number) => ({
+        ...{ name, yAxisIndex, type: 'line' as const, step: 'end' as const, showSymbol: false, color },
         data: points.map((point) => [point.output_tokens, of(point)]),
       })
       chart.setOption({
@@ -163,10 +163,13 @@ export function curve(element: HTMLElement): Chart<readonly CurvePoint[]> {
           axisLabel: { color: quiet },
           splitLine: { lineStyle: { color: line } },
         },
-        yAxis: { type: 'value', axisLabel: { color: quiet }, splitLine: { lineStyle: { color: line } } },
+        // They have different units.
+        yAxis: [kinds.decode, kinds.wait].map((color, at) => ({
+          ...{ type: 'value', axisLabel: { color }, splitLine: { show: at === 0, lineStyle: { color: line } } },
+        })),
         series: [
-          series('index (lower runs first)', ({ index }) => index, kinds.decode),
-          series('output still expected, tokens', (point) => point.expected_remaining_tokens, kinds.wait),
+          series('index (lower runs first)', ({ index }) => index, kinds.decode, 0),
+          series('output still expected, tokens', (point) => point.expected_remaining_tokens, kinds.wait, 1),
         ],
       } as Parameters<EChartsType['setOption']>[0])
     },

@@ -212,7 +212,7 @@ function nowText(activity: string, detail: Detail, now_ms: number): string {
   if (activity !== 'acting' || tool === undefined) return activity
   const ran_s = Math.max(0, (now_ms - Date.parse(tool.since)) / 1000)
   const expected = tool.expected_s === null ? '' : ` of ~${seconds(tool.expected_s)}`
-  return `acting: ${tool.name ?? 'between calls'} ${seconds(ran_s)}${expected}`
+  return `acting${tool.name === null ? '' : `: ${tool.name}`} ${seconds(ran_s)}${expected}`
 }
 
 function HowToStart({ title }: { title: string }) {
