@@ -2,7 +2,9 @@
 import { useEffect, useRef, useState } from 'hono/jsx/dom'
 
 /** Rows above and below the view, so that a fast scroll meets no gap. */
-export const ROWS_AROUND = 8
+export const ROWS_AROUND = 12
+/** The list is rendered again after a scroll of so many rows. */
+const STEP_ROWS = 6
 
 export function visibleRange(
   scrolled_px: number,
@@ -24,8 +26,8 @@ export function useVisibleRows(rows: number, row_px: number) {
     const look = () => {
       frame = 0
       const top = list.current?.getBoundingClientRect().top ?? 0
-      // In steps of whole rows, so that a scroll within a row renders nothing.
-      const scrolled_px = Math.floor(Math.max(0, -top) / row_px) * row_px
+      const step_px = STEP_ROWS * row_px
+      const scrolled_px = Math.floor(Math.max(0, -top) / step_px) * step_px
       const view_px = innerHeight
       setPlace((last) =>
         last.scrolled_px === scrolled_px && last.view_px === view_px ? last : { scrolled_px, view_px },
