@@ -38,6 +38,7 @@ const PLAN_COLUMNS: readonly Column<Row>[] = [
   ...[figure('step'), field('id', 'node'), field('model'), field('after'), figure('requests')],
   ...[figure('prompt_tokens_estimate', 'prompt tokens'), figure('output_tokens_estimate', 'output tokens')],
   { title: 'engines now', cell: ({ engines }) => enginesOf(engines as readonly Row[]) },
+  field('stages', 'on lent hosts'),
 ]
 
 export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
@@ -103,6 +104,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
       const rows = (plan.nodes as Row[]).map((node) => ({
         ...node,
         step: 1 + steps.findIndex((step) => step.includes(String(node.id))),
+        stages: stagesOf(plan.hosts as PlannedHosts | null, String(node.id)),
       }))
       return { kind: 'list', rows, columns: PLAN_COLUMNS, empty: 'The application has no node.' }
     },
@@ -197,6 +199,20 @@ function progressOf(application: Row): string {
 
 function countsOf({ request_counts }: Row): Counts {
   return request_counts as unknown as Counts
+}
+
+interface PlannedHosts {
+  stages: { start_s: number; end_s: number; nodes: { ids: string[]; dp: number; tp: number }[] }[]
+}
+
+/** `0-12 s on 2 x 1 GPU`, for each stage in which the node runs. Null: it borrows none. */
+function stagesOf(hosts: PlannedHosts | null, id: string): string | null {
+  const planned = (hosts?.stages ?? []).flatMap(({ start_s, end_s, nodes }) =>
+    nodes
+      .filter(({ ids }) => ids.includes(id))
+      .map(({ dp, tp }) => `${start_s.toFixed(0)}-${end_s.toFixed(0)} s on ${dp} x ${tp} GPU`),
+  )
+  return planned.length === 0 ? null : planned.join(', ')
 }
 
 function enginesOf(engines: readonly Row[]): string {
