@@ -108,14 +108,15 @@ export class ProgramOrder<O> {
 
   /**
    * A step of `wall_us` that ended at `ended_us` computed `tokens` for the call. Adds that to the call's sums and to its
-   * program's. `settle` lets it move calls. Returns its modelled charge.
+   * program's. `settle` lets it move calls. Returns its modelled charge. `quota_us`: what it took of a provider's limits, which no
+   * engine here has.
    */
-  charge(call: CallState<O>, tokens: ServiceTokens, wall_us: number, ended_us: number): number {
+  charge(call: CallState<O>, tokens: ServiceTokens, wall_us: number, ended_us: number, quota_us = 0): number {
     const { ordering, rates } = this.#config
     const modelled_us = call.charge(tokens, wall_us, ended_us, rates)
     const charge = call.step_charge
     charge.wall_us = wall_us
-    charge.charge_us = ordering === 'wall' ? wall_us : modelled_us
+    charge.charge_us = (ordering === 'wall' ? wall_us : modelled_us) + quota_us
     charge.prefill_tokens = tokens.uncached_prompt_tokens
     charge.output_tokens = tokens.output_tokens
     call.charged_us += charge.charge_us

@@ -10,6 +10,7 @@ import {
   TAKE_BACK_AGE_US,
   TAKE_BACKS_MAX,
 } from './call-queue.ts'
+import { KeyLimits } from './limits/key-limits.ts'
 import { HOLD_US_MAX } from './program-room.ts'
 
 type Given = Partial<Omit<CallQueueConfig, 'server'> & ReturnType<CallQueueConfig['server']>>
@@ -284,5 +285,45 @@ describe('offline calls in front of a server that does not preempt', () => {
     played.arrive({ lease: 'online', tenant: 'other' })
     played.end(offline)
     expect(played.decide()).toEqual(['online'])
+  })
+})
+
+describe('before a hosted API', () => {
+  const limits = (amount: number) =>
+    new KeyLimits({
+      ...{ server: 'http://h', key_id: null, report: () => undefined },
+      specs: [{ quantity: 'requests', amount, window_us: 60_000_000 }],
+    })
+
+  it('lets through what the limits let through, and the next when they have room', () => {
+    const played = new PlayedQueue('fcfs', { seats: 100, limits: limits(2) })
+    for (const lease of ['a', 'b', 'c']) played.arrive({ lease })
+    expect(played.decide()).toEqual(['a', 'b'])
+    expect(played.decide(59_000_000)).toEqual([])
+    expect(played.queue.limitWaitUs(played.now_us)).toBeGreaterThan(0)
+    expect(played.decide(2_000_000)).toEqual(['c'])
+  })
+
+  it('a call costs its program its part of the limits, so the one with fewer calls goes first', () => {
+    const played = new PlayedQueue('plas', { seats: 100, limits: limits(2) })
+    const sequence: [number, number] = [1, 0]
+    const first = played.arrive({ lease: 'a1', program: 'a', sequence })
+    played.decide()
+    played.end(first)
+    const other = played.arrive({ lease: 'b1', program: 'b', sequence: [2, 0] })
+    played.decide()
+    played.end(other)
+    played.arrive({ lease: 'a2', program: 'a', sequence })
+    played.arrive({ lease: 'c1', program: 'c', sequence: [3, 0] })
+    played.decide(61_000_000)
+    expect(played.sent.slice(0, 3)).toEqual(['a1', 'b1', 'c1'])
+  })
+
+  it('a call whose turn cannot come while it may wait is given back with its wait', () => {
+    const played = new PlayedQueue('fcfs', { seats: 100, limits: limits(1), wait_us_max: 1_000_000 })
+    for (const lease of ['a', 'b']) played.arrive({ lease })
+    played.decide()
+    played.decide()
+    expect([played.sent, played.refused]).toEqual([['a'], ['b']])
   })
 })

@@ -39,6 +39,8 @@ export const TAKE_BACK_AGE_US = 250_000
 /** Of a call's expected prefill: one that has been there for longer has not begun. */
 export const PREFILLS = 3
 
+const NO_TOKENS: ServiceTokens = { uncached_prompt_tokens: 0, cached_prompt_tokens: 0, output_tokens: 0 }
+
 /** What the queue does with a call. Neither may call the queue. */
 export interface QueuedCall {
   /** Let it through to the server. */
@@ -59,6 +61,7 @@ export interface QueueLimits {
   drainUs(calls: number, tokens: CallSize, now_us: number): number
   verdict(size: CallSize, now_us: number): LimitVerdict
   reserve(size: CallSize, now_us: number): Reservation
+  shareUs(reservation: Reservation): number
   ended(reservation: Reservation, used: UsedTokens | null): void
 }
 
@@ -246,7 +249,7 @@ export class CallQueue {
       if (!entry.answered) this.#unanswered -= 1
       this.#room.ended(entry.state.call, entry.size.prompt_tokens, used, now_us)
     }
-    if (entry.reservation !== null) this.#config.limits?.ended(entry.reservation, used)
+    if (entry.reservation !== null) this.#chargeQuota(entry, entry.reservation, used, now_us)
     entry.reservation = null
     this.#sent.delete(entry)
     this.#waiting.delete(entry)
@@ -266,6 +269,17 @@ export class CallQueue {
   get #limits(): QueueLimits | null {
     const { limits } = this.#config
     return limits?.active === true ? limits : null
+  }
+
+  /** Under limits a call costs what it takes of them: the order, the shares of tenants and ageing go by that too. */
+  #chargeQuota({ state }: QueueEntry, reservation: Reservation, used: UsedTokens | null, now_us: number): void {
+    const { limits } = this.#config
+    if (limits === null) return
+    const quota_us = limits.active ? limits.shareUs(reservation) : 0
+    limits.ended(reservation, used)
+    if (quota_us === 0) return
+    this.#order.charge(state, NO_TOKENS, 0, now_us, quota_us)
+    this.#order.settle([state], now_us)
   }
 
   /** By the limits, one call at least is looked at, since its wait may be longer than it lives. */

@@ -97,6 +97,10 @@ export class KeyLimits {
     return this.rates.reserve(call, now_us)
   }
 
+  shareUs(reservation: Reservation): number {
+    return this.rates.shareUs(reservation)
+  }
+
   ended(reservation: Reservation, used: UsedTokens | null): void {
     this.rates.ended(reservation, used)
   }

@@ -159,6 +159,12 @@ export class RateLimits {
     this.#correct(reservation, { requests: 1, input, output, tokens: input + output })
   }
 
+  /** How long the limits are taken by it alone: its part of the scarcest one. */
+  shareUs({ taken }: Reservation): number {
+    const shares = this.#limits.map(({ spec }) => (taken[spec.quantity] * spec.window_us) / spec.amount)
+    return Math.round(Math.max(0, ...shares))
+  }
+
   /** The provider did not take it in. */
   released(reservation: Reservation): void {
     if (!this.#open.delete(reservation.number)) return
