@@ -7,7 +7,7 @@ import { freePort } from '../../testbed/free-port.ts'
 import { ManagedChild } from '../../testbed/managed-child.ts'
 
 const KEY = 'sk-bench-litellm'
-const START_MS_MAX = 120_000
+const START_MS_MAX = 300_000
 
 export interface LiteLlmDeployment {
   /** With /v1. */
