@@ -4,7 +4,7 @@ import type { Random } from '../../chaos/random.ts'
 import { type ApiDocument, type Operation, sample } from './document.ts'
 import { hostileHeader, hostileJson, hostileText, mutated } from './hostile-values.ts'
 import { type Kind, type KnownIds, kindOf } from './known-ids.ts'
-import { BODIES, type BodyWorld } from './request-bodies.ts'
+import { BODIES, type BodyWorld, FORMS } from './request-bodies.ts'
 
 export interface Target {
   model: string
@@ -52,9 +52,9 @@ export function drawRequest(
   const method = random.chance(0.01) ? random.pick(METHODS) : operation.method
   // By the method that is sent: another one than the operation's may remove what it names.
   const pick = (kind: Kind): string => ids.pick(kind, { ...operation, method }, random)
-  const body = bodyOf(operation, document, { random, pick, ...target })
+  const { body, content_type } = bodyOf(operation, document, { random, pick, ...target })
   const headers: Record<string, string> = { ...authorization(operation, target, random) }
-  if (body !== null) headers['content-type'] = 'application/json'
+  if (body !== null) headers['content-type'] = content_type
   if (CALLS.has(operation.name) && random.chance(PROGRAM_SHARE)) headers['x-program-id'] = headerSafe(pick('program'))
   if (body !== null && random.chance(0.02)) headers['content-encoding'] = 'gzip'
   for (let extra = random.chance(0.3) ? random.between(1, 4) : 0; extra > 0; extra -= 1) {
@@ -106,7 +106,27 @@ function queryValue(name: string, schema: object, pick: (kind: Kind) => string, 
   return String(sample({ ...schema }, { schemas: {} }, random))
 }
 
-function bodyOf(operation: Operation, document: ApiDocument, world: BodyWorld): Buffer | null {
+function bodyOf(
+  operation: Operation,
+  document: ApiDocument,
+  world: BodyWorld,
+): { body: Buffer | null; content_type: string } {
+  const form = FORMS[operation.name]
+  if (form === undefined) return { body: jsonBodyOf(operation, document, world), content_type: 'application/json' }
+  const { content_type, bytes } = form(world)
+  return { body: damaged(bytes, world.random), content_type }
+}
+
+/** Mostly as it is; else cut, or with another byte. */
+function damaged(bytes: Buffer, random: Random): Buffer {
+  const kind = random.next()
+  if (kind < 0.8) return bytes
+  if (kind < 0.9) return bytes.subarray(0, random.between(0, bytes.length))
+  if (bytes.length > 0) bytes[random.between(0, bytes.length - 1)] = random.between(0, 255)
+  return bytes
+}
+
+function jsonBodyOf(operation: Operation, document: ApiDocument, world: BodyWorld): Buffer | null {
   const { random } = world
   // A body where none is expected.
   if (operation.body === null) return random.chance(0.03) ? Buffer.from(JSON.stringify(hostileJson(random))) : null

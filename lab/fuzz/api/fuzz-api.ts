@@ -52,8 +52,9 @@ const RAW_SHARE = 0.01
 const RAW_ROUTE = '(broken on the wire)'
 /** What cannot succeed here. */
 const NEVER_SUCCEEDS = new Set([
-  // A WebSocket, which the hostile agent opens.
+  // WebSockets, the first of which the hostile agent opens.
   'GET /agents/v1/link',
+  'GET /agents/v1/host',
   // Emulated engines make none.
   'POST /v1/embeddings',
   // Every conversation is refused.

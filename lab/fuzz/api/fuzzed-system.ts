@@ -7,7 +7,8 @@ import { freePort } from '../../testbed/free-port.ts'
 import { runCommand, runCommandOrThrow } from '../../testbed/run-command.ts'
 import { type ApiDocument, readDocument } from './document.ts'
 import type { Target } from './draw-request.ts'
-import { KnownIds } from './known-ids.ts'
+import { type Kind, KnownIds } from './known-ids.ts'
+import { APPLICATION_NODE } from './request-bodies.ts'
 import type { Secrets } from './tally.ts'
 
 const REGION = 'us-east'
@@ -65,8 +66,11 @@ async function describe(folder: string, remove: () => Promise<void>): Promise<Fu
   const { url, apiKey, adminKey, model } = Dev.parse(JSON.parse(readFileSync(path.join(folder, 'dev.json'), 'utf8')))
   const stored = StoredSecrets.parse(JSON.parse(readFileSync(path.join(folder, 'secrets.json'), 'utf8')))
   const ask = async (route: string, key: string, body?: object, method = body === undefined ? 'GET' : 'POST') => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    const is_form = body instanceof FormData
+    const type = is_form ? {} : { 'content-type': 'application/json' }
+    const headers = { authorization: `Bearer ${key}`, ...type }
+    const sent = body === undefined ? {} : { body: is_form ? body : JSON.stringify(body) }
+    const init = { method, headers, ...sent }
     const answer = await fetch(`${url}${route}`, init)
     const text = await answer.text()
     if (!answer.ok) throw new Error(`${method} ${route}: ${answer.status} ${text}`)
@@ -84,6 +88,7 @@ async function describe(folder: string, remove: () => Promise<void>): Promise<Fu
     region: [REGION],
     model: [model],
     agent: [`${REGION}-1`],
+    node: [APPLICATION_NODE],
   }
   const keys = [stored.keyPepper, stored.ticketSecret, ...Object.values(stored.agentTokens), apiKey, adminKey]
   const call = { model, max_tokens: 2, messages: [{ role: 'user', content: 'Hello' }] }
@@ -113,12 +118,12 @@ async function describe(folder: string, remove: () => Promise<void>): Promise<Fu
   }
 }
 
-/** A program with a call, a stored response and a conversation, in each of which `secret` stands. */
+/** A program with a call, a stored response, a conversation, a file, a batch and an application, which all have `secret`. */
 async function fill(
   ask: (route: string, body: object) => Promise<Record<string, unknown>>,
   model: string,
   secret: string,
-): Promise<{ program: string[]; response: string[]; conversation: string[] }> {
+): Promise<Partial<Record<Kind, string[]>>> {
   // Names are easy to guess, also those of another tenant.
   const program = `program-${secret === 'own' ? 1 : 2}`
   await ask('/v1/programs', { id: program, app: secret, metadata: { note: secret } })
@@ -132,5 +137,20 @@ async function fill(
   })
   const items = [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: secret }] }]
   const { id: conversation } = await ask('/v1/conversations', { items, metadata: { note: secret } })
-  return { program: [program], response: [`${response}`], conversation: [`${conversation}`] }
+  const form = new FormData()
+  const body = { model, max_tokens: 2, messages }
+  const line = { custom_id: secret, method: 'POST', url: '/v1/chat/completions', body }
+  form.set('purpose', 'batch')
+  form.set('file', new Blob([`${JSON.stringify(line)}\n`]), `${secret}.jsonl`)
+  const { id: file } = await ask('/v1/files', form)
+  const { id: batch } = await ask('/v1/batches', {
+    ...{ input_file_id: file, endpoint: '/v1/chat/completions', completion_window: '24h' },
+    metadata: { note: secret },
+  })
+  const { id: application } = await ask('/v1/applications', {
+    ...{ name: secret, input: { lines: [{ question: secret }] } },
+    nodes: [{ id: APPLICATION_NODE, model, requests: 'lines', body: { messages, max_tokens: 2 } }],
+  })
+  const held = { program, response, conversation, file, batch, application }
+  return Object.fromEntries(Object.entries(held).map(([kind, id]) => [kind, [`${id}`]]))
 }

@@ -11,6 +11,12 @@ export type Kind =
   | 'response'
   | 'conversation'
   | 'item'
+  | 'file'
+  | 'upload'
+  | 'part'
+  | 'batch'
+  | 'application'
+  | 'node'
   | 'model'
   | 'tenant'
   | 'key'
@@ -60,7 +66,8 @@ export class KnownIds {
     const { id, next_cursor, data, key } = answer as Record<string, unknown>
     if (typeof next_cursor === 'string') this.#keep('cursor', next_cursor)
     const isKey = path.includes('/keys')
-    if (typeof id === 'string' && !path.startsWith('/admin/')) this.#keep(kind, id)
+    if (typeof id === 'string' && path === '/v1/uploads/{id}/parts') this.#keep('part', `${asked.split('/')[3]}/${id}`)
+    else if (typeof id === 'string' && !path.startsWith('/admin/')) this.#keep(kind, id)
     if (isKey && typeof id === 'string' && typeof key === 'string')
       this.#keep('key', `${asked.split('/')[4]}/${id}`, this.#expendable)
     if (name === 'POST /admin/v1/agents' && typeof id === 'string') this.#keep('agent', id, this.#expendable)
@@ -92,6 +99,7 @@ export function kindOf(path: string): Kind {
   const kinds: Readonly<Record<string, Kind>> = {
     ...{ responses: 'response', conversations: 'conversation', models: 'model', tenants: 'tenant' },
     ...{ regions: 'region', agents: 'agent' },
+    ...{ files: 'file', uploads: 'upload', batches: 'batch', applications: 'application' },
   }
   return kinds[noun] ?? 'program'
 }

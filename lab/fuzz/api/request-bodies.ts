@@ -14,6 +14,12 @@ export interface BodyWorld {
 
 type Body = (world: BodyWorld) => object
 
+/** A body that is no JSON. */
+export interface Form {
+  content_type: string
+  bytes: Buffer
+}
+
 const WORDS = ['salt', 'water', 'plan', 'Go on.', 'expert', '2 + 2 =', '{"a": 1}', 'ümlaut', '日本語'] as const
 
 const text = ({ random }: BodyWorld): string =>
@@ -82,6 +88,26 @@ export const BODIES: Readonly<Record<string, Body>> = {
     ...some(world, 0.2, { app: 'app' }),
     ...some(world, 0.1, { regions: [world.region] }),
   }),
+  'POST /v1/uploads': (world) => ({
+    ...{ filename: 'lines.jsonl', purpose: 'batch', mime_type: 'application/jsonl' },
+    bytes: Buffer.byteLength(fileLines(world)),
+  }),
+  'POST /v1/uploads/{id}/complete': (world) => ({ part_ids: [world.pick('part').split('/')[1] ?? ''] }),
+  'POST /v1/batches': (world) => ({
+    ...{ input_file_id: world.pick('file'), endpoint: '/v1/chat/completions', completion_window: '24h' },
+    ...some(world, 0.3, { metadata: { note: text(world) } }),
+  }),
+  'POST /v1/applications': (world) => ({
+    ...some(world, 0.8, { id: `application-${world.random.between(0, 20)}` }),
+    ...{ name: 'fuzz', input: { lines: [{ id: 'one', question: text(world) }] } },
+    nodes: [
+      {
+        ...{ id: APPLICATION_NODE, model: world.model, requests: 'lines' },
+        body: { messages: [{ role: 'user', content: 'Answer {{question}}' }], max_tokens: tokens(world) },
+      },
+    ],
+    ...some(world, 0.3, { start: false }),
+  }),
   'POST /agents/v1/records': (world) => ({
     agent: world.agent,
     records: Array.from({ length: world.random.between(1, 3) }, () => record(world)),
@@ -99,6 +125,33 @@ export const BODIES: Readonly<Record<string, Body>> = {
   'PATCH /admin/v1/regions/{id}': () => ({ latitude: 1, longitude: 2 }),
   'POST /admin/v1/agents': (world) => ({ id: world.pick('agent'), region: world.region }),
 }
+
+/** Of a file for a batch. Always as long, so that an upload of it can be completed. */
+const fileLines = ({ model }: Pick<BodyWorld, 'model'>): string =>
+  `${JSON.stringify({
+    ...{ custom_id: 'one', method: 'POST', url: '/v1/chat/completions' },
+    body: { model, messages: [{ role: 'user', content: 'Go on.' }], max_tokens: 2 },
+  })}\n`
+
+/** The fields of a form with one file in it. */
+const form = (fields: Readonly<Record<string, string>>, file: string, contents: string): Form => {
+  const boundary = 'fuzz-boundary'
+  const part = (head: string, value: string) =>
+    `--${boundary}\r\nContent-Disposition: form-data; ${head}\r\n\r\n${value}\r\n`
+  const parts = Object.entries(fields).map(([name, value]) => part(`name="${name}"`, value))
+  const bytes = Buffer.from(
+    `${parts.join('')}${part(`name="${file}"; filename="lines.jsonl"`, contents)}--${boundary}--\r\n`,
+  )
+  return { content_type: `multipart/form-data; boundary=${boundary}`, bytes }
+}
+
+export const FORMS: Readonly<Record<string, (world: Pick<BodyWorld, 'model'>) => Form>> = {
+  'POST /v1/files': (world) => form({ purpose: 'batch' }, 'file', fileLines(world)),
+  'POST /v1/uploads/{id}/parts': (world) => form({}, 'data', fileLines(world)),
+}
+
+/** The one node of every application that is drawn. */
+export const APPLICATION_NODE = 'answer'
 
 /** Of a lease that the agent was never given: its proof is none. */
 function record({ random, agent, region, model, pick }: BodyWorld): object {

@@ -35,6 +35,8 @@ const LEGEND_ROW = 17
 const LEGEND_CHAR = 6.4
 const LEGEND_SWATCH = 24
 const TICKS = 5
+/** Of a chart in which nothing has happened yet. */
+const AXIS_MIN_S = 0.001
 /** More than an application's nodes, as a rule; then they repeat, and the numbers in the bars tell them apart. */
 const COLORS = [
   ...['#3b82f6', '#10b981', '#f59e0b', '#a855f7', '#ef4444', '#14b8a6'],
@@ -46,7 +48,7 @@ function colorOf(node: number): string {
 }
 
 export function ganttChart(chart: Gantt): string {
-  const axis_s = Math.max(chart.axis_s ?? 0, chart.end_s, Number.MIN_VALUE)
+  const axis_s = Math.max(chart.axis_s ?? 0, chart.end_s, AXIS_MIN_S)
   const left = chart.label_width ?? LABEL_WIDTH
   const x = (at_s: number) => left + ((WIDTH - left - RIGHT) * at_s) / axis_s
   const y = (row: number) => TOP + row * ROW
