@@ -1,6 +1,6 @@
 /**
- * `npm run check`: format, lint, types per runtime, dead code and unused dependencies, import directions, and that the
- * page's bundle and the migrations match their sources. Runs everything, then says what failed.
+ * `npm run check`: format, lint, types per runtime, dead code and unused dependencies, import directions, plain words in docs and
+ * messages, and that the page's bundle and the migrations match their sources. Runs everything, then says what failed.
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
@@ -29,6 +29,7 @@ const CHECKS: Check[] = [
   },
   { name: 'Python client library', command: ['node', 'lab/python-client.ts', 'check'] },
   { name: 'page is built', command: ['node', 'lab/build-page.ts', '--check'] },
+  { name: 'plain words, short sentences', command: ['node', 'lab/language.ts'] },
   { name: 'migrations match schemas', command: ['node', 'lab/db-generate.ts', '--check'] },
 ]
 

@@ -186,7 +186,7 @@ async function watchWorkerd(port: number): Promise<void> {
   await untilRefused(port, flags.host, WORKERD_WATCH)
   if (stopping) return
   const { refused_ms_max } = WORKERD_WATCH
-  const message = `workerd has ended, and did not come back within ${refused_ms_max / 1000} s: the reason stands above`
+  const message = `workerd has ended, and did not come back within ${refused_ms_max / 1000} s. The reason is in the lines above`
   process.stderr.write(`${message}\n`)
   report({ event: 'failed', message })
   process.exit(1)

@@ -14,7 +14,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Start',
     pages: [
       ...['README.md', 'docs/quickstart-app.md', 'docs/quickstart-operator.md', 'docs/quickstart-research.md'],
-      'docs/install.md',
+      ...['docs/install.md', 'docs/local.md'],
     ],
   },
   {
@@ -28,7 +28,14 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Operate it',
     pages: [
-      ...['docs/self-host.md', 'docs/deploy.md', 'docs/upgrade.md', 'docs/admin.md', 'docs/observability.md'],
+      ...[
+        'docs/page.md',
+        'docs/self-host.md',
+        'docs/deploy.md',
+        'docs/upgrade.md',
+        'docs/admin.md',
+        'docs/observability.md',
+      ],
       ...['docs/faults.md', 'docs/cost.md', 'gpu-agent/README.md'],
     ],
   },

@@ -20,6 +20,7 @@ export async function toJavaScript(file: string, source: string, files: Readonly
   return named
     .replaceAll(NPM_RUN, (_, command: string) => `switchyard ${command}`)
     .replaceAll(' -- --', ' --')
+    .replaceAll('npx switchyard', 'switchyard')
     .replaceAll('node_modules/.bin/node gpu-agent/src/main.ts', 'gpu-agent')
 }
 

@@ -29,7 +29,7 @@ const agents: OperatorCommand[] = [
   {
     words: ['agents', 'create'],
     args: ['AGENT'],
-    flags: { region: { type: 'string', value: 'REGION', help: 'where it stands' } },
+    flags: { region: { type: 'string', value: 'REGION', help: 'where its host is' } },
     ...{ required: ['region'], purpose: 'enrols an agent; its token is shown this once' },
     run: async ({ client, args: [id = ''], text }) => ({
       kind: 'one',
@@ -160,8 +160,8 @@ function modelFields(asked: Asked) {
 const REGION_FLAGS = {
   position: { type: 'string', value: 'N', help: 'order of preference where a client’s place is unknown (default 0)' },
   hint: { type: 'string', value: 'HINT', help: 'Cloudflare’s location hint for its pools: weur, enam, apac …' },
-  latitude: { type: 'string', value: 'DEG', help: 'where it lies, to find the nearest' },
-  longitude: { type: 'string', value: 'DEG', help: 'where it lies, to find the nearest' },
+  latitude: { type: 'string', value: 'DEG', help: 'where it is, to find the nearest' },
+  longitude: { type: 'string', value: 'DEG', help: 'where it is, to find the nearest' },
 } as const
 
 function regionFields(asked: Asked) {

@@ -37,13 +37,13 @@ export function explained(error: unknown, place: DataDir): string | null {
       if (syscall === 'listen') return null
       return `This user may not use ${at} (${code}): it belongs to another. Choose a folder of your own with --data-dir`
     case 'EROFS':
-      return `${at} lies on a file system that is read-only for this process. Choose another folder with --data-dir`
+      return `${at} is on a file system that is read-only for this process. Choose another folder with --data-dir`
     case 'ENOSPC':
     case 'EDQUOT':
       return `The disk that holds ${at} is full (${code}). Free some space, then repeat the command`
     case 'ENOTDIR':
     case 'EEXIST':
-      return `${at} cannot be a folder, because a file lies there. Choose another with --data-dir`
+      return `${at} cannot be a folder, because there is a file of that name. Choose another with --data-dir`
     case 'EMFILE':
     case 'ENFILE':
       return `No more files can be opened (${code}): raise the limit, for example with \`ulimit -n 65536\``

@@ -58,6 +58,6 @@ export async function takeDataDir(
 }
 
 function ofOtherMode({ root }: DataDir, mode: 'development' | 'production'): string {
-  const holds = mode === 'production' ? 'a development system, whose secrets lie on disk' : 'a production system'
-  return `${root} holds ${holds}; give this one a directory of its own with --data-dir`
+  const holds = mode === 'production' ? 'a development system, whose secrets are on disk' : 'a production system'
+  return `${root} holds ${holds}. Give this one a directory of its own with --data-dir`
 }

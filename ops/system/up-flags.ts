@@ -291,7 +291,7 @@ function productionFault(argv: readonly string[], bind: string | undefined): str
 
 function developmentFault(bind: string | undefined): string | null {
   if (bind === undefined) return null
-  return '--bind goes with --production: a development system, whose keys lie on disk, is reached on 127.0.0.1 only'
+  return '--bind goes with --production: a development system, whose keys are on disk, is reached on 127.0.0.1 only'
 }
 
 /** parseArgs takes a value that begins with a dash only behind `=`, and vLLM's flags all do. */

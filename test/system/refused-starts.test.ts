@@ -55,7 +55,7 @@ it.each(['ops/up.ts', 'ops/status.ts', 'ops/down.ts', 'ops/reset.ts'])(
     writeFileSync(file, '')
     const args = script === 'ops/up.ts' ? await up(file) : ['--data-dir', file]
     const output = await refused(args, { script })
-    expect(output).toContain('cannot be a folder, because a file lies there')
+    expect(output).toContain('cannot be a folder, because there is a file of that name')
     expect(output).toContain(file)
   },
 )
