@@ -141,7 +141,9 @@ describe('two agents with one key', () => {
     const own = [{ quantity: 'requests', amount: 20, window_us: 2_000_000 }] as const
     const fronts = [await attached(provider, own), await attached(provider, own)]
     const sinks = fronts.map((front) => Array.from({ length: 60 }, () => front.serve({ max_tokens: 2, ...usage }).sink))
-    await expect.poll(() => statuses(provider).filter((status) => status === 200).length, { timeout: 30_000 }).toBe(60)
+    await expect
+      .poll(() => statuses(provider).filter((status) => status === 200).length, { timeout: 30_000 })
+      .toBeGreaterThanOrEqual(60)
     const done = sinks.map((of) => of.filter(({ end }) => end !== null).length)
     await Promise.all(sinks.flat().map((sink) => sink.over))
     expect(sinks.flat().every(({ end }) => end?.outcome === 'completed')).toBe(true)
