@@ -1,7 +1,7 @@
 /** Every command of the documentation: run by the release check or a test, or listed with the reason; none with a flag or file that does not exist. */
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { shellWords } from '../../gpu-agent/src/fronts/vllm/process/shell-words.ts'
 import { parseCli } from '../../gpu-agent/src/options.ts'
 import { runTool } from '../../ops/python/run-tool.ts'
@@ -79,8 +79,11 @@ test('`up` takes the flags', () => {
   for (const { where, command } of all) {
     const bare = withoutVariables(command)
     if (!/^npm run up( |$)/.test(bare)) continue
+    const key = /--key-env (\w+)/.exec(bare)?.[1]
+    if (key !== undefined) vi.stubEnv(key, 'key')
     expect(parseUpFlags(words(bare).slice(4)), where).toMatchObject({ status: 'ok' })
   }
+  vi.unstubAllEnvs()
 })
 
 test('agents take the flags', () => {
