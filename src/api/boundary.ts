@@ -50,7 +50,14 @@ function invalid(issues: readonly { path: PropertyKey[]; message: string }[]): R
   const [issue] = issues
   const param = issue === undefined || issue.path.length === 0 ? null : issue.path.map(String).join('.')
   const code = param === 'id' ? 'invalid_id' : 'invalid_value'
-  return apiError(400, { message: issue?.message ?? 'The request is not valid.', param, code })
+  return apiError(400, { message: messageOf(issue?.message, param), param, code })
+}
+
+/** Zod tells of a field that is not there by its type alone. */
+function messageOf(message: string | undefined, param: string | null): string {
+  if (message === undefined) return 'The request is not valid.'
+  const wanted = /^Invalid input: expected (.+), received undefined$/.exec(message)?.[1]
+  return wanted === undefined || param === null ? message : `\`${param}\` is missing. It is of the type ${wanted}.`
 }
 
 /**

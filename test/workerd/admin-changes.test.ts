@@ -66,6 +66,9 @@ describe('tenants', () => {
   it('say what is wrong, and what is refused leaves no row', async () => {
     expect(await code(admin('PATCH', '/tenants/nobody', { weight: 2 }))).toBe('tenant_not_found')
     expect(await code(admin('POST', '/tenants', { id: 'tenant-a', name: 'A' }))).toBe('tenant_exists')
+    expect(await json(admin('POST', '/tenants', { id: 'nameless' }))).toMatchObject({
+      error: { message: '`name` is missing. It is of the type string.', param: 'name', code: 'invalid_value' },
+    })
     expect((await admin('PATCH', '/tenants/tenant-a', {})).status).toBe(400)
     expect((await admin('PATCH', '/tenants/tenant-a', { wieght: 2 })).status).toBe(400)
     expect((await auditOf('tenant:nobody')).data).toEqual([])
