@@ -179,6 +179,25 @@ describe('KvCache', () => {
     expect([kv.held_blocks, kv.idle_blocks]).toEqual([10, 2])
   })
 
+  it('gives a claim the slot of a shielded prefix that went while the claim was prepared', () => {
+    const retention: Retention<KvClaimant> = {
+      keptFor: (prefix) => (prefix.program === 'first' ? prefix : null),
+      outlasts: () => null,
+      shieldsFrom: () => true,
+      isShielded: () => true,
+    }
+    const kv = new KvCache<KvClaimant>(1, BLOCK, 10, { copies_prefixes: true, retention })
+    const first = leavePrefix(kv, claimant(range(8 * BLOCK), { program: 'first' }))
+    const claim = kv.prepare(claimant(range(4 * BLOCK, 500), { program: 'second' }), 4 * BLOCK)
+    expect(kv.canComplete(claim)).toBe(false)
+    kv.drop(first)
+    expect(kv.canComplete(claim)).toBe(true)
+    expect(kv.complete(claim).slot).toBe(first)
+    expect([kv.held_blocks, kv.idle_blocks, kv.free_blocks]).toEqual([4, 0, 6])
+    kv.release(first, 4 * BLOCK)
+    expect([kv.held_blocks, kv.idle_blocks, kv.free_blocks]).toEqual([0, 4, 6])
+  })
+
   it('takes what several idle prefixes share only after what each has alone', () => {
     const kv = new KvCache<KvClaimant>(4, BLOCK, 12, { copies_prefixes: true })
     const head = range(4 * BLOCK)

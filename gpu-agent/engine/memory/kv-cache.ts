@@ -45,6 +45,8 @@ export interface Claim<H extends KvClaimant> extends Match<H> {
   force: boolean
   /** Idle slots whose blocks it may not take: held until it is completed or abandoned. */
   shielded: readonly Slot<H>[]
+  /** Theirs, held until the claim ends. By then a slot may have been emptied, and have another path. */
+  shielded_paths: readonly BlockPath[]
 }
 
 export interface ClaimOptions {
@@ -191,8 +193,9 @@ export class KvCache<H extends KvClaimant> {
     const missing_blocks = this.blocksFor(tokens) - shared_blocks
     const shields = !force && this.free_blocks < missing_blocks && this.#options.retention.shieldsFrom(call)
     const shielded = shields ? this.#shieldedFrom(call, match.takes ? match.source : null) : []
-    for (const slot of shielded) this.#pool.hold(slot.path)
-    return { ...match, call, path, missing_blocks, image, force, shielded }
+    const shielded_paths = shielded.map((slot) => slot.path)
+    for (const shielded_path of shielded_paths) this.#pool.hold(shielded_path)
+    return { ...match, call, path, missing_blocks, image, force, shielded, shielded_paths }
   }
 
   /** Whether the claim can be completed, if the holders of `without` are evicted first. */
@@ -219,15 +222,15 @@ export class KvCache<H extends KvClaimant> {
     return enough
   }
 
-  abandon({ path, shielded }: Claim<H>): void {
-    for (const slot of shielded) this.#pool.letGo(slot.path)
+  abandon({ path, shielded_paths }: Claim<H>): void {
+    for (const shielded_path of shielded_paths) this.#pool.letGo(shielded_path)
     this.#pool.cut(path, 0)
     this.#giver = null
   }
 
   /** Gives the call a slot, whose first `kept_tokens` tokens are its own. `canComplete` must hold. */
   complete(claim: Claim<H>): { slot: Slot<H>; kept_tokens: number } {
-    const { call, source, tokens, takes, path, missing_blocks, image, shielded } = claim
+    const { call, source, tokens, takes, path, missing_blocks, image, shielded_paths } = claim
     this.#giver = null
     const slot = takes ? (source as Slot<H>) : this.#emptySlot(claim)
     if (takes) this.#take(slot, tokens, call)
@@ -240,7 +243,7 @@ export class KvCache<H extends KvClaimant> {
     this.#index.add(slot, call)
     this.#free(missing_blocks)
     this.#pool.append(path, missing_blocks)
-    for (const other of shielded) this.#pool.letGo(other.path)
+    for (const shielded_path of shielded_paths) this.#pool.letGo(shielded_path)
     this.#giver = null
     return { slot, kept_tokens: tokens }
   }
