@@ -66,7 +66,7 @@ test('one that the agent does not run: the key comes from the environment alone'
   const options = right(ATTACHED, { SWITCHYARD_VLLM_KEY: ' key ' })
   expect(options.front.vllm).toEqual({
     ...{ mode: 'attached', url: 'http://127.0.0.1:8000', api_key: 'key', socket: null, order: 'fcfs', model: null },
-    start_limit_ms: 120_000,
+    ...{ kv_tokens: null, start_limit_ms: 120_000 },
   })
   expect(right([...ATTACHED, '--vllm-order=priority', '--model=x']).front.vllm).toMatchObject({
     ...{ order: 'priority', model: 'x', api_key: null },
