@@ -4,7 +4,7 @@
  * The model is fetched first and required: a test that needs it fails without it and never skips. So is vLLM, but where it cannot run:
  * there one line says why its parts are left out, and they count as nothing.
  *
- * A part uses one core or waits, so PARTS_AT_ONCE run side by side, the longest first. Each line of their output begins with its part's name.
+ * A part uses one core or waits, the system's tests half of the time, so PARTS_AT_ONCE run side by side, the longest first. Each line of their output begins with its part's name.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { switchyardCacheFolder } from '../ops/model/cache-folder.ts'
 import { findOrFetchModel } from '../ops/model/find-or-fetch.ts'
 import { vllmTestsRefusal } from '../ops/vllm/environment.ts'
 
-const PARTS_AT_ONCE = 2
+const PARTS_AT_ONCE = 3
 
 const HELP = `Checks and tests everything. About twenty minutes on two idle cores.
 
