@@ -58,7 +58,7 @@ function Frame({ session, signedOut }: { session: Session; signedOut: () => void
   const { state, connection } = useSyncExternalStore(store.subscribe, store.read)
   const route = useRoute()
   useEffect(() => {
-    // A page that nobody sees costs nothing.
+    // A hidden page asks for nothing.
     const seen = () => (document.hidden ? store.stop() : store.start())
     seen()
     document.addEventListener('visibilitychange', seen)

@@ -23,7 +23,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    // A link that somebody cut: shown as it is.
+    // A link that was cut short is shown as it is.
     return part
   }
 }

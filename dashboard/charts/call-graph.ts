@@ -1,5 +1,5 @@
 /**
- * Where each call of a program stands in its graph, and which calls are on its critical path (Autellix §3: the longest chain of
+ * The place of each call in the graph of its program, and which calls are on its critical path (Autellix §3: the longest chain of
  * dependent calls, by service). A column holds calls that may run at once. A thread stays in one row of the graph, and threads
  * that never overlap share one. Pure.
  *

@@ -1,4 +1,4 @@
-/** What stands where there is nothing to show: still loading, failed, or empty. */
+/** What is shown in place of content: loading, failed, or empty. */
 
 export function Loading({ what }: { what: string }) {
   return (

@@ -30,7 +30,7 @@ it('tells a call from its arrival to its tool', () => {
     'In 2 calls it has attained 4.20 s of service and waited 0.50 s, 75 % of its prompts were in a cache.',
     'Call call-2 for m came at 2026-11-23T12:00:00.000Z and goes on from call-1: a header of the call names the program.',
     'It was sent to engine e0 in us, because that engine holds the program’s context.',
-    'It waited 0.25 s and was served for 1.25 s, its first token came after 0.40 s. Calls of programs with less service go before it.',
+    'It waited 0.25 s and was served for 1.25 s, its first token came after 0.40 s.',
     '640 of its 800 prompt tokens (80 %) were in the engine’s cache.',
     'It ended as completed (tool_calls) with 1 output token.',
     'It asked for search, which took 3.00 s, 2.50 s were expected. Until the next call its context is moved to host memory: that wastes the least memory.',

@@ -145,12 +145,12 @@ function waited({ state, wait_s, service_s, rank, expected_remaining_tokens, lea
   if (leases.length === 0) return []
   const order =
     rank === null
-      ? 'Calls of programs with less service go before it.'
-      : `Its rank there was ${rank} (lower goes first), with ${Math.round(expected_remaining_tokens ?? 0)} output tokens of its program expected from there on.`
-  if (state === 'open') return [`It is open: how long it waits is known when it ends. ${order}`]
+      ? ''
+      : ` Its rank there was ${rank} (lower goes first), with ${Math.round(expected_remaining_tokens ?? 0)} output tokens of its program expected from there on.`
+  if (state === 'open') return [`It is open: how long it waits is known when it ends.${order}`]
   const first = leases.at(-1)?.first_token_s ?? null
   const until = first === null ? '' : `, its first token came after ${seconds(first)}`
-  return [`It waited ${seconds(wait_s)} and was served for ${seconds(service_s)}${until}. ${order}`]
+  return [`It waited ${seconds(wait_s)} and was served for ${seconds(service_s)}${until}.${order}`]
 }
 
 function cached({ state, prompt_tokens, cached_tokens }: ExplainedCall): string[] {

@@ -114,7 +114,7 @@ describe('a context whose tool runs', () => {
     expect(next.image).toMatchObject({ tokens: BLOCKS * BLOCK })
   })
 
-  it('comes back into the slot of a prefix that nobody waits for', () => {
+  it('comes back into the slot of a prefix that no call waits for', () => {
     const engine = engineWith({}, SWAP, 2)
     toTool(engine, 'a', LONG_US)
     engine.leave('b', 1)

@@ -1,6 +1,6 @@
 /**
  * A name for a key that tells nothing of it: a keyed hash (HMAC) of the provider's origin under the key itself. Two agents with one
- * key at one provider have the same name for it, and nobody who has the name can find the key.
+ * key at one provider have the same name for it, and the key cannot be found from the name.
  */
 import { createHmac } from 'node:crypto'
 
