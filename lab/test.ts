@@ -4,7 +4,8 @@
  * The model is fetched first and required: a test that needs it fails without it and never skips. So is vLLM, but where it cannot run:
  * there one line says why its parts are left out, and they count as nothing.
  *
- * A part uses one core or waits, the system's tests half of the time, so PARTS_AT_ONCE run side by side, the longest first. Each line of their output begins with its part's name.
+ * A part uses one core or waits, the system's tests half of the time, so PARTS_AT_ONCE run side by side, the longest first, and the system's
+ * tests are two parts. Each line of their output begins with its part's name.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -51,10 +52,18 @@ function node(name: string, title: string, ...args: string[]): Part {
   return { name, title, command: process.execPath, args }
 }
 
-function vitest(project: string): Part {
-  const report = path.join(folder, `${project}.json`)
-  const args = ['run', '--project', project, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
-  return { name: project, title: `${project} tests`, command: 'vitest', args, report }
+function vitest(project: string, name = project, ...more: string[]): Part {
+  const report = path.join(folder, `${name}.json`)
+  const args = [
+    'run',
+    '--project',
+    project,
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${report}`,
+    ...more,
+  ]
+  return { name, title: `${name} tests`, command: 'vitest', args, report }
 }
 
 /** The longest first. */
@@ -67,13 +76,14 @@ function parts(): Part[] {
     node('python', 'the Python client library', 'lab/python-client.ts', 'test'),
   ]
   if (flags.fast) return always
+  const [first, second] = [1, 2].map((half) => vitest('system', `system-${half}`, `--shard=${half}/2`)) as [Part, Part]
   const refusal = vllmTestsRefusal(switchyardCacheFolder())
   if (refusal !== null) {
     console.log(`── vLLM: LEFT OUT, neither its scheduler's tests nor a real server ran: ${refusal}`)
-    return [vitest('system'), ...always]
+    return [first, second, ...always]
   }
   const scheduler = node('scheduler', "the vLLM plug-in on vLLM's own scheduler", ...['lab/vllm-tests.ts', 'scheduler'])
-  return [vitest('system'), vitest('vllm'), ...always, scheduler]
+  return [first, vitest('vllm'), second, ...always, scheduler]
 }
 
 async function run({ name, title, command, args, report }: Part, env: NodeJS.ProcessEnv): Promise<void> {
