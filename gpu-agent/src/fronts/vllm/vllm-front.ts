@@ -14,8 +14,16 @@ import { engineFull, unavailable } from '../../openai/errors.ts'
 import type { LostCall } from '../../outbox/lost-calls.ts'
 import type { LoadReport } from '../attached/reported-load.ts'
 import type { ServerQueue } from '../attached/server-queue.ts'
-import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, KvSwapCosts } from '../engine-front.ts'
+import type {
+  CallSink,
+  DispatchedCall,
+  EngineFront,
+  EngineFrontEvents,
+  KvSwapCosts,
+  ProgramKey,
+} from '../engine-front.ts'
 import { monotonicUs } from '../local/scheduler-of.ts'
+import { programKey } from './calls/ticket-fields.ts'
 import { VllmCalls } from './calls/vllm-calls.ts'
 import type { Refusal } from './calls/vllm-errors.ts'
 import type { EngineReport } from './channel/channel-messages.ts'
@@ -148,6 +156,10 @@ export class VllmFront implements EngineFront {
 
   recorded(lease: string): void {
     this.#calls.recorded(lease)
+  }
+
+  discard(program: ProgramKey): void {
+    this.#connection?.discard(programKey(program))
   }
 
   /** Changes the plug-in's policy and parameters while it runs; `options` is its whole section. */

@@ -131,6 +131,23 @@ def running_tokens_wanted(request: Any) -> int:
     return max(0, int(wanted))
 
 
+def running_blocks_missing(scheduler: Any) -> int:
+    """Blocks that running calls lack for the next step. 0 also where so many are free that they need not be counted."""
+    manager = scheduler.kv_cache_manager
+    block_tokens = scheduler.block_size
+    budget_tokens = scheduler.max_num_scheduled_tokens
+    if manager.block_pool.get_num_free_blocks() >= len(scheduler.running) + -(-budget_tokens // block_tokens):
+        return 0
+    missing_blocks = 0
+    for request in scheduler.running:
+        wanted_tokens = min(running_tokens_wanted(request), budget_tokens)
+        budget_tokens -= wanted_tokens
+        (blocks,) = manager.get_blocks(request.request_id).blocks
+        whole_blocks = -(-(request.num_computed_tokens + wanted_tokens) // block_tokens)
+        missing_blocks += max(0, whole_blocks - len(blocks))
+    return missing_blocks
+
+
 def is_ending(request: Any) -> bool:
     """Its last token is under way: vLLM gives it no other."""
     placeholders = request.num_output_placeholders

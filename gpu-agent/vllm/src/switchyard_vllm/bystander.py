@@ -69,6 +69,7 @@ class Bystander:
         self._charge(shares, wall_us, now_us)
         open_call.state.ended = True
         record = self.meter.close(open_call, now_us)
+        self.meter.publish(record)
         if not self.meter.calls:
             self.report(now_us)
         return record

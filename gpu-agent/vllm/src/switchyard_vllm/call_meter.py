@@ -17,6 +17,7 @@ from .order.call_state import CallState
 from .order.program_order import StepCharge, StepShare
 from .records import CallRecord, Outcome, RecordSink
 from .step_ledger import StepLedger
+from .swap.image import NOBODY, ImageOwner
 
 #: How often the agent is told what open calls have cost: what a kill -9 of this process leaves untold, at most.
 CHARGES_INTERVAL_US = 200_000
@@ -160,13 +161,15 @@ class CallMeter:
         return ([], 0) if left is None else ([left[0]], left[1])
 
     def close(self, open_call: OpenCall, now_us: int) -> CallRecord:
-        """A call has ended and was charged for the last time: its record is published."""
+        """A call has ended and was charged for the last time. Its record is still to be published."""
         request, identity, state = open_call.request, open_call.identity, open_call.state
         del self.calls[request.request_id]
         self._prompt_tokens -= state.prompt_tokens
         self._away.discard(request.request_id)
         self.recomputed_tokens += open_call.leaves()
-        record = CallRecord(
+        if identity.lease is not None and self._charges.ended(identity.lease, state):
+            self.mailbox.forget_charges(identity.lease)
+        return CallRecord(
             request.request_id,
             identity.lease,
             identity.tenant,
@@ -177,10 +180,16 @@ class CallMeter:
             state.measurement(now_us),
             open_call.outlook,
         )
-        if identity.lease is not None and self._charges.ended(identity.lease, state):
-            self.mailbox.forget_charges(identity.lease)
+
+    def publish(self, record: CallRecord) -> None:
         self.sink.publish(record)
-        return record
+
+    def owner_of(self, request_id: str) -> ImageOwner:
+        """Whose KV an image of the call holds."""
+        open_call = self.calls.get(request_id)
+        if open_call is None:
+            return NOBODY
+        return ImageOwner(open_call.state.call.tenant, open_call.state.call.tenant_weight)
 
     def tell_charges(self, now_us: int) -> None:
         """Leaves what open calls have cost for the agent, when it is time."""

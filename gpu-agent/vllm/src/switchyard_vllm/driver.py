@@ -9,6 +9,7 @@ It reads and writes a few private fields of vLLM's scheduler; probe.py checks at
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .call_meter import CallMeter, Charged
@@ -99,7 +100,7 @@ class Driver:
         self._priorities.arrived(request, state)
 
     def freed(self, request: Any) -> CallRecord | None:
-        """A request has ended in any way. Its record is published first. None: the request is not known."""
+        """A request has ended in any way. Its record is published, whatever fails. None: the request is not known."""
         open_call = self.calls.get(request.request_id)
         if open_call is None:
             return None
@@ -108,10 +109,13 @@ class Driver:
         shares, wall_us = self.meter.under_way(state, now_us)
         charges = self.order.charge(shares, wall_us, now_us)
         record = self.meter.close(open_call, now_us)
-        self.preemption.ended(request.request_id)
-        self.order.ended(state, now_us)
-        self.tools.closed(request.request_id)
-        self.tools.ended(open_call, now_us)
+        try:
+            self.preemption.ended(request.request_id)
+            self.order.ended(state, now_us)
+            self.tools.closed(request.request_id)
+            record = replace(record, handled=self.tools.ended(open_call, now_us))
+        finally:
+            self.meter.publish(record)
         if self.tools.rule is None:
             self.hold.ended(open_call, now_us)
         self.order.settle(charges, now_us)
@@ -142,6 +146,8 @@ class Driver:
         now_us = self.meter.clock_us()
         scheduler = self.scheduler
         self._change_options(now_us)
+        for program in self.mailbox.left():
+            self.tools.gone_elsewhere(program)
         self.tools.begin(now_us)
         self.residency.before_decision(self._seated, now_us)
         seated = self.order.decide(now_us)

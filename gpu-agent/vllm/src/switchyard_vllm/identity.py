@@ -88,6 +88,10 @@ class _MalformedError(Exception):
     pass
 
 
+def is_id(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= ID_CHARS_MAX
+
+
 def identity_of(session_id: object, extra_args: object, source: IdentitySource) -> Identity:
     ticket = extra_args if source == "agent" and isinstance(extra_args, Mapping) else {}
     try:
@@ -134,8 +138,8 @@ def _id(ticket: Mapping[Any, Any], name: str) -> str | None:
     value = ticket.get(name)
     if value is None:
         return None
-    if isinstance(value, str) and 0 < len(value) <= ID_CHARS_MAX:
-        return value
+    if is_id(value):
+        return str(value)
     raise _MalformedError
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -10,10 +11,13 @@ from .open_charges import Sums
 from .order.class_tables import ClassTables
 
 Message = Mapping[str, Any]
+#: Programs that went on elsewhere, until the engine's next step. Of more, the oldest are kept until their bounds end them.
+LEFT_MAX = 4096
 
 
 class Mailbox:
-    """The latest status and charges, options that wait to be applied, what became of them, and what is known of classes."""
+    """The latest status and charges, options that wait to be applied and what became of them, programs that went on
+    elsewhere, and what is known of classes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -21,6 +25,7 @@ class Mailbox:
         self._charges: dict[str, Sums] = {}
         self._options: tuple[int, Message] | None = None
         self._verdicts: list[Message] = []
+        self._left: deque[str] = deque(maxlen=LEFT_MAX)
         #: Locks for itself.
         self.classes = ClassTables()
         #: An agent is connected: charges are of use. Written by the channel, read without the lock.
@@ -65,6 +70,20 @@ class Mailbox:
         with self._lock:
             asked, self._options = self._options, None
             return asked
+
+    def leave(self, program: str) -> None:
+        """The program goes on at another engine."""
+        with self._lock:
+            self._left.append(program)
+
+    def left(self) -> Sequence[str]:
+        """Asked in every step: where there is none it takes no lock."""
+        if not self._left:
+            return ()
+        with self._lock:
+            left = tuple(self._left)
+            self._left.clear()
+            return left
 
     def answer(self, verdict: Message) -> None:
         with self._lock:

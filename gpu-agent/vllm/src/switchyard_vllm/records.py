@@ -8,6 +8,7 @@ from itertools import islice
 from threading import Lock
 from typing import Any, Literal, Protocol
 
+from .handling.decision import HandlingDecision
 from .order.call_state import Measurement
 from .order.policy import Outlook
 
@@ -32,16 +33,19 @@ class CallRecord:
     measurement: Measurement
     #: None: the policy did not learn when it came.
     outlook: Outlook | None = None
+    #: What was decided for its context. None: nothing, since its policy does not or no tool is expected.
+    handled: HandlingDecision | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready; times are microseconds of the engine's own clock."""
         own = {name: getattr(self, name) for name in _OWN_FIELDS}
         measured = {name: getattr(self.measurement, name) for name in _MEASURED_FIELDS}
         known = {} if self.outlook is None else self.outlook._asdict()
-        return {"v": RECORD_VERSION, **own, **measured, **known}
+        handled = {} if self.handled is None else {"handled": self.handled.as_dict()}
+        return {"v": RECORD_VERSION, **own, **measured, **known, **handled}
 
 
-_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name not in {"measurement", "outlook"})
+_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name not in {"measurement", "outlook", "handled"})
 _MEASURED_FIELDS = tuple(one.name for one in fields(Measurement))
 
 

@@ -2,7 +2,8 @@
 
 Engine → agent: `hello` when an agent connects, `record` for every ended call, `charges` of open ones, `status` once a second,
 `applied` or `refused` for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`,
-`classes` (what is known about classes of programs; an engine that takes it says `classes` in its hello).
+`classes` (what is known about classes of programs), `handle` (what becomes of a program's KV: `discard`, since it goes on at
+another engine). An engine that takes the last two says `classes` and `handle` in its hello.
 
 A record is kept until it is acknowledged and is sent again on the next connection, so an agent that crashed loses none;
 the number and the engine's `epoch` tell the next agent which it has. One agent at a time: a later connection replaces the
@@ -29,6 +30,7 @@ from threading import Thread
 from time import monotonic
 from uuid import uuid4
 
+from .identity import is_id
 from .mailbox import Mailbox, Message
 from .open_charges import NO_SUMS, Sums
 from .records import RecordBuffer
@@ -119,7 +121,7 @@ class SideChannel:
         self._agent = Agent(connection)
         self._mailbox.heard = True
         self._selector.register(connection, selectors.EVENT_READ)
-        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid(), "classes": True}
+        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid(), "classes": True, "handle": True}
         self._agent.say({"type": "hello", **who, **self._hello, "policy": self._mailbox.status().get("policy")})
 
     def _drop_agent(self) -> None:
@@ -144,6 +146,9 @@ class SideChannel:
                 return True
             case "classes":
                 return self._mailbox.classes.take(message.get("classes"))
+            case "handle" if message.get("handling") == "discard" and is_id(message.get("program")):
+                self._mailbox.leave(message["program"])
+                return True
         return False
 
 

@@ -13,23 +13,15 @@ recompute    the same, and nothing is worth swapping
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import random
 import sys
 import time
 from typing import Any
 
-os.environ.update(
-    HF_HUB_OFFLINE="1",
-    VLLM_NO_USAGE_STATS="1",
-    VLLM_ENABLE_V1_MULTIPROCESSING="0",
-    VLLM_CPU_KVCACHE_SPACE="1",
-    VLLM_LOGGING_LEVEL="ERROR",
-)
+from .real_engine import TOKENS_MAX, RealEngine, tell
 
-from vllm import LLM, SamplingParams
-from vllm.distributed.kv_transfer import get_kv_transfer_group
+# isort: split
+from vllm import SamplingParams
 
 from switchyard_vllm.handling.swap_choice import HandlingCosts
 
@@ -37,37 +29,13 @@ CALLS = 16
 #: Room for all calls at once, and for half of them.
 BLOCKS, PRESSED_BLOCKS = 97, 45
 SEED = 7
-TOKENS_MAX = 40_000
 PREEMPTIONS_A_STEP = 3
 NEVER = HandlingCosts(0, 1, 1, 1)
-#: A machine that is busy while it measures would choose otherwise.
-COSTS = {"base_us": 0, "save_us_per_token": 1, "restore_us_per_token": 1, "recompute_us_per_token": 50}
-SWAP = {"arena_gib": 1, "ring_gib": 0.05, "prefetch_gib": 0.05, "checksums": True, **COSTS}
 
 
-class Storms:
+class Storms(RealEngine):
     def __init__(self, model: str, prefix_cache: bool) -> None:
-        self.engine: Any = LLM(
-            model=model,
-            dtype="float32",
-            enforce_eager=True,
-            block_size=32,
-            max_model_len=1024,
-            max_num_seqs=CALLS,
-            num_gpu_blocks_override=BLOCKS,
-            enable_prefix_caching=prefix_cache,
-            scheduling_policy="priority",
-            scheduler_cls="switchyard_vllm.ProgramAwareScheduler",
-            additional_config={"switchyard": {"policy": "fcfs"}},
-            kv_transfer_config={
-                "kv_connector": "BulkSwapConnector",
-                "kv_connector_module_path": "switchyard_vllm.swap.connector",
-                "kv_role": "kv_producer",
-                "kv_connector_extra_config": SWAP,
-            },
-        ).llm_engine
-        self.scheduler: Any = self.engine.engine_core.engine_core.scheduler
-        self.swap: Any = self.scheduler.switchyard_swap.swap
+        super().__init__(model, seats=CALLS, blocks=BLOCKS, policy="fcfs", prefix_cache=prefix_cache)
         self.costs = self.swap._costs
 
     def play(self, name: str) -> dict[str, Any]:
@@ -90,19 +58,8 @@ class Storms:
             for output in self.engine.step():
                 if output.finished:
                     tokens[output.request_id.removeprefix(f"{name}-")] = list(output.outputs[0].token_ids)
-        # What workers are told of calls that have ended comes with the next step.
-        self.engine.engine_core.engine_core.step()
         pool.free_blocks(aside)
-        transfers = get_kv_transfer_group().worker.transfers
-        return {
-            "play": name,
-            "tokens": tokens,
-            "records": [record.as_dict() for record in self.scheduler.switchyard_sink.take()],
-            "steps": steps,
-            "free_blocks": pool.get_num_free_blocks(),
-            "images": [self.swap.images, transfers.images],
-            "used_slabs": [self.swap.used_slabs, transfers._arena.slabs - transfers.free_slabs],
-        }
+        return {"play": name, "tokens": tokens, "records": self.records(), "steps": steps, **self.left()}
 
     def _preempt(self, draw: random.Random) -> None:
         """As Switchyard's scheduler does before a step (preemption.py)."""
@@ -118,7 +75,7 @@ def main() -> None:
     model, prefix_cache = sys.argv[1:]
     storms = Storms(model, prefix_cache == "on")
     for name in ("undisturbed", "always", "auto", "recompute"):
-        print(json.dumps(storms.play(name)), flush=True)  # noqa: T201
+        tell(storms.play(name))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from .test_swap_exact import MODEL, ROOT, TIMEOUT_S
-from .tools import BLOCKS, OTHERS, PROGRAMS, TOOLS_OF_A_PROGRAM
+from .tools import BLOCKS, LEAST_WASTE, OTHERS, PLAYS, PROGRAMS, TOOLS_OF_A_PROGRAM
 
+PREFIX_CACHE = pytest.mark.parametrize("prefix_cache", ["on", "off"])
 SHARED_MEMORY = "/dev/shm/"
 ON_RETURN = PROGRAMS * TOOLS_OF_A_PROGRAM
 
@@ -57,40 +58,68 @@ def shared_memory_of(pid: int) -> set[str]:
     return {path for path in paths if path.startswith(SHARED_MEMORY) and not path.endswith("(deleted)")}
 
 
-@pytest.mark.parametrize("prefix_cache", ["on", "off"])
-@pytest.mark.parametrize("handling", ["preserve", "swap"])
-def test_what_is_kept_is_at_hand_on_return(handling: str, prefix_cache: str) -> None:
-    tools = plays(prefix_cache)[handling]["tools"]
-    assert (tools["decided"], tools["returned"]) == (ON_RETURN, ON_RETURN)
-    assert tools["cached_tokens"] >= 0.95 * tools["context_tokens"] > 0
+def handled(play: str) -> str:
+    return PLAYS[play][1][0]
+
+
+def at_hand(tools: dict[str, int], handling: str) -> float:
+    """Of the contexts of programs that came back."""
+    return tools[f"{handling}_cached_tokens"] / tools[f"{handling}_context_tokens"]
+
+
+@PREFIX_CACHE
+@pytest.mark.parametrize("play", [play for play in PLAYS if handled(play) != "discard"])
+def test_what_is_kept_is_at_hand_on_return_under_any_order(play: str, prefix_cache: str) -> None:
+    tools = plays(prefix_cache)[play]["tools"]
+    handling = handled(play)
+    assert (tools[f"{handling}_decided"], tools[f"{handling}_returned"]) == (ON_RETURN, ON_RETURN)
+    assert at_hand(tools, handling) >= 0.95
     assert (tools["swapped_in"] > 0) == (handling == "swap")
     assert tools["relieved"] == 0
 
 
-@pytest.mark.parametrize("prefix_cache", ["on", "off"])
+@PREFIX_CACHE
 def test_nothing_of_a_discarded_context_is(prefix_cache: str) -> None:
     tools = plays(prefix_cache)["discard"]["tools"]
-    assert (tools["decided"], tools["returned"]) == (ON_RETURN, ON_RETURN)
-    assert (tools["cached_tokens"], tools["swapped_in"]) == (0, 0)
+    assert (tools["discard_decided"], tools["discard_returned"]) == (ON_RETURN, ON_RETURN)
+    assert (tools["discard_cached_tokens"], tools["swapped_in"]) == (0, 0)
 
 
-@pytest.mark.parametrize("prefix_cache", ["on", "off"])
+@PREFIX_CACHE
+def test_one_policy_decides_for_each_handling_by_its_waste(prefix_cache: str) -> None:
+    played = plays(prefix_cache)[LEAST_WASTE]
+    decided = {request_id.split("-", 1)[1]: one for request_id, one in played["handled"].items()}
+    assert {name: one["handling"] for name, one in decided.items()} == {
+        "at-once-1": "preserve",
+        "lasts-1": "swap",
+        "small-1": "discard",
+    }
+    for one in decided.values():
+        assert one["reason"] == "least_waste"
+        assert one["waste"][one["handling"]] == min(one["waste"].values())
+    tools = played["tools"]
+    assert [tools[f"{name}_decided"] for name in ("preserve", "swap", "discard")] == [1, 1, 1]
+    assert at_hand(tools, "swap") >= 0.95
+    assert tools["discard_cached_tokens"] == 0
+
+
+@PREFIX_CACHE
 def test_answers_are_the_same_however_contexts_are_handled(prefix_cache: str) -> None:
     played = plays(prefix_cache)
     assert len(played["discard"]["tokens"]) == OTHERS + PROGRAMS + ON_RETURN
-    for handling in ("preserve", "swap"):
-        assert played[handling]["tokens"] == played["discard"]["tokens"]
+    for play in PLAYS:
+        assert played[play]["tokens"] == played["discard"]["tokens"], play
 
 
-@pytest.mark.parametrize("prefix_cache", ["on", "off"])
+@PREFIX_CACHE
 def test_nothing_is_left_behind(prefix_cache: str) -> None:
     played = plays(prefix_cache)
-    for handling in ("preserve", "swap", "discard"):
-        assert played[handling]["free_blocks"] == BLOCKS - 1
-        assert (played[handling]["images"], played[handling]["used_slabs"]) == ([0, 0], [0, 0])
+    for play in (*PLAYS, LEAST_WASTE):
+        assert played[play]["free_blocks"] == BLOCKS - 1, play
+        assert (played[play]["images"], played[play]["used_slabs"]) == ([0, 0], [0, 0]), play
 
 
-@pytest.mark.parametrize("prefix_cache", ["on", "off"])
+@PREFIX_CACHE
 def test_a_process_that_is_killed_with_contexts_pinned_leaves_nothing(prefix_cache: str) -> None:
     played = plays(prefix_cache)
     assert played["holding"]["pinned_blocks"] > 0

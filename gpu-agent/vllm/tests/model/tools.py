@@ -1,42 +1,45 @@
 """One vLLM with a real model on CPU, in float32, serving programs whose tools really run: `python -m model.tools MODEL on|off`.
 
-`on` or `off` is the prefix cache. KV has room for a third of all contexts. The same programs are played with each handling
-of contexts, and each play is told as a line of JSON:
-`{"play", "tokens": {call: [token]}, "tools": counts of contexts, "seconds", "free_blocks", "images", "used_slabs"}`
+`on` or `off` is the prefix cache. KV has room for a third of all contexts. The same programs are played several times, under
+one policy with each handling of contexts, and with one handling under other policies. Each play is told as a line of JSON:
+`{"play", "tokens": {call: [token]}, "tools": counts of contexts, "handled": {call: decision}, "seconds", "free_blocks",
+"images", "used_slabs"}`
 
-Then contexts are pinned once more, `{"play": "holding", "pinned_blocks"}` is told, and the process waits to be killed.
+Then other programs are played once, for whose contexts the least waste decides. Last, contexts are pinned once more,
+`{"play": "holding", "pinned_blocks"}` is told, and the process waits to be killed.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import math
 import random
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-os.environ.update(
-    HF_HUB_OFFLINE="1",
-    VLLM_NO_USAGE_STATS="1",
-    VLLM_ENABLE_V1_MULTIPROCESSING="0",
-    VLLM_CPU_KVCACHE_SPACE="1",
-    VLLM_LOGGING_LEVEL="ERROR",
-)
+from .real_engine import BLOCK_TOKENS, TOKENS_MAX, RealEngine, tell
 
-from vllm import LLM, SamplingParams
-from vllm.distributed.kv_transfer import get_kv_transfer_group
+# isort: split
+from vllm import SamplingParams
 
-from .storms import SWAP, TOKENS_MAX
-
-HANDLINGS = ("preserve", "swap", "discard")
+#: Policy, and what it chooses from.
+PLAYS: dict[str, tuple[str, list[str]]] = {
+    "preserve": ("infercept", ["preserve"]),
+    "swap": ("infercept", ["swap"]),
+    "discard": ("infercept", ["discard"]),
+    "swap by lamps": ("lamps", ["swap"]),
+    "swap by learned-memory": ("learned-memory", ["swap"]),
+}
+LEAST_WASTE = "least waste"
 SEATS = 2
-BLOCK_TOKENS = 32
 BLOCKS = 129
 SEED = 11
 #: Of a program with tools. Four of them take some 85 blocks.
 CONTEXT_TOKENS = 660
+#: Of a program whose context is computed sooner than it is moved.
+SMALL_TOKENS = 70
 PROGRAMS = 4
 TOOL_S = (1.0, 1.5, 2.0, 3.0)
 TOOLS_OF_A_PROGRAM = 1
@@ -50,72 +53,73 @@ OUTPUT_TOKENS = 8
 class Program:
     name: str
     tokens: list[int]
-    tools_left: int
-    tool_s: float
+    tools_left: int = 0
+    #: How long its tool takes, and is said to take.
+    tool_s: float = 0
+    told_s: float = 0
 
 
-class Tools:
+class Tools(RealEngine):
     def __init__(self, model: str, prefix_cache: bool) -> None:
-        self.engine: Any = LLM(
-            model=model,
-            dtype="float32",
-            enforce_eager=True,
-            block_size=BLOCK_TOKENS,
-            max_model_len=1024,
-            max_num_seqs=SEATS,
-            num_gpu_blocks_override=BLOCKS,
-            enable_prefix_caching=prefix_cache,
-            scheduling_policy="priority",
-            scheduler_cls="switchyard_vllm.ProgramAwareScheduler",
-            additional_config={"switchyard": {"policy": "infercept"}},
-            kv_transfer_config={
-                "kv_connector": "BulkSwapConnector",
-                "kv_connector_module_path": "switchyard_vllm.swap.connector",
-                "kv_role": "kv_producer",
-                "kv_connector_extra_config": SWAP,
-            },
-        ).llm_engine
-        self.scheduler: Any = self.engine.engine_core.engine_core.scheduler
-        self.swap: Any = self.scheduler.switchyard_swap.swap
+        super().__init__(model, seats=SEATS, blocks=BLOCKS, policy="infercept", prefix_cache=prefix_cache)
         self.tokens: dict[str, list[int]] = {}
 
-    def play(self, handling: str) -> dict[str, Any]:
-        mailbox = self.scheduler.switchyard_meter.mailbox
-        mailbox.ask(0, {"policy": "infercept", "handling": [handling]})
-        before = self.counts(handling)
+    def play(self, name: str) -> dict[str, Any]:
+        policy, handling = PLAYS[name]
         draw = random.Random(SEED)
-        others = [
-            Program(f"other-{index}", [draw.randrange(TOKENS_MAX) for _ in range(OTHER_TOKENS)], 0, 0)
-            for index in range(OTHERS)
-        ]
+        others = [Program(f"other-{index}", tokens(draw, OTHER_TOKENS)) for index in range(OTHERS)]
         programs = [
-            Program(
-                f"p{index}", [draw.randrange(TOKENS_MAX) for _ in range(CONTEXT_TOKENS)], TOOLS_OF_A_PROGRAM, tool_s
-            )
+            Program(f"p{index}", tokens(draw, CONTEXT_TOKENS), TOOLS_OF_A_PROGRAM, tool_s, tool_s)
             for index, tool_s in zip(range(PROGRAMS), TOOL_S, strict=True)
         ]
+        return self.played(name, {"policy": policy, "handling": handling}, [*programs, *others])
+
+    def play_least_waste(self) -> dict[str, Any]:
+        """Contexts of three kinds: of a tool that is back at once, of one that lasts, and small ones of one that lasts.
+
+        Moving a context is said to take longer than computing a small one and less long than computing a large one, and
+        long tools are said to outlast both, on a machine of any speed.
+        """
+        memory = self.scheduler.switchyard.memory
+        forward = memory.current.costs.forward
+        small_us, large_us = forward.us(SMALL_TOKENS), forward.us(CONTEXT_TOKENS)
+        move_us = math.sqrt(small_us * large_us) / 2
+        said = replace(memory._swap_costs(), base_us=move_us)
+        memory._swap_costs = lambda: said
+        memory._set_costs(None)
+        long_s = 4 * BLOCKS * BLOCK_TOKENS / SMALL_TOKENS * large_us / 1e6
+        draw = random.Random(SEED + 1)
+        programs = [
+            Program("at-once", tokens(draw, CONTEXT_TOKENS), 1),
+            Program("lasts", tokens(draw, CONTEXT_TOKENS), 1, 2, long_s),
+            Program("small", tokens(draw, SMALL_TOKENS), 1, 2, long_s),
+        ]
+        others = [Program(f"other-{index}", tokens(draw, OTHER_TOKENS)) for index in range(OTHERS)]
+        return self.played(LEAST_WASTE, {"policy": "lamps"}, [*programs, *others])
+
+    def played(self, name: str, options: dict[str, Any], programs: list[Program]) -> dict[str, Any]:
+        self.scheduler.switchyard_meter.mailbox.ask(0, options)
+        before = self.counts()
+        self.records()
         self.tokens = {}
         begun_s = time.monotonic()
-        self.serve(handling, [*programs, *others])
-        counts = self.counts(handling)
-        played = {name: counts[name] - before[name] for name in counts}
-        # What workers are told of calls that have ended comes with the next step.
+        self.serve(name, programs)
+        counts = self.counts()
+        seconds = round(time.monotonic() - begun_s, 1)
         self.scheduler.switchyard.tools.clear()
-        self.engine.engine_core.engine_core.step()
-        transfers = get_kv_transfer_group().worker.transfers
         return {
-            "play": handling,
+            "play": name,
             "tokens": self.tokens,
-            "tools": played,
-            "seconds": round(time.monotonic() - begun_s, 1),
-            "free_blocks": self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
-            "images": [self.swap.images, transfers.images],
-            "used_slabs": [self.swap.used_slabs, transfers._arena.slabs - transfers.free_slabs],
+            "tools": {name: counts[name] - before[name] for name in counts},
+            "handled": {one["request_id"]: one["handled"] for one in self.records() if "handled" in one},
+            "seconds": seconds,
+            **self.left(),
         }
 
-    def counts(self, handling: str) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         counts = self.scheduler.switchyard.tools.counts()
-        return {**counts[handling], "relieved": counts["relieved"], "swapped_in": self.swap.swapped_in}
+        of = {f"{name}_{count}": of for name in ("preserve", "discard", "swap") for count, of in counts[name].items()}
+        return {**of, "relieved": counts["relieved"], "swapped_in": self.swap.swapped_in}
 
     def serve(self, play: str, programs: list[Program]) -> None:
         """Each program's calls follow one another, once its tool has run for so long."""
@@ -144,7 +148,7 @@ class Tools:
                 due.append((time.monotonic() + program.tool_s, program))
 
     def add(self, lease: str, program: Program) -> None:
-        tools = [[1, program.tool_s * 1e6, 10]] if program.tools_left > 0 else []
+        tools = [[1, program.told_s * 1e6, 10]] if program.tools_left > 0 else []
         ticket = {
             "switchyard_tenant": "t",
             "switchyard_program": program.name,
@@ -156,22 +160,22 @@ class Tools:
     def hold(self) -> int:
         """Contexts are pinned, and nothing runs."""
         self.scheduler.switchyard_meter.mailbox.ask(1, {"policy": "vllm-preserve"})
-        program = Program("held", [7] * CONTEXT_TOKENS, 1, 60)
-        self.add("held", program)
+        self.add("held", Program("held", [7] * CONTEXT_TOKENS, 1, 60, 60))
         while self.engine.has_unfinished_requests():
             self.engine.step()
         return int(self.scheduler.switchyard.tools.pinned.blocks)
 
 
-def tell(line: dict[str, Any]) -> None:
-    print(json.dumps(line), flush=True)  # noqa: T201
+def tokens(draw: random.Random, count: int) -> list[int]:
+    return [draw.randrange(TOKENS_MAX) for _ in range(count)]
 
 
 def main() -> None:
     model, prefix_cache = sys.argv[1:]
     tools = Tools(model, prefix_cache == "on")
-    for handling in HANDLINGS:
-        tell(tools.play(handling))
+    for name in PLAYS:
+        tell(tools.play(name))
+    tell(tools.play_least_waste())
     tell({"play": "holding", "pinned_blocks": tools.hold()})
     time.sleep(600)
 

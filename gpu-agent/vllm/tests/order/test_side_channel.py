@@ -127,6 +127,20 @@ def test_the_latest_options_are_left_for_the_scheduler_and_its_verdict_goes_back
     agent.close()
 
 
+def test_programs_that_go_on_elsewhere_are_left_for_the_scheduler(engine: Engine) -> None:
+    agent = engine.agent()
+    assert agent.hear("hello")["handle"] is True
+    agent.say(type="handle", handling="discard", program="p")
+    left: list[str] = []
+
+    def heard() -> bool:
+        left.extend(engine.mailbox.left())
+        return bool(left)
+
+    eventually(heard)
+    assert left == ["p"]
+
+
 def test_what_is_known_of_classes_is_left_for_the_scheduler(engine: Engine) -> None:
     agent = engine.agent()
     assert agent.hear("hello")["classes"] is True
@@ -203,6 +217,8 @@ def test_a_later_agent_replaces_the_one_before(engine: Engine) -> None:
         b'{"type":"ack","number":"1"}\n',
         b'{"type":"options","number":1,"options":[]}\n',
         b'{"type":"classes"}\n',
+        b'{"type":"handle","handling":"discard"}\n',
+        b'{"type":"handle","handling":"swap","program":"p"}\n',
         b'{"type":"classes","classes":[{}]}\n',
         b"x" * (LINE_BYTES_MAX + 1),
     ],

@@ -201,7 +201,8 @@ class SwapEngine(Engine):
         swap = self.swap
         assert (swap.images, swap.used_slabs, swap.watched_calls, swap.watched_blocks) == (0, 0, 0, 0)
         assert (swap.leaving_blocks, swap.staged_blocks) == (0, 0)
-        for held in ("_by_id", "_owners", "_owned", "_drop", "_into"):
+        assert not swap._held.by_id
+        for held in ("_owners", "_owned", "_drop", "_into"):
             assert not getattr(swap, held), held
         for rank in self.ranks:
             transfers = rank.connector.worker.transfers

@@ -8,6 +8,7 @@
 import { createHash } from 'node:crypto'
 import type { CallForecast } from '../../../../../src/core/call/forecast.ts'
 import type { TicketClaims } from '../../../../../src/protocol/index.ts'
+import type { ProgramKey } from '../../engine-front.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { Json } from './request-body.ts'
 
@@ -70,7 +71,7 @@ function forecastField({ output_tokens, tool, alternatives = [], confidence }: C
 }
 
 /** Unique over tenants and runs. */
-function programKey({ tenant, program, run }: TicketClaims): string {
+export function programKey({ tenant, program, run }: ProgramKey): string {
   const key = JSON.stringify([tenant, program, run])
   return key.length <= PROGRAM_CHARS_MAX ? key : digest(key)
 }

@@ -26,6 +26,8 @@ export const Hello = z.object({
   context_tokens_max: Count.nullish(),
   /** It takes tables of classes of programs. */
   classes: z.boolean().nullish(),
+  /** It can be told that a program goes on elsewhere. */
+  handle: z.boolean().nullish(),
 })
 export type EngineHello = z.infer<typeof Hello>
 

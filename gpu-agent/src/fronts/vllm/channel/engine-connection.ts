@@ -22,6 +22,8 @@ export interface EngineFacts {
   context_tokens_max: number
   /** It takes tables of classes of programs. */
   takes_classes: boolean
+  /** It can be told that a program goes on elsewhere. */
+  takes_handle: boolean
 }
 
 export interface ConnectionListener {
@@ -56,7 +58,7 @@ export class EngineConnection {
     this.address = address
     this.#listener = listener
     const { epoch, seats, kv_capacity_tokens, context_tokens_max, socket, url, api_key } = address
-    this.#facts = { epoch, seats, kv_capacity_tokens, context_tokens_max, takes_classes: false }
+    this.#facts = { epoch, seats, kv_capacity_tokens, context_tokens_max, takes_classes: false, takes_handle: false }
     this.#channel = socket === null ? null : this.#openChannel(socket, random)
     this.#poll =
       socket !== null || address.queued?.reports === false
@@ -86,6 +88,11 @@ export class EngineConnection {
   /** False: they were not sent. A plug-in that does not know of them would hang up. */
   tellClasses(classes: readonly ToldClass[]): boolean {
     return this.#facts.takes_classes && this.#channel?.tellClasses(classes) === true
+  }
+
+  /** The program goes on elsewhere. A plug-in that is not told keeps its KV until its own bounds end it. */
+  discard(program: string): void {
+    if (this.#facts.takes_handle) this.#channel?.discard(program)
   }
 
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
@@ -125,6 +132,7 @@ export class EngineConnection {
       kv_capacity_tokens: hello.kv_capacity_tokens ?? this.address.kv_capacity_tokens,
       context_tokens_max: hello.context_tokens_max ?? this.address.context_tokens_max,
       takes_classes: hello.classes === true,
+      takes_handle: hello.handle === true,
     }
     this.#listener.ready(this.#facts)
   }

@@ -116,6 +116,11 @@ export class SideChannel {
     return true
   }
 
+  /** The program goes on at another engine. What is said while there is no connection is not said again. */
+  discard(program: string): void {
+    if (this.#epoch !== null) this.#say({ type: 'handle', handling: 'discard', program })
+  }
+
   /** Sends the last acknowledgement. Nothing is heard after it. */
   close(): void {
     this.#acknowledge()

@@ -55,7 +55,7 @@ def choose_swap(
     drop: list[HeldImage] = []
     missing_room = room - free_room
     loss_us = 0.0
-    for image in _least_worth_first(costs, images) if missing_room > 0 else ():
+    for image in least_worth_first(costs, images) if missing_room > 0 else ():
         if missing_room <= 0:
             break
         loss_us += _worth_us(costs, image)
@@ -66,7 +66,7 @@ def choose_swap(
     return None if missing_room > 0 else tuple(drop)
 
 
-def _least_worth_first(costs: HandlingCosts, images: Sequence[HeldImage]) -> list[HeldImage]:
+def least_worth_first(costs: HandlingCosts, images: Sequence[HeldImage]) -> list[HeldImage]:
     """By worth for the room that they take; of equal ones the oldest first."""
     return sorted(images, key=lambda image: (_worth_us(costs, image) / image.room, image.id))
 

@@ -22,12 +22,14 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 
 from ..pinned_blocks import PinnedBlocks
 from .copy_costs import measure_copies
+from .image import ImageOwner
 from .orders import CopyCosts, Orders, Report
 from .settings import SwapSettings, swap_transfers
 from .slab_pool import SLAB_BLOCKS
 from .swap_costs import SwapCosts
 from .swap_options import GIB, block_bytes, read_swap_options, refuse_unsupported
-from .swap_scheduler import SwapRules, SwapScheduler
+from .swap_rules import SwapRules
+from .swap_scheduler import SwapScheduler
 from .swap_worker import SwapWorker
 from .transfers import SwapTransfers
 
@@ -100,9 +102,11 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         """Whether the image of a call that waits is on the device, or its KV is pinned there."""
         return self._pinned_tokens(request) > 0 or self._guarded(lambda swap: swap.staged(request), False)
 
-    def leave_context(self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int) -> None:
+    def leave_context(
+        self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int, owner: ImageOwner
+    ) -> None:
         """Of Switchyard's scheduler: a program whose tool runs left these blocks, which are free from now on."""
-        self._guarded(lambda swap: swap.leave_context(name, first_block, block_ids, tokens), None)
+        self._guarded(lambda swap: swap.leave_context(name, first_block, block_ids, tokens, owner), None)
 
     def prefetch_context(self, name: str) -> bool:
         return self._guarded(lambda swap: swap.prefetch_context(name), False)

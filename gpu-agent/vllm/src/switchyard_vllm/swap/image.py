@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class ImageOwner(NamedTuple):
+    """The tenant whose KV it is. Its share of the room grows with its weight."""
+
+    tenant: str
+    weight: float
+
+
+#: Of calls of which the plug-in does not know the tenant.
+NOBODY = ImageOwner("", 1.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -13,6 +25,9 @@ class Image:
     blocks: int
     #: Of the call, up to the image's end.
     tokens: int
+    owner: ImageOwner = NOBODY
+    #: Of a program whose tool runs: no open call waits for it.
+    is_context: bool = False
     #: Nothing more is asked of it: its call was admitted or has ended, or it is lost.
     is_over: bool = False
     # Written by staging.py.

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from .image import NOBODY, ImageOwner
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeftBlocks:
@@ -22,6 +24,7 @@ class LeftBlocks:
     block_ids: tuple[int, ...]
     #: Of the call, that are computed: those of its shared blocks included.
     tokens: int
+    owner: ImageOwner = NOBODY
 
 
 class BlockWatch:
@@ -74,7 +77,7 @@ class BlockWatch:
         self._unwatch(left)
         own = left.block_ids[: max(0, tokens // block_tokens - left.first_block)]
         if own:
-            self.leave(LeftBlocks(other_id, left.first_block, own, min(tokens, left.tokens)))
+            self.leave(LeftBlocks(other_id, left.first_block, own, min(tokens, left.tokens), left.owner))
 
     def call_due(self, request_id: str) -> None:
         """As if one of its blocks had been given out."""

@@ -16,42 +16,17 @@ outcome was still under way. The last token of a call is always computed, since 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from ..handling.swap_choice import HandlingCosts, HeldImage, choose_swap, restore_gain_us
-from .image import Image
+from ..handling.swap_choice import choose_swap, restore_gain_us
+from .held_images import HeldImages
+from .image import NOBODY, Image, ImageOwner
 from .left_blocks import BlockWatch, LeftBlocks
 from .orders import Orders, Report, SwapIn, SwapOut
 from .ring_use import RingUse
 from .slab_pool import slabs_for
 from .staging import Staging
-
-
-class SwapLedger(Protocol):
-    """Where what a call swaps is written down."""
-
-    def swapped_out(self, request_id: str, tokens: int) -> None: ...
-
-    def swapped_in(self, request_id: str, tokens: int) -> None: ...
-
-    def swap_took(self, request_id: str, swap_us: int) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SwapRules:
-    costs: HandlingCosts
-    #: Slabs of the arena of each worker.
-    arena_slabs: int
-    #: Blocks of the ring of each worker through which images leave.
-    ring_blocks: int
-    #: Blocks that can wait on the device of each worker.
-    prefetch_blocks: int
-    #: Workers, each of which holds its part of every image.
-    ranks: int
-    block_tokens: int
-    #: Every preempted call is swapped as soon as it is preempted, and its blocks leave the prefix cache. For tests.
-    always: bool = False
+from .swap_rules import ALWAYS, SwapLedger, SwapRules
 
 
 class SwapScheduler:
@@ -62,10 +37,7 @@ class SwapScheduler:
         self._manager = manager
         self._watch = BlockWatch(manager.block_pool)
         self.ledger: SwapLedger | None = None
-        self._images: dict[str, Image] = {}
-        #: By id, those of open calls and those that are being swapped in.
-        self._by_id: dict[int, Image] = {}
-        self._used_slabs = 0
+        self._held = HeldImages(rules.arena_slabs, rules.block_tokens)
         self._ring = RingUse(rules.ring_blocks, rules.ranks)
         self._staging = Staging(rules.prefetch_blocks, rules.ranks)
         self._next_image = 1
@@ -93,11 +65,11 @@ class SwapScheduler:
 
     @property
     def images(self) -> int:
-        return len(self._images)
+        return len(self._held.by_name)
 
     @property
     def used_slabs(self) -> int:
-        return self._used_slabs
+        return self._held.used_slabs
 
     @property
     def leaving_blocks(self) -> int:
@@ -133,7 +105,8 @@ class SwapScheduler:
         self._watch.forget(name)
         if not own:
             return
-        self._watch.leave(LeftBlocks(name, first, tuple(block.block_id for block in own), tokens))
+        owner = NOBODY if self.ledger is None else self.ledger.owner_of(name)
+        self._watch.leave(LeftBlocks(name, first, tuple(block.block_id for block in own), tokens, owner))
         if self._rules.always:
             self._watch.call_due(name)
 
@@ -144,14 +117,16 @@ class SwapScheduler:
 
     # Contexts that programs left while their tools run (tool_contexts.py). They have names that no call has.
 
-    def leave_context(self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int) -> None:
+    def leave_context(
+        self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int, owner: ImageOwner
+    ) -> None:
         """As a preempted call's blocks: they are free, and become an image once an allocation takes one."""
         self._contexts.add(name)
-        self._watch.leave(LeftBlocks(name, first_block, block_ids, tokens))
+        self._watch.leave(LeftBlocks(name, first_block, block_ids, tokens, owner))
 
     def prefetch_context(self, name: str) -> bool:
         """The program is expected. Whether its image is being brought to the device, where there is free room for it."""
-        image = self._images.get(name)
+        image = self._held.by_name.get(name)
         if image is None or self._staging.needs(image) or self._staging.lacks(image.blocks):
             return False
         self._staging.expected(image)
@@ -164,18 +139,17 @@ class SwapScheduler:
         if self._watch.is_due(name):
             self._watch.forget(name)
         self._watch.rename(name, request_id, tokens, block_tokens)
-        image = self._images.pop(name, None)
+        image = self._held.by_name.get(name)
         if image is None:
             return
         self._disown(name)
         if tokens <= image.first_block * block_tokens:
-            self._images[name] = image
             self._forget_image(name)
             return
-        image.request_id = request_id
         image.tokens = min(image.tokens, tokens)
         image.asked = 0
-        self._images[request_id] = image
+        image.is_context = False
+        self._held.rename(image, request_id)
         self._owners[image.id] = request_id
         self._owned.setdefault(request_id, []).append(image.id)
 
@@ -186,14 +160,12 @@ class SwapScheduler:
     def void(self) -> None:
         """The model would compute other KV than what was saved: nothing of that is used again."""
         self._watch.clear()
-        self._images.clear()
-        self._by_id.clear()
+        self._held.clear()
         self._owners.clear()
         self._owned.clear()
         self._contexts.clear()
         self._drop.clear()
         self._into.clear()
-        self._used_slabs = 0
         self._ring.clear()
         self._staging.clear()
         self._reset = True
@@ -207,20 +179,20 @@ class SwapScheduler:
 
     def restorable_tokens(self, request: Any, cached_tokens: int) -> int:
         """Up to which token a call that waits need not be computed: what is cached, and what its image adds."""
-        image = self._images.get(request.request_id)
+        image = self._held.by_name.get(request.request_id)
         if image is None:
             return cached_tokens
         return cached_tokens + self._gained(request, image.first_block, image.tokens, cached_tokens)
 
     def staged(self, request: Any) -> bool:
         """Whether a call that waits has an image and all devices have it."""
-        image = self._images.get(request.request_id)
+        image = self._held.by_name.get(request.request_id)
         return image is not None and self._staging.is_staged(image)
 
     def ready(self, request: Any) -> bool:
         """Whether a call that waits can be admitted. If not, what it needs is asked for."""
         name = request.request_id
-        if name not in self._images and self._watch.of(name) is None:
+        if name not in self._held.by_name and self._watch.of(name) is None:
             return not self._watch.is_due(name)
         if self._manager.enable_kv_cache_events and getattr(request, "kv_cache_report_mode", "") == "full":
             # Here a lookup sends events. vLLM asks by itself.
@@ -239,7 +211,7 @@ class SwapScheduler:
             # Its blocks lie where they were, but the prefix cache does not know them.
             self._watch.call_due(name)
             return None
-        image = self._images.get(name)
+        image = self._held.by_name.get(name)
         if image is None:
             return None if self._watch.is_due(name) else 0
         self._staging.asked(image)
@@ -250,7 +222,7 @@ class SwapScheduler:
         """vLLM has given the call its blocks, and counts so many tokens as restored."""
         name = request.request_id
         if restored_tokens > 0:
-            image = self._images[name]
+            image = self._held.by_name[name]
             block_tokens = self._rules.block_tokens
             end = min(image.tokens, int(request.num_tokens) - 1)
             first = (end - restored_tokens) // block_tokens
@@ -281,20 +253,20 @@ class SwapScheduler:
             order = self._swap_out(left, {one.image for one in out}, drop)
             if order is not None:
                 out.append(order)
-        unstage, prefetch = self._staging.orders(self._by_id)
+        unstage, prefetch = self._staging.orders(self._held.by_id)
         reset, self._reset = self._reset, False
         dropped = tuple(image.id for image in drop)
         return Orders(self._step, reset, dropped, tuple(out), unstage, prefetch, into)
 
     def reported(self, report: Report) -> None:
         for image_id, ranks in report.staged.items():
-            image = self._by_id.get(image_id)
+            image = self._held.by_id.get(image_id)
             if image is not None:
                 image.ranks_staged += ranks
         for image_id, ranks in report.left.items():
             self._ring.left(image_id, ranks)
         for image_id in report.lost:
-            image = self._by_id.get(image_id)
+            image = self._held.by_id.get(image_id)
             if image is not None:
                 self._forget_image(image.request_id)
         for image_id, moved_us in report.moved_us.items():
@@ -308,35 +280,35 @@ class SwapScheduler:
         rules = self._rules
         blocks = len(left.block_ids)
         tokens = left.tokens - left.first_block * rules.block_tokens
-        droppable = [
-            HeldImage(image.id, image.own_tokens(rules.block_tokens), slabs_for(image.blocks))
-            for image in self._images.values()
-            if not self._staging.needs(image) and image.id not in ordered
-        ]
-        free_slabs = rules.arena_slabs - self._used_slabs
+        droppable = self._held.droppable(
+            left.owner,
+            blocks,
+            self._costs,
+            lambda image: not self._staging.needs(image) and image.id not in ordered,
+        )
         wait_tokens = min(tokens, self._ring.blocks_waiting(blocks) * rules.block_tokens)
-        choice = choose_swap(self._costs, tokens, wait_tokens, slabs_for(blocks), free_slabs, droppable)
+        choice = choose_swap(self._costs, tokens, wait_tokens, slabs_for(blocks), self._held.free_slabs, droppable)
         if choice is None:
             self.declined += 1
             return None
         for held in choice:
-            dropped = self._by_id[held.id]
-            del self._images[dropped.request_id]
-            self.contexts_displaced += dropped.request_id in self._contexts
+            dropped = self._held.by_id[held.id]
+            del self._held.by_name[dropped.request_id]
+            self.contexts_displaced += dropped.is_context
             self._released(dropped)
             drop.append(dropped)
             self.dropped += 1
-        image = Image(self._next_image, left.request_id, left.first_block, blocks, left.tokens)
+        image = Image(self._next_image, left.request_id, left.first_block, blocks, left.tokens, left.owner)
+        image.is_context = left.request_id in self._contexts
         self._next_image += 1
-        self._images[left.request_id] = self._by_id[image.id] = image
+        self._held.add(image)
         self._owners[image.id] = left.request_id
         self._owned.setdefault(left.request_id, []).append(image.id)
-        self._used_slabs += slabs_for(blocks)
         self._ring.put(image.id, blocks)
         if rules.always:
             self._manager.block_pool.evict_blocks(set(left.block_ids))
         self.swapped_out += 1
-        if self.ledger is not None and left.request_id not in self._contexts:
+        if self.ledger is not None and not image.is_context:
             self.ledger.swapped_out(left.request_id, tokens)
         return SwapOut(image.id, left.block_ids)
 
@@ -353,20 +325,14 @@ class SwapScheduler:
 
     def _forget_image(self, request_id: str) -> None:
         """The workers drop it with the next orders that do not use it; until then it takes its room."""
-        image = self._images.pop(request_id, None)
+        image = self._held.over(request_id)
         if image is not None:
-            image.is_over = True
             self._drop.append(image)
 
     def _released(self, image: Image) -> None:
-        del self._by_id[image.id]
-        self._used_slabs -= slabs_for(image.blocks)
+        self._held.release(image)
         self._ring.forget(image.id)
         self._staging.left(image)
-
-
-#: Swaps at any cost. An image is worth its tokens.
-ALWAYS = HandlingCosts(0, 0, 0, 1)
 
 
 def _is_own(block: Any) -> bool:

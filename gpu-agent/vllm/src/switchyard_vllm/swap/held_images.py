@@ -1,0 +1,93 @@
+"""The images that there are, the slabs of the arena that they take, and which of them may be dropped for another one.
+
+A tenant's images give way to those of another only while they take more of the arena for its weight, so no tenant's
+forecasts or preempted calls cost another its images. Of what a tenant has beyond that, contexts of programs whose tools run
+go at once, whatever they are worth: otherwise who comes first with large ones keeps all room. Beside that the ones go that
+are worth least (handling/swap_choice.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import takewhile
+
+from ..handling.swap_choice import HandlingCosts, HeldImage, least_worth_first
+from .image import Image, ImageOwner
+from .slab_pool import slabs_for
+
+
+class HeldImages:
+    def __init__(self, slabs: int, block_tokens: int) -> None:
+        self._slabs = slabs
+        self._block_tokens = block_tokens
+        #: By call or context: those that are still asked for.
+        self.by_name: dict[str, Image] = {}
+        #: All that take room.
+        self.by_id: dict[int, Image] = {}
+        self.used_slabs = 0
+
+    @property
+    def free_slabs(self) -> int:
+        return self._slabs - self.used_slabs
+
+    def add(self, image: Image) -> None:
+        self.by_name[image.request_id] = self.by_id[image.id] = image
+        self.used_slabs += slabs_for(image.blocks)
+
+    def rename(self, image: Image, name: str) -> None:
+        del self.by_name[image.request_id]
+        image.request_id = name
+        self.by_name[name] = image
+
+    def over(self, name: str) -> Image | None:
+        """Nothing more is asked of it. It takes its room until it is released."""
+        image = self.by_name.pop(name, None)
+        if image is not None:
+            image.is_over = True
+        return image
+
+    def release(self, image: Image) -> None:
+        del self.by_id[image.id]
+        self.used_slabs -= slabs_for(image.blocks)
+
+    def clear(self) -> None:
+        self.by_name.clear()
+        self.by_id.clear()
+        self.used_slabs = 0
+
+    def droppable(
+        self, owner: ImageOwner, blocks: int, costs: HandlingCosts, may_go: Callable[[Image], bool]
+    ) -> list[HeldImage]:
+        """Images that may be dropped for one of `owner` of so many blocks, among those that `may_go`."""
+        of_tenants: dict[str, list[Image]] = {}
+        for image in self.by_name.values():
+            of_tenants.setdefault(image.owner.tenant, []).append(image)
+        own_images = of_tenants.pop(owner.tenant, [])
+        own = (slabs_for(blocks) + sum(slabs_for(image.blocks) for image in own_images)) / owner.weight
+        found = self._held(filter(may_go, own_images))
+        for images in of_tenants.values():
+            found += self._beyond(own, images, costs, may_go)
+        return found
+
+    def _beyond(
+        self, share: float, images: list[Image], costs: HandlingCosts, may_go: Callable[[Image], bool]
+    ) -> list[HeldImage]:
+        """Those of another tenant, the least worth first, for as long as it has more than this share for its weight.
+
+        Contexts among them count as worth nothing.
+        """
+        weight = images[-1].owner.weight
+        left_slabs = sum(slabs_for(image.blocks) for image in images)
+
+        def has_more(image: HeldImage) -> bool:
+            nonlocal left_slabs
+            more = left_slabs / weight > share
+            left_slabs -= image.room
+            return more
+
+        beyond = takewhile(has_more, least_worth_first(costs, self._held(filter(may_go, images))))
+        return [replace(one, tokens=0) if self.by_id[one.id].is_context else one for one in beyond]
+
+    def _held(self, images: Iterable[Image]) -> list[HeldImage]:
+        return [HeldImage(one.id, one.own_tokens(self._block_tokens), slabs_for(one.blocks)) for one in images]
