@@ -37,6 +37,7 @@ const commands = fc.array(
 const BY_PROGRAM: Retention<Call> = {
   keptFor: (prefix) => (Number(prefix.program.at(-1)) % 2 === 1 ? prefix : null),
   outlasts: (kept, other) => kept.program < other.program,
+  isPinned: () => false,
   shieldsFrom: () => true,
   isShielded: (kept, newcomer) => kept.cache_salt === newcomer.cache_salt && kept.program < newcomer.program,
 }

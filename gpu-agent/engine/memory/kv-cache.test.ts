@@ -164,6 +164,7 @@ describe('KvCache', () => {
     const retention: Retention<KvClaimant> = {
       keptFor: (prefix) => (prefix.program === 'first' ? prefix : null),
       outlasts: () => null,
+      isPinned: () => false,
       shieldsFrom: () => true,
       isShielded: () => true,
     }
@@ -183,6 +184,7 @@ describe('KvCache', () => {
     const retention: Retention<KvClaimant> = {
       keptFor: (prefix) => (prefix.program === 'first' ? prefix : null),
       outlasts: () => null,
+      isPinned: () => false,
       shieldsFrom: () => true,
       isShielded: () => true,
     }

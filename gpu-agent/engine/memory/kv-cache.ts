@@ -448,8 +448,8 @@ export class KvCache<H extends KvClaimant> {
   }
 
   /**
-   * The idle slot that is emptied for a call: the one of which other slots hold the most, then the first in the order of
-   * retention.
+   * The idle slot that is emptied for a call: one that is not pinned and of which other slots hold the most, then the first
+   * in the order of retention.
    */
   #slotVictim(call: H, except: Slot<H> | null, force: boolean): Slot<H> | null {
     const { retention } = this.#options
@@ -457,6 +457,7 @@ export class KvCache<H extends KvClaimant> {
     const mayGo = (kept: H | null) => !(shields && kept !== null && retention.isShielded(kept, call))
     for (const slot of this.#idle) {
       if (slot === except || 2 * this.#pool.ownBlocks(slot.path) >= slot.path.blocks) continue
+      if (retention.isPinned(slot.prefix as H)) continue
       if (mayGo(retention.keptFor(slot.prefix as H))) return slot
     }
     return this.#firstToGo((slot) => slot !== except, mayGo)

@@ -316,28 +316,37 @@ export class Placement {
   #prepare(call: ScheduledCall, step: number, force: boolean): Claim<ScheduledCall> | null {
     const kv = this.#kv
     const { known_tokens, image } = call
-    const claim = this.#saved(kv.prepare(call, known_tokens, { image, force }))
+    const claim = kv.prepare(call, known_tokens, { image, force })
     const { source } = claim
     const evicts = force || call.started || !this.#beginners_wait
-    if (!evicts && kv.canComplete(claim)) return claim
-    if (evicts && this.#makeRoom((without) => kv.canComplete(claim, without), call, step, source)) return claim
+    const hasRoom = (of: Claim<ScheduledCall>, kept: Slot<ScheduledCall> | null) =>
+      evicts ? this.#makeRoom((without) => kv.canComplete(of, without), call, step, kept) : kv.canComplete(of)
+    if (hasRoom(claim, source)) return this.#saved(claim, hasRoom)
     this.#countHeldBack(claim, step)
     kv.abandon(claim)
     if (!evicts || source === null || source.holder === null || !isEvictable(source.holder, call, step)) return null
     // The room may come from the call that it would copy from.
     const other = kv.prepare(call, known_tokens, { image, force, live: false })
-    if (this.#makeRoom((without) => kv.canComplete(other, without), call, step, null)) return other
+    if (hasRoom(other, null)) return this.#saved(other, hasRoom)
     kv.abandon(other)
     return null
   }
 
-  /** The claim, or another one for the same call once the pinned context that it would overwrite has been moved out. */
-  #saved(claim: Claim<ScheduledCall>): Claim<ScheduledCall> {
+  /**
+   * The claim, for which there is room, or another one for the same call once the pinned context that it would overwrite has
+   * been moved out. Null: what it shared with that context is gone, and there is no room for the rest.
+   */
+  #saved(
+    claim: Claim<ScheduledCall>,
+    hasRoom: (claim: Claim<ScheduledCall>, kept: Slot<ScheduledCall> | null) => boolean,
+  ): Claim<ScheduledCall> | null {
     const { call, takes, source, image, force } = claim
-    if (!takes || source === null || this.#tools === null || !this.#kv.canComplete(claim)) return claim
-    if (!this.#tools.rescue(source, call)) return claim
+    if (!takes || source === null || !this.#tools?.rescue(source, call)) return claim
     this.#kv.abandon(claim)
-    return this.#kv.prepare(call, call.known_tokens, { image, force })
+    const again = this.#kv.prepare(call, call.known_tokens, { image, force })
+    if (hasRoom(again, again.source)) return again
+    this.#kv.abandon(again)
+    return null
   }
 
   /** Counts the step, if there would be room for the claim were nothing held. */

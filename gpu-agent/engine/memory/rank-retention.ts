@@ -91,6 +91,10 @@ export class RankRetention implements Retention<ScheduledCall> {
     return open.best
   }
 
+  isPinned(prefix: ScheduledCall): boolean {
+    return this.#tools()?.isPinned(prefix) ?? false
+  }
+
   /** No tenant's order of its own programs costs another tenant its prefixes. Between tenants, recent use decides. */
   outlasts(kept: ScheduledCall, other: ScheduledCall): boolean | null {
     const tools = this.#tools()

@@ -11,6 +11,8 @@ export interface Retention<C> {
    * the program's next call. Null: none.
    */
   keptFor(prefix: C): C | null
+  /** Whether the prefix is pinned: its pin is ended, and what it holds moved out, before it goes. */
+  isPinned(prefix: C): boolean
   /** Whether a prefix kept for `kept` goes later than one kept for `other`. Null: recent use decides. */
   outlasts(kept: C, other: C): boolean | null
   /** False: nothing is shielded from the newcomer. */
@@ -22,6 +24,7 @@ export interface Retention<C> {
 /** Least recently used first, regardless of waiting calls. Stock vLLM does this. */
 export const LEAST_RECENTLY_USED: Retention<never> = {
   keptFor: () => null,
+  isPinned: () => false,
   outlasts: () => null,
   shieldsFrom: () => false,
   isShielded: () => false,

@@ -114,6 +114,37 @@ describe('a context whose tool runs', () => {
     expect(next.image).toMatchObject({ tokens: BLOCKS * BLOCK })
   })
 
+  it('is not overwritten for what its blocks share with other calls while another slot is spare', () => {
+    const engine = engineWith({}, SWAP, 4)
+    toTool(engine, 'x', SHORT_US)
+    engine.leave('spare', 2)
+    engine.run(engine.open('y', 1))
+    // It begins as the context does, and shares all but its last block.
+    engine.run(engine.open('x, another', BLOCKS + 1))
+    expect(operationsOf(engine)).toContain('copy')
+    const third = engine.open('x, a third', BLOCKS + 1)
+    expect(engine.place(third)).toBe(true)
+    expect(operationsOf(engine)).toEqual(['truncate', 'copy'])
+    expect(engine.placement.tools).toMatchObject({ relieved: 0, away: 1 })
+    const kept = engine.placement.kv.slots.filter(({ prefix }) => prefix?.program === 'x')
+    expect(kept.map(({ resident_tokens }) => resident_tokens)).toEqual([BLOCKS * BLOCK])
+  })
+
+  it('is moved out before a call overwrites it that first evicts others for its blocks', () => {
+    const engine = engineWith({}, SWAP, 2)
+    toTool(engine, 'a', SHORT_US, 3)
+    const running = engine.run(engine.open('b', 12, 1))
+    running.order.seated = false
+    operationsOf(engine)
+    const large = engine.open('c', 18)
+    large.started = true
+    expect(engine.place(large)).toBe(true)
+    expect(operationsOf(engine)).toContain('save')
+    expect(engine.placement.tools).toMatchObject({ away: 1 })
+    const next = engine.open('a', 4)
+    expect(next.image).toMatchObject({ tokens: 3 * BLOCK })
+  })
+
   it('comes back into the slot of a prefix that no call waits for', () => {
     const engine = engineWith({}, SWAP, 2)
     toTool(engine, 'a', LONG_US)
