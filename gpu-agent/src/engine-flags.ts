@@ -1,6 +1,7 @@
 /** What each kind of engine takes of the flags. One that is of another kind is refused: it would have no effect. */
 import { availableParallelism } from 'node:os'
 import { STEP_TOKENS_MAX, threadsPerEngine } from '../engine/backends/llama/llama-limits.ts'
+import { HANDLINGS, type Handling } from '../engine/memory/handling/waste.ts'
 import { choice, number, required, WrongFlag, whole } from './flag-values.ts'
 import {
   SERVER_FLAGS,
@@ -24,6 +25,8 @@ export interface FrontFlags {
   threads?: number
   prefill_chunk_tokens?: number
   hold_kv?: boolean
+  /** Of a policy that handles contexts while tools run. */
+  handling?: readonly Handling[]
   system_prompt?: string
   sampling?: { temperature?: number; top_p?: number }
   vllm?: VllmOptions
@@ -44,6 +47,7 @@ export type EngineFlagValues = VllmFlagValues &
       | 'seats'
       | 'slots'
       | 'context-tokens'
+      | 'handling'
       | 'hold-kv']?: string | undefined
   }
 
@@ -73,6 +77,13 @@ export function frontFlags(
   }
   if (Object.keys(sampling).length > 0) front.sampling = sampling
   if (values['hold-kv'] !== undefined) front.hold_kv = choice('--hold-kv', values['hold-kv'], ['on', 'off']) === 'on'
+  if (values.handling !== undefined) {
+    front.handling = values.handling.split(',').map((name) => choice('--handling', name, HANDLINGS))
+    if (engine === 'vllm' && front.handling.every((name) => name === 'swap') && values['kv-swap-gib'] === undefined)
+      throw new WrongFlag(
+        '--handling swap needs --kv-swap-gib with --engine vllm: without it that engine cannot move KV',
+      )
+  }
   if (values.seats !== undefined) front.seats = whole('--seats', values.seats, 1, 4096)
   if (values.slots !== undefined) front.slots = whole('--slots', values.slots, 1, 4096)
   if (values['context-tokens'] !== undefined) {
@@ -85,7 +96,10 @@ function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
   const owners: [readonly EngineKind[], readonly (keyof EngineFlagValues)[]][] = [
     [['embedded'], ['model-path', 'threads', 'prefill-chunk-tokens', 'system-prompt', 'temperature', 'top-p']],
     [['emulated', 'scripted'], ['profile']],
-    [['embedded', 'emulated', 'scripted', 'vllm'], ['hold-kv']],
+    [
+      ['embedded', 'emulated', 'scripted', 'vllm'],
+      ['hold-kv', 'handling'],
+    ],
     [['scripted'], ['script']],
     [
       ['vllm', 'openai'],
@@ -98,8 +112,14 @@ function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
     const given = flags.find((flag) => !kinds.includes(engine) && values[flag] !== undefined)
     if (given !== undefined) throw new WrongFlag(`--${given} goes with --engine ${kinds.join(' or ')}`)
   }
-  if (values['vllm-url'] !== undefined && values['hold-kv'] !== undefined) {
-    throw new WrongFlag('--hold-kv does not go with --vllm-url: set hold_kv where that vLLM is started (docs/vllm.md)')
+  for (const [flag, option] of [
+    ['hold-kv', 'hold_kv'],
+    ['handling', 'handling'],
+  ] as const) {
+    if (values['vllm-url'] === undefined || values[flag] === undefined) continue
+    throw new WrongFlag(
+      `--${flag} does not go with --vllm-url: set ${option} where that vLLM is started (docs/vllm.md)`,
+    )
   }
   if ((engine === 'vllm' || engine === 'openai') && values.slots !== undefined) {
     throw new WrongFlag(`--slots does not go with --engine ${engine}: it keeps its KV cache itself`)

@@ -92,6 +92,27 @@ test('holds of contexts are on or off, and those of a vLLM that runs already are
   )
 })
 
+test('what a policy chooses from for contexts is named with a policy that handles them, on an engine that can do it', () => {
+  const handling = (...argv: string[]) => {
+    const verdict = parseCli([...LEAST, ...argv], ENV)
+    return verdict.status === 'run' ? verdict.options.front.handling : verdict
+  }
+  expect(handling('--engine=emulated', '--policy=lamps')).toBeUndefined()
+  expect(handling('--engine=emulated', '--policy=lamps', '--handling=preserve,swap')).toEqual(['preserve', 'swap'])
+  const vllm = ['--engine=vllm', '--model=org/name', '--policy=infercept', '--handling=swap']
+  expect(handling(...vllm, '--kv-swap-gib=1')).toEqual(['swap'])
+  expect(wrong(...LEAST, ...vllm)).toMatch(/^--handling swap needs --kv-swap-gib/)
+  expect(wrong(...LEAST, '--engine=emulated', '--policy=lamps', '--handling=keep')).toBe(
+    '--handling is one of preserve, discard, swap, not keep',
+  )
+  expect(wrong(...LEAST, '--engine=emulated', '--policy=plas', '--handling=swap')).toMatch(
+    /^--handling goes with --policy lamps, .*: plas handles no contexts/,
+  )
+  expect(wrong(...LEAST, '--engine=vllm', '--vllm-url=http://h', '--policy=lamps', '--handling=swap')).toMatch(
+    /^--handling does not go with --vllm-url: set handling/,
+  )
+})
+
 test('a prompt chunk has at most as many tokens as a step', () => {
   const embedded = [...LEAST, '--engine=embedded', '--model-path=x']
   expect(wrong(...embedded, `--prefill-chunk-tokens=${STEP_TOKENS_MAX}`)).toBe('run')

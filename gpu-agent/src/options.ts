@@ -11,6 +11,7 @@ import { PROFILE_NAMES } from '../engine/backends/emulated/profiles/index.ts'
 import { EXACT_CHUNK_TOKENS_MAX, PREFILL_CHUNK_TOKENS, STEP_TOKENS_MAX } from '../engine/backends/llama/llama-limits.ts'
 import {
   ENGINE_POLICY_NAMES,
+  isMemoryPolicy,
   MEMORY_POLICY_NAMES,
   type MemoryPolicyName,
   notQueued,
@@ -50,6 +51,8 @@ Runs engines on this host and serves the calls that the control plane sends here
   --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas);
                        and with what happens to KV while tools run (docs/lamps.md; not openai):
                        ${MEMORY_POLICY_NAMES.join(', ')}
+  --handling LIST      what such a policy chooses from: preserve, discard, swap. One alone: always that (default: as the
+                       policy's name has it; swap on vllm needs --kv-swap-gib)
   --seats N            calls that can be in one step; openai: calls that it gets at once
   --slots N            calls whose KV cache can be resident (not vllm, openai)
   --hold-kv on|off     calls wait rather than take the KV of a program that comes before them and whose tool runs, for as long
@@ -94,6 +97,7 @@ const FLAGS = {
   slots: { type: 'string' },
   'context-tokens': { type: 'string' },
   'hold-kv': { type: 'string' },
+  handling: { type: 'string' },
   threads: { type: 'string' },
   'prefill-chunk-tokens': { type: 'string' },
   'system-prompt': { type: 'string' },
@@ -180,6 +184,10 @@ function optionsOf(values: Values, env: Readonly<Record<string, string | undefin
   const not_queued = is_queue ? notQueued(values.policy) : null
   if (not_queued !== null) throw new WrongFlag(not_queued)
   const policy = choice('--policy', values.policy, ENGINE_POLICY_NAMES)
+  if (values.handling !== undefined && !isMemoryPolicy(policy))
+    throw new WrongFlag(
+      `--handling goes with --policy ${MEMORY_POLICY_NAMES.join(', ')}: ${policy} handles no contexts`,
+    )
   return {
     id,
     region,

@@ -9,6 +9,7 @@
  */
 import type { ServiceReading } from '../../../src/core/call/service.ts'
 import { PREFILL_CHUNK_TOKENS } from '../../engine/backends/llama/llama-limits.ts'
+import type { Handling } from '../../engine/memory/handling/waste.ts'
 import type { MemoryPolicyName, PolicyName } from '../../engine/order/policies/index.ts'
 import type { EngineKind } from '../engine-flags.ts'
 import type { ServerOptions } from './attached/server-options.ts'
@@ -50,6 +51,8 @@ export interface FrontOptions {
   prefill_chunk_tokens?: number | undefined
   /** Calls wait rather than take the KV of a better program whose tool runs; left out: they do. */
   hold_kv?: boolean | undefined
+  /** What a policy that handles contexts while tools run chooses from; left out: what its name has. */
+  handling?: readonly Handling[] | undefined
   /** Which reading of service orders calls; `modelled` without it. */
   ordering?: ServiceReading | undefined
   /** A vLLM needs it. */

@@ -1,6 +1,7 @@
 /** On the real model, with tools that really sleep: what each handling leaves for the program that returns. */
 import { beforeAll, expect, test } from 'vitest'
 import { describeWithModel, MODEL_PATH } from '../../../gpu-agent/engine/backends/llama/testing/real-model.ts'
+import { HANDLINGS } from '../../../gpu-agent/engine/memory/handling/waste.ts'
 import { PREFIX_MATCH_TOKENS_MIN } from '../../../gpu-agent/engine/memory/prefix-index.ts'
 import { optionsFor, playTools, type ToolsPlay, type ToolsWorkload } from './play-tools.ts'
 
@@ -20,7 +21,10 @@ describeWithModel('contexts of programs whose tools really run, on the embedded 
   beforeAll(async () => {
     for (const policy of ['vllm-preserve', 'vllm-discard', 'infercept'] as const)
       plays.set(policy, await playTools(optionsFor(policy, MODEL_PATH, SLOTS), WORKLOAD))
-  }, 400_000)
+    for (const handling of HANDLINGS)
+      plays.set(`lamps, ${handling}`, await playTools(optionsFor('lamps', MODEL_PATH, SLOTS, [handling]), WORKLOAD))
+    plays.set('infercept, swap', await playTools(optionsFor('infercept', MODEL_PATH, SLOTS, ['swap']), WORKLOAD))
+  }, 800_000)
 
   const share = ({ context_tokens, cached_tokens }: { context_tokens: number; cached_tokens: number }) =>
     cached_tokens / context_tokens
@@ -51,9 +55,22 @@ describeWithModel('contexts of programs whose tools really run, on the embedded 
     }
   })
 
+  test('one order can have each handling, and one handling each order', () => {
+    for (const name of ['lamps, preserve', 'lamps, discard', 'lamps, swap', 'infercept, swap']) {
+      const { tools, returns, handling } = play(name)
+      const [only] = handling ?? []
+      expect(tools?.[only ?? 'preserve']).toMatchObject({ decided: TOOLS, returned: TOOLS })
+      expect(new Set(returns.map(({ handled }) => handled?.handling))).toEqual(new Set([only]))
+      expect(new Set(returns.map(({ handled }) => handled?.reason))).toEqual(new Set(['only_choice']))
+      const shares = returns.map(share)
+      if (only === 'discard')
+        expect(Math.max(...returns.map((one) => one.cached_tokens))).toBeLessThan(PREFIX_MATCH_TOKENS_MIN)
+      else expect(Math.min(...shares), name).toBeGreaterThanOrEqual(0.95)
+    }
+  })
+
   test('answers are the same whatever was done', () => {
     const { answers } = play('vllm-discard')
-    expect(play('vllm-preserve').answers).toEqual(answers)
-    expect(play('infercept').answers).toEqual(answers)
+    for (const [name, { answers: others }] of plays) expect(others, name).toEqual(answers)
   })
 })

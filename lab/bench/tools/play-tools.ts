@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ToolCounts } from '../../../gpu-agent/engine/memory/handling/handling-counts.ts'
+import type { Handling } from '../../../gpu-agent/engine/memory/handling/waste.ts'
 import type { MemoryPolicyName, PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 import { forecastOf } from '../../../gpu-agent/engine/testing/forecasts.ts'
 import type { EngineFront } from '../../../gpu-agent/src/fronts/engine-front.ts'
@@ -40,17 +41,30 @@ export interface Return {
 
 export interface ToolsPlay {
   policy: string
+  /** What it chose from. Null: as its name has it. */
+  handling: readonly Handling[] | null
   seconds: number
+  /** That a program with tools spent in its calls, waiting included: the mean over programs. */
+  in_calls_s: number
   returns: Return[]
   /** What each program was answered, call by call. */
   answers: string[][]
   tools: ToolCounts | null
 }
 
-/** Two calls run at once. `slots`: so many contexts can be there. With few tokens in a chunk answers are the same to the bit. */
-export function optionsFor(policy: PolicyName | MemoryPolicyName, model_path: string, slots: number): FrontOptions {
+/**
+ * Two calls run at once. `slots`: so many contexts can be there. With few tokens in a chunk answers are the same to the bit.
+ * `handling`: what the policy chooses from; null: as its name has it.
+ */
+export function optionsFor(
+  policy: PolicyName | MemoryPolicyName,
+  model_path: string,
+  slots: number,
+  handling: readonly Handling[] | null = null,
+): FrontOptions {
   const sizes = { seats: 2, slots, context_tokens: 1_024, prefill_chunk_tokens: 32 }
-  return { engine: 'embedded', id: 'tools-e0', model_id: 'model', model_path, policy, ...sizes }
+  const chosen = handling === null ? {} : { handling }
+  return { engine: 'embedded', id: 'tools-e0', model_id: 'model', model_path, policy, ...chosen, ...sizes }
 }
 
 const OUTPUT_TOKENS = 12
@@ -88,9 +102,14 @@ export async function playTools(options: FrontOptions, workload: ToolsWorkload):
       playProgram(front, workload, index, returns),
     )
     const others = playOthers(front, workload, Promise.all(programs))
-    const answers = await Promise.all(programs)
+    const played = await Promise.all(programs)
     await others
-    return { policy: options.policy, seconds: performance.now() / 1000 - began_s, returns, answers, tools }
+    const programs_s = played.map((one) => one.in_calls_s)
+    return {
+      ...{ policy: options.policy, handling: options.handling ?? null, seconds: performance.now() / 1000 - began_s },
+      in_calls_s: programs_s.reduce((sum, one_s) => sum + one_s, 0) / programs_s.length,
+      ...{ returns, answers: played.map((one) => one.answers), tools },
+    }
   } finally {
     await front.stop()
   }
@@ -101,7 +120,7 @@ async function playProgram(
   { seed, tools, tool_s_max, prompt_words }: ToolsWorkload,
   index: number,
   returns: Return[],
-): Promise<string[]> {
+): Promise<{ answers: string[]; in_calls_s: number }> {
   const random = seededRandom(seed * 1_000 + index)
   // What stands first is each program's own: no context is found in another's.
   const messages = [
@@ -109,6 +128,7 @@ async function playProgram(
     { role: 'user', content: words(random, prompt_words) },
   ]
   const answers: string[] = []
+  let in_calls_s = 0
   let before: Measurement | null = null
   let tool_s = 0
   for (let at = 0; at <= tools; at++) {
@@ -125,12 +145,13 @@ async function playProgram(
       })
     }
     before = measurement
+    in_calls_s += measurement.duration_us / 1e6
     answers.push(text)
     if (at === tools) break
     messages.push({ role: 'assistant', content: text }, { role: 'user', content: words(random, RESULT_WORDS) })
     await sleep(tool_s * 1000)
   }
-  return answers
+  return { answers, in_calls_s }
 }
 
 /** One after another, and on until the programs have ended: what nothing keeps is taken. */

@@ -1,5 +1,6 @@
 /** The policies that an engine can be started with, by name. */
 import { DEFAULT_SERVICE_RATES, type ServiceReading } from '../../../../src/core/call/service.ts'
+import type { Handling } from '../../memory/handling/waste.ts'
 import { type Policy, type PolicyContext, REFERENCE_MEMORY } from '../policy.ts'
 import { Atlas } from './atlas/atlas.ts'
 import { Fcfs } from './fcfs/fcfs.ts'
@@ -21,9 +22,13 @@ export type MemoryPolicyName = (typeof MEMORY_POLICY_NAMES)[number]
 
 export const ENGINE_POLICY_NAMES = [...POLICY_NAMES, ...MEMORY_POLICY_NAMES] as const
 
+export function isMemoryPolicy(name: string): name is MemoryPolicyName {
+  return MEMORY_POLICY_NAMES.some((one) => one === name)
+}
+
 /** Why a queue before a server of others is not started with this policy. Null: it is no policy that handles contexts. */
 export function notQueued(name: string | undefined): string | null {
-  if (!MEMORY_POLICY_NAMES.some((one) => one === name)) return null
+  if (name === undefined || !isMemoryPolicy(name)) return null
   return (
     `--policy ${name} handles contexts while tools run, and no other server lets a queue before it do that. ` +
     `Take one of ${POLICY_NAMES.join(', ')}, or --engine vllm (docs/vllm.md)`
@@ -86,4 +91,17 @@ export function policyOnCpu(
   // Its costs are beside those of generated tokens, in either reading.
   if (name === 'learned') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN.modelled }
   return { name }
+}
+
+/** The policy, choosing from these handlings if it handles contexts. Null: from those that its name has. */
+export function choosingFrom(
+  config: PolicyConfig | MemoryPolicyConfig,
+  allowed: readonly Handling[] | null,
+): PolicyConfig | MemoryPolicyConfig {
+  if (allowed === null || !handlesContexts(config)) return config
+  return { ...config, handling: { ...config.handling, allowed } }
+}
+
+function handlesContexts(config: PolicyConfig | MemoryPolicyConfig): config is MemoryPolicyConfig {
+  return isMemoryPolicy(config.name)
 }

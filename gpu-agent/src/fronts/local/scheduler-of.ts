@@ -1,6 +1,6 @@
 /** One scheduler, configured alike for both local engines. */
 import { TenantShares } from '../../../../src/core/pool/tenant-shares.ts'
-import { createPolicy, policyOnCpu } from '../../../engine/order/policies/index.ts'
+import { choosingFrom, createPolicy, policyOnCpu } from '../../../engine/order/policies/index.ts'
 import { type ClassTables, REFERENCE_MEMORY } from '../../../engine/order/policy.ts'
 import { Scheduler } from '../../../engine/scheduler.ts'
 import { type SchedulerConfig, schedulerConfig } from '../../../engine/scheduler-config.ts'
@@ -23,17 +23,18 @@ export type EngineMemoryConfig = Pick<SchedulerConfig, 'swap' | 'copies_prefixes
 export function schedulerOf(
   epoch: string,
   sizes: EngineSizes,
-  { policy, ordering = 'modelled', hold_kv = true }: FrontOptions,
+  { policy, handling, ordering = 'modelled', hold_kv = true }: FrontOptions,
   classes: ClassTables | null,
   memory: Partial<EngineMemoryConfig> = {},
   on_cpu = false,
 ): Scheduler {
   const context = { reading: ordering, classes, memory: memory.memory ?? REFERENCE_MEMORY }
+  const named = on_cpu ? policyOnCpu(policy, ordering) : { name: policy }
   const config = schedulerConfig({
     epoch,
     ...sizes,
     ...memory,
-    policy: createPolicy(on_cpu ? policyOnCpu(policy, ordering) : { name: policy }, context),
+    policy: createPolicy(choosingFrom(named, handling ?? null), context),
     shares: new TenantShares(),
     ordering,
     hold_kv,

@@ -21,13 +21,18 @@ export function createVllmServer(
   if (place === undefined) throw new Error('a vLLM that the agent runs needs a folder')
   const { start_limit_ms, model, python, args, gpus, kv_swap_gib } = vllm
   const { folder, engine_index, engines } = place
-  const { policy, ordering = 'modelled', hold_kv } = options
+  const { policy, ordering = 'modelled', hold_kv, handling } = options
+  const scheduler = {
+    ...{ policy, ordering },
+    ...(hold_kv === undefined ? {} : { hold_kv }),
+    ...(handling === undefined ? {} : { handling }),
+  }
   return new VllmProcess({
     ...{ engine, folder, start_limit_ms, report, leaving },
     wish: {
       ...{ python, model, model_id, args, gpus, engine_index, engines, seats, context_tokens },
       kv_swap_gib,
-      scheduler: { policy, ordering, ...(hold_kv === undefined ? {} : { hold_kv }) },
+      scheduler,
     },
   })
 }

@@ -34,7 +34,7 @@ const SECRETS = /^(SWITCHYARD_|OTEL_)/
 const RELEVANT = /^(VLLM_|HF_|CUDA_|NVIDIA_|NCCL_|TORCH_|OMP_|LD_|PYTHONPATH$)/
 
 /** The plug-in's options, but for the socket. */
-export type SchedulerOptions = Readonly<Record<string, string | number | boolean>>
+export type SchedulerOptions = Readonly<Record<string, string | number | boolean | readonly string[]>>
 
 export interface VllmWish {
   python: string

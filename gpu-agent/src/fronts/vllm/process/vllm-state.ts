@@ -18,7 +18,7 @@ const VllmState = z.object({
   /** Of everything that cannot be changed while it runs (vllm-launch.ts). */
   fingerprint: z.string().min(1),
   /** What our scheduler was started with, or told since. */
-  scheduler: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  scheduler: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).readonly()])),
   /** Milliseconds since 1970 by this host's clock. */
   started_at_ms: z.number(),
 })
