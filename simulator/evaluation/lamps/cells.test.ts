@@ -13,7 +13,9 @@ const POINTS: Point[] = MODEL_NAMES.flatMap((model) =>
 
 function outcome(latency_s: number, completed_per_s: number): RunOutcome {
   const summary = { mean: latency_s, p50: latency_s, p95: latency_s, p99: latency_s }
-  return { response_s: summary, ttft_s: summary, completed_per_s } as RunOutcome
+  // A quarter of the time is tools, a quarter is computed.
+  const times = { programs: 100, service_s: 25 * latency_s, wait_s: 50 * latency_s }
+  return { response_s: summary, ttft_s: summary, completed_per_s, ...times } as RunOutcome
 }
 
 /** Every run of the row ended like that. */
@@ -46,6 +48,21 @@ test('cells are changes in percent, of the loads that are played', () => {
   expect(new Set(of('mean latency of LAMPS against InferCept'))).toEqual(new Set([-50]))
   expect(new Set(of('mean TTFT of LAMPS against vLLM'))).toEqual(new Set([-75]))
   expect(new Set(of('throughput of LAMPS against InferCept'))).toEqual(new Set([50]))
+})
+
+test('a cell that is missed says what its baseline waits for, and one that is reached says nothing', () => {
+  const rows = paperRows(played({ lamps: outcome(5, 0.4), infercept: outcome(10, 0.3), vllm: outcome(20, 0.2) }), SCOPE)
+  for (const row of rows) expect(row.why === null).toBe(goalOf(row))
+  const whyOf = (text: string) => rows.find(({ claim, why }) => claim.includes(text) && why !== null)?.why
+  expect(whyOf('rate 5 (load 1.4): mean latency of LAMPS against InferCept')).toBe(
+    'Of InferCept’s latency 25 % are tools, 25 % steps in which the program is computed and 50 % waiting, of which 50 % are taken away. Programs arrive for 4 minutes, and the queue of an overload grows for as long.',
+  )
+  expect(whyOf('rate 5 (load 1.4): mean TTFT of LAMPS against InferCept')).toMatch(
+    /^InferCept’s TTFT is 10.0 s and 5.0 s are left of it \(medians 10.0 and 5.0 s\)/,
+  )
+  expect(whyOf('throughput of LAMPS against InferCept')).toMatch(/72 % of the programs .* under InferCept, and 96 %/)
+  const idle = paperRows(played({ lamps: outcome(0.5, 1), infercept: outcome(0.5, 1), vllm: outcome(0.5, 1) }), SCOPE)
+  expect(idle.find(({ claim }) => claim.includes('mean TTFT'))?.why).toMatch(/a program waits for 0.50 s here/)
 })
 
 test('learned forecasts are worse where a metric is more than 2 % worse', () => {

@@ -59,8 +59,16 @@ export const FIGURE_11: Figure = {
   },
 }
 
-const SET_ROWS = [ROWS.infercept, ROWS.lamps, ROWS['ours-learned']] as const
+const SET_ROWS = [
+  ROWS.vllm,
+  ROWS.infercept,
+  ROWS.lamps,
+  ROWS['lamps-learned'],
+  ROWS.ours,
+  ROWS['ours-learned'],
+] as const
 const SETS: readonly { label: string; point: Point; change: RunChange }[] = [
+  { label: 'several tools, as released', point: { model: 'gpt-j', dataset: 'multi', load: 1.2 }, change: {} },
   {
     label: 'several tools, with the numbers of tools of Table 2',
     point: { model: 'gpt-j', dataset: 'multi', load: 1.2 },

@@ -135,9 +135,8 @@ export const FIGURE_6: Figure = {
     return {
       panels: PLACES.flatMap((place) => FIGURE_6_METRICS.map((metric) => panel(runs, place, metric, scope))),
       shows: [`${paper.length - missed.length} of the paper’s ${paper.length} cells are reached with the oracle.`],
-      losses: missed.map(
-        ({ claim, paper: theirs, ours }) =>
-          `${claim}: the paper has ${theirs} %, ours is ${ours === null ? 'not known' : `${withInterval(ours)} %`}.`,
+      losses: missed.map(({ claim, paper: theirs, ours, why }) =>
+        `${claim}: the paper has ${theirs} %, ours is ${ours === null ? 'not known' : `${withInterval(ours)} %`}. ${why ?? ''}`.trimEnd(),
       ),
       tables: PLACES.flatMap((place) => FIGURE_6_METRICS.map((metric) => table(runs, place, metric, scope))),
       paper,
