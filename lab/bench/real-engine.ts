@@ -24,7 +24,8 @@ export interface RealEngineOptions {
   policy: PolicyName
   reading: ServiceReading
   threads: number
-  /** Default: SLOTS, CONTEXT_TOKENS. */
+  /** Default: SEATS, SLOTS, CONTEXT_TOKENS. */
+  seats?: number
   slots?: number
   context_tokens?: number
   /** KV that the scheduler may fill. Default: all of the slots. */
@@ -45,7 +46,7 @@ export interface RealEngine {
 
 export async function startRealEngine(options: RealEngineOptions): Promise<RealEngine> {
   const { model } = options.runtime
-  const { threads, slots = SLOTS, context_tokens = CONTEXT_TOKENS } = options
+  const { threads, seats = SEATS, slots = SLOTS, context_tokens = CONTEXT_TOKENS } = options
   const { observe = (backend) => backend } = options
   const llama = await LlamaBackend.create({ model, slots, context_tokens, threads })
   const memory = memoryOf(llama, llama.prefill_tokens_per_s, slots * llama.slot_tokens_max)
@@ -59,7 +60,7 @@ export async function startRealEngine(options: RealEngineOptions): Promise<RealE
       classes: options.classes ?? null,
     }),
     shares: new TenantShares(),
-    seats: SEATS,
+    seats,
     slots,
     slot_tokens_max: llama.slot_tokens_max,
     block_tokens: BLOCK_TOKENS,

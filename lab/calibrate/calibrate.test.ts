@@ -4,10 +4,13 @@ import { type LatencyProfile, TINY } from '../../gpu-agent/engine/backends/emula
 import { EngineDriver } from '../../gpu-agent/engine/driver.ts'
 import { Scheduler } from '../../gpu-agent/engine/scheduler.ts'
 import { testConfig } from '../../gpu-agent/engine/testing/calls.ts'
+import { engineCosts } from '../../gpu-agent/planner/costs/engine-costs.ts'
 import { decodeSpan, driveEndpoint, type StreamCall } from './drive-endpoint.ts'
-import { driveEngine, observed, pointsOf } from './drive-engine.ts'
+import { driveEngine, observed, playCalls, pointsOf } from './drive-engine.ts'
+import { fitPhases, PHASE_SPANS_MIN } from './fit-phases.ts'
 import { readStream } from './openai-stream.ts'
 import { fitSpans, SPANS_MIN, type Span } from './span.ts'
+import { offPercent, simulatedS, trialCalls } from './trial-run.ts'
 
 const KNOWN: LatencyProfile = {
   ...TINY,
@@ -58,6 +61,45 @@ test('the constants of an engine whose steps are seen are recovered within 2 %',
   expect(error.mean_abs_percent).toBeLessThan(0.5)
 })
 
+test("the planner's costs are recovered by phase, and a run of mixed calls takes what they say within 10 %", async () => {
+  const spans: Span[] = []
+  const { driver, clock } = knownEngine((span) => spans.push(span))
+  const vocabulary = [10, 5000] as const
+  await driveEngine(driver, { points: pointsOf(KNOWN.seats, 2048), vocabulary })
+  const { times, error_percent } = fitPhases([...spans], 0)
+  expect(error_percent.prefill).toBeLessThan(1)
+  expect(error_percent.decode).toBeLessThan(1)
+  // Reading the KV of a prompt is part of what its tokens cost.
+  expect(Math.abs(times.prefill.per_prefill_token_us / KNOWN.per_prefill_token_us - 1)).toBeLessThan(0.1)
+  expect(Math.abs(times.decode.per_kv_token_ns / KNOWN.per_kv_token_ns - 1)).toBeLessThan(0.05)
+  for (const [calls, us] of times.decode.base_us)
+    expect(Math.abs(us / (KNOWN.base_us + calls * KNOWN.per_sequence_us) - 1), `${calls} calls: ${us}`).toBeLessThan(
+      0.05,
+    )
+  const { seats, block_tokens, capacity_blocks, max_step_tokens } = KNOWN
+  const costs = engineCosts({ model: 'known', tp: 1, loading_s: 0 }, times, {
+    ...{ seats, context_tokens: 2048, block_tokens },
+    ...{ kv_tokens: capacity_blocks * block_tokens, step_tokens: max_step_tokens },
+  })
+  const calls = trialCalls(seats, 1024)
+  const started_us = clock()
+  await playCalls(driver, calls, vocabulary)
+  const off = offPercent(simulatedS(costs, calls), (clock() - started_us) / 1e6)
+  expect(Math.abs(off), `${off} %`).toBeLessThan(10)
+})
+
+test('phases need spans of each, and spans of both at once are no help', () => {
+  const span = { steps: 1, calls: 2, kv_tokens: 9, prefill_pairs: 0, duration_us: 5 }
+  const prefill = { ...span, decodes: 0, prefill_tokens: 4 }
+  const decode = { ...span, decodes: 2, prefill_tokens: 0 }
+  const mixed = { ...span, decodes: 1, prefill_tokens: 4 }
+  const few = (one: Span, count: number) => new Array<Span>(count).fill(one)
+  const enough = few(prefill, PHASE_SPANS_MIN)
+  expect(() => fitPhases([...enough, ...few(mixed, 9)], 0)).toThrow('0 spans of decode')
+  expect(() => fitPhases([...few(decode, 9), ...few(prefill, PHASE_SPANS_MIN - 1)], 0)).toThrow('4 spans of prefill')
+  expect(fitPhases([...enough, ...few(decode, PHASE_SPANS_MIN)], 0).times.decode.base_us).toHaveLength(1)
+})
+
 test('the constants of an endpoint are recovered from its tokens alone: base, prompt and KV tokens within 10 %', async () => {
   const { driver, clock } = knownEngine()
   let number = 0
@@ -94,7 +136,7 @@ test('the constants of an endpoint are recovered from its tokens alone: base, pr
 })
 
 test('too few spans are refused', () => {
-  const span = { steps: 1, calls: 1, kv_tokens: 1, prefill_tokens: 0, prefill_pairs: 0, duration_us: 5 }
+  const span = { steps: 1, calls: 1, decodes: 0, kv_tokens: 1, prefill_tokens: 0, prefill_pairs: 0, duration_us: 5 }
   expect(() => fitSpans(new Array(SPANS_MIN - 1).fill(span))).toThrow(RangeError)
   expect(() => fitSpans(new Array(SPANS_MIN).fill(span))).not.toThrow()
 })

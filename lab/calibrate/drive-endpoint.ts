@@ -57,6 +57,7 @@ export function prefillSpan({ started_us, pieces_us, prompt_tokens }: StreamedCa
   return {
     steps,
     calls: steps,
+    decodes: 0,
     kv_tokens,
     prefill_tokens: prompt_tokens,
     prefill_pairs: prompt_tokens ** 2 / 2,
@@ -82,5 +83,5 @@ export function decodeSpan(calls: readonly StreamedCall[]): Span | null {
   const steps = tokens / calls.length
   return steps < 2
     ? null
-    : { steps, calls: tokens, kv_tokens, prefill_tokens: 0, prefill_pairs: 0, duration_us: to - from }
+    : { steps, calls: tokens, decodes: tokens, kv_tokens, prefill_tokens: 0, prefill_pairs: 0, duration_us: to - from }
 }

@@ -52,9 +52,7 @@ export interface DriveOptions {
 }
 
 export async function driveEngine(driver: EngineDriver, options: DriveOptions): Promise<void> {
-  const random = seededRandom(1)
-  const [low, high] = options.vocabulary
-  const fresh = (tokens: number) => Array.from({ length: tokens }, () => low + Math.floor(random() * (high - low)))
+  const fresh = freshTokens(1, options.vocabulary)
   for (const [index, point] of options.points.entries()) {
     const calls = Array.from({ length: point.concurrent }, (_, i) =>
       playCall(driver, `calibrate-${index}-${i}`, fresh(point.prompt_tokens), point.output_tokens),
@@ -62,6 +60,25 @@ export async function driveEngine(driver: EngineDriver, options: DriveOptions): 
     await Promise.all(calls)
     options.onPoint?.(index + 1)
   }
+}
+
+/** Sent at once, in their order, each with tokens of its own. */
+export async function playCalls(
+  driver: EngineDriver,
+  calls: readonly { prompt_tokens: number; output_tokens: number }[],
+  vocabulary: readonly [number, number],
+): Promise<void> {
+  const fresh = freshTokens(2, vocabulary)
+  await Promise.all(
+    calls.map(({ prompt_tokens, output_tokens }, at) =>
+      playCall(driver, `trial-${at}`, fresh(prompt_tokens), output_tokens),
+    ),
+  )
+}
+
+function freshTokens(seed: number, [low, high]: readonly [number, number]): (tokens: number) => number[] {
+  const random = seededRandom(seed)
+  return (tokens) => Array.from({ length: tokens }, () => low + Math.floor(random() * (high - low)))
 }
 
 function playCall(driver: EngineDriver, lease: string, prompt: number[], max_output_tokens: number): Promise<void> {

@@ -1,31 +1,37 @@
-/** `npm run calibrate`: a latency profile of a live engine, measured by driving it. */
+/** `npm run calibrate`: a latency profile of a live engine, and the planner's costs of its model, measured by driving it. */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { fail, readFlags } from '../../cli/flags.ts'
 import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { parseProfile } from '../../gpu-agent/engine/backends/emulated/profiles/read-profile.ts'
-import { loadLlamaRuntime } from '../../gpu-agent/engine/backends/llama/llama-runtime.ts'
-import type { SwapCosts } from '../../gpu-agent/engine/types.ts'
-import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
-import { BLOCK_TOKENS, CHUNK_TOKENS, CONTEXT_TOKENS, SEATS, SLOTS, STEP_TOKENS_MAX } from '../bench/real-engine.ts'
-import { driveEndpoint } from './drive-endpoint.ts'
-import { pointsOf } from './drive-engine.ts'
-import { measureEmbedded } from './measure-embedded.ts'
-import { openaiStream } from './openai-stream.ts'
-import { type CalibrationFit, fitSpans, type Span } from './span.ts'
+import { engineCosts } from '../../gpu-agent/planner/costs/engine-costs.ts'
+import type { ModelCosts } from '../../gpu-agent/planner/costs/model-costs.ts'
+import { CONTEXT_TOKENS, SEATS, SLOTS } from '../bench/real-engine.ts'
+import { readTable, withRow, writeTable } from './cost-table.ts'
+import { fitPhases } from './fit-phases.ts'
+import { embeddedSource, endpointSource, type Measured } from './sources.ts'
+import { type CalibrationFit, fitSpans } from './span.ts'
+import { offPercent, simulatedS } from './trial-run.ts'
 
-const HELP = `Measures a live engine and writes its latency profile, which \`npm run simulate -- run --profile FILE\` and an
-emulated engine (--profile FILE) take.
+const HELP = `Measures a live engine. It writes a latency profile, which \`npm run simulate -- run --profile FILE\` and an emulated engine
+(--profile FILE) take, or a table of costs, which the planner of applications takes, or both.
 
   npm run calibrate -- --out FILE [flags]
+  npm run calibrate -- --costs FILE --gpus 1 [flags]
 
-  --out FILE            the profile (required)
-  --json FILE           the observed spans and the fit, too
-  --name calibrated     name of the profile
+  --out FILE            the profile
+  --costs FILE          the planner's costs of the model: "costs" in the --startable file of an agent that lends, and
+                        \`npm run simulate -- plan --costs FILE\`. A row for each model and number of GPUs; other rows stay
+  --gpus 1              GPUs that the measured engine has, or shares of the cores (--threads); for --costs
+  --json FILE           the observed spans and the fits, too
+  --name NAME           of the profile (default calibrated), and of the model in the table (default: the model's)
 
 The embedded engine in this process, its steps timed one by one (default):
   --model PATH          a GGUF (default: the shipped small model)
   --threads 1           of llama.cpp
+  --seats ${SEATS}             calls at a time
+  --slots ${SLOTS}            contexts that it holds
+  --context-tokens ${CONTEXT_TOKENS} longest prompt and answer together
 
 An OpenAI-compatible endpoint, by times of first and later tokens:
   --url URL             its base URL, ending in /v1
@@ -36,25 +42,16 @@ An OpenAI-compatible endpoint, by times of first and later tokens:
   --kv-tokens 65536     tokens of KV that it holds
   --chunk-tokens 2048   prompt tokens that it computes in a step
   --rounds 2            how often each point is measured
+  --loading-s N         how long it took to load (required for --costs: from outside it is not seen; an agent that
+                        lends reports it as loading_s of the event engine_started)
   --help
 
 Nothing else may use the engine or the machine while it is measured.`
 
-const OUTPUT_TOKENS = 32
-const VOCABULARY = [1000, 40_000] as const
-/** Nothing outside an endpoint shows what its swaps cost: PCIe 4.0 x16 for an 8B model. */
-const SWAP_ASSUMED: SwapCosts = { save_us_per_token: 5, restore_us_per_token: 5, base_us: 30 }
-
+const TEXT = { type: 'string' } as const
 const flags = readFlags('calibrate', process.argv.slice(2), {
-  out: { type: 'string' },
-  json: { type: 'string' },
-  name: { type: 'string', default: 'calibrated' },
-  model: { type: 'string' },
-  threads: { type: 'string', default: '1' },
-  url: { type: 'string' },
-  'api-key-env': { type: 'string' },
-  seats: { type: 'string', default: '8' },
-  'context-tokens': { type: 'string', default: '4096' },
+  ...{ out: TEXT, costs: TEXT, gpus: TEXT, json: TEXT, name: TEXT, model: TEXT, threads: TEXT },
+  ...{ url: TEXT, 'api-key-env': TEXT, seats: TEXT, slots: TEXT, 'context-tokens': TEXT, 'loading-s': TEXT },
   'kv-tokens': { type: 'string', default: '65536' },
   'chunk-tokens': { type: 'string', default: '2048' },
   rounds: { type: 'string', default: '2' },
@@ -66,102 +63,119 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
-const out = values.out ?? fail('--out FILE is required')
-const clock = () => performance.now() * 1000
-const { spans, sizes, what, driver_us } =
-  values.url === undefined ? await embedded() : await measureEndpoint(values.url)
-const fit = fitSpans(spans)
-const profile = profileOf(fit)
-writeFileSync(
-  out,
-  `${JSON.stringify({ ...profile, fit: { ...fit, driver_us, date: new Date().toISOString() } }, null, 2)}\n`,
-)
-if (values.json !== undefined)
-  writeFileSync(values.json, `${JSON.stringify({ profile, fit, driver_us, spans }, null, 2)}\n`)
-console.log(
-  `${profile.name}: ${fit.spans} spans; on spans that the fit has not seen it errs by ${fit.error.mean_abs_percent.toFixed(1)} % on average, ` +
-    `p95 ${fit.error.p95_abs_percent.toFixed(1)} %`,
-)
-console.log(fit.costs)
-if (driver_us !== null)
-  console.log(
-    `between two steps the engine took ${Math.round(driver_us)} us: simulate with --decision-us ${Math.round(driver_us)}`,
-  )
+if (values.out === undefined && values.costs === undefined) fail('--out FILE or --costs FILE is required')
+const { url, costs: table } = values
+if (table !== undefined && url !== undefined && values['loading-s'] === undefined)
+  fail('--costs with --url needs --loading-s: how long the server took to load cannot be seen from outside')
+if (values['loading-s'] !== undefined && url === undefined) fail('--loading-s goes with --url: loading is measured')
+if (values.slots !== undefined && url !== undefined) fail('--slots goes with the embedded engine')
+const gpus = whole('--gpus', values.gpus ?? '1', 1, 64)
+const rows = table === undefined ? [] : tableRows(table)
+const measured = url === undefined ? await embedded() : await endpoint(url)
+const date = new Date().toISOString().slice(0, 10)
+const machine = url === undefined ? ` on ${availableParallelism()} x ${cpus()[0]?.model.trim() ?? 'unknown CPU'}` : ''
+const fit = fitSpans(measured.spans)
+if (values.out !== undefined) writeProfile(values.out)
+const row = table === undefined ? null : writeRow(table)
+if (values.json !== undefined) {
+  const { spans, driver_us, trial } = measured
+  writeFileSync(values.json, `${JSON.stringify({ fit, driver_us, spans, trial, costs: row }, null, 2)}\n`)
+}
 process.exit(0)
 
-type Sizes = Omit<LatencyProfile, 'name' | 'provenance' | keyof CalibrationFit['costs']>
-interface Measured {
-  spans: Span[]
-  sizes: Sizes
-  /** What was measured, in the provenance. */
-  what: string
-  /** Between two steps; null: not to be seen from outside, where it is part of the base. */
-  driver_us: number | null
-}
-
-async function embedded(): Promise<Measured> {
-  const threads = whole('--threads', values.threads, 1, 256)
-  const model = await findOrFetchModel(values.model === undefined ? {} : { model: values.model })
-  const runtime = await loadLlamaRuntime(model.path)
-  const points = pointsOf(SEATS, CONTEXT_TOKENS)
-  const { spans, swap, driver_us } = await measureEmbedded({
-    ...{ runtime, threads, slots: SLOTS, context_tokens: CONTEXT_TOKENS, points, vocabulary: VOCABULARY },
-    onPoint: (done) => process.stderr.write(`point ${done} of ${points.length}\n`),
-  }).catch((error: unknown) => fail(`the engine broke: ${String(error)}`))
-  return {
-    ...{ spans, driver_us },
-    what: `The embedded engine with ${model.id}, ${threads} thread${threads === 1 ? '' : 's'}`,
-    sizes: {
-      swap_costs: swap ?? SWAP_ASSUMED,
-      ...{ seats: SEATS, slots: SLOTS, slot_tokens_max: CONTEXT_TOKENS, block_tokens: BLOCK_TOKENS },
-      ...{ capacity_blocks: (SLOTS * CONTEXT_TOKENS) / BLOCK_TOKENS },
-      ...{ max_step_tokens: STEP_TOKENS_MAX, prefill_chunk_tokens: CHUNK_TOKENS },
-    },
+function tableRows(file: string): ModelCosts[] {
+  try {
+    return readTable(file)
+  } catch (error) {
+    if (error instanceof RangeError) fail(`--costs: ${error.message}`)
+    throw error
   }
 }
 
-async function measureEndpoint(url: string): Promise<Measured> {
-  const model = values.model ?? fail('--model NAME is required with --url')
-  const seats = whole('--seats', values.seats, 1, 1024)
-  const context = whole('--context-tokens', values['context-tokens'], 128, 1_048_576)
-  const chunk_tokens = whole('--chunk-tokens', values['chunk-tokens'], 1, 1_048_576)
-  const kv_tokens = whole('--kv-tokens', values['kv-tokens'], context, 2 ** 30)
-  const rounds = whole('--rounds', values.rounds, 1, 100)
+function embedded(): Promise<Measured> {
+  const seats = whole('--seats', values.seats ?? String(SEATS), 1, 256)
+  return embeddedSource({
+    ...{ model: values.model, threads: whole('--threads', values.threads ?? '1', 1, 256), seats },
+    slots: whole('--slots', values.slots ?? String(Math.max(seats, SLOTS)), seats, 256),
+    context_tokens: whole('--context-tokens', values['context-tokens'] ?? String(CONTEXT_TOKENS), 128, 1_048_576),
+  })
+}
+
+function endpoint(base: string): Promise<Measured> {
   const key_variable = values['api-key-env']
-  const api_key = key_variable === undefined ? null : (process.env[key_variable] ?? fail(`${key_variable} is not set`))
-  const concurrent = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].filter((calls) => calls <= seats)
-  // A word may be more than a token: half of the context is left.
-  const prompt_tokens = [16, 0.05, 0.12, 0.25, 0.45].map((share) => (share > 1 ? share : Math.round(share * context)))
-  const observations = await driveEndpoint(
-    openaiStream({ url, model, api_key, clock }),
-    { concurrent, prompt_tokens, output_tokens: OUTPUT_TOKENS, chunk_tokens, rounds },
-    (done, of) => process.stderr.write(`round ${done} of ${of}\n`),
-  ).catch((error: Error) => fail(`${error.message}${error.cause === undefined ? '' : ` (${String(error.cause)})`}`))
-  return {
-    ...{ spans: observations, driver_us: null },
-    what: `${model} behind an OpenAI-compatible endpoint, by times of tokens; swap costs assumed, sizes as given`,
-    sizes: {
-      swap_costs: SWAP_ASSUMED,
-      ...{ seats, slots: Math.min(1024, seats * 4), slot_tokens_max: context, block_tokens: 16 },
-      ...{ capacity_blocks: Math.ceil(kv_tokens / 16) },
-      ...{ max_step_tokens: Math.max(seats, chunk_tokens), prefill_chunk_tokens: chunk_tokens },
-    },
+  const context_tokens = whole('--context-tokens', values['context-tokens'] ?? '4096', 128, 1_048_576)
+  return endpointSource({
+    ...{ url: base, model: values.model ?? fail('--model NAME is required with --url'), context_tokens },
+    api_key: key_variable === undefined ? null : (process.env[key_variable] ?? fail(`${key_variable} is not set`)),
+    seats: whole('--seats', values.seats ?? '8', 1, 1024),
+    kv_tokens: whole('--kv-tokens', values['kv-tokens'], context_tokens, 2 ** 30),
+    chunk_tokens: whole('--chunk-tokens', values['chunk-tokens'], 1, 1_048_576),
+    rounds: whole('--rounds', values.rounds, 1, 100),
+    clock: () => performance.now() * 1000,
+  })
+}
+
+function writeProfile(out: string): void {
+  const { driver_us } = measured
+  const profile = profileOf(fit)
+  const dated = { ...fit, driver_us, date: new Date().toISOString() }
+  writeFileSync(out, `${JSON.stringify({ ...profile, fit: dated }, null, 2)}\n`)
+  console.log(
+    `${profile.name}: ${fit.spans} spans; on spans that the fit has not seen it errs by ${fit.error.mean_abs_percent.toFixed(1)} % on average, ` +
+      `p95 ${fit.error.p95_abs_percent.toFixed(1)} %`,
+  )
+  console.log(fit.costs)
+  if (driver_us !== null)
+    console.log(
+      `between two steps the engine took ${Math.round(driver_us)} us: simulate with --decision-us ${Math.round(driver_us)}`,
+    )
+}
+
+/** The engine's own time between two steps is part of an iteration. */
+function writeRow(file: string): ModelCosts {
+  const { spans, sizes, what, driver_us, trial, model } = measured
+  const phases = fitPhases(spans, driver_us ?? 0)
+  const loading_s = measured.loading_s ?? seconds('--loading-s', values['loading-s'] ?? '')
+  const costs = engineCosts({ model: values.name ?? model, tp: gpus, loading_s }, phases.times, {
+    ...{ seats: sizes.seats, context_tokens: sizes.slot_tokens_max, block_tokens: sizes.block_tokens },
+    ...{ kv_tokens: sizes.capacity_blocks * sizes.block_tokens, step_tokens: sizes.max_step_tokens },
+  })
+  const simulated_s = simulatedS(costs, trial.calls)
+  const run = offPercent(simulated_s, trial.real_s)
+  const done: ModelCosts = {
+    ...costs,
+    provenance: `${what}${machine}, measured ${date}: ${spans.length} spans`,
+    error_percent: { ...phases.error_percent, run },
   }
+  writeTable(file, withRow(rows, done))
+  const { prefill, decode } = phases.error_percent
+  console.log(
+    `${done.model} on ${gpus} GPU${gpus === 1 ? '' : 's'}: loads in ${loading_s} s. On spans that the fit has not seen it errs by ${prefill} % of a prefill and ` +
+      `${decode} % of a decode iteration, on average.`,
+  )
+  console.log(
+    `${trial.calls.length} calls at once took ${trial.real_s.toFixed(1)} s. The planner expects ${simulated_s.toFixed(1)} s of them, ${run} % off.`,
+  )
+  console.log(`Wrote ${file}.`)
+  return done
 }
 
 function profileOf({ costs, error, spans: count }: CalibrationFit): LatencyProfile {
-  const machine =
-    values.url === undefined ? ` on ${availableParallelism()} x ${cpus()[0]?.model.trim() ?? 'unknown CPU'}` : ''
   const provenance =
-    `${what}${machine}, measured ${new Date().toISOString().slice(0, 10)} by npm run calibrate: ${count} spans, mean error ` +
+    `${measured.what}${machine}, measured ${date} by npm run calibrate: ${count} spans, mean error ` +
     `${error.mean_abs_percent.toFixed(1)} %, p95 ${error.p95_abs_percent.toFixed(1)} % on spans not fitted.`
-  const profile = { name: values.name, provenance, ...costs, ...sizes }
+  const profile = { name: values.name ?? 'calibrated', provenance, ...costs, ...measured.sizes }
   try {
     return parseProfile(JSON.stringify(profile), 'the profile')
   } catch (wrong) {
     if (wrong instanceof RangeError) fail(wrong.message)
     throw wrong
   }
+}
+
+function seconds(flag: string, text: string): number {
+  const value = Number(text)
+  return text !== '' && value >= 0 && value <= 86_400 ? value : fail(`${flag} must be seconds from 0 to 86400`)
 }
 
 function whole(flag: string, text: string, min: number, max: number): number {

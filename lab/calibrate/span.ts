@@ -10,6 +10,8 @@ export interface Span {
   steps: number
   /** Calls, summed over the steps. */
   calls: number
+  /** Those of them that decode. */
+  decodes: number
   kv_tokens: number
   prefill_tokens: number
   /** Pairs of a prompt token and a token before it. */
@@ -37,16 +39,20 @@ export const SPANS_MIN = 10
 const HELD_OUT_EVERY = 5
 
 export function spanOfStep(plan: StepPlan, duration_us: number): Span {
+  let decodes = 0
   let kv_tokens = 0
   let prefill_tokens = 0
   let prefill_pairs = 0
   for (const { from, to, samples } of plan.work) {
     kv_tokens += to
-    if (samples && to - from === 1) continue
+    if (samples && to - from === 1) {
+      decodes += 1
+      continue
+    }
     prefill_tokens += to - from
     prefill_pairs += ((to - from) * (from + to)) / 2
   }
-  return { steps: 1, calls: plan.work.length, kv_tokens, prefill_tokens, prefill_pairs, duration_us }
+  return { steps: 1, calls: plan.work.length, decodes, kv_tokens, prefill_tokens, prefill_pairs, duration_us }
 }
 
 /** Throws RangeError for too few spans. */

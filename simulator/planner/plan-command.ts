@@ -3,20 +3,21 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import type { z } from 'zod'
 import { fail, readFlags } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
-import { drawWorkload } from '../../gpu-agent/planner/application.ts'
+import { drawWorkload, type NodeLengths } from '../../gpu-agent/planner/application.ts'
 import { A100_COSTS } from '../../gpu-agent/planner/costs/a100.ts'
 import { CostsFile, type ModelCosts } from '../../gpu-agent/planner/costs/model-costs.ts'
+import { tableOfLengths } from '../../gpu-agent/planner/lengths/length-table.ts'
 import { lengthsOf } from '../../gpu-agent/planner/lengths/model-lengths.ts'
 import type { Host } from '../../gpu-agent/planner/placement.ts'
 import type { ApplicationPlan, PlannedNode } from '../../gpu-agent/planner/plan.ts'
 import { SimulatedWorld } from '../../gpu-agent/planner/runs/simulated-world.ts'
+import { PLANNERS, planBy } from '../../gpu-agent/planner/search/planners.ts'
 import { ganttChart } from '../../src/core/plot/gantt.ts'
 import { ApplicationTokens } from '../../src/protocol/application-tokens.ts'
 import { standalone } from '../evaluation/plots/chart.ts'
 import { seededRandom } from '../random.ts'
 import { FlagError, inputFile, integer, list, oneOf, outputFile } from '../run/flag-values.ts'
 import { idleGpuSeconds, planGantt } from './plan-gantt.ts'
-import { PLANNERS, planBy } from './planners.ts'
 
 const HOSTS_MAX = 64
 const GPUS_PER_HOST_MAX = 16
@@ -89,7 +90,11 @@ function plan(
   { hosts, planner, seed, costs }: Settings,
   out: { gantt: string | null; json: string | null },
 ): void {
-  const drawn = drawWorkload(file, lengthsOf, seededRandom(seed))
+  const tableOf: NodeLengths = (model, { output_lengths }) => {
+    const context = Math.max(1, ...costs.filter((one) => one.model === model).map((one) => one.max_model_tokens))
+    return (output_lengths === undefined ? undefined : tableOfLengths(output_lengths, context)) ?? lengthsOf(model)
+  }
+  const drawn = drawWorkload(file, tableOf, seededRandom(seed))
   if (!drawn.ok) fail(`--application: ${drawn.reason}`)
   const { nodes } = drawn.workload
   const unknown = nodes.find(({ model }) => !costs.some((one) => one.model === model))

@@ -24,8 +24,13 @@ export const ModelCosts = z.object({
   tp: z.int().min(1),
   /** `transferred`: no log of this model on so many GPUs; carried over from others. */
   basis: z.enum(['fitted', 'transferred']),
-  /** Of the held-out rows of its own log; of a transferred one: of other models predicted in the same way. */
-  error_percent: z.object({ prefill: z.number(), decode: z.number() }),
+  /** Where it was measured. Left out: the file says it of all. */
+  provenance: z.string().optional(),
+  /**
+   * Of the held-out rows of its own log; of a transferred one: of other models predicted in the same way. `run`: of calls that were simulated and then
+   * run, above 0 where the simulation took longer.
+   */
+  error_percent: z.object({ prefill: z.number(), decode: z.number(), run: z.number().optional() }),
   layers: z.int().min(1),
   hidden: z.int().min(1),
   /** c: elements of the weight matrices in matrix products. */
@@ -37,7 +42,13 @@ export const ModelCosts = z.object({
   /** For each further replica that loads at the same time. */
   loading_per_replica_s: z.number().min(0),
   /** How its engine is set up, where it is not as the logged ones were (runs/engine-settings.ts). */
-  engine: z.object({ seats: z.int().min(1), block_tokens: z.int().min(1), step_tokens: z.int().min(1) }).optional(),
+  engine: z
+    .object({
+      ...{ seats: z.int().min(1), block_tokens: z.int().min(1), step_tokens: z.int().min(1) },
+      /** Null: prompts are not padded. */
+      padding_tokens_max: z.int().min(0).nullable().optional(),
+    })
+    .optional(),
   knots: z.array(z.int().min(1)).min(1),
   prefill: PhaseConstants,
   decode: PhaseConstants,

@@ -28,7 +28,9 @@ export function configOf(
 ): ReplicaConfig {
   const known = compiled.get(costs)
   if (known !== undefined) return known
-  const { seats, block_tokens, step_tokens, padding_tokens_max } = { ...settings, ...costs.engine }
+  const { seats, block_tokens, step_tokens } = costs.engine ?? settings
+  const own = costs.engine?.padding_tokens_max
+  const padding_tokens_max = own === undefined ? settings.padding_tokens_max : own
   const config: ReplicaConfig = {
     ...{ seats, block_tokens, padding_tokens_max, costs: new IterationCosts(costs) },
     step_tokens: Math.max(step_tokens, costs.max_model_tokens),

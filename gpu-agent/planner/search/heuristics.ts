@@ -1,5 +1,5 @@
 /**
- * The two heuristics that SamuLLM is compared with (§5), with the same cost model. Both choose anew when a node ends.
+ * The heuristics that SamuLLM is compared with (§5), with the same cost model. Both choose anew when a node ends.
  *
  * Max-heuristic: one node at a time on all GPUs, with the (dp, tp) that is fastest by the cost model.
  * Min-heuristic: as many nodes at a time as there are GPUs for, and GPUs as even as possible. All such partitions are enumerated, each node with its
@@ -18,6 +18,14 @@ export const maxHeuristic: ChooseStage = (world, state) => {
   if (node === undefined) return new Map()
   const plan = fastest(world, state, new Map(), node, world.gpus)
   return plan === null ? new Map() : new Map([[node, plan]])
+}
+
+/** What is done without a planner: one node at a time, in one engine on as many GPUs as it takes. */
+export const oneByOne: ChooseStage = (world, state) => {
+  const node = world.nodes.keys().find((one) => isReady(world, state, new Map(), one))
+  const plans = node === undefined ? [] : world.plans(node).filter(({ dp }) => dp === 1)
+  const widest = plans.toSorted((a, b) => b.tp - a.tp)[0]
+  return node === undefined || widest === undefined ? new Map() : new Map([[node, widest]])
 }
 
 export function minHeuristic({ preempt }: { preempt: boolean } = { preempt: true }): ChooseStage {

@@ -13,6 +13,7 @@ import { profileCosts } from '../../planner/costs/profile-costs.ts'
 import { type EngineFlagValues, type FrontFlags, frontFlags } from '../engine-flags.ts'
 import { messageOf } from '../events.ts'
 import { WrongFlag } from '../flag-values.ts'
+import { hasVllmFlag } from '../fronts/vllm/process/vllm-flags.ts'
 
 const FILE_BYTES_MAX = 1024 * 1024
 export const STARTABLE_KINDS = ['embedded', 'emulated', 'vllm'] as const
@@ -92,6 +93,9 @@ function startableOf(
   const path = values['model-path']
   if (path !== undefined && !isAbsolute(path)) values['model-path'] = resolve(folder, path)
   const front = frontFlags(values as EngineFlagValues, engine, 1, env)
+  const vllm = front.vllm?.mode === 'process' ? front.vllm : null
+  if (vllm !== null && hasVllmFlag(vllm.args, 'tensor-parallel-size', 'tp', 'pipeline-parallel-size', 'pp'))
+    throw new WrongFlag('"vllm-args" says over how many GPUs an engine is spread; the plan does, and the agent sets it')
   if ((plans === undefined) === (costs === undefined))
     throw new WrongFlag('it has either "plans" (profiles that npm run calibrate writes) or "costs" (a table)')
   if (engine === 'emulated' && plans === undefined)
@@ -104,13 +108,26 @@ function startableOf(
     if (engine === 'emulated') emulated.set(gpus, { profile: name, loading_s })
   }
   for (const one of costs === undefined ? [] : tableOf(resolve(folder, costs), costs_model))
-    tables.set(one.tp, { ...one, model })
+    tables.set(one.tp, { ...sizedCosts(one, front), model })
   return { model, engine, front, on_cpu: device === 'cpu', costs: tables, emulated }
 }
 
 /** A profile with the sizes that flags gave. */
 function sized(profile: LatencyProfile, { seats, context_tokens }: FrontFlags): LatencyProfile {
   return { ...profile, seats: seats ?? profile.seats, slot_tokens_max: context_tokens ?? profile.slot_tokens_max }
+}
+
+/** A table with the sizes that flags gave. A table that was measured with fewer calls at a time says nothing of more. */
+function sizedCosts(costs: ModelCosts, { seats, context_tokens }: FrontFlags): ModelCosts {
+  const { engine, knots, max_model_tokens, kv_tokens } = costs
+  const calls_max = knots.at(-1) ?? 1
+  if (seats !== undefined && seats > calls_max)
+    throw new WrongFlag(
+      `"flags" has ${seats} seats, and its costs were measured with at most ${calls_max}. Measure again with --seats ${seats}`,
+    )
+  const longest = Math.min(context_tokens ?? max_model_tokens, kv_tokens)
+  if (engine === undefined || seats === undefined) return { ...costs, max_model_tokens: longest }
+  return { ...costs, max_model_tokens: longest, engine: { ...engine, seats } }
 }
 
 function tableOf(file: string, model: string): ModelCosts[] {

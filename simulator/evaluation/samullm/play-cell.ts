@@ -10,10 +10,10 @@ import type { ApplicationPlan, PlanOutcome } from '../../../gpu-agent/planner/pl
 import { SimulatedWorld } from '../../../gpu-agent/planner/runs/simulated-world.ts'
 import { completePlan } from '../../../gpu-agent/planner/search/complete-plan.ts'
 import { followPlan } from '../../../gpu-agent/planner/search/follow-plan.ts'
+import { type PlannerName, planBy } from '../../../gpu-agent/planner/search/planners.ts'
 import type { Workload } from '../../../gpu-agent/planner/workload.ts'
 import type { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
 import { idleGpuSeconds } from '../../planner/plan-gantt.ts'
-import { type PlannerName, planBy } from '../../planner/planners.ts'
 import { seededRandom } from '../../random.ts'
 import type { Cell } from './cells.ts'
 

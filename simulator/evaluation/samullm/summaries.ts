@@ -2,7 +2,7 @@
 import type { Goal, Table } from '../figure.ts'
 import { type Interval, interval } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
-import { type ApplicationKind, type Cell, PAPER_SPEEDUPS } from './cells.ts'
+import { type ApplicationKind, type Cell, PAPER_SPEEDUPS, WHY_MISSED } from './cells.ts'
 import type { Played } from './play-cell.ts'
 
 /** One cell with what was played of it, by seed. */
@@ -14,7 +14,7 @@ export interface CellRuns {
 type Name = Played['planner']
 
 /** Planning included, as the paper's end-to-end time. */
-const endToEnd = (played: Played) => played.real_s + played.planning_s
+export const endToEnd = (played: Played) => played.real_s + played.planning_s
 
 export function over(
   { seeds }: CellRuns,
@@ -35,8 +35,11 @@ export function ratio(runs: CellRuns, other: Name, base: Name = 'ours'): Interva
 const shown = (value: Interval | null) => (value === null ? '–' : withInterval(value))
 
 export function cellTable(kind: ApplicationKind, all: readonly CellRuns[]): Table {
+  const paper = PAPER_SPEEDUPS[kind]
+  const words = ([low, high]: readonly [number, number]) => `${low.toFixed(1)} to ${high.toFixed(1)}`
+  const ranges = paper === null ? '' : ` (the paper: Max ${words(paper.max)}, Min ${words(paper.min)})`
   return {
-    title: `${kind}: end to end with planning, seconds; other planners as multiples of ours`,
+    title: `${kind}: end to end with planning, seconds; other planners as multiples of ours${ranges}`,
     columns: [
       'cell',
       'ours s',
@@ -65,6 +68,30 @@ export function cellTable(kind: ApplicationKind, all: readonly CellRuns[]): Tabl
 
 function optional<T>(value: T | undefined, of: (value: T) => number): number | undefined {
   return value === undefined ? undefined : of(value)
+}
+
+/** Cells in which a heuristic is closer to ours than in any cell of the paper, and applications whose largest speedup is below the paper's: why. */
+export function missedTable(all: readonly CellRuns[]): Table {
+  const rows = [...new Set(all.map(({ cell }) => cell.kind))].flatMap((kind) =>
+    (['max', 'min'] as const).flatMap((name) => missedRows(kind, name, all)),
+  )
+  const columns = ['application', 'against', 'paper', 'cells below the range', 'largest speedup', 'why']
+  return { title: "Where ours is below the paper's ranges", columns, rows }
+}
+
+function missedRows(kind: ApplicationKind, name: 'max' | 'min', all: readonly CellRuns[]): string[][] {
+  const range = PAPER_SPEEDUPS[kind]?.[name]
+  if (range === undefined) return []
+  const cells = all.flatMap((runs) => {
+    const mean = runs.cell.kind === kind ? ratio(runs, name)?.mean : undefined
+    return mean === undefined ? [] : [{ name: runs.cell.name, mean }]
+  })
+  const largest = Math.max(...cells.map(({ mean }) => mean))
+  const below = cells.filter(({ mean }) => rounded(mean) < range[0])
+  if (below.length === 0 && rounded(largest) >= range[1]) return []
+  const listed = below.map((one) => `${one.name}: ${figure(one.mean)}`).join('; ')
+  const why = WHY_MISSED[kind]?.[name] ?? 'not explained'
+  return [[kind, name === 'max' ? 'Max' : 'Min', range.join(' to '), listed || 'none', figure(largest), why]]
 }
 
 /** Smallest and largest speedup of an application at or above the ends of the paper's range. */

@@ -1,12 +1,20 @@
 /** The ways to plan, by name: ours, the paper's, and what both are compared with. */
-import type { PlanOutcome } from '../../gpu-agent/planner/plan.ts'
-import { completePlan } from '../../gpu-agent/planner/search/complete-plan.ts'
-import { greedy } from '../../gpu-agent/planner/search/greedy.ts'
-import { maxHeuristic, minHeuristic } from '../../gpu-agent/planner/search/heuristics.ts'
-import { improvedPlan, type SearchLimits } from '../../gpu-agent/planner/search/improved.ts'
-import type { NodeProgress, World } from '../../gpu-agent/planner/world.ts'
+import type { PlanOutcome } from '../plan.ts'
+import type { NodeProgress, World } from '../world.ts'
+import { completePlan } from './complete-plan.ts'
+import { greedy } from './greedy.ts'
+import { maxHeuristic, minHeuristic, oneByOne } from './heuristics.ts'
+import { improvedPlan, type SearchLimits } from './improved.ts'
 
-export const PLANNERS = ['ours', 'greedy', 'greedy-no-preemption', 'max', 'min', 'min-no-preemption'] as const
+export const PLANNERS = [
+  'ours',
+  'greedy',
+  'greedy-no-preemption',
+  'max',
+  'min',
+  'min-no-preemption',
+  'one-by-one',
+] as const
 export type PlannerName = (typeof PLANNERS)[number]
 
 export const PLANNER_LABELS: Readonly<Record<PlannerName, string>> = {
@@ -16,6 +24,7 @@ export const PLANNER_LABELS: Readonly<Record<PlannerName, string>> = {
   max: 'Max-heuristic',
   min: 'Min-heuristic',
   'min-no-preemption': 'Min-heuristic, no preemption',
+  'one-by-one': 'one model at a time, in one engine',
 }
 
 export function planBy<P extends NodeProgress>(
@@ -36,5 +45,7 @@ export function planBy<P extends NodeProgress>(
       return completePlan(world, minHeuristic())
     case 'min-no-preemption':
       return completePlan(world, minHeuristic({ preempt: false }))
+    case 'one-by-one':
+      return completePlan(world, oneByOne)
   }
 }
