@@ -13,12 +13,14 @@ import type { NodeWorkload, Parent, Workload } from './workload.ts'
 
 export type WorkloadOutcome = { ok: true; workload: Workload } | { ok: false; reason: string }
 
-/** `lengths`: of a model; undefined: not known. `random`: uniform in [0, 1). */
-export function drawWorkload(
-  file: ApplicationTokens,
-  lengths: (model: string) => LengthTable | undefined,
-  random: () => number,
-): WorkloadOutcome {
+/** Of a node, which has the model. */
+export type NodeLengths = (
+  model: string,
+  node: Pick<ApplicationNode, 'id' | 'output_lengths'>,
+) => LengthTable | undefined
+
+/** `lengths`: of a node; undefined: not known. `random`: uniform in [0, 1). */
+export function drawWorkload(file: ApplicationTokens, lengths: NodeLengths, random: () => number): WorkloadOutcome {
   const nodes: NodeWorkload[] = []
   const numbers = new Map<string, number>()
   const waiting = [...file.nodes]
@@ -29,7 +31,7 @@ export function drawWorkload(
     const at = waiting.findIndex(({ from }) => (from?.nodes ?? []).every((id) => numbers.has(id)))
     if (at === -1) return { ok: false, reason: noOrder(waiting, file) }
     const [node] = waiting.splice(at, 1) as [ApplicationNode]
-    const drawn = drawNode(node, nodes, numbers, lengths(node.model), random)
+    const drawn = drawNode(node, nodes, numbers, lengths(node.model, node), random)
     if (!drawn.ok) return { ok: false, reason: `node ${node.id}: ${drawn.reason}` }
     requests += drawn.node.input_tokens.length
     if (requests > REQUESTS_MAX) return { ok: false, reason: `more than ${REQUESTS_MAX} requests in all` }

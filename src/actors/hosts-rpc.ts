@@ -8,7 +8,7 @@
 import type { LoanHost } from '../core/hosts/loan.ts'
 import type { NodeEngines } from '../core/hosts/node-engines.ts'
 import type { ApplicationTokens } from '../protocol/application-tokens.ts'
-import type { HostPlan, HostStatus, LendPolicy, OutputLengths } from '../protocol/host.ts'
+import type { HostPlan, HostStatus, LendPolicy } from '../protocol/host.ts'
 
 /** How often a running application asks. */
 export const RUN_INTERVAL_MS = 5000
@@ -21,8 +21,6 @@ export interface PlanRequest {
   regions: readonly string[] | null
   /** Null: as many as the tenant may borrow. */
   gpus_max: number | null
-  /** By model: output lengths that are known, where they are. */
-  lengths: Readonly<Record<string, OutputLengths>>
   /** Of the output lengths that are drawn. */
   seed: number
 }

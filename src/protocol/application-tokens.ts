@@ -20,6 +20,13 @@ export const ApplicationNodeId = z
   .string()
   .regex(/^[\w.-]{1,64}$/, 'letters, digits, dot, dash and underscore, at most 64')
 
+/** Output lengths as an empirical distribution: 101 quantiles, 0 % to 100 %, and their mean. */
+export const OutputLengths = z.object({
+  quantiles: z.array(z.number().min(1)).length(101),
+  mean_tokens: z.number().min(1),
+})
+export type OutputLengths = z.infer<typeof OutputLengths>
+
 export const ApplicationNode = z.strictObject({
   id: ApplicationNodeId,
   model: z.string().min(1).max(200),
@@ -43,6 +50,8 @@ export const ApplicationNode = z.strictObject({
     .optional(),
   /** Lengths that are known, one for each request, in their order. */
   output_tokens: z.array(Tokens).optional(),
+  /** Lengths that its answers had before, to draw from. Left out: those of its model. */
+  output_lengths: OutputLengths.optional(),
 })
 export type ApplicationNode = z.infer<typeof ApplicationNode>
 

@@ -154,21 +154,12 @@ const PlanHosts = z
   .min(1)
   .max(HOSTS_PER_PLAN_MAX)
 
-/** Output lengths of a model: 101 quantiles, 0 % to 100 %. */
-export const OutputLengths = z.object({
-  quantiles: z.array(z.number().min(1)).length(101),
-  mean_tokens: z.number().min(1),
-})
-export type OutputLengths = z.infer<typeof OutputLengths>
-
 export const PlanQuestion = z.object({
   type: z.literal('plan'),
   id: Count,
   application: ApplicationTokens,
   /** In the order in which their GPUs are counted. */
   hosts: PlanHosts,
-  /** By model, as far as they are known. */
-  lengths: z.record(Id, OutputLengths),
   seed: z.int().min(0),
 })
 export type PlanQuestion = z.infer<typeof PlanQuestion>

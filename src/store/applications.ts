@@ -4,6 +4,7 @@
  */
 import { and, desc, eq, lt, or, sql } from 'drizzle-orm'
 import { ApplicationReport, Definition } from '../core/application/application-state.ts'
+import { NO_LENGTHS } from '../core/application/output-lengths.ts'
 import { database } from './database.ts'
 import { applications } from './schema.ts'
 
@@ -19,7 +20,11 @@ export interface StoredApplication {
 export async function putApplication(d1: D1Database, report: ApplicationReport, definition: Definition): Promise<void> {
   const { state, nodes } = report
   const { id, tenant, created_at_ms } = state
-  const bare = state.nodes.map((node) => ({ ...node, part_lines: [], output: { ...node.output, parts: [] } }))
+  const bare = state.nodes.map((node) => ({
+    ...{ ...node, part_lines: [], output: { ...node.output, parts: [] } },
+    // The report of the nodes has them.
+    lengths: NO_LENGTHS,
+  }))
   const shown: ApplicationReport = { state: { ...state, nodes: bare }, nodes }
   const set = { ended: state.ended_at_ms !== null, report: JSON.stringify(shown) }
   await database(d1)

@@ -62,7 +62,7 @@ it('lends engines stage by stage, and takes them back', async () => {
     { ...node, id: 'a', model: 'one', requests: { count: 50, tokens: 20 } },
     { ...node, id: 'b', model: 'two', from: { nodes: ['a'], each: 1 } },
   ]
-  const request = { ...APP, nodes: { name: 'x', nodes }, regions: null, gpus_max: 1, lengths: {}, seed: 1 }
+  const request = { ...APP, nodes: { name: 'x', nodes }, regions: null, gpus_max: 1, seed: 1 }
   const plan = await eventually('the host is linked', async () => {
     const reply = await door<PlanReply>('plan', request)
     return reply.status === 'planned' ? reply : undefined

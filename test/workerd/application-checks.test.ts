@@ -4,6 +4,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { INLINE_BYTES_MAX } from '../../src/api/applications/application-json.ts'
 import { APPLICATIONS_OPEN_MAX } from '../../src/store/applications.ts'
 import {
+  applicationOf,
   completed,
   create,
   ENSEMBLE,
@@ -15,8 +16,8 @@ import {
   serveCalls,
   takerOf,
 } from './application-tools.ts'
-import { storeInput } from './batch-tools.ts'
-import { provision } from './fixtures.ts'
+import { answered, storeInput } from './batch-tools.ts'
+import { json, KEY_A, provision, request } from './fixtures.ts'
 
 beforeAll(provision)
 afterEach(() => void vi.restoreAllMocks())
@@ -95,4 +96,16 @@ describe('lines are checked before anything runs', () => {
     const { id } = await create({ nodes: ENSEMBLE, input: { lines: questions(4) }, limits: { calls: 12 } })
     await completed(id)
   })
+})
+
+it('a model that no engine serves: the plan says so, its calls wait, and it can be cancelled', async () => {
+  serveCalls(() => answered(503, { error: { code: 'no_engine' } }, 'no_engine'))
+  const { id } = await create({ nodes: [nodeOf('a', '{{q}}')], input: { lines: questions(2) } })
+  await expect.poll(async () => (await applicationOf(id)).nodes[0]?.running).toBeGreaterThan(0)
+  const plan = await json<{ nodes: { id: string; engines: object[] }[] }>(
+    request('GET', `/v1/applications/${id}/plan`, KEY_A),
+  )
+  expect(plan.nodes).toMatchObject([{ id: 'a', engines: [] }])
+  expect((await request('POST', `/v1/applications/${id}/cancel`, KEY_A)).status).toBe(200)
+  expect(await reached(id, 'cancelled')).toMatchObject({ request_counts: { completed: 0, failed: 0 } })
 })

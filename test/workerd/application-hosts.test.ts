@@ -2,6 +2,7 @@
 import { afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { HostsActor } from '../../src/actors/hosts/hosts-actor.ts'
 import type { PlanReply, RunReply, RunRequest } from '../../src/actors/hosts-rpc.ts'
+import { NODE_ANSWERS_MIN } from '../../src/core/application/learned-lengths.ts'
 import type { HostPlan } from '../../src/protocol/host.ts'
 import {
   completed,
@@ -136,4 +137,27 @@ it('returns the hosts when it is cancelled', async () => {
   await request('POST', `/v1/applications/${id}/cancel`, KEY_A)
   await reached(id, 'cancelled')
   expect(released).toHaveBeenCalledWith({ tenant: 'tenant-a', application: id })
+})
+
+it('is planned with the lengths that such nodes had before', async () => {
+  serveCalls(echo)
+  const { planned } = scriptHosts({
+    plan: { status: 'refused', reason: 'no_host', message: 'No host can run it.' },
+    run: () => ({ status: 'done' }),
+  })
+  const nodes = [nodeOf('learn', 'learned({{q}})'), takerOf('taker', ['learn'], 'taken({{learn.output}})')]
+  const lines = questions(NODE_ANSWERS_MIN + 5)
+  const { id } = await create({ nodes, input: { lines } })
+  await completed(id)
+  const again = await create({ nodes, input: { lines: lines.slice(1) } })
+  await completed(again.id)
+  const asked = planned.mock.calls.at(-1)?.[0].nodes.nodes ?? []
+  expect(asked.map((node) => [node.id, node.output_lengths?.mean_tokens])).toEqual([
+    ['learn', 2],
+    ['taker', 2],
+  ])
+  const shown = await json<{ planner: { nodes: { output_lengths?: object }[] } }>(
+    request('GET', `/v1/applications/${again.id}/plan`, KEY_A),
+  )
+  expect(shown.planner.nodes[0]?.output_lengths).toMatchObject({ mean_tokens: 2 })
 })

@@ -6,6 +6,7 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { BatchActor } from '../../src/actors/batch/batch-actor.ts'
+import { PACK_MS } from '../../src/actors/batch/line-run.ts'
 import { LINES_PER_SLICE } from '../../src/actors/batch/slice.ts'
 import { PoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor } from '../../src/actors/program.ts'
@@ -26,6 +27,7 @@ import {
   TOKEN_EAST,
 } from './fixtures.ts'
 import { Link } from './link-client.ts'
+import { watchRun } from './run-billing.ts'
 
 let link: Link | null = null
 let reports = 0
@@ -171,8 +173,6 @@ it('a line costs one request of a Durable Object; the rest is of slices, packs a
     body: { ...line.body, metadata: { program_regions: 'us-east' } },
   }))
   const input = await storeInput(lines)
-  const operations = { put: 0, get: 0 }
-  const keys = { put: 0, deleted: 0, alarms: 0 }
   const metered: { rowsWritten: number }[] = []
   await runInDurableObject(env.TENANT.getByName('tenant-a'), (_, { storage: { sql } }) => {
     const exec = sql.exec.bind(sql)
@@ -183,44 +183,12 @@ it('a line costs one request of a Durable Object; the rest is of slices, packs a
     }
     Object.defineProperty(sql, 'exec', { value })
   })
-  let d1_rows = 0
+  const started_ms = Date.now()
   const { id } = await createBatch(input)
-  await runInDurableObject(env.BATCH.getByName(JSON.stringify(['tenant-a', id])), (instance, { storage }) => {
-    const BUCKET = new Proxy(env.BUCKET, {
-      get: (bucket, name) => {
-        if (name === 'put' || name === 'get') operations[name] += 1
-        return Reflect.get(bucket, name).bind(bucket)
-      },
-    })
-    const counted = (name: 'put' | 'delete' | 'setAlarm', add: (given: unknown) => void) => {
-      const original = (storage[name] as (...given: unknown[]) => unknown).bind(storage)
-      Object.defineProperty(storage, name, {
-        value: (...given: unknown[]) => {
-          add(given[0])
-          return original(...given)
-        },
-      })
-    }
-    counted('put', (given) => {
-      keys.put += typeof given === 'string' ? 1 : Object.keys(given as object).length
-    })
-    counted('delete', (given) => {
-      keys.deleted += Array.isArray(given) ? given.length : 1
-    })
-    counted('setAlarm', () => {
-      keys.alarms += 1
-    })
-    const DB = {
-      prepare: (text: string) => {
-        d1_rows += text.startsWith('insert') ? 1 : 0
-        return env.DB.prepare(text)
-      },
-      batch: env.DB.batch.bind(env.DB),
-    }
-    Object.defineProperty(instance, 'env', { value: { ...env, BUCKET, DB }, configurable: true })
-  })
+  const billed = await watchRun(env.BATCH.getByName(JSON.stringify(['tenant-a', id])))
   const reporting = setInterval(report, 500)
   expect((await ended(id)).request_counts.completed).toBe(count)
+  const packs_max = Math.ceil((Date.now() - started_ms) / PACK_MS) + 1
   clearInterval(reporting)
   for (let from = 0; from < count; from += RECORDS_PER_BATCH_MAX) {
     await settle(await recordsOf(tickets.slice(from, from + RECORDS_PER_BATCH_MAX)))
@@ -235,13 +203,15 @@ it('a line costs one request of a Durable Object; the rest is of slices, packs a
   }
   // A slice of checking, the slices of lines, and the end.
   expect(calls.get('alarm')).toBeLessThanOrEqual(slices + 3)
-  expect(keys.alarms).toBeLessThanOrEqual(slices + 2)
+  expect(billed.alarms).toBeLessThanOrEqual(slices + 2)
   // One part of the output; the input is read in blocks of 1 MiB, once to check it and once to run it.
-  expect(operations.put).toBe(1)
-  expect(operations.get).toBeLessThanOrEqual(2)
-  // Packs, at most one in PACK_MS, and the state some times.
-  expect(keys.put + keys.deleted).toBeLessThanOrEqual(40)
+  expect(billed.r2_puts).toBe(1)
+  expect(billed.r2_gets).toBeLessThanOrEqual(2)
+  // Packs, at most one in PACK_MS and each deleted once, and the state some times.
+  const packs = billed.puts.pack ?? 0
+  expect(packs).toBeLessThanOrEqual(packs_max)
+  expect(billed.rows - 2 * packs).toBeLessThanOrEqual(30)
   // The lease's row, its key and its two indexes; the rest is once for a batch of records.
   expect(metered_rows / count).toBeLessThanOrEqual(4.1)
-  expect(d1_rows).toBeLessThanOrEqual(slices + 4)
+  expect(billed.d1_rows).toBeLessThanOrEqual(slices + 4)
 }, 60_000)

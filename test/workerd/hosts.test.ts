@@ -51,7 +51,7 @@ function planOf(change: Partial<PlanRequest> = {}): PlanRequest {
     { ...node('a', 'small'), requests: { count: 10, tokens: 5 } },
     { ...node('b', 'large'), from: { nodes: ['a'], each: 1 } },
   ]
-  return { ...APP, nodes: { name: 'x', nodes }, regions: null, gpus_max: null, lengths: {}, seed: 1, ...change }
+  return { ...APP, nodes: { name: 'x', nodes }, regions: null, gpus_max: null, seed: 1, ...change }
 }
 
 function plan(change: Partial<PlanRequest> = {}): Promise<PlanReply> {

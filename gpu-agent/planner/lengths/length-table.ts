@@ -53,6 +53,15 @@ export function lengthTable(quantiles: readonly number[], mean_tokens: number, m
   return { max_model_tokens, mean_tokens, quantiles, tail_exponent: tailExponent(quantiles, mean_tokens) }
 }
 
+/** The table of lengths that were learned. Undefined: they fall somewhere, so they are no quantiles. */
+export function tableOfLengths(
+  { quantiles, mean_tokens }: { quantiles: readonly number[]; mean_tokens: number },
+  max_model_tokens: number,
+): LengthTable | undefined {
+  if (quantiles.some((one, at) => one < (quantiles[at - 1] ?? 1))) return undefined
+  return lengthTable(quantiles, mean_tokens, max_model_tokens)
+}
+
 /** The table of outputs that were seen: those of a model that runs here. Throws RangeError without any. */
 export function lengthTableOf(output_tokens: readonly number[], max_model_tokens: number): LengthTable {
   if (output_tokens.length === 0) throw new RangeError('a length table needs at least one output')

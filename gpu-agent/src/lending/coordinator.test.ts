@@ -16,7 +16,7 @@ function coordinator(): Coordinator {
 function question(change: Partial<PlanQuestion> = {}): PlanQuestion {
   const node = { template_tokens: 0, max_output_tokens: 64 }
   return {
-    ...{ type: 'plan', id: 7, hosts: [{ gpus: 2 }], lengths: {}, seed: 1 },
+    ...{ type: 'plan', id: 7, hosts: [{ gpus: 2 }], seed: 1 },
     application: {
       name: 'chain',
       nodes: [
@@ -47,10 +47,10 @@ test('plans, the same for the same seed, with nodes of one model fused', async (
 })
 
 test('takes the lengths that it is given', async () => {
-  const lengths = Object.fromEntries(
-    ['small', 'large'].map((model) => [model, { quantiles: new Array<number>(101).fill(8), mean_tokens: 8 }]),
-  )
-  const short = await planned({ lengths })
+  const output_lengths = { quantiles: new Array<number>(101).fill(8), mean_tokens: 8 }
+  const { application } = question()
+  const nodes = application.nodes.map((node) => ({ ...node, output_lengths }))
+  const short = await planned({ application: { ...application, nodes } })
   expect(short.guessed_lengths).toEqual([])
   expect(short.total_s).toBeLessThan((await planned()).total_s)
 })

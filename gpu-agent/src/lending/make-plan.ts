@@ -1,33 +1,28 @@
-/** Plans an application for the hosts of a question: lengths are drawn, and our search finds the stages. Takes CPU for up to a second. */
+/** Plans an application for the hosts of a question: lengths are drawn, and a search finds the stages. Takes CPU for up to a second. */
 import { seededRandom } from '../../../src/core/seeded-random.ts'
 import { type HostPlan, type Planned, type PlanQuestion, STAGES_MAX } from '../../../src/protocol/host.ts'
-import { drawWorkload } from '../../planner/application.ts'
+import { drawWorkload, type NodeLengths } from '../../planner/application.ts'
 import type { ModelCosts } from '../../planner/costs/model-costs.ts'
-import { type LengthTable, lengthTable } from '../../planner/lengths/length-table.ts'
+import { tableOfLengths } from '../../planner/lengths/length-table.ts'
 import { GUESSED_LENGTHS, lengthsOf } from '../../planner/lengths/model-lengths.ts'
 import { SimulatedWorld } from '../../planner/runs/simulated-world.ts'
-import { improvedPlan } from '../../planner/search/improved.ts'
+import { type PlannerName, planBy } from '../../planner/search/planners.ts'
 import { inputsOf } from '../../planner/workload.ts'
 
 /** `monotonic_ms`: to tell how long it took. */
 export function makePlan(
-  { application, hosts, lengths, seed }: PlanQuestion,
+  { application, hosts, seed }: PlanQuestion,
   costs: readonly ModelCosts[],
+  planner: PlannerName,
   monotonic_ms: () => number,
 ): Planned['outcome'] {
   const started_ms = monotonic_ms()
   const guessed = new Set<string>()
-  const tableOf = (model: string): LengthTable => {
+  const tableOf: NodeLengths = (model, { output_lengths }) => {
     const context = Math.max(...costs.filter((one) => one.model === model).map((one) => one.max_model_tokens))
-    const given = lengths[model]
-    if (given !== undefined) {
-      try {
-        return lengthTable(given.quantiles, given.mean_tokens, context)
-      } catch (error) {
-        if (!(error instanceof RangeError)) throw error
-      }
-    }
-    const published = given === undefined ? lengthsOf(model) : undefined
+    const given = output_lengths === undefined ? undefined : tableOfLengths(output_lengths, context)
+    if (given !== undefined) return given
+    const published = lengthsOf(model)
     if (published === undefined) guessed.add(model)
     return { ...(published ?? GUESSED_LENGTHS), max_model_tokens: context }
   }
@@ -36,7 +31,7 @@ export function makePlan(
   const drawn = drawWorkload(application, tableOf, seededRandom(seed))
   if (!drawn.ok) return refused(drawn.reason)
   const { nodes } = drawn.workload
-  const outcome = improvedPlan(new SimulatedWorld(drawn.workload, costs, hosts))
+  const outcome = planBy(planner, new SimulatedWorld(drawn.workload, costs, hosts))
   if (!outcome.ok) return refused(outcome.reason)
   const { stages, total_s } = outcome.plan
   if (stages.length > STAGES_MAX)

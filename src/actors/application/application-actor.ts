@@ -30,7 +30,6 @@ import { publishFile } from '../../store/files.ts'
 import { joined } from '../../store/segments.ts'
 import { type BatchLinesFetcher, callLine, type LineCall, type LineOutcome } from '../batch/line-call.ts'
 import { addFault, Validation } from '../batch/validation.ts'
-import { RUN_INTERVAL_MS } from '../hosts-rpc.ts'
 import type { ApplicationRpc, NodeOutput } from './application-rpc.ts'
 import { ApplicationRun } from './application-run.ts'
 import { ApplicationStorage } from './application-storage.ts'
@@ -197,7 +196,7 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
     const { run } = this
     if (state.ending !== null) run.stop({ kind: 'cancelled' })
     await this.keepHosts(loaded, run)
-    const slice_ms = state.hosts?.status === 'planned' ? RUN_INTERVAL_MS : RUN_SLICE_MS
+    const slice_ms = (state.hosts?.status === 'planned' ? this.hosts?.interval_ms : null) ?? RUN_SLICE_MS
     const slice = await run.slice(Math.min(Date.now() + slice_ms, untilOf(state)))
     if (slice.status === 'more') {
       await this.storage.putState(state)
@@ -274,7 +273,9 @@ export class ApplicationActor extends DurableObject<Env> implements ApplicationR
 }
 
 function reportOf(state: ApplicationState): ApplicationReport {
-  const nodes = state.nodes.map(({ completed, failed, tokens }) => ({ completed, failed, running: 0, tokens }))
+  const nodes = state.nodes.map(({ completed, failed, tokens, lengths }) => ({
+    ...{ completed, failed, running: 0, tokens, lengths },
+  }))
   return { state, nodes }
 }
 

@@ -6,6 +6,8 @@
  */
 import { type ApplicationState, type NodeProgress, noteWork } from '../../core/application/application-state.ts'
 import { type Graph, type GraphNode, inOrder } from '../../core/application/graph.ts'
+import { type Answer, type LengthSketch, withAnswers } from '../../core/application/output-lengths.ts'
+import { answerIn } from '../../core/application/output-line.ts'
 import { addTokens, type BatchTokens } from '../../core/batch/batch-state.ts'
 import { FILE_PART_BYTES } from '../../store/file-contents.ts'
 import type { ServeLine } from '../batch/line-call.ts'
@@ -18,7 +20,7 @@ import { NodeOutputs, OutputReader } from './node-outputs.ts'
 import { NodeRequests } from './node-requests.ts'
 
 /** A node waits for outputs to be stored, so packs are made more often than for a batch. */
-const PACK_MS = 100
+export const PACK_MS = 100
 const PART_BYTES_MIN = 256 * 1024
 /** Results closer than this belong to one stretch of work. */
 const WORK_GAP_MS = 15_000
@@ -39,6 +41,7 @@ export class ApplicationRun {
   #runs: NodeRun[] = []
   /** By node, of results that are stored. */
   readonly #tokens: BatchTokens[]
+  readonly #lengths: LengthSketch[]
   #slice: Slice | null = null
   #stop: ApplicationStop | null = null
 
@@ -46,6 +49,7 @@ export class ApplicationRun {
     this.#state = state
     this.#graph = graph
     this.#tokens = state.nodes.map(({ tokens }) => tokens)
+    this.#lengths = state.nodes.map(({ lengths }) => lengths)
   }
 
   static async resume(
@@ -65,7 +69,8 @@ export class ApplicationRun {
     return this.#graph.map((node, number) => {
       const counts = this.#runs.find((one) => one.node === node)?.run
       const { completed = 0, failed = 0 } = counts?.counts ?? {}
-      return { completed, failed, running: counts?.open ?? 0, tokens: this.#tokens[number] as BatchTokens }
+      const [tokens, lengths] = [this.#tokens[number] as BatchTokens, this.#lengths[number] as LengthSketch]
+      return { completed, failed, running: counts?.open ?? 0, tokens, lengths }
     })
   }
 
@@ -140,7 +145,8 @@ export class ApplicationRun {
         files: {
           ...{ bucket, tenant },
           fileOf: () => state.output,
-          save: async (first) => {
+          save: async (first, results) => {
+            state.lengths = withAnswers(state.lengths, answersOf(results))
             for (const [, { end }] of first) state.part_lines.push(end.unit === 0 ? end.lines : end.lines + 1)
             await storage.putDone(number, state, packs)
             own.written()
@@ -176,6 +182,7 @@ export class ApplicationRun {
     if (results.length === 0) return
     const before = this.#tokens[number] as BatchTokens
     this.#tokens[number] = results.reduce((sum, { tokens }) => addTokens(sum, tokens), before)
+    this.#lengths[number] = withAnswers(this.#lengths[number] as LengthSketch, answersOf(results))
     this.#noteWork(number)
     if (this.#isLimited) this.#slice?.end()
   }
@@ -190,4 +197,8 @@ export class ApplicationRun {
     if (tokens_max === null) return false
     return this.#tokens.reduce((sum, { input, output }) => sum + input + output, 0) >= tokens_max
   }
+}
+
+function answersOf(results: readonly StoredResult[]): Answer[] {
+  return results.flatMap(({ bytes }) => answerIn(bytes) ?? [])
 }

@@ -10,13 +10,14 @@ import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
 import { RUN_INTERVAL_MS, type RunReply } from '../hosts-rpc.ts'
 import { hostsActor } from '../stubs.ts'
-import { knownModels } from './model-figures.ts'
+import { knownNodes } from './model-figures.ts'
 
 /** A larger plan is not kept, and the application runs without. */
 export const PLAN_BYTES_MAX = 256 * 1024
 /** After a plan was lost. */
 const PLAN_AGAIN_MS = 60_000
-const QUANTILES = 101
+/** How often it asks while engines load: calls begin when it hears that they are ready. */
+const LOADING_INTERVAL_MS = 1000
 
 export class BorrowedHosts {
   readonly #env: Env
@@ -26,35 +27,27 @@ export class BorrowedHosts {
   #done = ''
   /** Nodes whose engines were ready when last asked. */
   #ready = new Set<string>()
+  /** Engines load, or hosts are awaited. */
+  #is_awaited = true
 
   constructor(env: Env, graph: Graph) {
     this.#env = env
     this.#graph = graph
   }
 
+  /** Until it should ask again. */
+  get interval_ms(): number {
+    return this.#is_awaited ? LOADING_INTERVAL_MS : RUN_INTERVAL_MS
+  }
+
   /** What the state is to say of hosts. */
   async plan(state: ApplicationState): Promise<HostsState> {
     const { tenant, id, regions } = state
-    const known = await knownModels(this.#env, tenant, regions, [...new Set(this.#graph.map(({ model }) => model))])
-    const form = plannerForm(state, this.#graph, (model) => ({
-      bytes_per_token: known.get(model)?.bytes_per_token ?? null,
-      output_tokens: null,
-    }))
-    // Lengths are given by model: listed by request they would be long.
-    const lengths = [...known].flatMap(([model, { output_tokens }]) =>
-      output_tokens === null || output_tokens < 1
-        ? []
-        : [
-            [
-              model,
-              { quantiles: new Array<number>(QUANTILES).fill(output_tokens), mean_tokens: output_tokens },
-            ] as const,
-          ],
-    )
+    const form = plannerForm(state, this.#graph, await knownNodes(this.#env, tenant, regions, this.#graph))
     try {
       const reply = await hostsActor(this.#env).plan({
         ...{ tenant, application: id, nodes: form, regions, gpus_max: null },
-        ...{ lengths: Object.fromEntries(lengths), seed: 0 },
+        seed: 0,
       })
       if (reply.status === 'refused') return { ...reply, plan_id: null, plan: null }
       const { plan_id, plan } = reply
@@ -72,7 +65,7 @@ export class BorrowedHosts {
     const { tenant, id, hosts } = state
     if (hosts?.status !== 'planned') return []
     const told = done.join(' ')
-    if (told === this.#done && now_ms - this.#asked_ms < RUN_INTERVAL_MS) return []
+    if (told === this.#done && now_ms - this.#asked_ms < this.interval_ms) return []
     this.#asked_ms = now_ms
     this.#done = told
     let reply: RunReply
@@ -83,7 +76,9 @@ export class BorrowedHosts {
       return []
     }
     if (reply.status === 'lost') return this.#lost(now_ms)
+    this.#is_awaited = reply.status === 'waiting'
     if (reply.status !== 'running') return []
+    this.#is_awaited = reply.nodes.some(({ state }) => state === 'loading')
     const ready = new Set(reply.nodes.filter(({ state }) => state === 'ready').map(({ node }) => node))
     const fresh = [...ready].filter((node) => !this.#ready.has(node))
     this.#ready = ready

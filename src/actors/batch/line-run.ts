@@ -127,6 +127,7 @@ export class LineRun {
 
   /** Engines have become ready: what waits to be tried again is tried now. */
   retryNow(): void {
+    this.#window.restart()
     this.#retry.resolve()
     this.#retry = Promise.withResolvers<void>()
   }

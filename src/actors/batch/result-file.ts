@@ -22,8 +22,8 @@ export interface ResultFiles {
   tenant: string
   /** Into which file a result goes. */
   fileOf(result: StoredResult): OutputFile
-  /** The state was changed: it takes up parts that R2 has. `first`: of each file that got a part. */
-  save(first: ReadonlyMap<OutputFile, StoredResult>): Promise<void>
+  /** The state was changed: it takes up parts that R2 has. `first`: of each file that got a part. `results`: all that they have. */
+  save(first: ReadonlyMap<OutputFile, StoredResult>, results: readonly StoredResult[]): Promise<void>
 }
 
 export class ResultFile {
@@ -69,7 +69,7 @@ export class ResultFile {
     counts.failed += results.length - ok
     counts.tokens = results.reduce((sum, { tokens }) => addTokens(sum, tokens), counts.tokens)
     counts.done = last.end
-    await this.#files.save(new Map([...parts].map(([file, lines]) => [file, lines[0] as StoredResult])))
+    await this.#files.save(new Map([...parts].map(([file, lines]) => [file, lines[0] as StoredResult])), results)
   }
 
   async #writePart(file: OutputFile, lines: readonly StoredResult[]): Promise<void> {

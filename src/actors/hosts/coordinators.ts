@@ -34,12 +34,12 @@ export class Coordinators {
     this.#hosts = hosts
   }
 
-  async plan({ nodes, lengths, seed }: PlanRequest, hosts: readonly LoanHost[]): Promise<PlanAnswer> {
+  async plan({ nodes, seed }: PlanRequest, hosts: readonly LoanHost[]): Promise<PlanAnswer> {
     const gpus = hosts.map((host) => ({ gpus: host.gpus }))
     for (const { agent } of hosts.slice(0, COORDINATORS_MAX)) {
       const wait = { epoch: null, wait_ms: PLAN_WAIT_MS }
       const outcome = await this.#questions.ask('plan', agent, wait, (id) =>
-        this.#hosts.send(agent, { type: 'plan', id, application: nodes, hosts: gpus, lengths, seed }),
+        this.#hosts.send(agent, { type: 'plan', id, application: nodes, hosts: gpus, seed }),
       )
       if (outcome?.ok === false) return { status: 'refused', reason: outcome.reason }
       const fault = outcome === null ? 'no answer' : planFault(outcome.plan, nodes, hosts)

@@ -146,7 +146,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
   }
 
   private async makePlan(request: PlanRequest): Promise<PlanReply> {
-    const { tenant, application, nodes, regions, lengths } = request
+    const { tenant, application, nodes, regions } = request
     const borrower = await tenantById(this.env.DB, tenant)
     const may_borrow = borrower?.borrow_gpus_max ?? 0
     if (may_borrow === 0) {
@@ -161,7 +161,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
     const models = new Set(nodes.nodes.map(({ model }) => model))
     const choice = await this.choose({ models, regions: regions === null ? null : new Set(regions), gpus_max })
     if (!choice.ok) return { status: 'refused', reason: 'no_host', message: choice.reason }
-    if (JSON.stringify([nodes, lengths]).length > HOST_DOWN_BYTES_MAX / 2) {
+    if (JSON.stringify(nodes).length > HOST_DOWN_BYTES_MAX / 2) {
       const message = `The application is described by more than ${HOST_DOWN_BYTES_MAX / 2} bytes. Give requests as a count with a mean.`
       return { status: 'refused', reason: 'no_plan', message }
     }

@@ -1,5 +1,5 @@
 /** What an application asks for before it runs: the order of its nodes, their sizes, the engines there are, and its stages. */
-import { type KnownModel, knownModels } from '../../actors/application/model-figures.ts'
+import { knownNodes } from '../../actors/application/model-figures.ts'
 import type { ApplicationReport, Definition } from '../../core/application/application-state.ts'
 import { checkedGraph, type Graph } from '../../core/application/graph.ts'
 import { expectedOutput, plannerForm } from '../../core/application/planner-form.ts'
@@ -12,14 +12,11 @@ import { hostsJson, stepsOf } from './application-json.ts'
 export async function planOf(env: Env, identity: TenantIdentity, { state }: ApplicationReport, definition: Definition) {
   const checked = checkedGraph(definition.nodes)
   const graph: Graph = checked.ok ? checked.graph : []
-  const models = [...new Set(graph.map(({ model }) => model))]
-  const known = await knownModels(env, identity.tenant, identity.regions, models)
-  const figuresOf = (model: string): KnownModel =>
-    known.get(model) ?? { bytes_per_token: null, output_tokens: null, engines: [] }
+  const figuresOf = await knownNodes(env, identity.tenant, identity.regions, graph)
   const nodes = graph.map((node, at) => {
     const { requests = 0, inputs } = state.nodes[at] ?? {}
     const bytes = (inputs?.field_bytes ?? 0) + (inputs?.chunk_bytes ?? 0) + requests * textBytes(node.body)
-    const { engines, ...figures } = figuresOf(node.model)
+    const { engines, ...figures } = figuresOf(node)
     const output = expectedOutput(node, figures)
     return {
       ...{ id: node.id, model: node.model, after: node.sources.map(({ id }) => id), requests, engines },

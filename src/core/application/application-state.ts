@@ -8,6 +8,7 @@ import { Count, Id } from '../../protocol/index.ts'
 import { BatchTokens, Fault, NO_TOKENS, OutputFile, Place, START } from '../batch/batch-state.ts'
 import { FilePart } from '../batch/file-part.ts'
 import { Nodes } from './graph-schema.ts'
+import { LengthSketch, NO_LENGTHS } from './output-lengths.ts'
 
 /** Of one application, over all nodes. */
 export const CALLS_MAX = 1_000_000
@@ -49,6 +50,7 @@ const NodeState = z.object({
   completed: Count,
   failed: Count,
   tokens: BatchTokens,
+  lengths: LengthSketch.default(NO_LENGTHS),
   output: OutputFile,
   /** The line of the first result of each part. */
   part_lines: z.array(Count),
@@ -112,6 +114,8 @@ export const NodeProgress = z.object({
   /** Calls that are open. */
   running: Count,
   tokens: BatchTokens,
+  /** Of its answers. */
+  lengths: LengthSketch.default(NO_LENGTHS),
 })
 export type NodeProgress = z.infer<typeof NodeProgress>
 
@@ -146,7 +150,7 @@ export function newApplication(given: NewApplication, files: readonly string[]):
     ...{ status: 'validating', ending: null, hosts: null, faults: [], checked: START, is_checked: false },
     nodes: files.map((file) => ({
       ...{ done: START, requests: 0, inputs: { field_bytes: 0, chunk_bytes: 0, chunks: {} } },
-      ...{ completed: 0, failed: 0, tokens: NO_TOKENS },
+      ...{ completed: 0, failed: 0, tokens: NO_TOKENS, lengths: NO_LENGTHS },
       ...{ output: { file, parts: [] }, part_lines: [], spans: [] },
     })),
     ...{ started_at_ms: null, ended_at_ms: null },

@@ -33,6 +33,12 @@ export class CallWindow {
     else if (wait_s > LONG_WAIT * service_s) this.#shrink(SHRINK)
   }
 
+  /** Engines have become ready: refusals before say nothing of them. */
+  restart(): void {
+    this.#settling = 0
+    this.#set(Math.max(this.#size, WINDOW_START))
+  }
+
   /** An engine had no room for a line. */
   refused(): void {
     this.#shrink(HALVE)

@@ -18,6 +18,11 @@ function binOf(value: number): number {
   return value < 1 ? 0 : Math.min(BIN_MAX, Math.floor(Math.log2(value) * BINS_PER_OCTAVE) + 1)
 }
 
+/** Values of a bin are at least the first and below the second. */
+export function binEdges(bin: number): [low: number, high: number] {
+  return bin === 0 ? [0, 1] : [2 ** ((bin - 1) / BINS_PER_OCTAVE), 2 ** (bin / BINS_PER_OCTAVE)]
+}
+
 /** Six digits. */
 export function rounded(value: number): number {
   return Number(value.toPrecision(6))
