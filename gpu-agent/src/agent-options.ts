@@ -2,6 +2,7 @@
 import type { LendPolicy, StartableModel } from '../../src/protocol/host.ts'
 import type { OtlpSettings } from '../../src/protocol/index.ts'
 import type { ModelCosts } from '../planner/costs/model-costs.ts'
+import type { PlannerName } from '../planner/search/planners.ts'
 import type { KnownClasses } from './classes/known-classes.ts'
 import type { DataPlaneOptions } from './data-plane/data-plane.ts'
 import type { Report } from './events.ts'
@@ -40,6 +41,8 @@ export interface LendOptions {
   gpus: number
   models: readonly StartableModel[]
   costs: readonly ModelCosts[]
+  /** By which this agent plans applications as their coordinator. Default: ours. */
+  planner?: PlannerName
   /** GPUs of each engine that the agent is started with, by id. */
   home_gpus: ReadonlyMap<string, readonly number[]>
   /** An engine for a model of `models`; null: there is none of this name. */

@@ -18,6 +18,7 @@ import {
   POLICY_NAMES,
   type PolicyName,
 } from '../engine/order/policies/index.ts'
+import { PLANNERS, type PlannerName } from '../planner/search/planners.ts'
 import { ENGINE_KINDS, type EngineKind, type FrontFlags, frontFlags } from './engine-flags.ts'
 import { messageOf } from './events.ts'
 import { address, baseUrl, choice, idOf, required, WrongFlag, whole } from './flag-values.ts'
@@ -68,6 +69,7 @@ Runs engines on this host and serves the calls that the control plane sends here
                        another agent serves their models) or all (default: nothing is lent)
   --lend-gpus N        GPUs of this host, numbers 0 to N-1; with embedded and emulated engines, shares of its cores
   --startable FILE     models that it starts engines for while it is lent, JSON
+  --planner NAME       how it plans an application, to compare: ${PLANNERS.join(', ')} (default ours)
   --drain-limit-s N    after SIGTERM, how long calls under way may take (default 120)
   --help               this text
 
@@ -107,6 +109,7 @@ const FLAGS = {
   lend: { type: 'string' },
   'lend-gpus': { type: 'string' },
   startable: { type: 'string' },
+  planner: { type: 'string' },
   'drain-limit-s': { type: 'string', default: '120' },
   ...SERVER_FLAGS,
   ...VLLM_FLAGS,
@@ -129,7 +132,7 @@ export interface CliOptions {
   data_dir: string
   drain_limit_ms: number
   /** Null: its GPUs are not lent. */
-  lend: { policy: LendPolicy; gpus: number; startable: Startable[] } | null
+  lend: { policy: LendPolicy; gpus: number; startable: Startable[]; planner: PlannerName } | null
   metrics_token: string | null
   otlp: OtlpSettings | null
 }
@@ -215,10 +218,10 @@ function lendOf(
   front: FrontFlags,
   env: Readonly<Record<string, string | undefined>>,
 ): CliOptions['lend'] {
-  const { lend, 'lend-gpus': gpus, startable } = values
+  const { lend, 'lend-gpus': gpus, startable, planner = 'ours' } = values
   if (lend === undefined) {
-    const lone = gpus !== undefined ? '--lend-gpus' : startable !== undefined ? '--startable' : null
-    if (lone !== null) throw new WrongFlag(`${lone} goes with --lend spare or --lend all`)
+    const lone = (['lend-gpus', 'startable', 'planner'] as const).find((flag) => values[flag] !== undefined)
+    if (lone !== undefined) throw new WrongFlag(`--${lone} goes with --lend spare or --lend all`)
     return null
   }
   if (engine === 'openai' || front.vllm?.mode === 'attached')
@@ -232,7 +235,7 @@ function lendOf(
   const large = models.find(({ costs }) => ![...costs.keys()].some((degree) => degree <= count))
   if (large !== undefined)
     throw new WrongFlag(`--startable: ${large.model} takes more GPUs than the ${count} of --lend-gpus`)
-  return { policy, gpus: count, startable: models }
+  return { policy, gpus: count, startable: models, planner: choice('--planner', planner, PLANNERS) }
 }
 
 function otlp(env: Readonly<Record<string, string | undefined>>): OtlpSettings | null {

@@ -20,9 +20,15 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   'test:vllm': NPM_TEST,
   'test:vllm-core': NPM_TEST,
   'test:clients': { elsewhere: 'by hand: it installs 3.5 GB of clients' },
+  'test:large': { run: [['--lines', '20000', '--run-s', '5', '--json', '{out}/large.json']], minutes_max: 3 },
   'test:packages': { elsewhere: 'by hand before a release: it installs every package with npm and pip' },
   release: { elsewhere: 'a unit test releases a copy of the repository; it commits and tags' },
   pack: { run: [['--out', '{out}/packages']], minutes_max: 3 },
+  'bench:apps': {
+    run: [['--planners', 'ours', '--applications', 'ensembling', '--lines', '8', '--json', '{out}/apps.json']],
+    minutes_max: 12,
+  },
+  'bench:offline': { run: [['--seconds', '10', '--json', '{out}/offline.json']], minutes_max: 4 },
   'bench:vllm': { elsewhere: 'by hand: 15 minutes with --quick' },
   dev: { elsewhere: 'npm test starts the same Worker; wrangler dev runs until it is stopped' },
   format: { elsewhere: 'npm run check does the same without writing' },
@@ -78,7 +84,10 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     ],
     minutes_max: 8,
   },
-  calibrate: { run: [['--out', '{out}/profile.json', '--rounds', '1']], minutes_max: 5 },
+  calibrate: {
+    run: [['--out', '{out}/profile.json', '--costs', '{out}/costs.json', '--context-tokens', '512']],
+    minutes_max: 5,
+  },
   simulate: {
     run: [
       ['run', '--workload', 'mixed', '--policy', 'fcfs,plas', '--rate', '0.5', '--programs', '50'],

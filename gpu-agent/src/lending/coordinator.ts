@@ -8,6 +8,7 @@ import {
   type PlanQuestion,
 } from '../../../src/protocol/host.ts'
 import type { ModelCosts } from '../../planner/costs/model-costs.ts'
+import type { PlannerName } from '../../planner/search/planners.ts'
 import { messageOf } from '../events.ts'
 import { nextStage } from './follow-stage.ts'
 
@@ -19,10 +20,12 @@ const PLAN_HEAP_MB_MAX = 2048
 
 export class Coordinator {
   readonly #costs: readonly ModelCosts[]
+  readonly #planner: PlannerName
   readonly #workers = new Set<Worker>()
 
-  constructor(costs: readonly ModelCosts[]) {
+  constructor(costs: readonly ModelCosts[], planner: PlannerName = 'ours') {
     this.#costs = costs
+    this.#planner = planner
   }
 
   async plan(question: PlanQuestion): Promise<Planned> {
@@ -46,7 +49,7 @@ export class Coordinator {
   async #plan(question: PlanQuestion): Promise<Planned['outcome']> {
     const { promise, resolve } = Promise.withResolvers<Planned['outcome']>()
     const worker = new Worker(new URL('./plan-worker.ts', import.meta.url), {
-      workerData: { question, costs: this.#costs },
+      workerData: { question, costs: this.#costs, planner: this.#planner },
       resourceLimits: { maxOldGenerationSizeMb: PLAN_HEAP_MB_MAX },
     })
     this.#workers.add(worker)

@@ -5,6 +5,7 @@ import { POLICY_NAMES } from '../../engine/order/policies/index.ts'
 import type { EngineStart, LendOptions } from '../agent-options.ts'
 import type { Report } from '../events.ts'
 import type { FrontOptions } from '../fronts/front-options.ts'
+import { engineFolder } from '../fronts/vllm/process/engine-folder.ts'
 import type { CliOptions } from '../options.ts'
 import type { Startable } from './startable-file.ts'
 
@@ -20,9 +21,10 @@ interface LendContext {
 
 export function lendOptions(context: LendContext): LendOptions {
   const { cli, lend } = context
-  const { gpus, startable, policy } = lend
+  const { gpus, startable, policy, planner } = lend
   return {
     policy,
+    planner,
     gpus,
     models: startable.map((one): StartableModel => modelOf(one, gpus)),
     costs: startable.flatMap(({ costs }) => [...costs.values()]),
@@ -56,33 +58,44 @@ export function homeGpus({ id, engine, engines, front }: CliOptions, gpus: numbe
 }
 
 function engineOf(
-  { cli, lend, report, leaving: agent_leaving, cores }: LendContext,
-  { model, engine, front, on_cpu, emulated }: Startable,
+  context: LendContext,
+  startable: Startable,
   { id, gpus }: { id: string; gpus: readonly number[] },
   unwanted: AbortSignal,
 ): EngineStart {
-  const { data_dir, policy } = cli
+  const { report, leaving: agent_leaving } = context
   const leaving = AbortSignal.any([agent_leaving, unwanted])
-  const shared_by = Math.max(1, Math.floor(lend.gpus / gpus.length))
-  const home_engines = cli.engine === 'vllm' ? cli.engines : 0
   const create: EngineStart['create'] = async (events, lost, classes) => {
     const { createFront } = await import('../fronts/create-front.ts')
-    const { engineFolder } = await import('../fronts/vllm/process/engine-folder.ts')
-    const { server: _, ...sizes } = front
-    const known = POLICY_NAMES.find((name) => name === policy)
-    const options: FrontOptions = {
-      ...{ engine, id, model_id: model, ...sizes, policy: engine === 'vllm' ? policy : (known ?? 'plas') },
-      place: { folder: engineFolder(data_dir, home_engines + (gpus[0] ?? 0)), engine_index: 0, engines: shared_by },
-    }
-    // Cores stand for GPUs.
-    if (engine === 'embedded') options.threads = gpus.length * Math.max(1, Math.floor(cores / lend.gpus))
-    if (options.vllm?.mode === 'process') options.vllm = { ...options.vllm, gpus: on_cpu ? null : [...gpus] }
-    const played = emulated.get(gpus.length)
-    if (played !== undefined) {
-      options.profile = played.profile
-      await sleep(played.loading_s * 1000, undefined, { signal: leaving })
-    }
+    const played = startable.emulated.get(gpus.length)
+    if (played !== undefined) await sleep(played.loading_s * 1000, undefined, { signal: leaving })
+    const options = lentFront(context, startable, { id, gpus })
     return createFront(options, events, classes, undefined, { report, leaving, lost })
   }
   return { id, create }
+}
+
+/** How the engine of a model is started on these GPUs. One of several GPUs is tensor parallel over them. */
+export function lentFront(
+  { cli, lend, cores }: Pick<LendContext, 'cli' | 'lend' | 'cores'>,
+  { model, engine, front, on_cpu, emulated }: Startable,
+  { id, gpus }: { id: string; gpus: readonly number[] },
+): FrontOptions {
+  const { data_dir, policy } = cli
+  const { server: _, ...sizes } = front
+  const known = POLICY_NAMES.find((name) => name === policy)
+  const home_engines = cli.engine === 'vllm' ? cli.engines : 0
+  // Engines that share the host's memory and cores. One that has GPUs has all those that it is given.
+  const has_gpus = engine === 'vllm' && !on_cpu
+  const engines = has_gpus ? 1 : Math.max(1, Math.floor(lend.gpus / gpus.length))
+  const options: FrontOptions = {
+    ...{ engine, id, model_id: model, ...sizes, policy: engine === 'vllm' ? policy : (known ?? 'plas') },
+    place: { folder: engineFolder(data_dir, home_engines + (gpus[0] ?? 0)), engine_index: 0, engines },
+  }
+  // Cores stand for GPUs.
+  if (engine === 'embedded') options.threads = gpus.length * Math.max(1, Math.floor(cores / lend.gpus))
+  if (options.vllm?.mode === 'process') options.vllm = { ...options.vllm, gpus: has_gpus ? [...gpus] : null }
+  const played = emulated.get(gpus.length)
+  if (played !== undefined) options.profile = played.profile
+  return options
 }

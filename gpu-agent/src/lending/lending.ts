@@ -38,7 +38,7 @@ export class Lending {
       },
       changed: () => this.#link.changed(),
     })
-    this.#coordinator = new Coordinator(lend.costs)
+    this.#coordinator = new Coordinator(lend.costs, lend.planner)
     const hello: HostHello = {
       ...{ type: 'hello', agent, region, gpus: lend.gpus, lend: lend.policy, models: [...lend.models], home },
       protocol: { min: HOST_PROTOCOL_VERSION, max: HOST_PROTOCOL_VERSION },

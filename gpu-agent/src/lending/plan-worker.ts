@@ -2,7 +2,12 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { PlanQuestion } from '../../../src/protocol/host.ts'
 import type { ModelCosts } from '../../planner/costs/model-costs.ts'
+import type { PlannerName } from '../../planner/search/planners.ts'
 import { makePlan } from './make-plan.ts'
 
-const { question, costs } = workerData as { question: PlanQuestion; costs: ModelCosts[] }
-parentPort?.postMessage(makePlan(question, costs, () => performance.now()))
+const { question, costs, planner } = workerData as {
+  question: PlanQuestion
+  costs: ModelCosts[]
+  planner: PlannerName
+}
+parentPort?.postMessage(makePlan(question, costs, planner, () => performance.now()))

@@ -2,7 +2,8 @@
 import type { Report } from '../../../events.ts'
 import { AttachedServer } from '../../attached/attached-server.ts'
 import type { FrontOptions } from '../../front-options.ts'
-import { KEY_VARIABLE } from './vllm-options.ts'
+import type { VllmWish } from './vllm-launch.ts'
+import { KEY_VARIABLE, type VllmOptions } from './vllm-options.ts'
 import { VllmProcess } from './vllm-process.ts'
 import type { VllmServer } from './vllm-server.ts'
 
@@ -19,20 +20,24 @@ export function createVllmServer(
     })
   }
   if (place === undefined) throw new Error('a vLLM that the agent runs needs a folder')
-  const { start_limit_ms, model, python, args, gpus, kv_swap_gib } = vllm
-  const { folder, engine_index, engines } = place
-  const { policy, ordering = 'modelled', hold_kv, handling } = options
-  const scheduler = {
-    ...{ policy, ordering },
-    ...(hold_kv === undefined ? {} : { hold_kv }),
-    ...(handling === undefined ? {} : { handling }),
-  }
-  return new VllmProcess({
-    ...{ engine, folder, start_limit_ms, report, leaving },
-    wish: {
-      ...{ python, model, model_id, args, gpus, engine_index, engines, seats, context_tokens },
-      kv_swap_gib,
-      scheduler,
+  const { start_limit_ms } = vllm
+  const wish = wishOf(options, vllm, place)
+  return new VllmProcess({ ...{ engine, folder: place.folder, start_limit_ms, report, leaving }, wish })
+}
+
+/** What its command line is made of. */
+export function wishOf(
+  { model_id, seats, context_tokens, policy, ordering = 'modelled', hold_kv, handling }: FrontOptions,
+  { model, python, args, gpus, kv_swap_gib }: VllmOptions & { mode: 'process' },
+  { engine_index, engines }: { engine_index: number; engines: number },
+): VllmWish {
+  return {
+    ...{ python, model, model_id, args, gpus, engine_index, engines, kv_swap_gib },
+    ...{ seats: seats ?? null, context_tokens: context_tokens ?? null },
+    scheduler: {
+      ...{ policy, ordering },
+      ...(hold_kv === undefined ? {} : { hold_kv }),
+      ...(handling === undefined ? {} : { handling }),
     },
-  })
+  }
 }
