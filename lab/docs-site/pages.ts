@@ -21,6 +21,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Use it',
     pages: [
       ...['docs/api.md', 'docs/anthropic.md', 'docs/clients.md', 'docs/client-libraries.md', 'docs/identity.md'],
+      ...['docs/budgets.md'],
       ...['docs/batches.md', 'docs/applications.md'],
       ...['clients/python/README.md', 'clients/typescript/README.md'],
     ],

@@ -3,6 +3,7 @@
  * their stubs. The relay depends on nothing else of the actors. All values are structured-cloneable.
  */
 
+import type { Budget, BudgetStated } from '../core/budget/budget.ts'
 import type { KeyVerdict } from '../core/call/idempotency-table.ts'
 import type { EndedProgram } from '../core/classes/ended-program.ts'
 import type { SketchBin } from '../core/classes/log-sketch.ts'
@@ -36,6 +37,8 @@ export interface AdmitRequest extends CallArrival {
   regions?: readonly string[] | null
   /** The tenant's limit, checked when the call opens a run. Null or left out: none. */
   live_programs_max?: number | null
+  /** Of a run that this call opens. Left out: none. */
+  budget?: BudgetStated
 }
 
 export type AdmitReply = Admission
@@ -63,6 +66,7 @@ export interface ProgramRpc {
     app: string | null
     metadata: Readonly<Record<string, string>> | null
     regions?: readonly string[] | null
+    budget?: Budget | null
     live_programs_max?: number | null
     now_ms: number
   }): Promise<

@@ -103,12 +103,13 @@ export async function settleArchived(
 /** The run that a forgotten record opens again. Everything known of it beyond its calls is lost. */
 export function openingOfLostRun(
   record: ProvenRecord,
-  regions: readonly string[] | null,
+  { regions, budget }: Pick<ProgramOpening, 'regions' | 'budget'>,
   now_ms: number,
 ): ProgramOpening {
   const { tenant, program, run, class: programClass } = record
   return {
-    ...{ tenant, program, run, class: programClass, app: null, metadata: null, regions, reading: 'modelled' },
+    ...{ tenant, program, run, class: programClass, app: null, metadata: null, reading: 'modelled' },
+    ...{ regions: regions ?? null, budget: budget ?? null },
     now_ms: runStartMs(record.run, now_ms),
   }
 }

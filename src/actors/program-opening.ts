@@ -2,11 +2,13 @@
  * How a program's run opens, and what is checked before: whether the tenant may have another program, and whether the
  * archive keeps up.
  */
+import { type Budget, budgetOf } from '../core/budget/budget.ts'
 import { programClass } from '../core/program/program-class.ts'
 import type { ProgramOpening } from '../core/program/program-entry.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
+import type { HeldTo } from '../store/residency.ts'
 import { ARCHIVE_RETRY } from './archive-retry.ts'
 import type { AdmitReply, AdmitRequest, ProgramRpc } from './contracts.ts'
 import { tenantActor } from './stubs.ts'
@@ -35,23 +37,37 @@ export async function hasRoom(
   return found
 }
 
-/** `inherited`: regions to which the program is already held. A call does not change them. */
-export function openingOfCall(request: AdmitRequest, inherited: readonly string[] | null): ProgramOpening {
+/** `inherited`: what the program is already held to. A call does not change it. */
+export function openingOfCall(
+  request: AdmitRequest,
+  inherited: { regions: readonly string[] | null; budget: Budget | null },
+): ProgramOpening {
   const { tenant, program, app, metadata, now_ms } = request
   return {
     ...{ tenant, program, app, metadata, now_ms },
     run: newRunId(now_ms),
     class: request.class,
     reading: request.reading ?? 'modelled',
-    regions: inherited ?? request.regions ?? null,
+    regions: inherited.regions ?? request.regions ?? null,
+    budget: inherited.budget ?? budgetOf(request.budget ?? {}, now_ms),
   }
 }
 
 /** The run's first call fixes the reading: a start names no model. */
 export function openingOfStart(run: string, request: Parameters<ProgramRpc['start']>[0]): ProgramOpening {
-  const { tenant, program, app, metadata, regions = null, now_ms } = request
+  const { tenant, program, app, metadata, regions = null, budget = null, now_ms } = request
   const of_class = programClass({ app, system_prompt: null, tool_names: [] })
-  return { ...{ run, tenant, program, app, metadata, regions, now_ms }, class: of_class, reading: 'modelled' }
+  return { ...{ run, tenant, program, app, metadata, regions, budget, now_ms }, class: of_class, reading: 'modelled' }
+}
+
+export function heldToBy({
+  regions,
+  budget,
+}: {
+  regions?: readonly string[] | null | undefined
+  budget?: object | null | undefined
+}): HeldTo {
+  return { regions: regions ?? null, has_budget: budget != null }
 }
 
 export function runsPending(): AdmitReply {

@@ -1,19 +1,22 @@
 /**
- * To which regions a program is held. It is kept beside the rows of its runs: in D1, for a relay that cannot ask the actor
- * in time, and across runs.
+ * To which regions a program is held, and the budget that it must keep to. Both are kept beside the rows of its runs: in D1,
+ * for a relay that cannot ask the actor in time, and across runs.
  *
  * A run that went stale has not necessarily ended for its client, who may come back after any pause. So the program stays
- * held for HELD_AFTER_STALE_MS. A client that ends the program, or starts it again, ends the hold.
+ * held for HELD_AFTER_STALE_MS, and its next run has what is left of the budget. A client that ends the program, or starts
+ * it again, ends the hold.
  *
  * Only this code writes D1's row. Each write stores what holds at that moment, and none overtakes another. So a start that
  * came too late, or a run that is over, cannot leave its own regions there.
  */
 import { z } from 'zod'
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
+import type { Budget } from '../core/budget/budget.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { type EndReason, HOLD_REMEMBERED_MS } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
-import { dropResidency, type HeldRun, putResidency } from '../store/residency.ts'
+import { BudgetJson } from '../store/program-row-schemas.ts'
+import { dropResidency, type HeldRun, type HeldTo, putResidency } from '../store/residency.ts'
 import { Mutex } from './mutex.ts'
 
 /** From the end of a run that went stale. After it the id is free, as after an explicit end. */
@@ -23,10 +26,18 @@ const RETRY: BackoffBounds = { min_ms: 500, max_ms: 60_000 }
 
 export const Hold = z.object({
   ...{ tenant: z.string(), program: z.string(), run: z.string() },
-  regions: z.array(z.string()).readonly(),
+  regions: z.array(z.string()).readonly().nullable(),
+  budget: BudgetJson.nullable().default(null),
   until_ms: z.number(),
 })
 export type Hold = z.infer<typeof Hold>
+
+interface Inherited {
+  /** Null: any. */
+  regions: readonly string[] | null
+  /** Null: none. */
+  budget: Budget | null
+}
 
 interface Surroundings {
   database(): D1Database
@@ -50,7 +61,7 @@ export class ProgramResidency {
   #changed = false
   #retry_at_ms = 0
   /** What isolates may remember (relay/hold-memory.ts). */
-  #told: { regions: string; until_ms: number } | null = null
+  #told: { held: string; until_ms: number } | null = null
 
   constructor(around: Surroundings) {
     this.#around = around
@@ -61,23 +72,23 @@ export class ProgramResidency {
     this.#hold = hold
   }
 
-  /** A call was told to which regions the program is held. */
-  told(regions: readonly string[] | null, now_ms: number): void {
-    this.#told = { regions: JSON.stringify(regions), until_ms: now_ms + HOLD_REMEMBERED_MS }
+  /** A call was told what the program is held to. */
+  told(held: HeldTo, now_ms: number): void {
+    this.#told = { held: textOf(held), until_ms: now_ms + HOLD_REMEMBERED_MS }
   }
 
-  /** Waits until no isolate remembers other regions than these, if the program is to be held to them. */
-  async forgottenElsewhere(regions: readonly string[] | null, now_ms: number): Promise<void> {
+  /** Waits until no isolate remembers other terms than these, if the program is to be held to them. */
+  async forgottenElsewhere(held: HeldTo, now_ms: number): Promise<void> {
     const told = this.#told
-    if (regions === null || told === null || told.regions === JSON.stringify(regions)) return
+    if (!isHeldTo(held) || told === null || told.held === textOf(held)) return
     const { promise, resolve } = Promise.withResolvers<void>()
     setTimeout(resolve, Math.max(0, told.until_ms - now_ms))
     await promise
   }
 
-  /** Regions that a run inherits if it opens without an explicit start. Null: any. */
-  inherited(now_ms: number): readonly string[] | null {
-    return this.#hold !== null && now_ms < this.#hold.until_ms ? this.#hold.regions : null
+  /** What a run inherits if it opens without an explicit start. */
+  inherited(now_ms: number): Inherited {
+    return this.#hold !== null && now_ms < this.#hold.until_ms ? this.#hold : { regions: null, budget: null }
   }
 
   /** Whether the program is held beyond its runs. */
@@ -93,8 +104,11 @@ export class ProgramResidency {
   /** A run has ended. The hold is stored no later than the end, which the caller flushes after this. */
   ended(entry: ProgramEntry, reason: EndReason, now_ms: number): void {
     const held = reason === 'stale' ? heldRunOf(entry) : null
-    if (held !== null) this.#keep({ ...held, until_ms: now_ms + HELD_AFTER_STALE_MS })
-    else if (reason === 'explicit') this.#keep(null)
+    if (held !== null) {
+      const { tenant, program, run, regions } = held
+      const until_ms = now_ms + HELD_AFTER_STALE_MS
+      this.#keep({ tenant, program, run, regions, budget: entry.budget_left, until_ms })
+    } else if (reason === 'explicit') this.#keep(null)
   }
 
   /** The client starts the program anew or ends it: the hold beyond its runs is over. */
@@ -177,12 +191,21 @@ export class ProgramResidency {
     const running = this.#around.running()
     if (this.#starting !== null) return this.#starting
     if (running !== null) return heldRunOf(running)
-    return this.inherited(now_ms) === null ? null : this.#hold
+    const hold = this.#hold
+    return hold === null || now_ms >= hold.until_ms ? null : { ...hold, has_budget: hold.budget !== null }
   }
 }
 
 function heldRunOf(entry: ProgramEntry | null): HeldRun | null {
-  if (entry === null || entry.regions === null) return null
-  const { tenant, program, run, regions } = entry
-  return { tenant, program, run, regions }
+  if (entry === null || !entry.is_held) return null
+  const { tenant, program, run, regions, budget } = entry
+  return { tenant, program, run, regions, has_budget: budget !== null }
+}
+
+function isHeldTo({ regions, has_budget }: HeldTo): boolean {
+  return regions !== null || has_budget
+}
+
+function textOf({ regions, has_budget }: HeldTo): string {
+  return JSON.stringify([regions, has_budget])
 }

@@ -4,8 +4,9 @@
  *
  * Keeps true:
  * - The call path (admit, leaseOpened, leaseLost, callEnded) writes nothing, since a Durable Object holds back every answer
- *   while one of its writes is unconfirmed. A flush follows in a later event. There are two exceptions: `settle` writes
- *   before it acknowledges, and the call that opens a run held to regions waits until that run is stored.
+ *   while one of its writes is unconfirmed. A flush follows in a later event. There are three exceptions: `settle` writes
+ *   before it acknowledges, the call that opens a run held to regions waits until that run is stored, and a call under a
+ *   budget waits until what it reserves is.
  * - An ended run stays here until R2 and D1 have it. It is written to them once for each change.
  * - At most one run is running.
  */
@@ -36,7 +37,14 @@ import { openingOfLostRun, settleArchived, sortLateRecords } from './late-record
 import { LostLeases } from './lost-leases.ts'
 import { Mutex } from './mutex.ts'
 import { ProgramFlush } from './program-flush.ts'
-import { hasRoom, openingOfCall, openingOfStart, RUNS_UNARCHIVED_MAX, runsPending } from './program-opening.ts'
+import {
+  hasRoom,
+  heldToBy,
+  openingOfCall,
+  openingOfStart,
+  RUNS_UNARCHIVED_MAX,
+  runsPending,
+} from './program-opening.ts'
 import { ProgramResidency } from './program-residency.ts'
 import { ProgramStorage } from './program-storage.ts'
 import { type Run, RunTable } from './run-table.ts'
@@ -112,7 +120,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       this.classes.restore(await this.storage.loadClassEnds())
       // The previous object may have died before D1 had it.
       const { running } = this.runs
-      if (running !== null && running.entry.regions !== null) this.residency.tell(running.entry)
+      if (running?.entry.is_held) this.residency.tell(running.entry)
       if (!this.broken.isEmpty) ctx.waitUntil(this.settleBroken(ended))
     })
   }
@@ -134,20 +142,21 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (run === null) {
       if (this.runs.size >= RUNS_UNARCHIVED_MAX) return runsPending()
       if (!(await hasRoom(this.env, request))) return liveProgramsExceeded(request.live_programs_max ?? 0)
-      await this.residency.forgottenElsewhere(this.residency.inherited(now_ms) ?? request.regions ?? null, Date.now())
+      const opening = openingOfCall(request, this.residency.inherited(now_ms))
+      await this.residency.forgottenElsewhere(heldToBy(opening), Date.now())
       // Another call may have opened the run while this one waited.
       run = this.running(now_ms)
     }
     if (run === null) {
       run = this.runs.open(openingOfCall(request, this.residency.inherited(now_ms)))
-      held = run.entry.regions !== null
+      held = run.entry.is_held
       if (held) this.residency.tell(run.entry)
     }
     const reply = this.runs.entryOf(run, run.entry.canAdmit(request)).admit(request)
     this.runs.changed(run)
-    if (reply.status === 'admitted') this.residency.told(reply.regions, Date.now())
-    // A client that was told that a program is held must not find it free after a crash.
-    if (held) await this.flush.now()
+    if (reply.status === 'admitted') this.residency.told(heldToBy(reply), Date.now())
+    // A client that was told that a program is held must not find it free after a crash, nor a share of its budget.
+    if (held || (reply.status === 'admitted' && reply.reserved !== null)) await this.flush.now()
     return reply
   }
 
@@ -202,15 +211,17 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   private async startAlone(request: StartRequest): ReturnType<ProgramRpc['start']> {
-    const { now_ms, tenant, program, regions = null } = request
+    const { now_ms, tenant, program, regions = null, budget = null } = request
     const exists = (run: Run) => ({ status: 'exists' as const, summary: run.entry.summary() })
     const known = this.running(now_ms)
     if (known !== null) return exists(known)
     if (!(await hasRoom(this.env, request))) return { status: 'full' }
     const id = newRunId(now_ms)
     const { residency } = this
-    await residency.forgottenElsewhere(regions, Date.now())
-    const known_to_d1 = regions === null || (await residency.announce({ tenant, program, run: id, regions }))
+    const to = heldToBy({ regions, budget })
+    await residency.forgottenElsewhere(to, Date.now())
+    const is_held = regions !== null || budget !== null
+    const known_to_d1 = !is_held || (await residency.announce({ tenant, program, run: id, ...to }))
     // A call may have opened a run of its own meanwhile.
     const opened = this.running(now_ms)
     if (!known_to_d1 || opened !== null) {
@@ -384,7 +395,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       const end = classEndOf(rows)
       let counts_for: string | null
       try {
-        if (entry.regions !== null) await this.residency.tellOnce(entry)
+        if (entry.is_held) await this.residency.tellOnce(entry)
         counts_for = await this.notifier.ended(entry, tellsOfClass(end) ? rows.program.class : null)
       } catch (error) {
         if (run.revision === revision) await this.storage.markArchived(entry.run)

@@ -1,5 +1,6 @@
 /** core's entries → what the API shows: integer microseconds become seconds, milliseconds become ISO times. */
 import type { ProgramListed } from '../actors/contracts.ts'
+import { BUDGET_FIELDS, type BudgetField, type BudgetState } from '../core/budget/budget.ts'
 import { orderingServiceUs, type ServiceReading } from '../core/call/service.ts'
 import {
   type CallEntry,
@@ -23,6 +24,7 @@ export function programJson(summary: ProgramSummary, now_ms: number = Date.now()
     class: summary.class,
     metadata: summary.metadata,
     regions: summary.regions,
+    budget: budgetJson(summary.budget),
     end_reason: summary.end_reason,
     critical_path_s: seconds(summary.critical_path_us),
     ...measuredJson(summary),
@@ -44,6 +46,22 @@ export function programJson(summary: ProgramSummary, now_ms: number = Date.now()
         kv: kvJson(handled),
       })),
     last_call_completion: isoOrNull(summary.last_completion_ms),
+  }
+}
+
+function budgetJson(budget: BudgetState | null): Program['budget'] {
+  if (budget === null) return null
+  const { limits, used, reserved } = budget
+  const standing = ({ kind, unit }: (typeof BUDGET_FIELDS)[BudgetField]) => {
+    const limit = limits[kind]
+    return limit === null ? null : { limit: limit / unit, used: used[kind] / unit, reserved: reserved[kind] / unit }
+  }
+  return {
+    calls: standing(BUDGET_FIELDS.calls),
+    tokens: standing(BUDGET_FIELDS.tokens),
+    service_s: standing(BUDGET_FIELDS.service_s),
+    cost: standing(BUDGET_FIELDS.cost),
+    deadline: isoOrNull(limits.ends_at_ms),
   }
 }
 

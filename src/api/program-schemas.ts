@@ -1,5 +1,6 @@
 /** What /v1/programs takes and gives: the process-table entry in seconds and in the words of the design, as OpenAPI schemas. */
 import { z } from '@hono/zod-openapi'
+import { BUDGET_FIELDS, type BudgetField, DEADLINE_S_MAX } from '../core/budget/budget.ts'
 import { Handling, HandlingReason, Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
 import { MeasuredShape, Seconds, Tokens } from './measured-json.ts'
@@ -16,6 +17,21 @@ export const Metadata = z
   .record(z.string().min(1).max(METADATA_KEY_CHARS_MAX), z.string().max(METADATA_VALUE_CHARS_MAX))
   .refine((metadata) => Object.keys(metadata).length <= METADATA_KEYS_MAX, `at most ${METADATA_KEYS_MAX} keys`)
 
+const stated = (field: BudgetField) => z.number().positive().max(BUDGET_FIELDS[field].max).optional()
+
+/** X-Program-Budget has the same names. */
+export const BudgetStart = z
+  .strictObject({
+    calls: stated('calls'),
+    tokens: stated('tokens').openapi({ description: 'Of prompts, cached ones too, and of output' }),
+    service_s: stated('service_s').openapi({ description: 'Modelled service' }),
+    cost: stated('cost').openapi({ description: 'In the currency of the models’ prices' }),
+    deadline_s: z.number().positive().max(DEADLINE_S_MAX).optional().openapi({
+      description: 'From now. Calls that are open then are ended',
+    }),
+  })
+  .openapi('BudgetStart')
+
 export const ProgramStart = z
   .strictObject({
     id: Id.optional().openapi({ description: 'Chosen by the client, unique among its running programs' }),
@@ -24,6 +40,7 @@ export const ProgramStart = z
     regions: z.array(Id).min(1).max(PROGRAM_REGIONS_MAX).optional().openapi({
       description: 'Regions that may serve its calls; they never leave them. Left out: any',
     }),
+    budget: BudgetStart.optional().openapi({ description: 'What the run may spend in all. Left out: no limit' }),
   })
   .openapi('ProgramStart')
 
@@ -71,6 +88,18 @@ const ToolRunning = z.object({
   kv: KvHandled.nullable(),
 })
 
+const Limit = z
+  .object({
+    limit: z.number().nonnegative(),
+    used: z.number().nonnegative().openapi({ description: 'By calls that are over' }),
+    reserved: z.number().nonnegative().openapi({ description: 'For calls that are open' }),
+  })
+  .nullable()
+
+const BudgetStanding = z
+  .object({ calls: Limit, tokens: Limit, service_s: Limit, cost: Limit, deadline: Timestamp.nullable() })
+  .openapi('Budget', { description: 'What the run may spend, and what it has. Null: no limit' })
+
 export const Program = z
   .object({
     object: z.literal('program'),
@@ -82,6 +111,7 @@ export const Program = z
     metadata: z.record(z.string(), z.string()),
     source: Source,
     regions: z.array(z.string()).nullable().openapi({ description: 'Regions to which the program is held; null: any' }),
+    budget: BudgetStanding.nullable(),
     started_at: Timestamp,
     ended_at: Timestamp.nullable(),
     end_reason: z.enum(['explicit', 'stale']).nullable(),

@@ -5,6 +5,7 @@
 import { createRoute } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { programActor } from '../actors/stubs.ts'
+import { budgetOf } from '../core/budget/budget.ts'
 import { liveProgramsExceeded, tooManyNewPrograms } from '../core/program/run-limits.ts'
 import { apiError } from '../platform/api-error.ts'
 import { fileBudget } from '../relay/deps.ts'
@@ -63,7 +64,8 @@ programRoutes.openapi(
   }),
   async (c) => {
     const { tenant, live_programs_max, regions: granted } = c.var.identity
-    const { id, app, metadata, regions } = c.req.valid('json')
+    const { id, app, metadata, regions, budget } = c.req.valid('json')
+    const now_ms = Date.now()
     const program = id ?? `program-${crypto.randomUUID()}`
     if (regions !== undefined) {
       const allowed = allowedRegions((await catalogue(c.env)).regions, granted, regions)
@@ -71,14 +73,15 @@ programRoutes.openapi(
         return refusal(apiError(allowed.http_status, { ...allowed.error, param: 'regions' }))
       }
     }
-    if (!fileBudget(c.env).useProgram(tenant, program, Date.now())) return refusal(noRoom())
+    if (!fileBudget(c.env).useProgram(tenant, program, now_ms)) return refusal(noRoom())
     const started = await programActor(c.env, tenant, program).start({
       ...{ tenant, program },
       app: app ?? null,
       metadata: metadata ?? null,
       regions: regions ?? null,
+      budget: budgetOf(budget ?? {}, now_ms),
       live_programs_max,
-      now_ms: Date.now(),
+      now_ms,
     })
     if (started.status === 'store_unavailable') throw new StoreUnavailable('the regions of a program could not be kept')
     if (started.status === 'full') {

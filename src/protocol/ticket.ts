@@ -18,6 +18,23 @@ export const TICKET_LIFETIME_S = 60
 export const TICKET_CLOCK_TOLERANCE_S = 30
 export const TICKET_CHARS_MAX = 4096
 
+/** The most that the call may use of its program's budget. What is left out is not limited. */
+const BudgetCap = z.object({
+  tokens: Count.optional(),
+  service_us: Microseconds.optional(),
+  cost_nanos: Count.optional(),
+  /** With `cost_nanos`: per token, in trillionths of the operator's currency. */
+  prices: z
+    .object({
+      prompt_picos: z.number().nonnegative(),
+      cached_prompt_picos: z.number().nonnegative(),
+      output_picos: z.number().nonnegative(),
+    })
+    .optional(),
+  /** From the ticket to the program's deadline. */
+  ends_in_ms: Count.optional(),
+})
+
 export const TicketClaims = z.object({
   v: z.literal(TICKET_VERSION),
   tenant: Id,
@@ -67,6 +84,7 @@ export const TicketClaims = z.object({
   last_tool: ToolName.optional(),
   /** The client's hint of how long the tool after this call takes (core/tools/tool-hint.ts). */
   expect_tool_us: Microseconds.optional(),
+  budget: BudgetCap.optional(),
   /** Why the call belongs to its program, for the usage that its client sees. */
   source: ProgramSource.optional(),
   /** Says that the control plane granted this lease; the record carries it back (record.ts). */

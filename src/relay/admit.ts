@@ -1,16 +1,22 @@
 /**
  * Admit: the call gets its place in its program's process table, and the keys by which engines order it. Serving beats
  * ordering. When the ProgramActor is slow, overloaded or broken, the call goes on without a pin at the tenant's median
- * level, under a run id of its own. The actor later adds the record of such a run to the run that it has.
+ * level, under a run id of its own. The actor later adds the record of such a run to the run that it has. Only a call of a
+ * program with a budget, or with limits on regions, waits for its actor, or is refused.
  */
 import type { AdmitReply } from '../actors/contracts.ts'
+import { type BudgetState, budgetOf, NOTHING } from '../core/budget/budget.ts'
+import { ProgramSpend } from '../core/budget/program-spend.ts'
+import { heldBy, type Reservation } from '../core/budget/reservation.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
+import { budgetRefusal } from '../core/program/run-limits.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import { type ApiErrorFields, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { within } from '../platform/deadline.ts'
 import { newRunId } from '../platform/run-id.ts'
 import { isStorageFailure, STORAGE_UNAVAILABLE } from '../platform/storage-failure.ts'
+import type { HeldTo } from '../store/residency.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { askActor, askTwice, type Reply } from './rpc.ts'
@@ -35,28 +41,41 @@ export interface Admission {
   pin: Pin | null
   /** Regions to which the program is held. Null: any. */
   regions: readonly string[] | null
+  /** What the call may use of a budget. Null: nothing limits it. */
+  reserved: Reservation | null
+  /** Its program's budget, with this call's share reserved. Null: there is none. */
+  budget: BudgetState | null
   /** The run in which the ProgramActor has this call, once it is known. Null: no actor has it. */
   known_run: Promise<string | null>
 }
 
 export type Admitted =
   | { status: 'admitted'; admission: Admission }
-  | { status: 'refused'; http_status: 429 | 503; error: ApiErrorFields; retry_after_s: number }
+  | { status: 'refused'; http_status: 402 | 429 | 503; error: ApiErrorFields; retry_after_s: number | null }
+
+/** As OpenAI names errors of an account without means. */
+const BUDGET_ERROR_TYPE = 'insufficient_quota'
 
 const RESIDENCY_UNKNOWN: ApiErrorFields = {
   message: 'The regions that may serve this program are unknown at the moment. Send the call again.',
   code: 'residency_unknown',
 }
 
+const BUDGET_UNKNOWN: ApiErrorFields = {
+  message: 'What is left of the budget of this program is unknown at the moment. Send the call again.',
+  code: 'budget_unknown',
+}
+
 export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admitted> {
   const { program } = call
-  if (program === null) return { status: 'admitted', admission: alone(call, deps.now()) }
+  if (program === null) return alone(call, deps.now())
   const asked_at_ms = deps.now()
   const asking = askTwice(() => deps.program(call.tenant, program).admit(admitRequest(call, program, deps.now())))
   deps.waitUntil(
     asking.then((reply) => {
       if (reply.status !== 'answered' || reply.value.status !== 'admitted') return
-      deps.holds.remember(call.tenant, program, reply.value.regions, asked_at_ms)
+      const { regions, budget } = reply.value
+      deps.holds.remember(call.tenant, program, { regions, has_budget: budget !== null }, asked_at_ms)
     }),
   )
   const waited = await within(asking, deps.times.admit_timeout_ms)
@@ -82,8 +101,10 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     metadata,
     reading,
     live_programs_max,
+    budget,
+    wants,
   } = call
-  const limits = { regions: call.wanted_regions, live_programs_max }
+  const limits = { regions: call.wanted_regions, live_programs_max, ...(budget === null ? {} : { budget }) }
   return {
     tenant,
     program,
@@ -102,32 +123,46 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     metadata,
     reading,
     now_ms,
+    wants,
     ...limits,
   }
 }
 
 function admitted(reply: AdmitReply): Admitted {
   if (reply.status === 'refused') {
-    const { code, message, retry_after_s } = reply
-    return { status: 'refused', http_status: 429, error: { message, code, type: 'rate_limit_error' }, retry_after_s }
+    return refusedAdmission(reply)
   }
   const { status: _, ...admission } = reply
   return { status: 'admitted', admission: { ...admission, known_run: Promise.resolve(reply.run) } }
+}
+
+function refusedAdmission({ code, message, retry_after_s }: Extract<AdmitReply, { status: 'refused' }>): Admitted {
+  if (retry_after_s === null) {
+    return { status: 'refused', http_status: 402, error: { message, code, type: BUDGET_ERROR_TYPE }, retry_after_s }
+  }
+  return { status: 'refused', http_status: 429, error: { message, code, type: 'rate_limit_error' }, retry_after_s }
 }
 
 function runOf(reply: AdmitReply): string | null {
   return reply.status === 'admitted' ? reply.run : null
 }
 
-/** A call that names no program is a program of its own and leaves no state behind. */
-function alone(call: IdentifiedCall, now_ms: number): Admission {
-  return { ...unordered(call, now_ms), run: call.id, known_run: Promise.resolve(null) }
+/** A call that names no program is a program of its own and leaves no state behind. A budget is its own. */
+function alone(call: IdentifiedCall, now_ms: number): Admitted {
+  const budget = budgetOf(call.budget ?? {}, now_ms)
+  const reserving = budget === null ? null : new ProgramSpend(budget).reserve(call.wants, now_ms)
+  if (reserving?.status === 'refused') return refusedAdmission(budgetRefusal(reserving))
+  const reserved = reserving?.reservation ?? null
+  const limits = budget === null ? null : { limits: budget, used: { ...NOTHING }, reserved: heldBy(reserved) }
+  const admission = { ...unordered(call, now_ms), run: call.id, known_run: Promise.resolve(null) }
+  return { status: 'admitted', admission: { ...admission, reserved, budget: limits } }
 }
 
 /**
- * Ordering may be guessed, residency may not. So the call waits until it is known to which regions the program is held. A
- * call that names regions itself also waits if nothing is known that holds the program. It may be the call that opens the
- * program. If it were lost, later calls would leave its regions.
+ * Ordering may be guessed, residency and budgets may not. So the call waits until it is known to which regions the program is
+ * held. A call that names regions itself also waits if nothing is known that holds the program. It may be the call that opens
+ * the program. If it were lost, later calls would leave its regions. Where the program has a budget, or the call states one,
+ * only the actor may let it go on.
  */
 async function unplaced(
   call: IdentifiedCall,
@@ -138,13 +173,20 @@ async function unplaced(
   const [asked, held, placed] = await Promise.all([
     askActor(() => deps.tenant(call.tenant).medianService(), deps.times.median_timeout_ms),
     heldTo(call.tenant, program, deps),
-    call.wanted_regions === null ? null : within(asking, deps.times.residency_timeout_ms),
+    within(asking, call.wanted_regions === null && call.budget === null ? 0 : deps.times.residency_timeout_ms),
   ])
   if (asked.status === 'failed') deps.report('median_failed', asked.error)
   if (held.status === 'failed') deps.report('residency_failed', held.error)
-  if (placed?.status === 'in_time' && placed.value.status === 'answered') return admitted(placed.value.value)
-  if (held.status !== 'answered' || (held.value === null && placed !== null)) {
-    return unavailable((await hasFailedStorage(asking)) ? STORAGE_UNAVAILABLE : RESIDENCY_UNKNOWN)
+  if (placed.status === 'in_time' && placed.value.status === 'answered') return admitted(placed.value.value)
+  const is_unknown = held.status !== 'answered' || (held.value.regions === null && call.wanted_regions !== null)
+  const is_budgeted = call.budget !== null || (held.status === 'answered' && held.value.has_budget)
+  if (is_budgeted && !is_unknown) {
+    const late = await within(asking, deps.times.residency_timeout_ms)
+    if (late.status === 'in_time' && late.value.status === 'answered') return admitted(late.value.value)
+  }
+  if (is_unknown || is_budgeted) {
+    const reason = is_unknown ? RESIDENCY_UNKNOWN : BUDGET_UNKNOWN
+    return unavailable((await hasFailedStorage(asking)) ? STORAGE_UNAVAILABLE : reason)
   }
   const settled_service_us = asked.status === 'answered' ? asked.value.settled_service_us : 0
   const admission: Admission = {
@@ -152,16 +194,16 @@ async function unplaced(
     run: newRunId(deps.now()),
     settled_service_us,
     critical_path_us: settled_service_us,
-    regions: held.value,
+    regions: held.value.regions,
     known_run: asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null)),
   }
   return { status: 'admitted', admission }
 }
 
 /** D1 is asked only if no actor has told this isolate lately. */
-async function heldTo(tenant: string, program: string, deps: RelayDeps): Promise<Reply<readonly string[] | null>> {
+async function heldTo(tenant: string, program: string, deps: RelayDeps): Promise<Reply<HeldTo>> {
   const remembered = deps.holds.recall(tenant, program, deps.now())
-  if (remembered !== null) return { status: 'answered', value: remembered.regions }
+  if (remembered !== null) return { status: 'answered', value: remembered }
   return askActor(() => deps.residency(tenant, program), deps.times.residency_timeout_ms)
 }
 
@@ -190,5 +232,7 @@ function unordered(call: IdentifiedCall, now_ms: number): Omit<Admission, 'run' 
     open_leases: [],
     pin: null,
     regions: null,
+    reserved: null,
+    budget: null,
   }
 }

@@ -19,7 +19,7 @@ import { type Catalogue, catalogue, type Region } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { type Authentication, authenticate } from '../store/keys.ts'
 
-import { residencyOf } from '../store/residency.ts'
+import { type HeldTo, residencyOf } from '../store/residency.ts'
 import { AGENT_CONNECTION_LIMITS, type AgentConnectionLimits } from './agent-connection.ts'
 import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
@@ -95,7 +95,7 @@ export interface RelayDeps {
   holds: HoldMemory
   classNotices: ClassNotices
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
-  residency(tenant: string, program: string): Promise<readonly string[] | null>
+  residency(tenant: string, program: string): Promise<HeldTo>
   fetch: typeof fetch
   /** Wall clock, milliseconds. */
   now(): number

@@ -8,7 +8,7 @@ import { openElsewhereUs } from '../core/pool/reported-charges.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program/program-state.ts'
 import { type Attributes, SPAN_KIND } from '../core/wire/spans.ts'
 import { RETRY_AFTER_S } from '../platform/api-error.ts'
-import { LEASE_PATH } from '../protocol/index.ts'
+import { LEASE_PATH, type TicketClaims } from '../protocol/index.ts'
 import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
 import type { Served } from './answer.ts'
@@ -186,7 +186,22 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     ...(position === null ? {} : { position }),
     ...(last_tool === null ? {} : { last_tool }),
     ...(expect_tool_us === null ? {} : { expect_tool_us }),
+    ...capOf(admission, deps.now()),
     cache_salt: await cacheSaltOf(tenant, deps.ticket_secret),
   }
   return ticketFor(claims, leased.ticket_kid, deps.ticket_secret, deps.now())
+}
+
+/** What the call may use of a budget, as its agent is told. */
+function capOf({ reserved, budget }: Admission, now_ms: number): Pick<TicketClaims, 'budget'> {
+  if (reserved === null) return {}
+  const { calls: _, ...amounts } = reserved.amounts
+  const { prices } = reserved
+  const ends_at_ms = budget?.limits.ends_at_ms ?? null
+  const cap = {
+    ...amounts,
+    ...(prices === null ? {} : { prices }),
+    ...(ends_at_ms === null ? {} : { ends_in_ms: Math.max(0, Math.ceil(ends_at_ms - now_ms)) }),
+  }
+  return { budget: cap }
 }

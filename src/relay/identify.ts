@@ -3,6 +3,10 @@
  * refused here, cheapest first: the key, then ids in headers, then the body.
  */
 
+import type { BudgetStated } from '../core/budget/budget.ts'
+import { readBudget } from '../core/budget/budget-text.ts'
+import { callWants } from '../core/budget/call-wants.ts'
+import type { CallWants } from '../core/budget/reservation.ts'
 import { KEY_CHARS_MAX } from '../core/call/idempotency-table.ts'
 import { identify as identifyProgram } from '../core/call/identity.ts'
 import { type TokenBounds, tokenBounds } from '../core/call/lease-terms.ts'
@@ -72,6 +76,10 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   prompt_tokens_estimate: number
   /** The most that its engine can use. */
   bounds: TokenBounds
+  /** What it may use of a budget. */
+  wants: CallWants
+  /** Of the program that it opens. Null: it states none. */
+  budget: BudgetStated | null
   /** Retries under it are one call; null: the client sent none. */
   idempotency_key: string | null
   /** Headers of the answer that say how the client's body was changed. */
@@ -126,6 +134,9 @@ export async function identify(
   const hint = toolHint(parsed.call.metadata, header)
   if (!hint.ok) return refused(400, { message: hint.message, param: hint.param, code: 'invalid_value' })
 
+  const budget = readBudget(header, parsed.call.metadata)
+  if (!budget.ok) return refused(400, { message: budget.message, param: budget.param, code: 'invalid_value' })
+
   const { models, regions } = await deps.catalogue()
   const { body: sent, ...call } = parsed.call
   const prompt = head === 'keep' ? sent : withoutVolatileHead(sent)
@@ -141,7 +152,8 @@ export async function identify(
     model.id,
   )
   const bytes_per_token = measured ?? model.bytes_per_token
-  const prompt_tokens_estimate = estimatePromptTokens(promptBytes(prompt), bytes_per_token)
+  const prompt_bytes = promptBytes(prompt)
+  const prompt_tokens_estimate = estimatePromptTokens(prompt_bytes, bytes_per_token)
   const tool_results = toolResults(prompt).map(({ name, bytes }) => ({
     name,
     tokens: estimatePromptTokens(bytes, bytes_per_token),
@@ -151,6 +163,7 @@ export async function identify(
     : { body: prompt, headers: {} }
   const forwarded = forwardedBody({ ...call, body })
   if (isLonger(forwarded, DISPATCHED_BODY_BYTES_MAX)) return tooLarge(DISPATCHED_BODY_BYTES_MAX)
+  const bounds = tokenBounds(body, forwarded.length, model.context_tokens_max)
   return {
     status: 'identified',
     call: {
@@ -176,7 +189,13 @@ export async function identify(
       class: programClass(classSource(body, identity.app)),
       reading: model.ordering_service,
       prompt_tokens_estimate,
-      bounds: tokenBounds(body, forwarded.length, model.context_tokens_max),
+      bounds,
+      wants: callWants(body, bounds, {
+        prompt_bytes,
+        prompt_tokens_estimate,
+        context_tokens_max: model.context_tokens_max,
+      }),
+      budget: budget.budget,
       answer_headers,
       idempotency_key,
       forwarded,

@@ -38,6 +38,8 @@ function regional(options: Parameters<typeof world>[0] = {}, without: readonly s
   return { it, asked }
 }
 
+const heldTo = (regions: string[] | null) => ({ regions, has_budget: false })
+
 describe('a call that names regions', () => {
   it('is served there and nowhere else', async () => {
     const { it: w, asked } = regional()
@@ -85,7 +87,7 @@ describe('a program that is held to regions', () => {
 
   it('stays there while its actor is slow, and waits while its regions are unknown', async () => {
     const slow = { program: { admit: () => new Promise<never>(() => {}) }, times: { admit_timeout_ms: 5 } }
-    const known = regional({ ...slow, deps: { residency: async () => ['off'] } })
+    const known = regional({ ...slow, deps: { residency: async () => heldTo(['off']) } })
     const response = await runCall(chat({}, PROGRAM), 'chat', known.it.deps)
     expect([response.status, response.headers.get('x-region')]).toEqual([200, 'off'])
     const down = async () => {
@@ -118,7 +120,7 @@ describe('an actor that is slow for the second time', () => {
   ])('costs D1 nothing: the isolate remembers that the program is %s', async (_, regions) => {
     const never = new Promise<never>(() => {})
     let isSlow = false
-    const residency = vi.fn(async () => null)
+    const residency = vi.fn(async () => heldTo(null))
     const { it: w } = regional({
       program: { admit: async () => (isSlow ? never : { ...ADMITTED, regions }) },
       deps: { residency },
@@ -135,7 +137,7 @@ describe('an actor that is slow for the second time', () => {
 
   it('is remembered by an answer that came too late for its own call', async () => {
     const { promise, resolve } = Promise.withResolvers<typeof ADMITTED>()
-    const residency = vi.fn(async () => ['off'])
+    const residency = vi.fn(async () => heldTo(['off']))
     const { it: w } = regional({
       program: { admit: () => promise },
       times: { admit_timeout_ms: 5 },
@@ -157,7 +159,12 @@ describe('a call that names regions, of a program whose actor is slow', () => {
     admit: () => Promise<typeof ADMITTED>,
     residency: () => Promise<string[] | null>,
     residency_timeout_ms = 100,
-  ) => regional({ program: { admit }, times: { admit_timeout_ms: 5, residency_timeout_ms }, deps: { residency } })
+  ) =>
+    regional({
+      program: { admit },
+      times: { admit_timeout_ms: 5, residency_timeout_ms },
+      deps: { residency: async () => heldTo(await residency()) },
+    })
   const silent = () => new Promise<never>(() => undefined)
 
   it('goes on where D1 knows what the program is held to', async () => {

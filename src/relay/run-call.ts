@@ -3,6 +3,7 @@
  * short prompt needs no pin, so its admit and lease run in parallel. A long prompt is leased where its program's KV is.
  */
 
+import { BUDGET_LEFT_HEADER, budgetLeftText } from '../core/budget/budget-text.ts'
 import { type FieldWarnings, fieldWarnings, WARNINGS_HEADER, warningsHeader } from '../core/call/field-warnings.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool/pool-types.ts'
 import { tooManyNewPrograms } from '../core/program/run-limits.ts'
@@ -266,6 +267,8 @@ function headersOf(
     headers.set('x-program-id', call.program)
     if (admission !== null) headers.set('x-thread-id', admission.thread)
   }
+  const left = admission?.budget == null ? null : budgetLeftText(admission.budget)
+  if (left !== null) headers.set(BUDGET_LEFT_HEADER, left)
   if (warnings !== null) headers.set(WARNINGS_HEADER, warningsHeader(warnings))
   if (leased !== null) {
     headers.set('x-engine-id', leased.engine)

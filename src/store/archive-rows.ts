@@ -1,11 +1,13 @@
 /** Rows of D1 ⇄ core's rows and summaries of an ended program. JSON columns are checked when read. */
 import { z } from 'zod'
+import type { BudgetState } from '../core/budget/budget.ts'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program/program-state.ts'
 import { Id, measuredSums, outlookOf } from '../protocol/index.ts'
 import {
   AnsweredJson,
   AskedToolsJson,
   BringsJson,
+  BudgetStateJson,
   EngineJson,
   LeaseReasonJson,
   MetadataJson,
@@ -44,6 +46,7 @@ export function storeProgram(
     metadata: JSON.stringify(row.metadata),
     pins: JSON.stringify(row.pins),
     regions: row.regions === null ? null : JSON.stringify(row.regions),
+    budget: jsonOrNull(summary.budget),
     engines: JSON.stringify(summary.engines),
     service_us: summary.service_us,
     critical_path_us: summary.critical_path_us,
@@ -67,6 +70,7 @@ export function summaryOf(stored: StoredProgram): ProgramSummary {
     metadata: MetadataJson.parse(JSON.parse(stored.metadata)),
     pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
     regions: regionsOf(stored),
+    budget: budgetOf(stored),
     engines: z.array(EngineJson).parse(JSON.parse(stored.engines)),
     threads: [],
     activity: null,
@@ -90,6 +94,7 @@ export function programOf(stored: StoredProgram): ProgramRow {
     end_reason: stored.end_reason,
     pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
     regions: regionsOf(stored),
+    budget: budgetOf(stored)?.limits ?? null,
     last_arrival_ms: stored.last_arrival_ms,
     last_completion_ms: stored.last_completion_ms,
   }
@@ -99,8 +104,12 @@ function regionsOf({ regions }: StoredProgram): string[] | null {
   return regions === null ? null : RegionsJson.parse(JSON.parse(regions))
 }
 
+function budgetOf({ budget }: StoredProgram): BudgetState | null {
+  return budget === null ? null : BudgetStateJson.parse(JSON.parse(budget))
+}
+
 export function storeCall(key: RunKey, row: CallRow): StoredCall {
-  const { parents, answered, overruled, tools, returned, brings, ...rest } = row
+  const { parents, answered, reserved: _, overruled, tools, returned, brings, ...rest } = row
   return {
     ...key,
     ...rest,
@@ -117,6 +126,7 @@ export function callOf(stored: StoredCall): CallRow {
   const { tenant: _, program: __, run: ___, parents, answered, overruled, tools, returned, brings, ...rest } = stored
   return {
     ...rest,
+    reserved: null,
     parents: z.array(Id).parse(JSON.parse(parents)),
     answered: answered === null ? null : AnsweredJson.parse(JSON.parse(answered)),
     overruled: overruled === null ? [] : OverruledJson.parse(JSON.parse(overruled)),

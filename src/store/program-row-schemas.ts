@@ -1,5 +1,7 @@
 /** core's rows of a program as they lie in storage, as schemas: what comes back from a disk is checked before core gets it. */
 import { z } from 'zod'
+import type { Amounts, Budget, BudgetState } from '../core/budget/budget.ts'
+import type { Reservation } from '../core/budget/reservation.ts'
 import type { CallRow, Checkpoint, LeaseRow, ProgramRow } from '../core/program/program-state.ts'
 import {
   Count,
@@ -37,6 +39,24 @@ const came = { results: z.array(ToolResult), times: z.array(ToolTime) }
 export const ToolReturnJson = z.object({ at_ms: Count, ...came })
 export const BringsJson = z.object({ of: Id, ...came })
 
+const AmountsJson: z.ZodType<Amounts> = z.object({ calls: Count, tokens: Count, service_us: Count, cost_nanos: Count })
+const limit = Count.nullable()
+export const BudgetJson: z.ZodType<Budget> = z.object({
+  ...{ calls: limit, tokens: limit, service_us: limit, cost_nanos: limit },
+  ends_at_ms: limit,
+})
+export const BudgetStateJson: z.ZodType<BudgetState> = z.object({
+  limits: BudgetJson,
+  used: AmountsJson,
+  reserved: AmountsJson,
+})
+const picos = z.number().nonnegative()
+const ReservationJson: z.ZodType<Reservation> = z.object({
+  amounts: z.object({ calls: Count, tokens: Count, service_us: Count, cost_nanos: Count }).partial(),
+  prices: z.object({ prompt_picos: picos, cached_prompt_picos: picos, output_picos: picos }).nullable(),
+  expired: z.boolean(),
+})
+
 export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
   tenant: Id,
   program: Id,
@@ -47,6 +67,7 @@ export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
   // Rows of versions without these fields have none.
   source: ProgramSource.nullable().default(null),
   regions: RegionsJson.default(null),
+  budget: BudgetJson.nullable().default(null),
   reading: z.enum(['wall', 'modelled']),
   started_at_ms: Count,
   ended_at_ms: Count.nullable(),
@@ -73,6 +94,7 @@ export const CallRowJson: z.ZodType<CallRow> = z.object({
   inherited_us: Microseconds,
   parents_known: z.boolean(),
   answered: AnsweredJson.nullable(),
+  reserved: ReservationJson.nullable().default(null),
   tools: AskedToolsJson.nullable().default(null),
   returned: ToolReturnJson.nullable().default(null),
   brings: BringsJson.nullable().default(null),
@@ -81,6 +103,7 @@ export const CallRowJson: z.ZodType<CallRow> = z.object({
 export const CheckpointJson: z.ZodType<Checkpoint> = z.object({
   calls: Count,
   totals: MeasuredSums.extend({ service_us: Count }),
+  spent: AmountsJson.optional(),
   critical_path_us: Count,
   threads: z.object({
     tails: z.array(z.object({ thread: Id, last_call: Id, last_ended: Id.nullable() })),

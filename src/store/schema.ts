@@ -119,6 +119,8 @@ export const endedPrograms = sqliteTable(
     service_us: integer('service_us').notNull(),
     critical_path_us: integer('critical_path_us').notNull(),
     ...measuredColumns(),
+    /** JSON of core's BudgetState. Null: the program had none. */
+    budget: text('budget'),
     /** JSON array of {engine, region, model, epoch}, most recent first. */
     engines: text('engines').notNull(),
     /** JSON array of {region, model, engine, epoch}. */
@@ -248,8 +250,9 @@ export const programRegions = sqliteTable(
     tenant: text('tenant').notNull(),
     program: text('program').notNull(),
     run: text('run').notNull(),
-    /** JSON array of region ids. */
+    /** JSON array of region ids, or JSON null: any. */
     regions: text('regions').notNull(),
+    has_budget: integer('has_budget', { mode: 'boolean' }).notNull().default(false),
   },
   (table) => [primaryKey({ columns: [table.tenant, table.program] })],
 )

@@ -21,7 +21,7 @@ beforeEach(() => {
 })
 
 const actor = (program: string) => programActor(env, TENANT, program)
-const inD1 = (program: string) => residencyOf(env.DB, TENANT, program)
+const inD1 = async (program: string) => (await residencyOf(env.DB, TENANT, program)).regions
 
 async function open(program: string): Promise<void> {
   expect(await actor(program).admit(admission(program, 'call-0', { regions: EAST }))).toMatchObject({ regions: EAST })

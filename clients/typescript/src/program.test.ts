@@ -50,7 +50,7 @@ describe.each(CLIENTS)('%s', (_, post) => {
         await post(`${server.url}/v1/calls`, 'a')
         await post(`${server.url}/v1/calls`, 'b')
       },
-      { regions: ['eu', 'us'], budget: { output_tokens: 500 }, hints: { expect_tool_s: 2.5 } },
+      { regions: ['eu', 'us'], budget: { tokens: 500 }, hints: { expect_tool_s: 2.5 } },
     )
     const [first, second] = server.calls
     expect(first?.headers).toMatchObject({
@@ -58,7 +58,7 @@ describe.each(CLIENTS)('%s', (_, post) => {
       'x-app': 'clients',
       'x-thread-id': 'main',
       'x-program-regions': 'eu,us',
-      'x-program-budget': 'output_tokens=500',
+      'x-program-budget': 'tokens=500',
       'x-program-hints': 'expect_tool_s=2.5',
       'x-tool-time': expect.stringMatching(/^web-search;dur=\d+$/),
     })

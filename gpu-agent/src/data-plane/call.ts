@@ -18,6 +18,9 @@ import type { SpanSender } from './span-sender.ts'
 import { ERRORS } from './stream-errors.ts'
 import { TokenGaps } from './token-gaps.ts'
 
+/** No call is open for as long (CALL_OPEN_US_MAX). */
+const DEADLINE_WATCHED_MS_MAX = 60 * 60_000
+
 export interface CallContext {
   outbox: Pick<Outbox, 'openLease' | 'promptTokens' | 'record'>
   metrics: AgentMetrics
@@ -54,6 +57,7 @@ export class Call implements CallSink {
   #state: 'opened' | 'serving' | 'settling' = 'opened'
   /** Why the daemon itself ended the call. */
   #cancelled: StreamError | null = null
+  #deadline: NodeJS.Timeout | null = null
 
   constructor(claims: TicketClaims, engine: ServedEngine, context: CallContext, traceparent?: string) {
     this.claims = claims
@@ -76,6 +80,7 @@ export class Call implements CallSink {
       return
     }
     this.#state = 'serving'
+    this.#endAtDeadline()
     this.#engine.leaseSeen(this.claims.lease)
     try {
       const forecast = this.#context.forecasts?.of(this.claims, dialect, body) ?? null
@@ -113,6 +118,12 @@ export class Call implements CallSink {
     if (this.#expect('ended')) this.#settle(end)
   }
 
+  #endAtDeadline(): void {
+    const { ends_in_ms } = this.claims.budget ?? {}
+    if (ends_in_ms === undefined || ends_in_ms > DEADLINE_WATCHED_MS_MAX) return
+    this.#deadline = setTimeout(() => this.cancel(ERRORS.program_deadline), ends_in_ms)
+  }
+
   #toolsAsked(): Pick<CallRecord, 'tools' | 'expected_tool_us'> {
     const tools = [...this.#tools.names]
     const expected_tool_us = this.#context.forecasts?.toolUs(this.claims, tools) ?? null
@@ -127,6 +138,7 @@ export class Call implements CallSink {
 
   #settle(end: CallEnd): void {
     this.#state = 'settling'
+    if (this.#deadline !== null) clearTimeout(this.#deadline)
     const error = end.outcome === 'completed' ? null : (end.error ?? this.#cancelled)
     const told = end.outcome === 'completed' ? this.#toolsAsked() : null
     const record = recordOf(this.claims, { ...end, error }, this.#context.wall_ms(), told)

@@ -275,6 +275,23 @@ test('a client that leaves while its call waits or streams cancels it on the eng
   }
 })
 
+test("a call is ended at its program's deadline, and the timer of one that ends before it does nothing", async () => {
+  const { front, post, control } = await startAgent(QUIET)
+  const under = async (ends_in_ms: number) => {
+    const ticket = await control.ticket({ lease: `lease-${ends_in_ms}`, budget: { ends_in_ms } })
+    return Promise.all([post({ ticket }), front.next().then((arrived) => arrived.accept())])
+  }
+  const [, late] = await under(20)
+  await until(() => late.cancelled !== undefined)
+  expect(late.cancelled).toEqual(ERRORS.program_deadline)
+  const [early, call] = await under(60_000)
+  call.end()
+  await early.text()
+  expect(call.cancelled).toBeUndefined()
+  await control.until(() => control.records.length === 2)
+  expect(control.records[0]).toMatchObject({ outcome: 'cancelled', error_code: 'program_deadline_exceeded' })
+})
+
 test('a client that half-closes its connection has left', async () => {
   const { front, agent, control } = await startAgent(QUIET)
   const { port } = new URL(agent.url)

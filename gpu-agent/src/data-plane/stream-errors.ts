@@ -67,6 +67,7 @@ export const ERRORS = {
   client_gone: streamError(499, 'client_gone', 'the client left before the end', false),
   reader_too_slow: streamError(499, 'reader_too_slow', 'the client reads more slowly than the engine writes', false),
   cancelled: streamError(409, 'cancelled', 'the call was cancelled', false),
+  program_deadline: streamError(402, 'program_deadline_exceeded', "the deadline of the call's program is over", false),
   program_ended: streamError(409, 'program_ended', 'the program of this call was ended', false),
   agent_draining: streamError(503, 'agent_draining', 'the agent was stopped before the call ended', true),
   disk_full: streamError(503, 'agent_disk_full', "the agent's disk takes no records, so it serves no calls", true),

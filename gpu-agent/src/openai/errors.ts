@@ -38,6 +38,13 @@ export function accountSpent(): StreamError {
   return { ...error, retry_after_s: ACCOUNT_RETRY_S }
 }
 
+/** What is left of its program's budget does not cover the prompt and a token of output. */
+export function budgetExceeded(): StreamError {
+  const message =
+    "what is left of the program's budget does not cover this call: start another program, or send a shorter prompt"
+  return refusal(402, 'insufficient_quota', 'program_budget_exceeded', message, null, false)
+}
+
 /** Null: the provider does not say. */
 export function tooLargeForLimit(known: { limit: string; needed: number } | null): StreamError {
   const message =

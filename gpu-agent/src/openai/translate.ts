@@ -2,6 +2,7 @@
  * A client's body → what an engine needs: messages or a prompt, sampling, limits, stop strings. Everything that cannot be
  * honoured is refused by name here, before a call costs anything.
  */
+import { OUTPUT_TOKENS_DEFAULT } from '../../../src/core/call/lease-terms.ts'
 import type { StreamError } from '../../../src/protocol/index.ts'
 import type { TextDialect } from '../fronts/engine-front.ts'
 import type { ChatMessage, TemplateOptions } from '../fronts/local/text-model.ts'
@@ -15,7 +16,7 @@ import { PlainTemplateKwargs } from './template-kwargs.ts'
 import { assistantText, type ToolCall, withTools } from './tool-text.ts'
 
 /** Output of a chat call that names no limit: as much as the context leaves, at most this. */
-export const CHAT_OUTPUT_TOKENS_DEFAULT = 1024
+export const CHAT_OUTPUT_TOKENS_DEFAULT = OUTPUT_TOKENS_DEFAULT
 /** OpenAI's own default for completions. */
 export const COMPLETION_OUTPUT_TOKENS_DEFAULT = 16
 

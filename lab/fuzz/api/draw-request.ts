@@ -31,6 +31,7 @@ const LEAVES_AFTER_MS_MAX = 60
 /** Read by the API, by a proxy or by neither. */
 const HEADERS = [
   ...['x-program-id', 'x-thread-id', 'x-parent-calls', 'x-prompt-head', 'x-program-regions', 'x-switchyard-strict'],
+  'x-program-budget',
   ...['x-app', 'idempotency-key', 'traceparent', 'tracestate', 'x-session-id', 'session_id', 'x-call-id', 'accept'],
   ...['anthropic-version', 'anthropic-beta', 'content-type', 'content-encoding', 'range', 'if-none-match', 'origin'],
   ...['x-forwarded-for', 'x-forwarded-host', 'cf-connecting-ip', 'x-http-method-override', 'cookie', 'x-request-id'],

@@ -87,6 +87,7 @@ export const BODIES: Readonly<Record<string, Body>> = {
     metadata: { note: text(world) },
     ...some(world, 0.2, { app: 'app' }),
     ...some(world, 0.1, { regions: [world.region] }),
+    ...some(world, 0.2, { budget: { tokens: world.random.between(1, 5000), calls: world.random.between(1, 20) } }),
   }),
   'POST /v1/uploads': (world) => ({
     ...{ filename: 'lines.jsonl', purpose: 'batch', mime_type: 'application/jsonl' },

@@ -32,6 +32,8 @@ export const COUNT_MAX = 2 ** 31 - 1
 export const SEQUENCES_MAX = 2 ** 16 - 1
 /** Clocks of two machines of the control plane may differ by this much. */
 export const CLOCK_SLACK_MS = 5_000
+/** Output of each choice of a conversation whose body sets no limit. No engine writes more then. */
+export const OUTPUT_TOKENS_DEFAULT = 1024
 /** Some engines count the end of the answer as a token. */
 const END_TOKENS = 1
 
@@ -43,13 +45,19 @@ export function tokenBounds(
 ): TokenBounds {
   const choices = Math.max(1, countOf(body.n), countOf(body.best_of))
   const sequences_max = Math.min(SEQUENCES_MAX, promptsOf(body.prompt ?? body.input) * choices)
-  const limit = Math.max(countOf(body.max_tokens), countOf(body.max_completion_tokens))
+  const limit = outputTokensAsked(body) ?? 0
   const output_tokens = (limit === 0 ? context_tokens_max : limit) + END_TOKENS
   return {
     prompt_tokens_max: Math.min(COUNT_MAX, sequences_max * Math.max(context_tokens_max, 3 * body_chars)),
     output_tokens_max: Math.min(COUNT_MAX, sequences_max * output_tokens),
     sequences_max,
   }
+}
+
+/** Of each choice. Null: the body sets no limit. */
+export function outputTokensAsked(body: Readonly<Record<string, unknown>>): number | null {
+  const limit = Math.max(countOf(body.max_tokens), countOf(body.max_completion_tokens))
+  return limit === 0 ? null : limit
 }
 
 /** A text, or one prompt of token ids, is one prompt. */

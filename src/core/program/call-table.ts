@@ -2,6 +2,10 @@
  * Calls and leases of one run, and what follows from them: sums, threads, the critical path, which are open, and which
  * rows storage does not have yet. It knows facts about calls and nothing about the program (program-entry.ts).
  */
+
+import type { Budget } from '../budget/budget.ts'
+import { ProgramSpend } from '../budget/program-spend.ts'
+import type { Reservation } from '../budget/reservation.ts'
 import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { ActingCalls } from './acting-calls.ts'
@@ -40,15 +44,23 @@ export class CallTable {
   #absent = 0
   /** Calls of the history that end a thread, by their thread. */
   #tails = new Map<string, string>()
+  /** Null: the program has no budget. */
+  #spend: ProgramSpend | null
 
-  constructor(reading: ServiceReading) {
+  constructor(reading: ServiceReading, budget: Budget | null = null) {
     this.#reading = reading
+    this.#spend = budget === null ? null : new ProgramSpend(budget)
     this.totals = this.#totals
   }
 
   /** From rows in any order. No row counts as dirty afterwards. */
-  static restore(reading: ServiceReading, calls: readonly CallRow[], leases: readonly LeaseRow[]): CallTable {
-    const table = new CallTable(reading)
+  static restore(
+    reading: ServiceReading,
+    calls: readonly CallRow[],
+    leases: readonly LeaseRow[],
+    budget: Budget | null = null,
+  ): CallTable {
+    const table = new CallTable(reading, budget)
     for (const row of calls.toSorted((a, b) => a.position - b.position)) {
       table.#add({
         ...row,
@@ -65,7 +77,10 @@ export class CallTable {
       table.#attach(table.#call(lease.call), lease)
       addLease(table.#totals, lease, reading)
     }
-    for (const call of table.#calls) table.#paths.setService(call.call, callServiceUs(call.leases, reading))
+    for (const call of table.#calls) {
+      table.#paths.setService(call.call, callServiceUs(call.leases, reading))
+      table.#spend?.update(call)
+    }
     const ended = table.#calls.filter((call) => call.state === 'ended')
     for (const call of ended.sort((a, b) => (a.ended_at_ms ?? 0) - (b.ended_at_ms ?? 0))) {
       table.#threads.ended(call.thread, call.call)
@@ -79,8 +94,10 @@ export class CallTable {
     checkpoint: Checkpoint,
     calls: readonly CallRow[],
     leases: readonly LeaseRow[],
+    budget: Budget | null = null,
   ): CallTable {
     const table = new CallTable(reading)
+    if (budget !== null) table.#spend = new ProgramSpend(budget, checkpoint.spent)
     Object.assign(table.#totals, checkpoint.totals)
     table.#paths = new CriticalPath(checkpoint.critical_path_us)
     const live = new Map(checkpoint.live.map((one) => [one.position, one]))
@@ -94,7 +111,10 @@ export class CallTable {
       const lease = { ...row }
       table.#attach(table.#call(lease.call), lease)
     }
-    for (const call of table.#calls) table.#paths.setService(call.call, callServiceUs(call.leases, reading))
+    for (const call of table.#calls) {
+      table.#paths.setService(call.call, callServiceUs(call.leases, reading))
+      table.#spend?.update(call)
+    }
     table.#threads = ThreadTable.resume(checkpoint.threads)
     for (const { thread, last_call, last_ended } of checkpoint.threads.tails) {
       for (const call of [last_call, last_ended]) {
@@ -111,9 +131,12 @@ export class CallTable {
     const live = new Set(this.openCalls)
     for (const lease of this.openLeases) live.add(this.#call(lease.call))
     for (const call of this.#acting.all()) live.add(call)
+    for (const call of this.#spend?.open() ?? []) live.add(this.#call(call))
+    const names = [...live].map(({ call }) => call)
     return {
       calls: this.size,
       totals: { ...this.#totals },
+      ...(this.#spend === null ? {} : { spent: this.#spend.historyWithout(names) }),
       critical_path_us: this.#paths.scalarUs(),
       threads: this.#threads.tails(CHECKPOINT_THREADS_MAX),
       live: [...live].map(({ call, position, leases, followed }) => ({
@@ -182,8 +205,13 @@ export class CallTable {
     return bounded(Math.min(this.#paths.scalarUs(), this.#totals.service_us))
   }
 
+  /** Of the budget. Null: the program has none. */
+  get spend(): ProgramSpend | null {
+    return this.#spend
+  }
+
   /** Opens a call that inherits the present scalar. */
-  open(arrival: CallArrival): CallState {
+  open(arrival: CallArrival, reserved: Reservation | null = null): CallState {
     const placement = this.#threads.place(arrival, this.openCalls.size, (call) => this.#known(call))
     this.#threads.remember(arrival.call, placement.thread, arrival)
     const last = this.#threads.lastCall(placement.thread)
@@ -193,8 +221,19 @@ export class CallTable {
     const behind = { parents, previous: this.#byId.get(last ?? ''), begins: last === null }
     const came = { results: [...(arrival.tool_results ?? [])], times: [...(arrival.tool_times ?? [])] }
     this.#acting.opened(call, behind, came)
-    this.#dirtyCalls.add(call)
+    call.reserved = reserved
+    this.#changed(call)
     return call
+  }
+
+  /** No record is expected any more of calls that hold a share of the budget since before `opened_before_ms`. */
+  expireReservations(opened_before_ms: number): void {
+    for (const id of this.#spend?.open() ?? []) {
+      const call = this.#call(id)
+      if (call.reserved === null || call.opened_at_ms > opened_before_ms || call.leases.some(isOpen)) continue
+      call.reserved = { ...call.reserved, expired: true }
+      this.#changed(call)
+    }
   }
 
   /** The tool behind the call that this one goes on from. Null: nothing names it. */
@@ -244,6 +283,7 @@ export class CallTable {
     const lease = leaseFromGrant(grant, call.leases.length)
     this.#attach(call, lease)
     this.#dirtyLeases.add(lease)
+    this.#spend?.update(call)
     return lease
   }
 
@@ -266,6 +306,7 @@ export class CallTable {
     lease.error_code = error_code
     this.openLeases.delete(lease)
     this.#dirtyLeases.add(lease)
+    this.#spend?.update(this.#call(lease.call))
   }
 
   /** Applies the record of an unsettled or unknown lease, and returns the lease's call. */
@@ -287,18 +328,19 @@ export class CallTable {
   /** Updates a call's state from what is known of it. True if that ended the call. */
   resolve(call: CallState, now_ms: number): boolean {
     const verdict = callVerdict(call)
-    this.#dirtyCalls.add(call)
-    if (verdict.state === 'open') return false
+    if (verdict.state === 'open') {
+      this.#changed(call)
+      return false
+    }
     call.outcome = verdict.outcome
     call.finish_reason = verdict.finish_reason
     call.error_code = verdict.error_code
-    if (call.state === 'ended') {
-      this.#acting.update(call)
-      return false
-    }
+    const had_ended = call.state === 'ended'
     call.state = 'ended'
-    call.ended_at_ms = now_ms
+    this.#changed(call)
     this.#acting.update(call)
+    if (had_ended) return false
+    call.ended_at_ms = now_ms
     this.openCalls.delete(call)
     this.#threads.ended(call.thread, call.call)
     return true
@@ -351,6 +393,7 @@ export class CallTable {
       position: this.size,
       inherited_us,
       answered: null,
+      reserved: null,
       tools: null,
       returned: null,
       brings: null,
@@ -379,9 +422,15 @@ export class CallTable {
     if (lease.state === 'open') this.openLeases.add(lease)
   }
 
+  #changed(call: CallState): void {
+    this.#dirtyCalls.add(call)
+    this.#spend?.update(call)
+  }
+
   #measured(lease: LeaseRow): void {
     this.#dirtyLeases.add(lease)
     const call = this.#call(lease.call)
+    this.#spend?.update(call)
     this.#paths.setService(call.call, this.settledUs(call))
   }
 
@@ -400,4 +449,8 @@ export class CallTable {
     if (call === undefined) throw new Error(`call ${id} is not in the table`)
     return call
   }
+}
+
+function isOpen({ state }: LeaseRow): boolean {
+  return state === 'open'
 }

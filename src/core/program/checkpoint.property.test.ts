@@ -38,6 +38,10 @@ const fact: fc.Arbitrary<Fact> = fc.oneof(
   fc.record({ what: fc.constant('record' as const), call, lease, service: fc.nat(1_000_000) }),
 )
 
+/** It covers all calls, so that none is refused. */
+const BUDGET = { calls: null, tokens: 1_000_000, service_us: null, cost_nanos: null, ends_at_ms: null }
+const WANTS = { most: { calls: 1, tokens: 100, service_us: 1_000, cost_nanos: 0 }, least_tokens: 10, prices: null }
+
 /** What storage would hold. */
 class Storage {
   #program: ProgramRow | null = null
@@ -81,6 +85,7 @@ function tell(program: ProgramEntry, storage: Storage, told: Fact, now_ms: numbe
       thread: told.thread === null ? null : `n${told.thread}`,
       parents,
       model: 'model',
+      wants: WANTS,
       now_ms,
     }
     whole(program.canAdmit(arrival))
@@ -121,8 +126,8 @@ describe('a run that goes on from its checkpoint', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fact, fc.boolean(), fc.boolean()), { maxLength: 60 }), (facts) => {
         const storage = new Storage()
-        const kept = entry()
-        let restarted = entry()
+        const kept = entry({ budget: BUDGET })
+        let restarted = entry({ budget: BUDGET })
         const take = () => storage.upsert(restarted.takeDirty(0))
         take()
         let admitted = 0

@@ -9,6 +9,8 @@
  * - A record from the agent that was given the lease is never refused. The number of calls is bounded at admission, where
  *   the client can still get an error.
  */
+import { type Budget, type BudgetState, budgetLeft } from '../budget/budget.ts'
+import type { Reservation } from '../budget/reservation.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { hash32 } from '../wire/hash.ts'
 import { CallTable } from './call-table.ts'
@@ -37,7 +39,7 @@ import {
   type ThreadSummary,
 } from './program-state.ts'
 import { bounded, boundedTotals } from './program-totals.ts'
-import { admissionRefusal } from './run-limits.ts'
+import { admissionRefusal, budgetRefusal } from './run-limits.ts'
 import { type CallState, callEntry, callRow, copied } from './stored-rows.ts'
 
 export type LeaseOpening = 'opened' | 'known' | 'ended' | 'exceeded' | 'other_run'
@@ -53,6 +55,8 @@ export interface ProgramOpening {
   reading: ServiceReading
   /** Regions to which the program is held. Null or left out: any. */
   regions?: readonly string[] | null
+  /** Null or left out: none. */
+  budget?: Budget | null
   now_ms: number
 }
 
@@ -99,19 +103,20 @@ export class ProgramEntry {
       metadata: { ...opening.metadata },
       source: null,
       regions: copied(opening.regions),
+      budget: opening.budget ?? null,
       started_at_ms: now_ms,
       ended_at_ms: null,
       end_reason: null,
       last_arrival_ms: null,
       last_completion_ms: null,
     }
-    return new ProgramEntry(row, new CallTable(opening.reading))
+    return new ProgramEntry(row, new CallTable(opening.reading, row.budget))
   }
 
   /** Restores the entry from its rows. Sums, threads and paths are recomputed, so they cannot disagree with the leases. */
   static restore(rows: ProgramRows): ProgramEntry {
     const { pins, ...program } = rows.program
-    const calls = CallTable.restore(program.reading, rows.calls, rows.leases)
+    const calls = CallTable.restore(program.reading, rows.calls, rows.leases, program.budget)
     const entry = new ProgramEntry({ ...program, metadata: { ...program.metadata } }, calls)
     for (const lease of [...calls.leases()].sort((a, b) => a.opened_at_ms - b.opened_at_ms))
       entry.#placement.used(lease)
@@ -126,7 +131,7 @@ export class ProgramEntry {
    */
   static resume(rows: ProgramRows, checkpoint: Checkpoint): ProgramEntry {
     const { pins, ...program } = rows.program
-    const calls = CallTable.resume(program.reading, checkpoint, rows.calls, rows.leases)
+    const calls = CallTable.resume(program.reading, checkpoint, rows.calls, rows.leases, program.budget)
     const entry = new ProgramEntry({ ...program, metadata: { ...program.metadata } }, calls)
     for (const engine of checkpoint.engines) entry.#placement.used(engine)
     for (const pin of pins) entry.#placement.pin(pin)
@@ -140,7 +145,8 @@ export class ProgramEntry {
     const here = this.#calls.held()
     const calls = new Map([...stored.calls, ...here.calls].map((call) => [call.call, call]))
     const leases = new Map([...stored.leases, ...here.leases].map((lease) => [lease.lease, lease]))
-    this.#calls = CallTable.restore(this.#program.reading, [...calls.values()], [...leases.values()])
+    const { reading, budget } = this.#program
+    this.#calls = CallTable.restore(reading, [...calls.values()], [...leases.values()], budget)
     this.#calls.giveBack(dirty)
   }
 
@@ -175,6 +181,19 @@ export class ProgramEntry {
   get regions(): string[] | null {
     return copied(this.#program.regions)
   }
+  /** Whether a call must keep to limits that only this entry and D1 know. */
+  get is_held(): boolean {
+    return this.#program.regions !== null || this.#program.budget !== null
+  }
+  /** Null: none. */
+  get budget(): Budget | null {
+    return this.#program.budget
+  }
+  /** What a further run of the program may still spend. Null: it has no budget. */
+  get budget_left(): Budget | null {
+    const { spend } = this.#calls
+    return spend === null ? null : budgetLeft(spend.budget, spend.used)
+  }
   get open_calls(): number {
     return this.#calls.openCalls.size
   }
@@ -194,8 +213,10 @@ export class ProgramEntry {
     if (call === undefined) {
       const refusal = admissionRefusal(this.#calls.size, this.open_calls)
       if (refusal !== null) return refusal
+      const reserving = this.#calls.spend?.reserve(arrival.wants ?? WANTS_UNKNOWN, arrival.now_ms) ?? null
+      if (reserving?.status === 'refused') return budgetRefusal(reserving)
       if (this.#calls.size === 0) this.#program.source = arrival.source ?? null
-      call = this.#calls.open(arrival)
+      call = this.#calls.open(arrival, reserving?.reservation ?? null)
       this.#program.last_arrival_ms = arrival.now_ms
       this.#dirty = true
     }
@@ -208,6 +229,8 @@ export class ProgramEntry {
       ...{ status: 'admitted', run, thread, class: of_class, ...keys, reading, open_leases, pin },
       ...{ position, last_tool: this.#calls.lastTool(call) },
       regions: copied(regions),
+      reserved: reservationOf(call),
+      budget: this.#budgetState(),
     }
   }
 
@@ -310,6 +333,7 @@ export class ProgramEntry {
       this.#resolve(call, now_ms)
       closed += 1
     }
+    this.#calls.expireReservations(now_ms - ORPHANED_LEASE_MS)
     return closed
   }
 
@@ -343,6 +367,7 @@ export class ProgramEntry {
       ...program,
       metadata: { ...program.metadata },
       regions: copied(program.regions),
+      budget: this.#budgetState(),
       state: this.state,
       ...boundedTotals(this.#calls.totals),
       critical_path_us: this.#calls.criticalPathUs(),
@@ -386,6 +411,11 @@ export class ProgramEntry {
   rows(): ProgramRows {
     const leases = [...this.#calls.leases()].map((lease) => ({ ...lease }))
     return { program: this.#row(), calls: this.#calls.slice(0, this.#calls.size).map(callRow), leases }
+  }
+
+  #budgetState(): BudgetState | null {
+    const { spend } = this.#calls
+    return spend === null ? null : { limits: spend.budget, used: { ...spend.used }, reserved: spend.reserved }
   }
 
   #activity(): ProgramSummary['activity'] {
@@ -433,4 +463,20 @@ export class ProgramEntry {
     const engine = call.leases.at(-1)?.engine ?? null
     return { thread, call: call.call, arrived_at_ms: opened_at_ms, wait_us, service_us, engine }
   }
+}
+
+/** Of a call of which nothing is known but that it comes: it reserves all that is left. */
+const WANTS_UNKNOWN = {
+  most: {
+    calls: 1,
+    tokens: Number.MAX_SAFE_INTEGER,
+    service_us: Number.MAX_SAFE_INTEGER,
+    cost_nanos: Number.MAX_SAFE_INTEGER,
+  },
+  least_tokens: 1,
+  prices: null,
+}
+
+function reservationOf({ reserved }: CallState): Reservation | null {
+  return reserved === null ? null : { ...reserved, amounts: { ...reserved.amounts } }
 }

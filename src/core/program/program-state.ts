@@ -12,6 +12,8 @@ import type {
   ToolResult,
   ToolTime,
 } from '../../protocol/index.ts'
+import type { Amounts, Budget, BudgetState } from '../budget/budget.ts'
+import type { BudgetRefusal, CallWants, Reservation } from '../budget/reservation.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { ConversationTurn } from '../conversation/conversation-turn.ts'
@@ -150,6 +152,8 @@ export interface ProgramSummary extends MeasuredSums {
   source: ProgramSource | null
   /** Regions to which the program is held; null: any. */
   regions: string[] | null
+  /** Null: it has none. */
+  budget: BudgetState | null
   started_at_ms: number
   ended_at_ms: number | null
   end_reason: EndReason | null
@@ -203,6 +207,8 @@ export interface CallArrival {
   model: string
   /** The ordering reading of the call's model; absent: `modelled`. The run's first call fixes it. */
   reading?: ServiceReading
+  /** What it may use of a budget. Left out: nothing is known of it. */
+  wants?: CallWants
   now_ms: number
 }
 
@@ -232,12 +238,17 @@ export type Admission =
       pin: Pin | null
       /** Regions to which the program is held; null: any. */
       regions: string[] | null
+      /** What the call may use of its program's budget. Null: the program has none. */
+      reserved: Reservation | null
+      /** With this call's share reserved. */
+      budget: BudgetState | null
     }
   | {
       status: 'refused'
-      code: 'program_calls_exceeded' | 'program_open_calls_exceeded' | 'live_programs_exceeded'
+      code: 'program_calls_exceeded' | 'program_open_calls_exceeded' | 'live_programs_exceeded' | BudgetRefusal['code']
       message: string
-      retry_after_s: number
+      /** Null: a retry cannot succeed. */
+      retry_after_s: number | null
     }
 
 /** A lease that a pool granted. `pin`: whether the program is pinned to the engine from here on. */
@@ -276,6 +287,8 @@ export interface ProgramRow {
   metadata: Record<string, string>
   source: ProgramSource | null
   regions: string[] | null
+  /** Null: none. */
+  budget: Budget | null
   reading: ServiceReading
   started_at_ms: number
   ended_at_ms: number | null
@@ -295,6 +308,8 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
   parents_known: boolean
   /** The Worker's note on how it answered the client. Null until then. */
   answered: Answered | null
+  /** Its share of the program's budget. Null: the program has none. */
+  reserved: Reservation | null
   /** What the call itself brought, and of which call's tools. Null: it goes on from none. */
   brings: ({ of: string } & Omit<ToolReturn, 'at_ms'>) | null
 }
@@ -330,6 +345,8 @@ export interface Checkpoint {
   /** Calls of the run. */
   calls: number
   totals: MeasuredSums & { service_us: number }
+  /** What the history has used of the budget. Left out: there is none. */
+  spent?: Amounts | undefined
   critical_path_us: number
   threads: ThreadTails
   /** In order of use. */

@@ -1,4 +1,6 @@
 /** Whether a run may open another call: its bounds, and the error that a client gets at them. */
+import type { AmountKind } from '../budget/budget.ts'
+import type { BudgetRefusal } from '../budget/reservation.ts'
 import { type Admission, CALLS_PER_RUN_MAX, OPEN_CALLS_PER_PROGRAM_MAX } from './program-state.ts'
 import { STALE_AFTER_MS } from './staleness.ts'
 
@@ -27,6 +29,27 @@ export function admissionRefusal(calls: number, open_calls: number): Extract<Adm
     return { status: 'refused', code: 'program_open_calls_exceeded', message, retry_after_s: 1 }
   }
   return null
+}
+
+const AMOUNT_NAMES: Readonly<Record<AmountKind, string>> = {
+  calls: 'calls',
+  tokens: 'tokens',
+  service_us: 'service',
+  cost_nanos: 'money',
+}
+
+/** What a client is told of a budget that does not cover its call. */
+export function budgetRefusal({ code, kind }: BudgetRefusal): Extract<Admission, { status: 'refused' }> {
+  const name = kind === null ? '' : AMOUNT_NAMES[kind]
+  if (code === 'program_budget_reserved') {
+    const message = `Calls under way have reserved what is left of the program's budget for ${name}. Send the call again when one has ended.`
+    return { status: 'refused', code, message, retry_after_s: 1 }
+  }
+  const message =
+    code === 'program_deadline_exceeded'
+      ? 'The deadline of the program is over. End it (DELETE /v1/programs/{id}) and start another.'
+      : `The program has used its budget for ${name}. End it (DELETE /v1/programs/{id}) and start another with a larger one.`
+  return { status: 'refused', code, message, retry_after_s: null }
 }
 
 /** 429: the runtime has no room for another program (relay/file-budget.ts). */

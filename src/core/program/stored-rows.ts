@@ -77,6 +77,7 @@ export function callEntry(state: CallState): CallEntry {
     inherited_us: _i,
     parents_known: _k,
     answered,
+    reserved: _r,
     brings: _b,
     ...entry
   } = state

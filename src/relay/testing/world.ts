@@ -72,6 +72,8 @@ export const ADMITTED: AdmitReply = {
   open_leases: [],
   pin: null,
   regions: null,
+  reserved: null,
+  budget: null,
 }
 
 export const UNRESTRICTED = {
@@ -174,7 +176,7 @@ export function world(options: WorldOptions = {}): World {
     doubted: new DoubtedAgents(),
     holds: new HoldMemory(),
     classNotices: new ClassNotices(),
-    residency: async () => null,
+    residency: async () => ({ regions: null, has_budget: false }),
     fetch: async (input, init) => {
       const request = new Request(input as string, init as RequestInit)
       const engine = engines[new URL(request.url).hostname.replace('.test', '')]

@@ -44,9 +44,7 @@ CLIENTS = ["httpx", "httpx2", "requests", "httpx-async", "httpx2-async"]
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_says_which_program(server: Recorder, client: str) -> None:
-    with switchyard.program(
-        "clients", regions=["eu", "us"], budget={"output_tokens": 500}, hints={"expect_tool_s": 2.5}
-    ):
+    with switchyard.program("clients", regions=["eu", "us"], budget={"tokens": 500}, hints={"expect_tool_s": 2.5}):
         with switchyard.tool("web search"):
             pass
         post(client, f"{server.url}/v1/calls")
@@ -56,7 +54,7 @@ def test_every_client_says_which_program(server: Recorder, client: str) -> None:
     assert first.headers["x-app"] == "clients"
     assert first.headers["x-thread-id"] == second.headers["x-thread-id"] == "main"
     assert first.headers["x-program-regions"] == "eu,us"
-    assert first.headers["x-program-budget"] == "output_tokens=500"
+    assert first.headers["x-program-budget"] == "tokens=500"
     assert first.headers["x-program-hints"] == "expect_tool_s=2.5"
     assert first.headers["x-tool-time"].startswith("web-search;dur=")
     assert "x-tool-time" not in second.headers

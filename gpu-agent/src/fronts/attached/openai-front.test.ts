@@ -43,6 +43,23 @@ describe('a server with two routes', () => {
     ])
   })
 
+  it('gets no more than a budget leaves, where the prompt counts by its bytes', async () => {
+    const server = await plain()
+    const { serve } = await attachFront(server.url)
+    const asked = serve({ max_tokens: 50 }, { budget: { tokens: 200 } })
+    expect(await asked.sink.over).toMatchObject({ outcome: 'completed', finish_reason: 'length' })
+    const { max_tokens } = (server.served[0]?.body ?? {}) as { max_tokens: number }
+    expect(max_tokens).toBeLessThanOrEqual(50)
+    const tight = serve({ max_tokens: 50 }, { budget: { tokens: 120 } })
+    await tight.sink.over
+    const { max_tokens: cut } = (server.served[1]?.body ?? {}) as { max_tokens: number }
+    expect(cut).toBeLessThan(50)
+    const nothing = serve({ max_tokens: 50 }, { budget: { tokens: 20 } })
+    expect(await nothing.sink.over).toBeNull()
+    expect(nothing.sink.error).toMatchObject({ status: 402, error: { code: 'program_budget_exceeded' } })
+    expect(server.served).toHaveLength(2)
+  })
+
   it('says of each call that it was measured outside, and waiting here and there apart', async () => {
     const server = await plain({ seats: 1, step_ms: 5 })
     const { serve } = await attachFront(server.url, { seats: 1 })

@@ -164,3 +164,27 @@ test('an enforced format that does not come to its end fails the call and not th
   script.reads_grammar = true
   expect(unreadable.error).toMatchObject({ status: 400, error: { param: 'response_format' } })
 })
+
+test.each([
+  ['tokens', { tokens: 8 }, 4],
+  // 4 tokens of prompt take 500 µs, each of output 500.
+  ['service', { service_us: 2_000 }, 3],
+  ['money', { cost_nanos: 6, prices: { prompt_picos: 1_000, cached_prompt_picos: 0, output_picos: 1_000 } }, 2],
+])('a budget for %s cuts the output to what the prompt leaves of it', async (_, budget, output_tokens) => {
+  const sink = await run({ messages: user('Hi'), max_tokens: 50 }, 'chat', { budget })
+  expect(sink.end).toMatchObject({ outcome: 'completed', finish_reason: 'length', measurement: { output_tokens } })
+})
+
+test('a budget counts the prompt once and every choice', async () => {
+  const sink = await run({ messages: user('Hi'), max_tokens: 50, n: 2 }, 'chat', { budget: { tokens: 9 } })
+  expect(sink.end?.measurement).toMatchObject({ prompt_tokens: 4, output_tokens: 4 })
+})
+
+test('a prompt that a budget does not cover is refused before it is computed', async () => {
+  const sink = await run({ messages: user('Hi') }, 'chat', { budget: { tokens: 4 } })
+  expect(sink.error).toMatchObject({
+    ...{ status: 402, retryable: false },
+    error: { code: 'program_budget_exceeded', type: 'insufficient_quota' },
+  })
+  expect(seen.ledger).toEqual([])
+})

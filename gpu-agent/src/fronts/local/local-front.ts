@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
-import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
+import type { EngineDescription, EngineStatus, StreamError, TicketClaims } from '../../../../src/protocol/index.ts'
 import type { EngineDriver } from '../../../engine/driver.ts'
 import type { EngineCall, LedgerRow } from '../../../engine/types.ts'
 import type { Capabilities } from '../../openai/capabilities.ts'
@@ -15,6 +15,7 @@ import { EmbeddingFrame } from '../../openai/embeddings.ts'
 import { unavailable } from '../../openai/errors.ts'
 import { PLAIN_SAMPLING, type SamplingDefaults } from '../../openai/sampling-fields.ts'
 import { type Translation, translate } from '../../openai/translate.ts'
+import { cappedOutput } from '../budget-cap.ts'
 import type {
   CallSink,
   DispatchedCall,
@@ -173,12 +174,15 @@ export class LocalFront implements EngineFront {
     const { translation } = translated
     const recall = (text: string) => this.#memory.recall(claims.cache_salt, text)
     const { text, sampling = PLAIN_SAMPLING } = this.#options
-    const calls: EngineCall[] = []
+    const asked: EngineCall[] = []
     for (const [index] of translation.prompts.entries()) {
       const result = engineCall(claims, dialect, translation, index, text, recall, sampling)
       if (!result.ok) return result.error
-      calls.push(forecast === undefined ? result.call : { ...result.call, forecast })
+      asked.push(forecast === undefined ? result.call : { ...result.call, forecast })
     }
+    const capped = underBudget(asked, claims, translation.choices)
+    if (!capped.ok) return capped.error
+    const { calls } = capped
     const call = this.#localCall({ ...dispatched, dialect }, translation, calls, sink, driver)
     const refusal = this.#submitChoices(calls, call, driver, dialect)
     if (refusal !== null) return refusal
@@ -186,7 +190,7 @@ export class LocalFront implements EngineFront {
     for (const [index, { prompt }] of calls.entries()) {
       this.#bytes.add(translation.prompts[index] ?? translation.prompts[0], prompt.length)
     }
-    sink.accepted(calls.reduce((sum, { prompt }) => sum + prompt.length, 0))
+    sink.accepted(totalTokens(calls.map(({ prompt }) => prompt)))
     return null
   }
 
@@ -195,6 +199,8 @@ export class LocalFront implements EngineFront {
     const result = embeddingPrompts(body, text)
     if (!result.ok) return result.error
     const { prompts, asked } = result.asked
+    const capped = cappedOutput(claims, totalTokens(prompts), prompts.length, 0)
+    if (!capped.ok) return capped.error
     const call = new LocalEmbedding({
       ...{ claims, prompts, sink, ordering },
       encoding: asked.encoding,
@@ -208,7 +214,7 @@ export class LocalFront implements EngineFront {
     if (!verdict.ok) return submitError(verdict, 'embeddings')
     this.#calls.set(claims.lease, { call, driver })
     for (const [index, input] of asked.inputs.entries()) this.#bytes.add(input, prompts[index]?.length ?? 0)
-    sink.accepted(prompts.reduce((sum, prompt) => sum + prompt.length, 0))
+    sink.accepted(totalTokens(prompts))
     return null
   }
 
@@ -341,3 +347,23 @@ export class LocalFront implements EngineFront {
 const IDLE = { waiting: 0, running: 0, queued_tokens: 0, kv_used_tokens: 0 }
 
 const NO_TOKENS: ReadonlySet<number> = new Set()
+
+function totalTokens(prompts: readonly ArrayLike<number>[]): number {
+  return prompts.reduce((sum, prompt) => sum + prompt.length, 0)
+}
+
+/** `choices`: answers to each prompt. */
+function underBudget(
+  asked: readonly EngineCall[],
+  claims: TicketClaims,
+  choices: number,
+): { ok: true; calls: EngineCall[] } | { ok: false; error: StreamError } {
+  const prompt_tokens = totalTokens(asked.map(({ prompt }) => prompt))
+  const calls: EngineCall[] = []
+  for (const call of asked) {
+    const capped = cappedOutput(claims, prompt_tokens, asked.length * choices, call.max_output_tokens)
+    if (!capped.ok) return capped
+    calls.push({ ...call, max_output_tokens: capped.output_tokens_max })
+  }
+  return { ok: true, calls }
+}

@@ -1,4 +1,5 @@
 /** A front on a real scheduler and driver, whose model has one token per character and whose backend writes what a test says. */
+import type { TicketClaims } from '../../../../../src/protocol/index.ts'
 import { EngineDriver } from '../../../../engine/driver.ts'
 import type { Backend, EngineCall, LedgerRow, StepOutcome, StepPlan } from '../../../../engine/types.ts'
 import { EMBEDDED } from '../../../openai/capabilities.ts'
@@ -177,10 +178,11 @@ export async function startFront(context_tokens = CONTEXT_TOKENS): Promise<Local
 export async function run(
   body: Record<string, unknown>,
   dialect: 'chat' | 'completions' = 'chat',
+  claims: Partial<TicketClaims> = {},
 ): Promise<RecordingSink> {
   const front = await startFront()
   const sink = new RecordingSink()
-  front.serve(dispatched(front.describe().epoch, body, { dialect }), sink)
+  front.serve(dispatched(front.describe().epoch, body, { ...claims, dialect }), sink)
   await sink.over
   await front.stop()
   return sink

@@ -12,6 +12,7 @@ import { MessagesAnswer } from '../../attached/messages/messages-answer.ts'
 import { messagesBody } from '../../attached/messages/messages-request.ts'
 import { ReportedLoad } from '../../attached/reported-load.ts'
 import type { ServerQueue } from '../../attached/server-queue.ts'
+import { cappedOutput, promptTokensAtMost } from '../../budget-cap.ts'
 import type { CallSink, Dialect, DispatchedCall, EngineFrontEvents } from '../../engine-front.ts'
 import { BytesPerToken } from '../../local/bytes-per-token.ts'
 import type { Charges, EngineRecord } from '../channel/channel-messages.ts'
@@ -99,9 +100,12 @@ export class VllmCalls {
         : vllmRequest(dialect, body, address.served_model, address.profile)
     if (!result.ok) return result.error
     const { lease } = dispatched.claims
-    const prompt_tokens = this.#promptTokens(result.request)
-    this.load.opened(lease, result.request.choices, prompt_tokens)
-    const call = this.#call(dispatched, result.request, prompt_tokens, sink, address)
+    const capped = underBudget(result.request, dispatched.claims)
+    if (!capped.ok) return capped.error
+    const { request } = capped
+    const prompt_tokens = this.#promptTokens(request)
+    this.load.opened(lease, request.choices, prompt_tokens)
+    const call = this.#call(dispatched, request, prompt_tokens, sink, address)
     this.#calls.set(lease, call)
     return call.begin()
   }
@@ -241,4 +245,26 @@ function answerOf(
   }
   const frame = new ChunkFrame({ dialect, call, model, ...made, include_usage })
   return { frame, answer: new AnswerStream(frame, choices) }
+}
+
+/**
+ * The server counts the prompt after it was sent. So a budget counts as many tokens as the prompt can have, unless the client
+ * sent token ids.
+ */
+function underBudget(
+  request: VllmRequestBody,
+  claims: TicketClaims,
+): { ok: true; request: VllmRequestBody } | { ok: false; error: StreamError } {
+  if (claims.budget === undefined) return { ok: true, request }
+  const { messages, prompt, input, tools } = request.fields
+  const most = request.prompt_tokens ?? promptTokensAtMost([messages, prompt, input, tools])
+  const asked = request.output_tokens_max
+  const capped = cappedOutput(claims, most, request.choices, asked)
+  if (!capped.ok) return capped
+  const { output_tokens_max } = capped
+  if (output_tokens_max === asked) return { ok: true, request }
+  return {
+    ok: true,
+    request: { ...request, output_tokens_max, fields: { ...request.fields, max_tokens: output_tokens_max } },
+  }
 }
