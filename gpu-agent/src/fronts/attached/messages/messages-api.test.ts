@@ -47,11 +47,12 @@ describe.each([
   })
 
   it('a refusal before the answer is not seen by the client', async () => {
-    const { provider, front } = await served({ limits: [{ quantity: 'requests', amount: 2, per_s: 1 }] })
+    const { provider, front } = await served({ faults: { refused: 0.5 } })
     const sinks = Array.from({ length: 5 }, () => front.serve({ max_tokens: 2 }).sink)
     await Promise.all(sinks.map((sink) => sink.over))
     expect(sinks.map(({ end }) => end?.outcome)).toEqual(Array.from({ length: 5 }, () => 'completed'))
     expect(provider.calls.filter(({ whole }) => whole)).toHaveLength(5)
+    expect(provider.calls.filter(({ status }) => status === 429)).not.toEqual([])
   }, 60_000)
 
   it('a broken stream is a failed call, and a cancelled one is over at the provider', async () => {
