@@ -11,8 +11,8 @@ const PANEL_HEIGHT = 320
 const PANEL_MARGIN = { top: 40, bottom: 40 }
 const LEGEND_HEIGHT = 30
 const SERIES = [
-  { name: 'mean', color: '#2563eb', of: (run: ComparedRun) => run.program_token_latency_ms.mean },
-  { name: 'p95', color: '#f59e0b', of: (run: ComparedRun) => run.program_token_latency_ms.p95 },
+  { name: 'mean', color: '#2563eb', ink: '#ffffff', of: (run: ComparedRun) => run.program_token_latency_ms.mean },
+  { name: 'p95', color: '#f59e0b', ink: '#111827', of: (run: ComparedRun) => run.program_token_latency_ms.p95 },
 ] as const
 
 /** A panel for each workload, one above the other: their latencies differ too much for one axis. */
@@ -49,12 +49,13 @@ function panelOf(workload: WorkloadName, index: number, all: readonly ComparedRu
     grid: { left: 70, right: 20, top, height: PANEL_HEIGHT - PANEL_MARGIN.top - PANEL_MARGIN.bottom },
     xAxis: { type: 'category' as const, data: names, gridIndex: index },
     yAxis: { type: 'value' as const, name: `${workload}, ms per token`, nameGap: 14, gridIndex: index },
-    series: SERIES.flatMap(({ name, color, of }, place) => [
+    series: SERIES.flatMap(({ name, color, ink, of }, place) => [
       {
         ...{ name, color, ...axes },
         type: 'bar' as const,
         data: names.map((one) => Math.round(mean(runs.filter((run) => run.name === one).map(of)))),
-        label: { show: true, position: 'top' as const },
+        // At the foot of the bar: the seeds' dots are about its head.
+        label: { show: true, position: 'insideBottom' as const, color: ink },
       },
       {
         ...{ name: `${name}, each seed`, ...axes },

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { fail, readFlags } from '../../cli/flags.ts'
 import { embedded } from './plots/chart.ts'
 import { page } from './report/page.ts'
-import { ReportData } from './report/report-data.ts'
+import { readReportData } from './report/read-report-data.ts'
 
 const HELP = `Builds the evaluation's report as one HTML page.
 
@@ -27,21 +27,8 @@ if (flags.help) {
   process.exit(0)
 }
 const out = flags.out ?? path.join(flags.in, 'index.html')
-writeFileSync(out, page(dataOf(path.join(flags.in, 'evaluation.json')), panel))
+writeFileSync(out, page(readReportData(path.join(flags.in, 'evaluation.json')), panel))
 console.log(`Wrote ${out}. Open it in a browser.`)
-
-function dataOf(file: string): ReportData {
-  try {
-    const verdict = ReportData.safeParse(JSON.parse(readFileSync(file, 'utf8')))
-    if (verdict.success) return verdict.data
-    const [issue] = verdict.error.issues
-    return fail(
-      `${file} is not the data of an evaluation: ${issue?.path.join('.')}: ${issue?.message}. Run npm run evaluate`,
-    )
-  } catch (error) {
-    return fail(`Cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`)
-  }
-}
 
 function panel(file: string): string {
   return embedded(readFileSync(path.join(flags.in, file), 'utf8'))

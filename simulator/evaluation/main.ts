@@ -1,5 +1,6 @@
 /** `npm run evaluate`: plays what the figures need, reads them, writes the report. */
 import { writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { fail } from '../../cli/flags.ts'
 import { withProgress } from '../../cli/progress.ts'
 import { type Figure, PAPER_NAMES, type Scope, seedsOf } from './figure.ts'
@@ -7,8 +8,9 @@ import { EVALUATE_HELP, type Options, parseOptions } from './options.ts'
 import { PAPERS } from './papers.ts'
 import { heading } from './report/markdown.ts'
 import { provenance } from './report/provenance.ts'
+import { readReportData } from './report/read-report-data.ts'
 import { type Report, readIfPlayed } from './report/report.ts'
-import { writeReport } from './report/write-report.ts'
+import { renderReport, writeReport } from './report/write-report.ts'
 import { type Progress, playChains, Runs, type Verdict } from './runs/run-chains.ts'
 import { RunPool } from './runs/run-pool.ts'
 import { type CodeVersions, codeVersions, RunStore } from './runs/run-store.ts'
@@ -26,6 +28,8 @@ async function main(argv: readonly string[]): Promise<void> {
     console.log(EVALUATE_HELP.replace('FIGURES', ids.join('; ')))
     return
   }
+  const rendered = renderedFile(argv)
+  if (rendered !== null) return render(rendered)
   const parsed = parseOptions(argv)
   if (!parsed.ok) return fail(parsed.reason)
   await evaluate(parsed.options)
@@ -37,6 +41,20 @@ function withoutSamullm(argv: readonly string[]): string[] | null {
   if (joined !== -1) return argv.toSpliced(joined, 1)
   const at = argv.indexOf('--paper')
   return at !== -1 && argv[at + 1] === 'samullm' ? argv.toSpliced(at, 2) : null
+}
+
+/** The file of `--render`; null: an evaluation is to be played. */
+function renderedFile(argv: readonly string[]): string | null {
+  const joined = argv.find((word) => word.startsWith('--render='))
+  if (joined !== undefined) return joined.slice('--render='.length)
+  const at = argv.indexOf('--render')
+  if (at === -1) return null
+  return argv[at + 1] ?? fail('--render takes the evaluation.json of a report')
+}
+
+function render(file: string): void {
+  const { files } = renderReport(readReportData(file), path.dirname(file))
+  console.log(`Wrote ${files} files of ${path.dirname(file)} anew. npm run evaluate:page builds the page.`)
 }
 
 async function evaluate(options: Options): Promise<void> {

@@ -32,6 +32,7 @@ export const EVALUATE_HELP = `Plays every figure of a paper's evaluation, Autell
   --ablation-seeds ${ABLATION_SEEDS}  how many of them figures other than the main ones play (autellix: 12, 13; lamps: 6, 7, 8)
   --quick           fewer programs and rates; the report says so
   --out DIR         where the report goes (default docs/evaluation; with --quick, --partial or --figure: .switchyard/evaluation/report)
+  --render FILE     plays nothing: writes the report of this evaluation.json, its Markdown and labels of its figures, anew
   --json FILE       every run with its spec and outcome
   --minutes N       begin no run after N minutes; what is finished is kept, and the same command goes on from there
   --partial         when time is up write the report of what is finished: curves end early, figures that lack runs are left out

@@ -103,7 +103,23 @@ function asPanel(svg: string, height: number): string {
     .replace(/ (ecmeta_\w+|class|pointer-events)="[^"]*"/g, '')
     .replace(/zr\d+-/g, 'part-')
   const name = createHash('sha256').update(still).digest('hex').slice(0, 8)
-  return still.replace(/part-/g, `p${name}-`)
+  return withDashedSwatches(still.replace(/part-/g, `p${name}-`))
+}
+
+/** The dot of a dashed line's entry in the legend would cover the gap between its dashes. */
+export function withDashedSwatches(svg: string): string {
+  return svg.replace(
+    /(<path d="M0 [\d.]+L20 [\d.]+"[^>]*transform="([^"]+)"[^>]*stroke-dasharray="[^"]+"[^>]*><\/path>)\n<path [^>]*transform="\2"[^>]*><\/path>/g,
+    '$1',
+  )
+}
+
+/** With what it shows in words, for readers who do not see it. */
+export function labelled(svg: string, alt: string): string {
+  const words = alt.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+  return svg
+    .replace(/<title>[\s\S]*?<\/title>\n?/, '')
+    .replace(/(<svg [^>]*>(?:<style>[^<]*<\/style>)?)/, `$1<title>${words}</title>`)
 }
 
 /** As a file by itself: with colours for light and dark. */

@@ -12,7 +12,7 @@ export const SYSTEM_COLORS: Readonly<Record<SystemName, string>> = {
   'rr-program': '#7e22ce',
   plas: '#10b981',
   atlas: '#84a312',
-  learned: '#0f172a',
+  learned: '#0891b2',
   'vllm-discard': '#94a3b8',
   'vllm-preserve': '#64748b',
   infercept: '#3b82f6',

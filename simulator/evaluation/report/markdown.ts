@@ -1,66 +1,82 @@
 /** The report as evaluation.md. */
 import type { Table } from '../figure.ts'
+import { headline } from './headline.ts'
 import { INTRODUCTIONS } from './introduction.ts'
-import { figureCommand, seedsText } from './provenance.ts'
-import { comparison, goals, type ReadFigure, type Report, unfinishedText } from './report.ts'
+import { seedsText } from './provenance.ts'
+import { comparedRows, unfinishedText } from './report.ts'
+import type { FigureData, ReportData } from './report-data.ts'
+import { tidied } from './tidy.ts'
 
 const TITLES = { autellix: '# Evaluation', lamps: '# Evaluation: tools between calls' } as const
 
-export function markdown(report: Report): string {
-  const { provenance, figures } = report
+export function markdown(given: ReportData): string {
+  const data = tidied(given)
+  const { provenance, figures, unfinished } = data
   return [
     TITLES[provenance.paper],
+    '',
+    ...headlineLines(data),
+    '## How it was measured',
     '',
     ...INTRODUCTIONS[provenance.paper].flatMap((paragraph) => [paragraph, '']),
     `    ${provenance.command}`,
     '',
     `${seedsText(provenance)}; ${provenance.date}; ${provenance.machine}; code ${provenance.code_version}.`,
     ...(provenance.quick ? ['', '**A quick evaluation: few programs, one seed, no confidence intervals.**'] : []),
-    ...(report.unfinished === null ? [] : ['', `**${unfinishedText(report.unfinished)}**`]),
+    ...(unfinished === null ? [] : ['', `**${unfinishedText(unfinished)}**`]),
     '',
-    ...goalLines(figures),
+    ...goalLines(data),
     '## The paper beside ours',
     '',
     ...tableLines({
       title: '',
       columns: ['figure', 'claim', 'paper', 'ours', 'ours ÷ paper', 'note'],
-      rows: comparison(figures).map((row) => [row.figure, row.claim, row.paper, row.ours, row.ratio, row.note]),
+      rows: comparedRows(data).map((row) => [row.figure, row.claim, row.paper, row.ours, row.ratio, row.note]),
     }),
     '',
-    ...figures.flatMap((figure) => figureLines(report, figure)),
+    ...figures.flatMap(figureLines),
   ].join('\n')
 }
 
-function goalLines(figures: readonly ReadFigure[]): string[] {
-  const rows = goals(figures)
-  if (rows.length === 0) return []
+function headlineLines(data: ReportData): string[] {
+  const { numbers, plot, losses } = headline(data)
+  if (numbers.length === 0) return []
   return [
-    '## Goals',
-    '',
     ...tableLines({
       title: '',
-      columns: GOAL_COLUMNS,
-      rows: rows.map(({ goal, target, ours, verdict }) => [goal, target, ours, verdict]),
+      columns: ['', 'what', ''],
+      rows: numbers.map(({ value, of, note }) => [`**${value}**`, of, note]),
     }),
     '',
+    ...(plot === null ? [] : [`![${plot.alt}](${plot.file})`, '']),
+    ...list(
+      'Who loses where',
+      losses.map(({ text }) => text),
+    ),
   ]
+}
+
+function goalLines({ goals }: ReportData): string[] {
+  if (goals.length === 0) return []
+  const rows = goals.map(({ goal, target, ours, verdict }) => [goal, target, ours, verdict])
+  return ['## Goals', '', ...tableLines({ title: '', columns: GOAL_COLUMNS, rows }), '']
 }
 
 export const GOAL_COLUMNS = ['goal', 'target', 'ours', 'verdict'] as const
 
-function figureLines({ provenance }: Report, { figure, panels, shows, losses, tables }: ReadFigure): string[] {
+function figureLines({ id, title, paper, setup, command, panels, shows, losses, tables }: FigureData): string[] {
   return [
-    `## ${heading(figure.id, figure.title)}`,
+    `## ${heading(id, title)}`,
     '',
-    ...(figure.paper === null ? [] : [`The paper: ${figure.paper}`, '']),
-    figure.setup,
+    ...(paper === null ? [] : [`The paper: ${paper}`, '']),
+    setup,
     '',
-    `    ${figureCommand(provenance, figure)}`,
+    `    ${command}`,
     '',
-    ...panels.flatMap(({ name, alt }) => [`![${alt}](${panelFile(figure.id, name)})`, '']),
+    ...panels.flatMap(({ file, alt }) => [`![${alt}](${file})`, '']),
     ...list('What it shows', shows),
     ...list('Where we lose', losses.length > 0 ? losses : [NO_LOSS]),
-    ...(tables ?? []).flatMap((table) => [`**${table.title}**`, '', ...tableLines(table), '']),
+    ...tables.flatMap((table) => [`**${table.title}**`, '', ...tableLines(table), '']),
   ]
 }
 

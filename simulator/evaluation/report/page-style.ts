@@ -5,19 +5,42 @@ export const PAGE_STYLE = `
 *{box-sizing:border-box}
 body{margin:0;color:var(--ink);background:var(--paper);font:16px/1.55 system-ui,sans-serif;overflow-wrap:anywhere}
 main{max-width:1240px;margin:0 auto;padding:16px}
+html{scroll-padding-top:56px}
+section{margin-bottom:2em}
 p,ul{max-width:80ch}
 h1{font-size:1.8rem;margin:.4em 0}
-h2{font-size:1.3rem;margin:2.2em 0 .4em;padding-top:.6em;border-top:1px solid var(--line)}
+h2{font-size:1.3rem;margin:1em 0 .4em;padding-top:.6em;border-top:1px solid var(--line)}
 h3{font-size:1rem;margin:1.2em 0 .3em}
 a{color:var(--link)}
 code{font:.85em/1.5 ui-monospace,monospace;background:var(--box);padding:.15em .4em;border-radius:4px}
 .provenance,.command{color:var(--faint);font-size:.9rem}
 .warning{color:var(--warn);font-weight:600}
 .paper{border-left:3px solid var(--line);padding-left:.8em}
-nav{display:flex;flex-wrap:wrap;gap:.3em 1.1em;font-size:.9rem}
+nav{position:sticky;top:0;z-index:1;display:flex;gap:.2em 1.1em;padding:.6em 16px;overflow-x:auto;white-space:nowrap;font-size:.85rem;background:var(--paper);border-bottom:1px solid var(--line)}
+nav a{color:var(--faint);text-decoration:none}
+nav a:hover,nav a:focus-visible{color:var(--link);text-decoration:underline}
+@media(min-width:1100px){
+html{scroll-padding-top:8px}
+body{display:grid;grid-template-columns:230px minmax(0,1fr)}
+nav{flex-direction:column;gap:.45em;height:100vh;padding:20px 16px;overflow:auto;white-space:normal;border-bottom:0;border-right:1px solid var(--line)}
+main{width:100%;margin:0}
+section.figure{min-height:100vh}
+}
+.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,210px),1fr));gap:12px;margin:12px 0}
+.number{display:block;padding:12px 14px;color:inherit;text-decoration:none;background:var(--box);border:1px solid var(--line);border-radius:8px}
+.number b{display:block;font-size:1.9rem;line-height:1.2}
+.number span{display:block}
+.headline{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:8px 28px;align-items:start}
+.headline figure{max-width:620px}
+figcaption{padding:2px 4px;font-size:.9rem}
+details{margin:.7em 0}
+summary{cursor:pointer}
+.findings{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:0 28px}
 ul{padding-left:1.2em}
 li{margin:.25em 0}
-.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:12px}
+.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr));gap:12px}
+.panels.n4{grid-template-columns:repeat(auto-fit,minmax(min(100%,262px),1fr))}
+.panels.n1,.panels.n2{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr))}
 figure{margin:0;padding:6px;background:var(--box);border:1px solid var(--line);border-radius:8px;max-width:600px}
 figure svg{display:block;width:100%;height:auto}
 .table{overflow-x:auto;border:1px solid var(--line);border-radius:8px}

@@ -1,14 +1,17 @@
 /** The report as one HTML page: no scripts, no other files, light and dark, from a phone's width up. */
 import type { Table } from '../figure.ts'
+import { type Headline, headline } from './headline.ts'
 import { INTRODUCTIONS } from './introduction.ts'
 import { GOAL_COLUMNS, heading, NO_LOSS } from './markdown.ts'
 import { PAGE_STYLE } from './page-style.ts'
 import { seedsText } from './provenance.ts'
-import { comparedRow, unfinishedText } from './report.ts'
+import { comparedRows, unfinishedText } from './report.ts'
 import type { FigureData, ReportData } from './report-data.ts'
+import { tidied } from './tidy.ts'
 
 /** `svgOf`: a panel's file as an element of the page. */
-export function page(data: ReportData, svgOf: (file: string) => string): string {
+export function page(given: ReportData, svgOf: (file: string) => string): string {
+  const data = tidied(given)
   const { provenance, figures, unfinished } = data
   return `<!doctype html>
 <html lang="en">
@@ -20,19 +23,29 @@ export function page(data: ReportData, svgOf: (file: string) => string): string 
 <style>${PAGE_STYLE}</style>
 </head>
 <body>
+${contents(data)}
 <main>
+<section id="headline">
 <h1>Evaluation</h1>
+${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}
+${unfinished === null ? '' : `<p class="warning">${escaped(unfinishedText(unfinished))}</p>`}
+${headlineHtml(headline(data), svgOf)}
+</section>
+<section id="method">
+<h2>How it was measured</h2>
 ${INTRODUCTIONS[provenance.paper].map((text) => `<p>${escaped(text)}</p>`).join('\n')}
 <p class="provenance"><code>${escaped(provenance.command)}</code><br>
 ${seedsText(provenance)} · ${provenance.date} · ${escaped(provenance.machine)} · code ${provenance.code_version}</p>
-${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}
-${unfinished === null ? '' : `<p class="warning">${escaped(unfinishedText(unfinished))}</p>`}
-${contents(figures)}
+</section>
 ${goalSection(data)}
-<h2 id="paper">The paper beside ours</h2>
+<section id="paper">
+<h2>The paper beside ours</h2>
 ${comparisonTable(data)}
-<h2 id="losses">Where we lose</h2>
+</section>
+<section id="losses">
+<h2>Where we lose</h2>
 ${lossList(figures)}
+</section>
 ${figures.map((figure) => section(figure, svgOf)).join('\n')}
 </main>
 </body>
@@ -40,9 +53,33 @@ ${figures.map((figure) => section(figure, svgOf)).join('\n')}
 `
 }
 
-function contents(figures: readonly FigureData[]): string {
-  const links = figures.map(({ id, title }) => `<a href="#f-${id}">${escaped(heading(id, title))}</a>`)
-  return `<nav><a href="#paper">The paper beside ours</a><a href="#losses">Where we lose</a>${links.join('')}</nav>`
+function headlineHtml({ numbers, plot, losses }: Headline, svgOf: (file: string) => string): string {
+  const facts = numbers.map(
+    ({ value, of, note, figure }) =>
+      `<a class="number" href="#f-${figure}"><b>${escaped(value)}</b><span>${escaped(of)}</span><small>${escaped(note)}</small></a>`,
+  )
+  const items = losses.map(
+    ({ text, figure }) => `<li>${escaped(text)} <a href="#f-${figure}">${escaped(figure)}</a></li>`,
+  )
+  const shown =
+    plot === null
+      ? ''
+      : `<figure><figcaption><a href="#f-${plot.figure}">${escaped(heading(plot.figure, plot.title))}</a></figcaption>${svgOf(plot.file)}</figure>`
+  return `<div class="numbers">${facts.join('')}</div>
+<div class="headline">${shown}<div><h3>Who loses where</h3>${items.length === 0 ? `<p>${NO_LOSS}</p>` : `<ul>${items.join('')}</ul>`}<p><a href="#losses">All losses</a></p></div></div>`
+}
+
+/** It stays in sight: at the side on a wide screen, above on a narrow one. */
+function contents({ goals, figures }: ReportData): string {
+  const parts: [string, string][] = [
+    ['headline', 'In short'],
+    ['method', 'How it was measured'],
+    ...(goals.length === 0 ? [] : [['goals', 'Goals'] as [string, string]]),
+    ['paper', 'The paper beside ours'],
+    ['losses', 'Where we lose'],
+    ...figures.map(({ id, title }): [string, string] => [`f-${id}`, heading(id, title)]),
+  ]
+  return `<nav aria-label="Contents">${parts.map(([id, text]) => `<a href="#${id}">${escaped(text)}</a>`).join('')}</nav>`
 }
 
 function goalSection({ goals }: ReportData): string {
@@ -50,20 +87,14 @@ function goalSection({ goals }: ReportData): string {
     `<a href="#f-${figure}">${escaped(goal)}</a>`,
     ...[target, ours, verdict].map(escaped),
   ])
-  return rows.length === 0 ? '' : `<h2 id="goals">Goals</h2>\n${tableOfCells(GOAL_COLUMNS, rows)}`
+  return rows.length === 0
+    ? ''
+    : `<section id="goals">\n<h2>Goals</h2>\n${tableOfCells(GOAL_COLUMNS, rows)}\n</section>`
 }
 
 /** The note stands under the claim, so that a phone shows the figures beside it. */
-function comparisonTable({ compared }: ReportData): string {
-  const shown = compared.map(({ figure, ours, at_least, note, ...row }) =>
-    comparedRow(figure, {
-      ...row,
-      ours: ours === null ? null : { mean: ours.mean, half_width: ours.half_width_95, samples: ours.seeds },
-      ...(at_least === undefined ? {} : { at_least }),
-      ...(note === undefined ? {} : { note }),
-    }),
-  )
-  const rows = shown.map(({ figure, claim, note, paper, ours, ratio }) => [
+function comparisonTable(data: ReportData): string {
+  const rows = comparedRows(data).map(({ figure, claim, note, paper, ours, ratio }) => [
     `<a href="#f-${figure}">${escaped(figure)}</a>`,
     `${escaped(claim)}${note === '' ? '' : `<small>${escaped(note)}</small>`}`,
     ...[paper, ours, ratio].map(escaped),
@@ -82,23 +113,24 @@ function lossList(figures: readonly FigureData[]): string {
 
 function section(figure: FigureData, svgOf: (file: string) => string): string {
   const { id, title, paper, setup, command, panels, shows, losses, tables } = figure
-  return `<section id="f-${id}">
+  return `<section id="f-${id}" class="figure">
 <h2>${escaped(heading(id, title))}</h2>
 ${paper === null ? '' : `<p class="paper"><b>The paper.</b> ${escaped(paper)}</p>`}
-<p>${escaped(setup)}</p>
-<p class="command"><code>${escaped(command)}</code></p>
-<div class="panels">
+<div class="panels n${Math.min(4, panels.length)}">
 ${panels.map(({ alt, file }) => `<figure aria-label="${escaped(alt)}">${svgOf(file)}</figure>`).join('\n')}
 </div>
+<div class="findings">
 ${sentences('What it shows', shows)}
 ${sentences('Where we lose', losses.length > 0 ? losses : [NO_LOSS])}
-${tables.map((table) => `<h3>${escaped(table.title)}</h3>${tableHtml(table)}`).join('\n')}
+</div>
+<details><summary>What was played</summary><p>${escaped(setup)}</p><p class="command"><code>${escaped(command)}</code></p></details>
+${tables.map((table) => `<details><summary>${escaped(table.title)}</summary>${tableHtml(table)}</details>`).join('\n')}
 </section>`
 }
 
 function sentences(title: string, items: readonly string[]): string {
   if (items.length === 0) return ''
-  return `<h3>${title}</h3><ul>${items.map((item) => `<li>${escaped(item)}</li>`).join('')}</ul>`
+  return `<div><h3>${title}</h3><ul>${items.map((item) => `<li>${escaped(item)}</li>`).join('')}</ul></div>`
 }
 
 function tableHtml({ columns, rows }: Table): string {

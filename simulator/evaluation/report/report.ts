@@ -3,6 +3,8 @@ import type { Figure, FigureContent, PaperRow, Scope } from '../figure.ts'
 import { MissingRun, type Runs } from '../runs/run-chains.ts'
 import { figure as number, withInterval } from '../statistics/words.ts'
 import type { Provenance } from './provenance.ts'
+import type { ReportData } from './report-data.ts'
+import { ratioOf, tidiedText } from './tidy.ts'
 
 export interface ReadFigure extends FigureContent {
   figure: Figure
@@ -50,19 +52,27 @@ export interface ComparedRow {
   note: string
 }
 
-export function comparison(figures: readonly ReadFigure[]): ComparedRow[] {
-  return figures.flatMap(({ figure, paper }) => (paper ?? []).map((row) => comparedRow(figure.id, row)))
+export function comparedRows({ compared }: ReportData): ComparedRow[] {
+  return compared.map(({ figure, ours, at_least, note, ...row }) =>
+    comparedRow(figure, {
+      ...row,
+      ours: ours === null ? null : { mean: ours.mean, half_width: ours.half_width_95, samples: ours.seeds },
+      ...(at_least === undefined ? {} : { at_least }),
+      ...(note === undefined ? {} : { note }),
+    }),
+  )
 }
 
-export function comparedRow(figure: string, { claim, paper, ours, unit, at_least, note }: PaperRow): ComparedRow {
+function comparedRow(figure: string, { claim, paper, ours, unit, at_least, note }: PaperRow): ComparedRow {
   const bound = at_least ? '≥ ' : ''
   const in_unit = unit === '×' ? '×' : ` ${unit}`
+  const ratio = ours === null || paper === null ? null : ratioOf(ours.mean, paper)
   return {
     figure,
     claim,
     paper: paper === null ? '–' : `${number(paper)}${in_unit}`,
-    ours: ours === null ? '–' : `${bound}${withInterval(ours)}${in_unit}`,
-    ratio: ours === null || paper === null ? '–' : `${bound}${number(ours.mean / paper)}`,
+    ours: ours === null ? '–' : tidiedText(`${bound}${withInterval(ours)}${in_unit}`),
+    ratio: ratio === null ? '–' : `${bound}${number(ratio)}`,
     note: note ?? '',
   }
 }
