@@ -77,7 +77,13 @@ module.exports = {
       { path: '^(src/(?!core/|protocol/)|gpu-agent/src/|ops/|lab/|test/)' },
       'the simulator has core and the engine, and knows no running system',
     ),
-    rule('ops-without-lab', { path: '^ops/' }, { path: '^(lab|simulator|test)/' }, 'users run ops without the lab'),
+    rule('ops-without-lab', { path: '^ops/' }, { path: '^(lab|test)/' }, 'users run ops without the lab'),
+    rule(
+      'ops-plans-alone-with-the-simulator',
+      { path: '^ops/', pathNot: '^ops/switchyard/plan/' },
+      { path: '^simulator/' },
+      'a capacity plan plays programs; nothing else that users run does',
+    ),
     rule(
       'client-library-is-alone',
       { path: '^clients/' },
@@ -86,9 +92,15 @@ module.exports = {
     ),
     rule(
       'page-is-alone',
-      { path: '^dashboard/' },
+      { path: '^dashboard/', pathNot: '^dashboard/planning/' },
       { path: '^(src/(?!protocol/)|gpu-agent|cli|clients|lab|ops|simulator|test)/' },
       'the page knows the API, and the events as protocol has them',
+    ),
+    rule(
+      'page-plans-with-the-simulator',
+      { path: '^dashboard/planning/' },
+      { path: '^(src/(?!(protocol|core)/)|gpu-agent/(?!engine/)|cli|clients|lab|ops|test)/' },
+      'a capacity plan is played in the browser',
     ),
     rule(
       'cli-is-leaf',

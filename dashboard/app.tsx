@@ -5,6 +5,7 @@ import { Session } from './api-types.ts'
 import { clock } from './format.ts'
 import { type Connection, LiveStore } from './live/live-store.ts'
 import { Failure, Loading } from './parts/states.tsx'
+import { CapacityView } from './planning/capacity.tsx'
 import { type Route, useRoute } from './route.ts'
 import { AuditView } from './views/audit.tsx'
 import { ClassesView, ClassView } from './views/classes.tsx'
@@ -46,11 +47,13 @@ const OPERATOR_VIEWS = [
   ['engines', 'Engines'],
   ['tenants', 'Tenants'],
   ['classes', 'Classes'],
+  ['capacity', 'Capacity'],
   ['audit', 'Audit'],
 ] as const
 const TENANT_VIEWS = [
   ['live', 'Live'],
   ['ended', 'Ended'],
+  ['capacity', 'Capacity'],
 ] as const
 
 function Frame({ session, signedOut }: { session: Session; signedOut: () => void }) {
@@ -141,6 +144,7 @@ function View({ route, session, state, connection }: Shown) {
   }
   const tenants = [...state.tenants.keys()]
   if (route.view === 'ended') return <EndedView tenants={isOperator ? tenants : [own]} isOperator={isOperator} />
+  if (route.view === 'capacity') return <CapacityView own={isOperator ? null : own} />
   if (isOperator && route.view === 'engines') return <EnginesView pools={state.pools} />
   if (isOperator && route.view === 'tenants') return <TenantsView state={state} />
   if (isOperator && route.view === 'classes') return <ClassesView tenants={tenants} />

@@ -2,11 +2,11 @@
 import { useEffect, useState } from 'hono/jsx/dom'
 
 export type Route =
-  | { view: 'live' | 'ended' | 'engines' | 'tenants' | 'classes' | 'audit' }
+  | { view: 'live' | 'ended' | 'engines' | 'tenants' | 'classes' | 'capacity' | 'audit' }
   | { view: 'program'; tenant: string; program: string }
   | { view: 'class'; tenant: string; name: string }
 
-const VIEWS = ['live', 'ended', 'engines', 'tenants', 'classes', 'audit'] as const
+const VIEWS = ['live', 'ended', 'engines', 'tenants', 'classes', 'capacity', 'audit'] as const
 
 export function routeOf(hash: string): Route {
   const [view = '', first, second] = hash.replace(/^#\/?/, '').split('/').map(decoded)

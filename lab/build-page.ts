@@ -4,15 +4,29 @@
  * `--check` nothing is written: it exits 1 if the embedded files are not those of the sources, or too large.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 import { flagsOrExit } from '../cli/flags.ts'
 import { ROOT } from './testbed/repository.ts'
 
 const TARGET = path.join(ROOT, 'src/api/page/assets.gen.ts')
-/** Of all scripts together, compressed as a proxy compresses them. */
+/** Of all scripts of the page together, compressed as a proxy compresses them. */
 const SCRIPT_GZIP_BYTES_MAX = 300_000
+/** Of the thread that plays a capacity plan (dashboard/planning/worker.ts), which is loaded when one is asked for. */
+const THREAD_GZIP_BYTES_MAX = 65_000
+const THREAD = /^worker-/
+
+/** Schemas of other rooms name Zod by its one object, of which a bundler can leave nothing out. */
+const zodByParts: Plugin = {
+  name: 'zod-by-parts',
+  setup: (bundle) =>
+    bundle.onLoad({ filter: /\/(src|gpu-agent|simulator)\/.*\.ts$/ }, async ({ path: file }) => {
+      const source = await readFile(file, 'utf8')
+      return { loader: 'ts', contents: source.replace("import { z } from 'zod'", "import * as z from 'zod'") }
+    }),
+}
 
 const HELP = `Bundles the page (dashboard/) into src/api/page/assets.gen.ts.
 
@@ -38,14 +52,20 @@ const result = await build({
   define: { 'process.env.NODE_ENV': '"production"' },
   tsconfig: 'tsconfig.dashboard.json',
   legalComments: 'none',
+  plugins: [zodByParts],
 })
 const files = result.outputFiles
   .map(({ path: file, text }) => ({ name: path.basename(file), text }))
   .sort((a, b) => (a.name < b.name ? -1 : 1))
 const scripts = files.filter(({ name }) => name.endsWith('.js'))
-const script_gzip_bytes = scripts.reduce((sum, { text }) => sum + gzipSync(text).length, 0)
-if (script_gzip_bytes > SCRIPT_GZIP_BYTES_MAX) {
-  console.error(`The page's scripts are ${script_gzip_bytes} bytes compressed, over ${SCRIPT_GZIP_BYTES_MAX}.`)
+const gzipBytes = (of: typeof files): number => of.reduce((sum, { text }) => sum + gzipSync(text).length, 0)
+const script_gzip_bytes = gzipBytes(scripts.filter(({ name }) => !THREAD.test(name)))
+const thread_gzip_bytes = gzipBytes(scripts.filter(({ name }) => THREAD.test(name)))
+if (script_gzip_bytes > SCRIPT_GZIP_BYTES_MAX || thread_gzip_bytes > THREAD_GZIP_BYTES_MAX) {
+  console.error(
+    `Compressed, the page's scripts are ${script_gzip_bytes} bytes and those of the thread that plans ${thread_gzip_bytes}. ` +
+      `At most ${SCRIPT_GZIP_BYTES_MAX} and ${THREAD_GZIP_BYTES_MAX} are allowed.`,
+  )
   process.exit(1)
 }
 
@@ -64,7 +84,9 @@ export const ASSETS: Readonly<Record<string, string>> = ${JSON.stringify(assets,
 if (!check) {
   writeFileSync(TARGET, source)
   for (const { name, text } of files) console.log(`${name}  ${text.length} bytes, ${gzipSync(text).length} compressed`)
-  console.log(`scripts together: ${script_gzip_bytes} bytes compressed`)
+  console.log(
+    `scripts together: ${script_gzip_bytes} bytes compressed, and the thread that plans: ${thread_gzip_bytes}`,
+  )
 } else if (!existsSync(TARGET) || readFileSync(TARGET, 'utf8') !== source) {
   console.error('src/api/page/assets.gen.ts is not the bundle of dashboard/. `npm run page:build` writes it.')
   process.exit(1)

@@ -1,6 +1,6 @@
 /** When programs start: Poisson, Gamma (burstier or smoother than Poisson at the same rate), as the trace says, or all at once. */
 import { exponential, gamma, seededRandom } from './random.ts'
-import type { WorkloadProgram } from './workloads/index.ts'
+import type { WorkloadProgram } from './workloads/program.ts'
 
 export type ArrivalProcess =
   | { kind: 'poisson'; rate: number }

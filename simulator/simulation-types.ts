@@ -1,5 +1,5 @@
 /** The config of a simulation and its result. */
-import type { LatencyProfile } from '../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import type { LatencyProfile } from '../gpu-agent/engine/backends/emulated/profiles/profile.ts'
 import { NO_TOOLS, type ToolCounts } from '../gpu-agent/engine/memory/handling/handling-counts.ts'
 import type { Standby } from '../gpu-agent/engine/order/seating.ts'
 import type { Measurement } from '../gpu-agent/engine/types.ts'

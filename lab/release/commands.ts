@@ -53,6 +53,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [['--rounds', '1', '--seconds', '1', '--programs', '500', '--json', '{out}/overhead.json']],
     minutes_max: 15,
   },
+  'verify:plan': { elsewhere: 'by hand: about half an hour; it plays in real time' },
   'gpu-check': { elsewhere: 'on a machine with a GPU: ten minutes' },
   'bench:swap': {
     run: [

@@ -16,12 +16,13 @@ import { type Answer, type Command, shown } from './command.ts'
 import { FILE_COMMANDS } from './file-commands.ts'
 import { FLEET_COMMANDS } from './fleet-commands.ts'
 import { commonFlags, helpOf, helpOfAll, usageOf } from './help.ts'
+import { PLAN_COMMANDS } from './plan/plan-command.ts'
 import { PROGRAM_COMMANDS } from './program-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 
 const COMMANDS: readonly Command[] = [
   ...PROGRAM_COMMANDS,
-  ...[...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS],
+  ...[...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS, ...PLAN_COMMANDS],
   ...[...FILE_COMMANDS, ...BATCH_COMMANDS, ...APPLICATION_COMMANDS],
 ]
 const EXIT = { usage: 2, refused: 1, unreachable: 3 } as const

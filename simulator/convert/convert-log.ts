@@ -9,6 +9,7 @@
  *   answer if the next message stands where it would. Without them, the whole of the parent's prompt and answer where the prompt
  *   is long enough to hold it, else nothing.
  */
+import { parentByTime } from '../../src/core/program/parent-by-time.ts'
 import type { WorkloadCall, WorkloadProgram } from '../workloads/program.ts'
 import { lines, TraceError } from '../workloads/read-trace.ts'
 import { resolvePrefixes } from '../workloads/resolve-prefixes.ts'
@@ -59,7 +60,7 @@ export function convertLog(path: string, workload: string, calls_max: number = C
 
 function programOf(session: readonly LoggedCall[], workload: string, first_ms: number): WorkloadProgram {
   const logged = [...session].sort((a, b) => a.started_ms - b.started_ms)
-  const parents = logged.map((call, index) => parentOf(logged, call, index))
+  const parents = logged.map((_, index) => parentByTime(logged, index))
   const threads: number[] = []
   const continued = new Set<number>()
   let next_thread = 0
@@ -82,22 +83,6 @@ function programOf(session: readonly LoggedCall[], workload: string, first_ms: n
   const { session: id, started_ms } = logged[0] as LoggedCall
   const arrival_seconds = Math.min(ARRIVAL_SECONDS_MAX, (started_ms - first_ms) / 1000)
   return { id, workload, arrival_seconds, calls: resolvePrefixes(calls) }
-}
-
-/** Without ends, the call before. */
-function parentOf(logged: readonly LoggedCall[], call: LoggedCall, index: number): number | null {
-  let parent: number | null = null
-  for (let i = 0; i < index; i += 1) {
-    const ended_ms = logged[i]?.ended_ms
-    if (ended_ms === undefined || (ended_ms !== null && ended_ms > call.started_ms)) continue
-    const best = parent === null ? null : endOf(logged[parent] as LoggedCall)
-    if (best === null || endOf(logged[i] as LoggedCall) >= best) parent = i
-  }
-  return parent
-}
-
-function endOf({ started_ms, ended_ms }: LoggedCall): number {
-  return ended_ms ?? started_ms
 }
 
 function gapSeconds(logged: readonly LoggedCall[], parents: readonly (number | null)[], index: number): number | null {

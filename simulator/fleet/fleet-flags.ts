@@ -6,6 +6,7 @@ import { PROGRAMS_MAX, RUN_OPTIONS, readRunPlan } from '../run/run-flags.ts'
 import type { RunPlan } from '../run/run-plan.ts'
 import type { EngineRange } from './fewest-engines.ts'
 import type { Target } from './fleet-search.ts'
+import type { FleetQuestion } from './fleet-verdict.ts'
 
 export const PLAN_HELP = `How many engines a workload needs: the fewest that meet a target, for each profile, policy and balancer, and what they cost.
 
@@ -45,13 +46,9 @@ const OPTIONS = {
   ...{ 'p95-ms': TEXT, 'p95-s': TEXT, 'gpu-cost': TEXT },
 } as const
 
-export interface FleetPlan {
+export interface FleetPlan extends FleetQuestion {
   /** One for each profile. Their fleets are not played. */
   plans: readonly RunPlan[]
-  target: Target
-  range: EngineRange
-  /** Of a GPU for an hour. */
-  gpu_cost: number | null
   outputs: { json: string | null; plot: string | null; threads: number | null }
 }
 

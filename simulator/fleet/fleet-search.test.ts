@@ -1,7 +1,9 @@
 /** Played on the simulator, small: chats on a few engines. */
 import { describe, expect, it } from 'vitest'
+import { runPoints } from '../run/run-all.ts'
+import type { RunPlan } from '../run/run-plan.ts'
 import { parseFleetFlags } from './fleet-flags.ts'
-import { searchFleets } from './fleet-search.ts'
+import { type PlayPoints, searchFleets } from './fleet-search.ts'
 
 function flagsOf(...argv: string[]) {
   const flags = parseFleetFlags(argv)
@@ -50,19 +52,23 @@ describe('the flags of plan', () => {
 })
 
 describe('the search', { timeout: 60_000 }, () => {
+  const on =
+    (plan: RunPlan): PlayPoints =>
+    (points) =>
+      runPoints(plan, points, { threads: 1 })
   const argv = ['--workload', 'sharegpt', '--programs', '60', '--rate', '20', '--seed', '1,2']
 
   it('finds the size at which the target is met, and has played one engine fewer', async () => {
     const { plans, range } = flagsOf(...argv, '--p95-ms', '1', '--max-seqs', '4')
     const [plan] = plans
     if (plan === undefined) throw new Error('no plan')
-    const all = await searchFleets(plan, { measure: 'ms_per_token', at_most: 1e9 }, range, { threads: 1 })
+    const all = await searchFleets(plan, { measure: 'ms_per_token', at_most: 1e9 }, range, on(plan))
     expect(all).toMatchObject([
       { profile: 'a100-8b', gpus: 1, policy: 'plas', fewest_engines: 1, played: [{ engines: 1 }] },
     ])
     const alone_ms = all[0]?.played[0]?.p95 ?? 0
     const target = { measure: 'ms_per_token', at_most: alone_ms * 0.8 } as const
-    const [found] = await searchFleets(plan, target, { min: 1, max: 8 }, { threads: 1 })
+    const [found] = await searchFleets(plan, target, { min: 1, max: 8 }, on(plan))
     const fewest = found?.fewest_engines ?? 0
     expect(fewest).toBeGreaterThan(1)
     const p95 = new Map(found?.played.map((size) => [size.engines, size.p95]))
@@ -74,7 +80,7 @@ describe('the search', { timeout: 60_000 }, () => {
     const { plans, target } = flagsOf(...argv, '--p95-ms', '0.000001')
     const [plan] = plans
     if (plan === undefined) throw new Error('no plan')
-    const [found] = await searchFleets(plan, target, { min: 1, max: 3 }, { threads: 1 })
+    const [found] = await searchFleets(plan, target, { min: 1, max: 3 }, on(plan))
     expect(found?.fewest_engines).toBeNull()
     expect(found?.played.map(({ engines }) => engines)).toEqual([1, 2, 3])
   })

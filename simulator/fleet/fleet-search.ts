@@ -1,7 +1,7 @@
 /** Plays sizes of fleets until the fewest engines that meet the target are known, for each profile, policy and balancer. */
-import { fleetOf } from '../run/region-flags.ts'
-import { type RunOptions, runPoints } from '../run/run-all.ts'
-import type { RunPlan, RunPoint } from '../run/run-plan.ts'
+import type { BalancerName } from '../../src/core/pool/balancers/index.ts'
+import type { PolicyName } from '../policies/index.ts'
+import { fleetOf, type PlayPlan, type RunPoint } from '../run/play-plan.ts'
 import type { RunResult } from '../run/run-result.ts'
 import { mean } from '../statistics.ts'
 import { type EngineRange, fewestEngines, nextEngines } from './fewest-engines.ts'
@@ -29,20 +29,23 @@ export interface Candidate {
   profile: string
   /** Of one engine. */
   gpus: number
-  policy: string
-  balancer: string
+  policy: PolicyName
+  balancer: BalancerName
   /** Ascending. */
   played: PlayedSize[]
   /** Null: none in the range meets the target. */
   fewest_engines: number | null
 }
 
-/** What the plan's rate says is played; a plan has one rate here. Throws what `runAll` throws. */
+/** The results in the order of the points. */
+export type PlayPoints = (points: readonly RunPoint[]) => Promise<RunResult[]>
+
+/** What the plan's rate says is played; a plan has one rate here. Throws what `play` throws. */
 export async function searchFleets(
-  plan: RunPlan,
+  plan: PlayPlan,
   target: Target,
   range: EngineRange,
-  options: RunOptions = {},
+  play: PlayPoints,
 ): Promise<Candidate[]> {
   const { policies, balancers, profile } = plan
   const candidates = balancers.flatMap((balancer) =>
@@ -54,13 +57,10 @@ export async function searchFleets(
       return engines === null ? [] : [{ candidate, engines, points: pointsFor(plan, candidate, engines) }]
     })
     if (round.length === 0) break
-    const results = await runPoints(
-      plan,
-      round.flatMap(({ points }) => points),
-      options,
-    )
-    for (const { candidate, engines, points } of round)
-      candidate.played.push(playedSize(engines, results.splice(0, points.length), target))
+    const points = round.flatMap((one) => one.points)
+    const results = await play(points)
+    for (const { candidate, engines, points: own } of round)
+      candidate.played.push(playedSize(engines, results.splice(0, own.length), target))
   }
   return candidates.map(({ policy, balancer, played }) => ({
     ...{ profile: profile.name, gpus: profile.gpus ?? 1, policy, balancer },
@@ -73,8 +73,8 @@ function metBy(played: readonly PlayedSize[]): Map<number, boolean> {
   return new Map(played.map(({ engines, meets }) => [engines, meets]))
 }
 
-function pointsFor(
-  { rates, seeds }: RunPlan,
+export function pointsFor(
+  { rates, seeds }: PlayPlan,
   { policy, balancer }: Pick<RunPoint, 'policy' | 'balancer'>,
   engines: number,
 ): RunPoint[] {
@@ -82,7 +82,7 @@ function pointsFor(
   return seeds.flatMap((seed) => rates.map((rate) => ({ policy, balancer, rate, fleet, seed })))
 }
 
-function playedSize(engines: number, runs: readonly RunResult[], { measure, at_most }: Target): PlayedSize {
+export function playedSize(engines: number, runs: readonly RunResult[], { measure, at_most }: Target): PlayedSize {
   const each = runs.map((run) => (measure === 'program_s' ? run.program_latency_s : run.program_token_latency_ms).p95)
   const p95 = mean(each)
   return {

@@ -3,7 +3,8 @@
  * and refused by file and line, also where no policy of the run learns.
  */
 import { readTrace, type WorkloadProgram } from '../workloads/index.ts'
-import { type RunPlan, WorkloadPrograms } from './run-plan.ts'
+import type { RunPlan } from './run-plan.ts'
+import { WorkloadPrograms } from './workload-programs.ts'
 
 /** Empty: the run has no history. Throws TraceError, or RangeError where programs cannot be drawn. */
 export function readHistory(plan: RunPlan): WorkloadProgram[] {

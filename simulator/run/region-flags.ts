@@ -2,10 +2,8 @@
 import { AGENTS_PER_POOL_MAX } from '../../src/core/pool/pool-table.ts'
 import { ENGINES_PER_AGENT_MAX } from '../../src/protocol/link.ts'
 import { FlagError, integer, list, number } from './flag-values.ts'
-import type { Fleet } from './run-plan.ts'
+import { type Fleet, fleetOf } from './play-plan.ts'
 
-/** The region of `--engines`. */
-const ONLY_REGION = 'region'
 const ENGINES_PER_REGION_MAX = AGENTS_PER_POOL_MAX * ENGINES_PER_AGENT_MAX
 const RTT_MS_MAX = 60_000
 
@@ -27,11 +25,6 @@ export function parseFleets(regions: string | undefined, engines: string | undef
 
 export function parseEngines(text: string): number {
   return integer('--engines', text, 1, ENGINES_PER_REGION_MAX)
-}
-
-/** All in one region. */
-export function fleetOf(engines: number): Fleet {
-  return [{ name: ONLY_REGION, engines }]
 }
 
 /** Microseconds by `A-B`. */

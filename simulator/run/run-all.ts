@@ -1,7 +1,8 @@
 /** Runs every point of a plan, on as many threads as there are cores, and gives the results in the plan's order. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { pointsOf, type RunPlan, type RunPoint } from './run-plan.ts'
+import { pointsOf, type RunPoint } from './play-plan.ts'
+import type { RunPlan } from './run-plan.ts'
 import type { RunResult } from './run-result.ts'
 import type { WorkerMessage, WorkerTask } from './run-worker.ts'
 

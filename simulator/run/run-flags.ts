@@ -14,8 +14,9 @@ import type { TenantConfig } from '../simulation.ts'
 import { WORKLOAD_NAMES } from '../workloads/index.ts'
 import { FlagError, inputFile, integer, list, number, oneOf, outputFile } from './flag-values.ts'
 import { forecastOf, given, MEMORY_OPTIONS, memoryTuning } from './memory-flags.ts'
+import { pointsOf } from './play-plan.ts'
 import { parseFleets, parseRtt } from './region-flags.ts'
-import { pointsOf, type RunPlan } from './run-plan.ts'
+import type { RunPlan } from './run-plan.ts'
 
 export const RUN_HELP = `Plays programs on simulated engines, on the scheduler, balancer and process table that serve traffic.
 

@@ -3,7 +3,7 @@
 import type { ToolCounts } from '../../gpu-agent/engine/memory/handling/handling-counts.ts'
 import type { ProgramResult, SimulationResult } from '../simulation.ts'
 import { type Summary, summary } from '../statistics.ts'
-import { enginesOf, type RunPoint } from './run-plan.ts'
+import { enginesOf, type RunPoint } from './play-plan.ts'
 
 export interface TenantResult {
   tenant: string

@@ -2,8 +2,10 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { simulate } from '../simulation.ts'
 import { readHistory } from './history.ts'
-import { configOf, type RunPlan, type RunPoint, WorkloadPrograms } from './run-plan.ts'
+import { configOf, type RunPoint } from './play-plan.ts'
+import type { RunPlan } from './run-plan.ts'
 import { type RunResult, runResult } from './run-result.ts'
+import { WorkloadPrograms } from './workload-programs.ts'
 
 export interface WorkerTask {
   index: number

@@ -6,10 +6,11 @@ import { profileOf } from '../../gpu-agent/engine/backends/emulated/profiles/ind
 import { SWAP_KERNELS } from '../engines/swap-kernels.ts'
 import { TraceError } from '../workloads/index.ts'
 import { readHistory } from './history.ts'
+import { enginesOf, pointsOf } from './play-plan.ts'
 import { runAll } from './run-all.ts'
 import { parseRunFlags } from './run-flags.ts'
 import { runNotes } from './run-notes.ts'
-import { enginesOf, pointsOf, type RunPlan } from './run-plan.ts'
+import type { RunPlan } from './run-plan.ts'
 
 function planOf(...argv: string[]): RunPlan {
   const flags = parseRunFlags(argv)

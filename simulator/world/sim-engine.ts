@@ -12,7 +12,7 @@ import {
   stepSizeUs,
   withMoves,
 } from '../../gpu-agent/engine/backends/emulated/emulated-backend.ts'
-import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/profile.ts'
 import { SINGLE_STEP } from '../../gpu-agent/engine/decode-stretch.ts'
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import { type EndedCall, Scheduler, type SchedulerStatus } from '../../gpu-agent/engine/scheduler.ts'

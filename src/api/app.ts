@@ -35,6 +35,7 @@ import { programRoutes } from './programs.ts'
 import { requestId } from './request-id.ts'
 import { requestPath } from './request-path.ts'
 import { responseRoutes } from './responses.ts'
+import { traceRoutes } from './trace.ts'
 import { usageRoutes } from './usage.ts'
 
 export const app = new OpenAPIHono<{ Bindings: Env }>({ getPath: requestPath })
@@ -56,6 +57,7 @@ app.route('/', uploadRoutes)
 app.route('/', batchRoutes)
 app.route('/', applicationRoutes)
 app.route('/', programRoutes)
+app.route('/', traceRoutes)
 app.route('/', usageRoutes)
 app.route('/', agentRoutes)
 app.route('/', adminRoutes)

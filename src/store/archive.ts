@@ -7,7 +7,7 @@
  * - Sums and the rows that they are of change in one transaction.
  * - Reads are scoped by tenant: another tenant's program is absent.
  */
-import { and, asc, desc, eq, gt, lt, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, gte, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import type { CallEntry, CallRow, LeaseRow, ProgramRows, ProgramSummary } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
@@ -51,6 +51,26 @@ export async function archivedPrograms(
     .from(endedPrograms)
     .where(and(eq(endedPrograms.tenant, tenant), position === null ? undefined : endedBefore(position)))
     .orderBy(desc(endedPrograms.ended_at_ms), asc(endedPrograms.program), asc(endedPrograms.run))
+    .limit(limit)
+  return rows.map(summaryOf)
+}
+
+/** Runs of a tenant that began at `since_ms` or later and have ended, the latest first, after `position`. */
+export async function archivedSince(
+  d1: D1Database,
+  tenant: string,
+  since_ms: number,
+  position: EndedPosition | null,
+  limit: number,
+): Promise<ProgramSummary[]> {
+  const { tenant: of, started_at_ms, ended_at_ms, program, run } = endedPrograms
+  // A run that began then has ended after it: the index on the end bounds what is read.
+  const began = and(gte(ended_at_ms, since_ms), gte(started_at_ms, since_ms))
+  const rows = await database(d1)
+    .select()
+    .from(endedPrograms)
+    .where(and(eq(of, tenant), began, position === null ? undefined : endedBefore(position)))
+    .orderBy(desc(ended_at_ms), asc(program), asc(run))
     .limit(limit)
   return rows.map(summaryOf)
 }

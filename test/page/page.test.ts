@@ -153,6 +153,16 @@ it('shows a tenant its own programs only, and no operator’s address', async ()
   await page.close()
 })
 
+it('plans with what ended, in a thread of its own', async () => {
+  const page = await open(system.dev.adminKey, '#/capacity')
+  await page.getByLabel('Unit').selectOption('program_s')
+  await page.locator('[name=at_most]').fill('100000')
+  await page.getByRole('button', { name: 'Plan' }).click()
+  await page.getByText(/^1 engine of a100-8b with plas and cost-aware meets a p95 of/).waitFor()
+  await page.getByRole('img', { name: /95th percentile by number of engines/ }).waitFor()
+  await page.close()
+})
+
 it('refuses a wrong key in words', async () => {
   const page = await open(null)
   await page.getByLabel('Key').fill('sk-sy-wrong')
@@ -171,7 +181,16 @@ it('says when it is offline and since when, and is live again by itself', async 
 })
 
 it('has nothing that axe finds, and nothing wider than a phone', async () => {
-  const views = ['#/live', '#/engines', '#/tenants', '#/classes', '#/audit', '#/ended', '#/programs/local/of-local']
+  const views = [
+    '#/live',
+    '#/engines',
+    '#/tenants',
+    '#/classes',
+    '#/audit',
+    '#/capacity',
+    '#/ended',
+    '#/programs/local/of-local',
+  ]
   for (const colorScheme of ['light', 'dark'] as const) {
     const page = await open(system.dev.adminKey, '', { colorScheme, viewport: { width: 390, height: 844 } })
     // Before the page's own scripts, as the policy lets no script in later.

@@ -16,7 +16,11 @@ afterAll(async () => {
 })
 
 function switchyard(...args: string[]): Promise<CommandOutcome> {
-  const env = { SWITCHYARD_URL: system.dev.url, SWITCHYARD_API_KEY: system.dev.apiKey }
+  const env = {
+    SWITCHYARD_URL: system.dev.url,
+    SWITCHYARD_API_KEY: system.dev.apiKey,
+    SWITCHYARD_ADMIN_KEY: system.dev.adminKey,
+  }
   return runCommand('ops/switchyard/main.ts', args, { env })
 }
 
@@ -77,4 +81,19 @@ it('what cannot be done is said, with an exit code', async () => {
     stderr: expect.stringContaining('--sort takes one of service'),
   })
   expect(await switchyard('why', 'watched', '--call', 'none')).toMatchObject({ code: 1 })
+})
+
+it('plan says how many engines the programs that ended here would need', async () => {
+  await (await chat('planned', { max_tokens: 4 })).text()
+  await system.fetch('/v1/programs/planned', { method: 'DELETE' })
+  const asked = ['plan', '--since', '1h', '--p95-s', '1000', '--profile', 'emulated-8b', '--gpu-cost', '2.5']
+  const plan = await eventually('it is in the archive', async () => {
+    const { stdout } = await switchyard(...asked, '--json')
+    return stdout === '' ? undefined : (JSON.parse(stdout) as { served: object; candidates: object[] })
+  })
+  expect(plan.candidates).toMatchObject([{ profile: 'emulated-8b', policy: 'plas', fewest_engines: 1 }])
+  const { stdout } = await switchyard(...asked)
+  expect(stdout).toMatch(/^1 engine of emulated-8b with plas and cost-aware meets a p95 of 1000\.0 s/m)
+  const none = await switchyard('plan', '--since', '1h')
+  expect(none.stderr).toContain('say what is to be met')
 })

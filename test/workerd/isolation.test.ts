@@ -137,6 +137,7 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'GET /v1/programs/{id}': { status: 404 },
   'DELETE /v1/programs/{id}': { status: 404 },
   'GET /v1/programs/{id}/calls': { status: 404 },
+  'GET /v1/trace': { status: 200 },
   // Of the viewer's own programs.
   'GET /page/session': { status: 200 },
   'GET /page/live': { status: 200 },
@@ -194,6 +195,16 @@ beforeAll(async () => {
     upload,
     batch,
   }
+  // The tenant's list and the plan follow a moment later. What changes after this is a stranger's doing.
+  await vi.waitFor(
+    async () => {
+      const { data } = await json<{ data: { id: string; calls: number }[] }>(request('GET', '/v1/programs', KEY_A))
+      expect(data.find(({ id }) => id === PROGRAM)?.calls).toBe(1)
+      const plan = await json<{ hosts: unknown }>(request('GET', `/v1/applications/${application}/plan`, KEY_A))
+      expect(plan.hosts).not.toBeNull()
+    },
+    { timeout: 10_000 },
+  )
 })
 
 /** Whose id stands in a path, by how the path begins. */

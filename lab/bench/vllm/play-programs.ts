@@ -4,18 +4,10 @@
  * its own. Calls run to their stated length, so that every scheduler does the same work.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { z } from 'zod'
 import { seededRandom } from '../../../simulator/random.ts'
-import { UsageExtension } from '../../../src/protocol/measurement.ts'
-import { Usage } from '../../../src/protocol/openai.ts'
+import { authorization, completeCall, type Endpoint, endProgram } from '../complete-call.ts'
 import type { PlayedProgram } from '../play.ts'
 import type { ProgramShape } from '../workload.ts'
-
-export interface Endpoint {
-  url: string
-  api_key: string
-  model: string
-}
 
 export interface Played {
   programs: PlayedProgram[]
@@ -42,21 +34,9 @@ export interface PlayOptions {
   onEntered?: (entered: number) => void
 }
 
-const CALL_TIMEOUT_MS = 600_000
-/** A refusal that names a pause (an engine that is being attached, a queue that is full) is tried again so often. */
-const RETRIES_MAX = 5
-const RETRY_PAUSE_MS_MAX = 5000
 const ERROR_CHARS_MAX = 300
 /** Words of about one token each, with the space before them. */
 const WORDS = ['time', 'year', 'people', 'way', 'day', 'man', 'thing', 'woman', 'life', 'child', 'world', 'school']
-
-const Answer = z.object({
-  choices: z.array(z.object({ text: z.string() })).min(1),
-  usage: Usage.extend({
-    prompt_tokens_details: Usage.shape.prompt_tokens_details.nullish(),
-    switchyard: UsageExtension.pick({ ttft_s: true, tpot_s: true }),
-  }),
-})
 
 interface Spoken {
   call_id: string
@@ -130,7 +110,7 @@ async function playProgram(
     )
   }
   const spoken = await Promise.all(calls)
-  await fetch(`${endpoint.url}/v1/programs/${id}`, { method: 'DELETE', headers: authorization(endpoint) })
+  await endProgram(endpoint, id)
   return spoken.reduce((sum, { output_tokens }) => sum + output_tokens, 0)
 }
 
@@ -151,42 +131,13 @@ interface Call {
 }
 
 async function issue(endpoint: Endpoint, call: Call, totals: Totals): Promise<Spoken> {
-  const parents = call.parents.map(({ call_id }) => call_id).join(',')
-  const headers = {
-    ...authorization(endpoint),
-    ...{ 'content-type': 'application/json', 'x-program-id': call.program },
-    ...(parents === '' ? {} : { 'x-parent-calls': parents }),
-  }
-  const { prompt, output_tokens: max_tokens } = call
-  const body = JSON.stringify({ model: endpoint.model, prompt, max_tokens, temperature: 0, ignore_eos: true })
-  for (let attempt = 0; ; attempt += 1) {
-    const signal = AbortSignal.timeout(CALL_TIMEOUT_MS)
-    const response = await fetch(`${endpoint.url}/v1/completions`, { method: 'POST', headers, body, signal })
-    const text = await response.text()
-    if (response.ok) return spokenOf(call, response, text, totals)
-    const again_s = Number(response.headers.get('retry-after') ?? Number.NaN)
-    if (attempt >= RETRIES_MAX || !Number.isFinite(again_s)) {
-      throw new Error(`a call of ${call.program} was answered ${response.status}: ${text.slice(0, ERROR_CHARS_MAX)}`)
-    }
-    await sleep(Math.min(RETRY_PAUSE_MS_MAX, again_s * 1000))
-  }
-}
-
-function spokenOf({ program, prompt, output_tokens }: Call, response: Response, text: string, totals: Totals): Spoken {
-  const { choices, usage } = Answer.parse(JSON.parse(text))
-  if (usage.completion_tokens !== output_tokens) {
-    throw new Error(`a call of ${program} gave ${usage.completion_tokens} tokens, not ${output_tokens}`)
-  }
+  const { program, prompt, output_tokens } = call
+  const parents = call.parents.map(({ call_id }) => call_id)
+  const { call_id, text, usage } = await completeCall(endpoint, { program, prompt, parents, output_tokens })
   totals.prompt_tokens += usage.prompt_tokens
   totals.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
   const { ttft_s, tpot_s } = usage.switchyard
   if (ttft_s !== null) totals.ttft_ms.push(ttft_s * 1000)
   if (tpot_s !== null) totals.tpot_ms.push(tpot_s * 1000)
-  const call_id = response.headers.get('x-call-id')
-  if (call_id === null) throw new Error('an answer has no X-Call-Id')
-  return { call_id, prompt, text: choices[0]?.text ?? '', output_tokens }
-}
-
-function authorization({ api_key }: Endpoint): { authorization: string } {
-  return { authorization: `Bearer ${api_key}` }
+  return { call_id, prompt, text, output_tokens }
 }

@@ -11,6 +11,7 @@ import { poolRoutes } from './pools.ts'
 import { tenantProgramRoutes } from './programs.ts'
 import { regionRoutes } from './regions.ts'
 import { tenantRoutes } from './tenants.ts'
+import { tenantTraceRoutes } from './trace.ts'
 import { tenantUsageRoutes } from './usage.ts'
 
 export const ADMIN_BODY_BYTES_MAX = 16 * 1024
@@ -21,6 +22,7 @@ for (const routes of [
   tenantRoutes,
   keyRoutes,
   tenantProgramRoutes,
+  tenantTraceRoutes,
   tenantUsageRoutes,
   modelRoutes,
   regionRoutes,

@@ -16,7 +16,7 @@ import { openSession, SESSION_COOKIE } from './session-cookie.ts'
 /** The page sends it with every request. Its value means nothing. */
 export const PAGE_HEADER = 'x-switchyard-page'
 /** Where the cookie counts. Calls to models are no part of the page. */
-const PREFIXES = ['/v1/programs', '/admin/v1/', '/page/']
+const PREFIXES = ['/v1/programs', '/v1/trace', '/admin/v1/', '/page/']
 
 export const pageIdentity: MiddlewareHandler<{ Bindings: Env }> = async (c, next) => {
   const { raw, path } = c.req

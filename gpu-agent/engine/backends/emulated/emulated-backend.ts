@@ -10,7 +10,7 @@
 import { invariant } from '../../invariant.ts'
 import type { Backend, EngineCall, SlotOperation, StepOutcome, StepPlan, SwapCosts } from '../../types.ts'
 import { emulatedContentHash, emulatedToken } from './emulated-tokens.ts'
-import type { LatencyProfile } from './profiles/index.ts'
+import type { LatencyProfile } from './profiles/profile.ts'
 
 /** Duration of a step by the profile. A call that computes one token and samples is a decode; all other tokens are prefill. */
 export function stepDurationUs(profile: LatencyProfile, plan: StepPlan): number {

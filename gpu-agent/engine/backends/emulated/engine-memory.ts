@@ -4,7 +4,7 @@
  */
 import type { EngineMemory } from '../../order/policy.ts'
 import { stepSizeUs } from './emulated-backend.ts'
-import type { LatencyProfile } from './profiles/index.ts'
+import type { LatencyProfile } from './profiles/profile.ts'
 
 /** Of the KV memory, in use when handling matters: while there is room, every handling does. */
 const USED_SHARE = 0.8

@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { EMULATED_8B } from './emulated-8b.ts'
 import { FAST } from './fast.ts'
+import { parseProfile } from './parse-profile.ts'
 import type { LatencyProfile } from './profile.ts'
-import { parseProfile, readProfile } from './read-profile.ts'
+import { readProfile } from './read-profile.ts'
 import { TINY } from './tiny.ts'
 
 export type { LatencyProfile }

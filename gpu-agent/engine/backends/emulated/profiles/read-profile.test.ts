@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { PROFILES, profileOf, TINY } from './index.ts'
-import { PROFILE_FILE_BYTES_MAX, parseProfile } from './read-profile.ts'
+import { parseProfile } from './parse-profile.ts'
+import { PROFILE_FILE_BYTES_MAX } from './read-profile.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'profile-'))
 afterAll(() => rmSync(folder, { recursive: true }))
