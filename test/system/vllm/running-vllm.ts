@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type OpenAI from 'openai'
 import { parse } from 'smol-toml'
-import type { PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
+import type { MemoryPolicyName, PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 import { unsettled } from '../../../lab/chaos/ledger.ts'
 import { DEVICE_VARIABLE } from '../../../ops/vllm/host.ts'
 import { reconciled } from '../support/fleet-calls.ts'
@@ -61,7 +61,7 @@ export class RunningVllm {
     this.#metadata = metadata
   }
 
-  static async start(policy: PolicyName = 'plas'): Promise<RunningVllm> {
+  static async start(policy: PolicyName | MemoryPolicyName = 'plas'): Promise<RunningVllm> {
     process.env[DEVICE_VARIABLE] = 'cpu'
     const metadata = pluginMetadata()
     process.env.PYTHONPATH = metadata

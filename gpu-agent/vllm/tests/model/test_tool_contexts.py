@@ -74,8 +74,10 @@ def test_what_is_kept_is_at_hand_on_return_under_any_order(play: str, prefix_cac
     handling = handled(play)
     assert (tools[f"{handling}_decided"], tools[f"{handling}_returned"]) == (ON_RETURN, ON_RETURN)
     assert at_hand(tools, handling) >= 0.95
-    assert (tools["swapped_in"] > 0) == (handling == "swap")
     assert tools["relieved"] == 0
+    if play == handling:
+        # In another order the others may have run before, and taken no block.
+        assert (tools["swapped_in"] > 0) == (handling == "swap")
 
 
 @PREFIX_CACHE
@@ -88,7 +90,7 @@ def test_nothing_of_a_discarded_context_is(prefix_cache: str) -> None:
 @PREFIX_CACHE
 def test_one_policy_decides_for_each_handling_by_its_waste(prefix_cache: str) -> None:
     played = plays(prefix_cache)[LEAST_WASTE]
-    decided = {request_id.split("-", 1)[1]: one for request_id, one in played["handled"].items()}
+    decided = {lease.removeprefix(f"{LEAST_WASTE}-"): one for lease, one in played["handled"].items()}
     assert {name: one["handling"] for name, one in decided.items()} == {
         "at-once-1": "preserve",
         "lasts-1": "swap",

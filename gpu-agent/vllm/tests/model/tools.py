@@ -2,7 +2,7 @@
 
 `on` or `off` is the prefix cache. KV has room for a third of all contexts. The same programs are played several times, under
 one policy with each handling of contexts, and with one handling under other policies. Each play is told as a line of JSON:
-`{"play", "tokens": {call: [token]}, "tools": counts of contexts, "handled": {call: decision}, "seconds", "free_blocks",
+`{"play", "tokens": {call: [token]}, "tools": counts of contexts, "handled": {lease: decision}, "seconds", "free_blocks",
 "images", "used_slabs"}`
 
 Then other programs are played once, for whose contexts the least waste decides. Last, contexts are pinned once more,
@@ -87,6 +87,8 @@ class Tools(RealEngine):
         said = replace(memory._swap_costs(), base_us=move_us)
         memory._swap_costs = lambda: said
         memory._set_costs(None)
+        # A machine that is busier meanwhile changes nothing.
+        memory._set_costs = lambda _: None
         long_s = 4 * BLOCKS * BLOCK_TOKENS / SMALL_TOKENS * large_us / 1e6
         draw = random.Random(SEED + 1)
         programs = [
@@ -111,7 +113,7 @@ class Tools(RealEngine):
             "play": name,
             "tokens": self.tokens,
             "tools": {name: counts[name] - before[name] for name in counts},
-            "handled": {one["request_id"]: one["handled"] for one in self.records() if "handled" in one},
+            "handled": {one["lease"]: one["handled"] for one in self.records() if "handled" in one},
             "seconds": seconds,
             **self.left(),
         }
@@ -150,6 +152,7 @@ class Tools(RealEngine):
     def add(self, lease: str, program: Program) -> None:
         tools = [[1, program.told_s * 1e6, 10]] if program.tools_left > 0 else []
         ticket = {
+            "switchyard_lease": lease,
             "switchyard_tenant": "t",
             "switchyard_program": program.name,
             "switchyard_forecast": json.dumps([OUTPUT_TOKENS, tools, 1]),
