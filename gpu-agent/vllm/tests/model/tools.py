@@ -1,7 +1,7 @@
 """One vLLM with a real model on CPU, in float32, serving programs whose tools really run: `python -m model.tools MODEL on|off`.
 
 `on` or `off` is the prefix cache. KV has room for a third of all contexts. The same programs are played several times, under
-one policy with each handling of contexts, and with one handling under other policies. Each play is told as a line of JSON:
+one policy with each handling of contexts, and one handling under another policy. Each play is told as a line of JSON:
 `{"play", "tokens": {call: [token]}, "tools": counts of contexts, "handled": {lease: decision}, "seconds", "free_blocks",
 "images", "used_slabs"}`
 
@@ -30,7 +30,6 @@ PLAYS: dict[str, tuple[str, list[str]]] = {
     "swap": ("infercept", ["swap"]),
     "discard": ("infercept", ["discard"]),
     "swap by lamps": ("lamps", ["swap"]),
-    "swap by learned-memory": ("learned-memory", ["swap"]),
 }
 LEAST_WASTE = "least waste"
 SEATS = 2
