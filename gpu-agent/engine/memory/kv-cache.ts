@@ -14,48 +14,16 @@
  */
 import { invariant } from '../invariant.ts'
 import type { SlotOperation } from '../types.ts'
-import { type BlockPath, BlockPool } from './block-pool.ts'
+import { BlockPool } from './block-pool.ts'
+import { IdlePrefixes } from './idle-prefixes.ts'
 import type { Image } from './image-store.ts'
+import type { Claim, ClaimOptions, Match, Slot } from './kv-slots.ts'
 import { PREFIX_MATCH_TOKENS_MIN, PrefixIndex } from './prefix-index.ts'
-import { isContinuation, type KvClaimant, longestMatch, type PrefixMatch, type Resident } from './prefix-match.ts'
+import { isContinuation, type KvClaimant, longestMatch } from './prefix-match.ts'
 import { LEAST_RECENTLY_USED, type Retention } from './retention.ts'
 import { commonPrefixTokens } from './token-prefix.ts'
 
-export type { KvClaimant }
-
-export interface Slot<H extends KvClaimant> extends Resident<H> {
-  readonly id: number
-  /** Its blocks: a holder's reservation, or those of an idle prefix. */
-  path: BlockPath
-}
-
-/** What is resident for a call without a slot: the first `tokens` of its tokens, in `source`. */
-export interface Match<H extends KvClaimant> extends PrefixMatch<Slot<H>> {
-  /** True: the call continues in `source`. False: it gets another slot and a copy. */
-  takes: boolean
-}
-
-/** A claim in progress. The blocks that it shares cannot be taken from it. It must be completed or abandoned. */
-export interface Claim<H extends KvClaimant> extends Match<H> {
-  call: H
-  path: BlockPath
-  /** Blocks that it lacks. */
-  missing_blocks: number
-  image: Image | null
-  force: boolean
-  /** Idle slots whose blocks it may not take: held until it is completed or abandoned. */
-  shielded: readonly Slot<H>[]
-  /** Theirs, held until the claim ends. By then a slot may have been emptied, and have another path. */
-  shielded_paths: readonly BlockPath[]
-}
-
-export interface ClaimOptions {
-  image?: Image | null
-  /** Copies from open calls, too. */
-  live?: boolean
-  /** No prefix is shielded from the call, since no other call could advance. */
-  force?: boolean
-}
+export type { Claim, KvClaimant, Slot }
 
 export interface KvCacheOptions<H> {
   /** The backend executes `copy`. */
@@ -74,8 +42,8 @@ export class KvCache<H extends KvClaimant> {
   readonly #pool: BlockPool
   readonly #options: Required<KvCacheOptions<H>>
   #held_slots = 0
-  /** Slots with a prefix, the least recently used first. */
-  readonly #idle = new Set<Slot<H>>()
+  /** Slots with a prefix. */
+  readonly #idle: IdlePrefixes<H>
   #operations: SlotOperation[] = []
   /** By the first tokens of what slots hold. */
   readonly #index: PrefixIndex<Slot<H>>
@@ -86,6 +54,7 @@ export class KvCache<H extends KvClaimant> {
     this.#options = { copies_prefixes: false, retention: LEAST_RECENTLY_USED, onPrefixLost: () => {}, ...options }
     this.block_tokens = block_tokens
     this.#pool = new BlockPool(capacity_blocks)
+    this.#idle = new IdlePrefixes(this.#pool, this.#options.retention)
     this.slots = Array.from({ length: slots }, (_, id) => ({
       id,
       holder: null,
@@ -125,10 +94,7 @@ export class KvCache<H extends KvClaimant> {
 
   /** Free blocks, and idle ones that are kept for no open call. */
   get spare_blocks(): number {
-    const { retention } = this.#options
-    const kept = Array.from(this.#idle).filter(
-      ({ prefix, path }) => !path.held && retention.keptFor(prefix as H) !== null,
-    )
+    const kept = this.#idle.kept()
     for (const { path } of kept) this.#pool.hold(path)
     const spare_blocks = this.free_blocks + this.idle_blocks
     for (const { path } of kept) this.#pool.letGo(path)
@@ -137,7 +103,7 @@ export class KvCache<H extends KvClaimant> {
 
   /** Whether a slot other than `except` is empty or has a prefix that is kept for no open call. */
   hasSpareSlot(except: Slot<H> | null): boolean {
-    return this.#hasEmpty() || this.#spareSlot(except) !== null
+    return this.#hasEmpty() || this.#idle.spare(except) !== null
   }
 
   /** Operations are due that no step has taken. */
@@ -174,9 +140,9 @@ export class KvCache<H extends KvClaimant> {
       if (copies_prefixes && this.#hasEmpty()) return match
       const takes = idle && this.#isWorthTaking(source, match.tokens, call, force)
       if (takes) return { ...match, takes }
-      if (copies_prefixes && (!idle || this.#slotVictim(call, source, force) !== null)) return match
+      if (copies_prefixes && (!idle || this.#idle.victimFor(call, source, force) !== null)) return match
     }
-    const victim = this.#hasEmpty() ? null : this.#slotVictim(call, null, force)
+    const victim = this.#hasEmpty() ? null : this.#idle.victimFor(call, null, force)
     if (victim?.prefix?.cache_salt !== call.cache_salt) return { source: victim, tokens: 0, takes: victim !== null }
     const victim_tokens = commonPrefixTokens(victim.prefix, victim.resident_tokens, call, tokens - 1)
     return { source: victim, tokens: victim_tokens, takes: true }
@@ -192,7 +158,7 @@ export class KvCache<H extends KvClaimant> {
     const path = this.#pool.share(match.source?.path ?? null, shared_blocks)
     const missing_blocks = this.blocksFor(tokens) - shared_blocks
     const shields = !force && this.free_blocks < missing_blocks && this.#options.retention.shieldsFrom(call)
-    const shielded = shields ? this.#shieldedFrom(call, match.takes ? match.source : null) : []
+    const shielded = shields ? this.#idle.shieldedFrom(call, match.takes ? match.source : null) : []
     const shielded_paths = shielded.map((slot) => slot.path)
     for (const shielded_path of shielded_paths) this.#pool.hold(shielded_path)
     return { ...match, call, path, missing_blocks, image, force, shielded, shielded_paths }
@@ -201,7 +167,7 @@ export class KvCache<H extends KvClaimant> {
   /** Whether the claim can be completed, if the holders of `without` are evicted first. */
   canComplete({ missing_blocks, takes, call, source, force }: Claim<H>, without: readonly Slot<H>[] = []): boolean {
     const slot = takes || this.#hasEmpty() || without.length > 0
-    if (!slot && this.#slotVictim(call, source, force) === null) return false
+    if (!slot && this.#idle.victimFor(call, source, force) === null) return false
     return this.canGive(missing_blocks, without)
   }
 
@@ -211,7 +177,9 @@ export class KvCache<H extends KvClaimant> {
     const taken = shielded.filter(isTaken)
     if (!this.canGive(missing_blocks, taken)) return false
     if (takes || this.#hasEmpty()) return taken.length > 0
-    return this.#slotVictim(call, source, false) !== null || this.slots.some((slot) => slot !== source && isTaken(slot))
+    return (
+      this.#idle.victimFor(call, source, false) !== null || this.slots.some((slot) => slot !== source && isTaken(slot))
+    )
   }
 
   /** Whether this many blocks can be given to a call, if the holders of `without` are evicted first. */
@@ -314,7 +282,7 @@ export class KvCache<H extends KvClaimant> {
     const blocks = this.blocksFor(image.stored_tokens)
     if (this.free_blocks < blocks) return null
     this.#giver = null
-    const slot = this.#hasEmpty() ? this.#firstEmpty() : this.#spareSlot(null)
+    const slot = this.#hasEmpty() ? this.#firstEmpty() : this.#idle.spare(null)
     if (slot === null) return null
     if (slot.prefix !== null) this.#shorten(slot, slot.prefix, 0)
     this.#pool.cut(slot.path, 0)
@@ -380,7 +348,7 @@ export class KvCache<H extends KvClaimant> {
   /** An empty slot for a claim, that of the first prefix to go if need be. */
   #emptySlot({ call, source, force }: Claim<H>): Slot<H> {
     if (this.#hasEmpty()) return this.#firstEmpty()
-    const victim = this.#slotVictim(call, source, force)
+    const victim = this.#idle.victimFor(call, source, force)
     invariant(victim !== null, 'a claim finds an open slot')
     this.#shorten(victim, victim.prefix as H, 0)
     return victim
@@ -393,13 +361,6 @@ export class KvCache<H extends KvClaimant> {
     return empty
   }
 
-  /** The idle slot other than `except` that is kept for no open call and was used least recently. */
-  #spareSlot(except: Slot<H> | null): Slot<H> | null {
-    for (const slot of this.#idle)
-      if (slot !== except && this.#options.retention.keptFor(slot.prefix as H) === null) return slot
-    return null
-  }
-
   #hasEmpty(): boolean {
     return this.open_slots > this.#idle.size
   }
@@ -407,7 +368,7 @@ export class KvCache<H extends KvClaimant> {
   /** Takes blocks off the ends of idle prefixes until this many are free. */
   #free(blocks: number): void {
     while (this.free_blocks < blocks) {
-      const victim = this.#giver ?? this.#firstToGo(({ path }) => !this.#pool.isEndHeld(path))
+      const victim = this.#giver ?? this.#idle.firstToGo(({ path }) => !this.#pool.isEndHeld(path))
       invariant(victim !== null, 'idle blocks are the end of an idle prefix')
       this.#pool.cutIdle(victim.path, blocks - this.free_blocks)
       this.#shorten(victim, victim.prefix as H, victim.path.blocks * this.block_tokens)
@@ -428,57 +389,11 @@ export class KvCache<H extends KvClaimant> {
   }
 
   /**
-   * Among the idle slots that may go, the first in the order of retention. `mayGo` is asked about the call for which a slot
-   * is kept, for slots that `canGive`.
-   */
-  #firstToGo(canGive: (slot: Slot<H>) => boolean, mayGo: (kept: H | null) => boolean = () => true): Slot<H> | null {
-    const { retention } = this.#options
-    let first: Slot<H> | null = null
-    let first_kept: H | null = null
-    for (const slot of this.#idle) {
-      if (!canGive(slot)) continue
-      const kept = retention.keptFor(slot.prefix as H)
-      if (kept !== null && first_kept !== null && retention.outlasts(kept, first_kept) !== false) continue
-      if (!mayGo(kept)) continue
-      if (kept === null) return slot
-      first = slot
-      first_kept = kept
-    }
-    return first
-  }
-
-  /**
-   * The idle slot that is emptied for a call: one that is not pinned and of which other slots hold the most, then the first
-   * in the order of retention.
-   */
-  #slotVictim(call: H, except: Slot<H> | null, force: boolean): Slot<H> | null {
-    const { retention } = this.#options
-    const shields = !force && retention.shieldsFrom(call)
-    const mayGo = (kept: H | null) => !(shields && kept !== null && retention.isShielded(kept, call))
-    for (const slot of this.#idle) {
-      if (slot === except || 2 * this.#pool.ownBlocks(slot.path) >= slot.path.blocks) continue
-      if (retention.isPinned(slot.prefix as H)) continue
-      if (mayGo(retention.keptFor(slot.prefix as H))) return slot
-    }
-    return this.#firstToGo((slot) => slot !== except, mayGo)
-  }
-
-  #shieldedFrom(call: H, taken: Slot<H> | null): Slot<H>[] {
-    return Array.from(this.#idle).filter((slot) => slot !== taken && !slot.path.held && this.#isShielded(slot, call))
-  }
-
-  #isShielded(slot: Slot<H>, call: H): boolean {
-    const { retention } = this.#options
-    const kept = retention.keptFor(slot.prefix as H)
-    return kept !== null && retention.isShielded(kept, call)
-  }
-
-  /**
    * A program may cut back its own KV. It may cut another program's only if more of it is kept than lost, and if no call
    * that runs before this one waits for it.
    */
   #isWorthTaking(slot: Slot<H>, match_tokens: number, call: H, force: boolean): boolean {
     if (slot.prefix?.program === call.program) return true
-    return match_tokens >= slot.resident_tokens - match_tokens && (force || !this.#isShielded(slot, call))
+    return match_tokens >= slot.resident_tokens - match_tokens && (force || !this.#idle.isShielded(slot, call))
   }
 }

@@ -21,39 +21,27 @@
  *   it out again costs nothing.
  */
 
-import { type CallForecast, expectedTool } from '../../../../src/core/call/forecast.ts'
-import type { HandlingReason } from '../../../../src/protocol/handling.ts'
+import { expectedTool } from '../../../../src/core/call/forecast.ts'
 import { invariant } from '../../invariant.ts'
 import { Heap } from '../../order/heap.ts'
-import type { EngineMemory, Policy } from '../../order/policy.ts'
 import type { ScheduledCall } from '../../scheduled-call.ts'
-import type { Image, ImageStore } from '../image-store.ts'
-import type { KvCache, Slot } from '../kv-cache.ts'
+import type { Image } from '../image-store.ts'
+import type { Slot } from '../kv-cache.ts'
 import { PREFIX_MATCH_TOKENS_MIN } from '../prefix-index.ts'
 import { commonPrefixTokens } from '../token-prefix.ts'
+import { ContextDecisions, type DecisionParts } from './context-decisions.ts'
+import { ContextImages } from './context-images.ts'
 import { HandlingTally, type ToolCounts } from './handling-counts.ts'
+import { PinnedContexts } from './pinned-contexts.ts'
+import { isDueBefore, isNeededBefore, leftUs, type Next, type ToolContext } from './tool-context.ts'
 import {
-  heldFor,
-  isDueBefore,
-  isNeededBefore,
-  lastNeeded,
-  leftUs,
-  type Next,
-  type ToolContext,
-} from './tool-context.ts'
-import {
-  type Batch,
-  chooseHandling,
   curveUs,
   type Handling,
-  type HandlingChoice,
   type HandlingRule,
   leastWaste,
   PRESERVE_US_MAX,
   REVISE_FACTOR,
   reviseAfterUs,
-  reviseHandling,
-  type Waste,
 } from './waste.ts'
 
 /** Contexts that are remembered. Past it, the one whose time comes first is given up. */
@@ -67,11 +55,7 @@ export const PREFETCH_STEPS = 2
 /** A context is decided again no earlier than this. */
 export const REVISE_US_MIN = 50_000
 
-interface Parts {
-  kv: KvCache<ScheduledCall>
-  images: ImageStore
-  memory: EngineMemory
-  policy: Pick<Policy, 'handlingOf'>
+interface Parts extends DecisionParts {
   /** Who counts the time that moving the image takes. */
   onImage: (image: Image, owner: { swap_us: number }) => void
 }
@@ -79,28 +63,27 @@ interface Parts {
 export class ToolContexts {
   readonly #rule: HandlingRule
   readonly #parts: Parts
-  readonly #allowed: readonly Handling[]
+  readonly #decisions: ContextDecisions
+  readonly #pins: PinnedContexts
+  readonly #images: ContextImages
   /** One of each program. */
   readonly #contexts = new Map<string, ToolContext>()
-  readonly #pinned = new Set<ToolContext>()
-  /** Those that have an image. */
-  readonly #imaged = new Set<ToolContext>()
   readonly #due = new Heap<ToolContext>(isDueBefore)
   readonly #tally = new HandlingTally()
   /** Tokens that hide under one step while they are moved. */
   readonly #hidden_tokens: number
   /** Moved since the step began. */
   #moved_tokens = 0
-  #pinned_blocks = 0
   #number = 0
   #now_us = 0
 
   constructor(rule: HandlingRule, parts: Parts) {
     this.#rule = rule
     this.#parts = parts
+    this.#decisions = new ContextDecisions(rule, parts)
+    this.#pins = new PinnedContexts(parts.kv, rule.pins === 'firm')
+    this.#images = new ContextImages(parts.kv, parts.images)
     const { swap } = parts.memory.costs
-    const swaps = parts.images.isOpen && swap !== null
-    this.#allowed = swaps ? rule.allowed : rule.allowed.filter((handling) => handling !== 'swap')
     const spare_us = parts.memory.step_us - (swap?.base_us ?? 0)
     this.#hidden_tokens = swap === null ? 0 : spare_us / Math.max(swap.per_token_us, Number.MIN_VALUE)
   }
@@ -115,11 +98,11 @@ export class ToolContexts {
   }
 
   get pinned_blocks(): number {
-    return this.#pinned_blocks
+    return this.#pins.blocks
   }
 
   get firm(): boolean {
-    return this.#rule.pins === 'firm'
+    return this.#pins.firm
   }
 
   /** The idle prefix that `call` left is pinned. */
@@ -143,8 +126,8 @@ export class ToolContexts {
     const tool_us = forecast === undefined ? null : (expectedTool(forecast)?.duration_us ?? null)
     if (forecast !== undefined && tool_us === null) return
     invariant(!this.#contexts.has(call.program), 'a program whose call ended was told to have come back')
-    const { handling, waste } = this.#decide(call, tokens, tool_us ?? 0)
-    call.handled = { handling, reason: this.#reasonOf(forecast), waste: rounded(waste) }
+    const { handling, waste, told } = this.#decisions.ofEnded(call, tokens, tool_us ?? 0, this.#firm_blocks)
+    call.handled = told
     const first = this.#due.peek()
     if (first !== undefined && this.#contexts.size >= CONTEXTS_MAX) this.#forget(first)
     const context: ToolContext = {
@@ -153,7 +136,7 @@ export class ToolContexts {
     }
     this.#contexts.set(call.program, context)
     this.#tally.decided(handling)
-    this.#pin(context, slot)
+    this.#pins.pin(context, slot)
     this.#carryOut(context, handling)
     this.#boundShare()
   }
@@ -168,12 +151,10 @@ export class ToolContexts {
     call.came_back = context
     call.started = context.slot !== null
     const { slot, image } = context
-    if (slot !== null) this.#unpin(context)
+    if (slot !== null) this.#pins.unpin(context)
     if (image === null) return
-    if (slot === null && this.#attach(call, context, image)) {
-      context.image = null
-      this.#imaged.delete(context)
-    } else this.#dropImage(context)
+    if (slot === null && this.#attach(call, context, image)) this.#images.givesAway(context)
+    else this.#images.drop(context)
   }
 
   /** The program goes on elsewhere. */
@@ -198,7 +179,7 @@ export class ToolContexts {
     const context = this.#contexts.get(prefix.program)
     if (context?.call !== prefix || context.slot === null) return
     if (context.slot.prefix === prefix && context.slot.resident_tokens >= context.tokens) return
-    this.#unpin(context)
+    this.#pins.unpin(context)
     this.#wait(context)
   }
 
@@ -222,7 +203,7 @@ export class ToolContexts {
   /** Ends pins, but not that of `except`, until so many blocks, and a slot if asked, can be given to a call or no pin is left. */
   makeWay(blocks: number, except: Slot<ScheduledCall> | null = null, slot = false): void {
     const { kv } = this.#parts
-    if (this.firm || this.#pinned.size === 0) return
+    if (this.firm || this.#pins.size === 0) return
     const lacksSlot = () => slot && !kv.hasSpareSlot(except)
     if (kv.free_blocks >= blocks && !lacksSlot()) return
     while ((kv.spare_blocks < blocks || lacksSlot()) && this.#relieveOne(except)) {}
@@ -238,43 +219,17 @@ export class ToolContexts {
     return slot.prefix === null
   }
 
-  /**
-   * Drops images for one of `call`, until there is room for so many tokens: those of its tenant's programs that are expected to
-   * be away for longer than `left_us`, and those of a tenant whose images take more for its weight.
-   */
-  makeImageRoom(tokens: number, { call: { tenant } }: ScheduledCall, left_us = 0): void {
-    const { images } = this.#parts
-    while (images.isOpen && images.free_tokens < tokens) {
-      const imaged = Array.from(this.#imaged)
-      const own = imaged.filter(({ call }) => call.call.tenant === tenant)
-      const first = lastNeeded(imaged, this.#now_us)
-      const is_others = first !== null && first.call.call.tenant !== tenant && heldFor(imaged, first) > heldFor(own)
-      const away = own.filter(({ slot }) => slot === null)
-      const last = is_others ? first : lastNeeded(away, this.#now_us)
-      if (last === null || (!is_others && leftUs(last, this.#now_us) <= left_us)) return
+  /** Drops images for one of `call`, until there is room for so many tokens or none gives way. */
+  makeImageRoom(tokens: number, call: ScheduledCall, left_us = 0): void {
+    for (const dropped of this.#images.makeRoom(tokens, call, left_us, this.#now_us)) {
       this.#tally.displaced += 1
-      this.#dropImage(last)
-      if (last.slot === null) this.#wait(last)
+      if (dropped.slot === null) this.#wait(dropped)
     }
   }
 
-  #decide(call: ScheduledCall, tokens: number, tool_us: number): HandlingChoice {
-    const { memory, policy } = this.#parts
-    const early = policy.handlingOf?.(call.order.place) ?? null
-    const choice = early ?? chooseHandling(memory.costs, this.#batch(tokens), tool_us, this.#allowed)
-    if (choice.handling !== 'swap' || this.#allowed.includes('swap')) return choice
-    return { ...choice, handling: leastWaste(choice.waste, this.#allowed) }
-  }
-
-  #reasonOf(forecast: CallForecast | undefined): HandlingReason {
-    if (this.#allowed.length === 1) return 'only_choice'
-    return forecast === undefined ? 'not_foreseen' : 'least_waste'
-  }
-
-  #batch(context_tokens: number): Batch {
-    const { kv } = this.#parts
-    const running_blocks = kv.held_blocks - (this.firm ? this.#pinned_blocks : 0)
-    return { context_tokens, other_tokens: Math.max(0, running_blocks) * kv.block_tokens }
+  /** Blocks that count as held, and that no call has. */
+  get #firm_blocks(): number {
+    return this.firm ? this.#pins.blocks : 0
   }
 
   /** The context lies pinned in its slot. */
@@ -284,7 +239,7 @@ export class ToolContexts {
     else if (!this.#hides(context.tokens)) this.#set(context, 'swap', this.#now_us)
     else if (!this.#swapOut(context)) {
       const is_over = this.#now_us >= context.since_us + PRESERVE_US_MAX
-      const others = this.#allowed.filter((other) => other !== 'swap' && !(is_over && other === 'preserve'))
+      const others = this.#decisions.allowed.filter((other) => other !== 'swap' && !(is_over && other === 'preserve'))
       this.#carryOut(context, leastWaste(context.waste, others))
     }
   }
@@ -301,7 +256,7 @@ export class ToolContexts {
   #discard(context: ToolContext): void {
     const { slot } = context
     if (slot !== null) {
-      this.#unpin(context)
+      this.#pins.unpin(context)
       this.#parts.kv.drop(slot)
     }
     this.#wait(context)
@@ -309,18 +264,16 @@ export class ToolContexts {
 
   /** False: there is no room for its image. */
   #swapOut(context: ToolContext): boolean {
-    const { kv, images, onImage } = this.#parts
+    const { kv, onImage } = this.#parts
     const { slot, tokens } = context
     invariant(slot !== null, 'what is swapped out is in a slot')
     this.makeImageRoom(tokens, context.call, leftUs(context, this.#now_us))
-    const image = images.reserve(tokens)
+    const image = this.#images.reserve(context)
     if (image === null) return false
-    this.#imaged.add(context)
     this.#moved_tokens += tokens
-    this.#unpin(context)
+    this.#pins.unpin(context)
     kv.swapOut(slot, image)
     onImage(image, this.#tally)
-    context.image = image
     const lead_us = PREFETCH_STEPS * this.#parts.memory.step_us + this.#moveUs(tokens)
     this.#putBack(context, Math.max(this.#now_us, Math.floor(context.since_us + context.expected_us - lead_us)))
     return true
@@ -346,7 +299,7 @@ export class ToolContexts {
     this.#moved_tokens += tokens
     onImage(image, this.#tally)
     this.#tally.prefetched += 1
-    this.#pin(context, slot)
+    this.#pins.pin(context, slot)
     const kept_us = Math.min(PRESERVE_US_MAX, Math.max(REVISE_US_MIN, expected_us))
     this.#set(context, 'revise', this.#now_us + kept_us)
     this.#boundShare()
@@ -361,8 +314,7 @@ export class ToolContexts {
     }
     const { since_us, tokens } = context
     const away_us = this.#now_us - since_us
-    const { costs } = this.#parts.memory
-    const { handling } = reviseHandling(costs, this.#batch(tokens), away_us, this.#allowed)
+    const handling = this.#decisions.ofLasting(tokens, away_us, this.#firm_blocks)
     if (handling !== 'preserve') this.#tally.revised += 1
     this.#carryOut(context, handling)
   }
@@ -370,15 +322,12 @@ export class ToolContexts {
   /** Past the share of pins, those that are needed last end. */
   #boundShare(): void {
     const blocks_max = PINNED_SHARE_MAX * this.#parts.kv.capacity_blocks
-    while (this.#pinned_blocks > blocks_max && this.#relieveOne(null)) {}
+    while (this.#pins.blocks > blocks_max && this.#relieveOne(null)) {}
   }
 
   /** Ends the pin of the context that is needed last. False: there is none. */
   #relieveOne(except: Slot<ScheduledCall> | null): boolean {
-    const last = lastNeeded(
-      Array.from(this.#pinned).filter(({ slot }) => slot !== except),
-      this.#now_us,
-    )
+    const last = this.#pins.lastNeeded(except, this.#now_us)
     if (last === null) return false
     this.#tally.relieved += 1
     this.#relieve(last)
@@ -391,13 +340,18 @@ export class ToolContexts {
     const { kv, images } = this.#parts
     invariant(slot !== null, 'a pinned context is in a slot')
     if (image !== null) {
-      this.#unpin(context)
+      this.#pins.unpin(context)
       kv.drop(slot)
       this.#wait(context)
-    } else if (this.#allowed.includes('swap') && this.#hides(tokens) && images.pays(tokens) && this.#swapOut(context))
+    } else if (
+      this.#decisions.allowed.includes('swap') &&
+      this.#hides(tokens) &&
+      images.pays(tokens) &&
+      this.#swapOut(context)
+    )
       return
     else {
-      this.#unpin(context)
+      this.#pins.unpin(context)
       this.#wait(context)
     }
   }
@@ -429,22 +383,6 @@ export class ToolContexts {
     return true
   }
 
-  #pin(context: ToolContext, slot: Slot<ScheduledCall>): void {
-    context.slot = slot
-    this.#pinned.add(context)
-    this.#pinned_blocks += this.#parts.kv.blocksFor(context.tokens)
-    if (this.firm) this.#parts.kv.holdIdle(slot)
-  }
-
-  #unpin(context: ToolContext): void {
-    const { slot } = context
-    invariant(slot !== null, 'a pin ends once')
-    context.slot = null
-    this.#pinned.delete(context)
-    this.#pinned_blocks -= this.#parts.kv.blocksFor(context.tokens)
-    if (this.firm && slot.prefix === context.call) this.#parts.kv.letGoIdle(slot)
-  }
-
   /** Nothing more is done for it until its program is back. */
   #wait(context: ToolContext): void {
     this.#set(context, 'forget', context.since_us + IMAGE_US_MAX)
@@ -460,30 +398,12 @@ export class ToolContexts {
   #forget(context: ToolContext): void {
     this.#remove(context)
     this.#tally.expired += 1
-    if (context.slot !== null) this.#unpin(context)
-    if (context.image !== null) this.#dropImage(context)
-  }
-
-  #dropImage(context: ToolContext): void {
-    const { image } = context
-    invariant(image !== null, 'an image that is dropped exists')
-    this.#parts.kv.dropImage(image)
-    this.#parts.images.give(image)
-    context.image = null
-    this.#imaged.delete(context)
+    if (context.slot !== null) this.#pins.unpin(context)
+    if (context.image !== null) this.#images.drop(context)
   }
 
   #remove(context: ToolContext): void {
     this.#contexts.delete(context.program)
     if (context.heap_index !== -1) this.#due.remove(context)
-  }
-}
-
-/** In whole byte-seconds, as it leaves the engine. */
-function rounded({ preserve, discard, swap }: Waste): Waste {
-  return {
-    preserve: Math.round(preserve),
-    discard: Math.round(discard),
-    swap: swap === null ? null : Math.round(swap),
   }
 }
