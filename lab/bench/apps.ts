@@ -20,7 +20,7 @@ const CONTEXT_TOKENS = { small: 1024, precise: 768 }
 const LEARN = { lines: 24, documents: 8, chunks_max: 3 }
 
 const HELP = `Runs two applications on real engines through the API and compares each run with its plan. The models are the shipped one and the
-same weights in 16 bits, with another context. Shares of the cores stand for GPUs. About ten minutes on two idle cores.
+same weights in 16 bits, with another context. Shares of the cores stand for GPUs.
 
 First the costs of both models are measured (npm run calibrate), and a small run of each application teaches how long answers are.
 

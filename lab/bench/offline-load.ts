@@ -14,7 +14,7 @@ import { mean, quantile } from '../../simulator/statistics.ts'
 import { startTestbed, type Testbed } from '../testbed/testbed.ts'
 
 const HELP = `Plays online calls on one embedded engine, alone and beside an application with more work than there is room for, and
-compares their response times. Four minutes with one round.
+compares their response times.
 
   npm run bench:offline -- [flags]
 
