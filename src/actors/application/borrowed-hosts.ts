@@ -27,8 +27,8 @@ export class BorrowedHosts {
   #done = ''
   /** Nodes whose engines were ready when last asked. */
   #ready = new Set<string>()
-  /** Engines load, or hosts are awaited. */
-  #is_awaited = true
+  /** Engines load. Hosts that another application has may be awaited for hours, and are asked for less often. */
+  #is_loading = true
 
   constructor(env: Env, graph: Graph) {
     this.#env = env
@@ -37,7 +37,7 @@ export class BorrowedHosts {
 
   /** Until it should ask again. */
   get interval_ms(): number {
-    return this.#is_awaited ? LOADING_INTERVAL_MS : RUN_INTERVAL_MS
+    return this.#is_loading ? LOADING_INTERVAL_MS : RUN_INTERVAL_MS
   }
 
   /** What the state is to say of hosts. */
@@ -68,6 +68,7 @@ export class BorrowedHosts {
     if (told === this.#done && now_ms - this.#asked_ms < this.interval_ms) return []
     this.#asked_ms = now_ms
     this.#done = told
+    this.#is_loading = false
     let reply: RunReply
     try {
       reply = await hostsActor(this.#env).run({ tenant, application: id, plan_id: hosts.plan_id, done })
@@ -76,9 +77,8 @@ export class BorrowedHosts {
       return []
     }
     if (reply.status === 'lost') return this.#lost(now_ms)
-    this.#is_awaited = reply.status === 'waiting'
     if (reply.status !== 'running') return []
-    this.#is_awaited = reply.nodes.some(({ state }) => state === 'loading')
+    this.#is_loading = reply.nodes.some(({ state }) => state === 'loading')
     const ready = new Set(reply.nodes.filter(({ state }) => state === 'ready').map(({ node }) => node))
     const fresh = [...ready].filter((node) => !this.#ready.has(node))
     this.#ready = ready
