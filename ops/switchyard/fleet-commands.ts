@@ -147,6 +147,9 @@ const MODEL_FLAGS = {
     help: 'what the policy learned makes small: latency per token of programs (default), or response time',
   },
   'bytes-per-token': { type: 'string', value: 'N', help: 'first estimate, until engines have measured it (default 4)' },
+  'prompt-price': { type: 'string', value: 'PRICE', help: 'of a million tokens, in your currency, or none' },
+  'cached-price': { type: 'string', value: 'PRICE', help: 'of those that were cached (default: as the others)' },
+  'output-price': { type: 'string', value: 'PRICE', help: 'of a million tokens of output, or none' },
 } as const
 
 function modelFields(asked: Asked) {
@@ -154,6 +157,9 @@ function modelFields(asked: Asked) {
   return bodyOf({
     ...{ context_tokens_max, ordering_service: asked.text('order'), objective: asked.text('objective') },
     bytes_per_token: number(asked, 'bytes-per-token'),
+    prompt_price: number(asked, 'prompt-price', 'nullable'),
+    cached_prompt_price: number(asked, 'cached-price', 'nullable'),
+    output_price: number(asked, 'output-price', 'nullable'),
   })
 }
 
@@ -181,6 +187,7 @@ const catalogue: OperatorCommand[] = [
         field('objective'),
         figure('context_tokens_max', 'context'),
         figure('bytes_per_token', 'bytes/token'),
+        ...[figure('prompt_price', 'price in'), figure('output_price', 'price out')],
       ]
       return { kind: 'list', rows, columns, empty: 'There is no model.' }
     },

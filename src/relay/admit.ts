@@ -51,7 +51,7 @@ export interface Admission {
 
 export type Admitted =
   | { status: 'admitted'; admission: Admission }
-  | { status: 'refused'; http_status: 402 | 429 | 503; error: ApiErrorFields; retry_after_s: number | null }
+  | { status: 'refused'; http_status: 400 | 402 | 429 | 503; error: ApiErrorFields; retry_after_s: number | null }
 
 /** As OpenAI names errors of an account without means. */
 const BUDGET_ERROR_TYPE = 'insufficient_quota'
@@ -137,6 +137,9 @@ function admitted(reply: AdmitReply): Admitted {
 }
 
 function refusedAdmission({ code, message, retry_after_s }: Extract<AdmitReply, { status: 'refused' }>): Admitted {
+  if (code === 'model_without_price') {
+    return { status: 'refused', http_status: 400, error: { message, code, param: 'model' }, retry_after_s }
+  }
   if (retry_after_s === null) {
     return { status: 'refused', http_status: 402, error: { message, code, type: BUDGET_ERROR_TYPE }, retry_after_s }
   }

@@ -5,6 +5,7 @@
 
 import type { BudgetStated } from '../core/budget/budget.ts'
 import { readBudget } from '../core/budget/budget-text.ts'
+import { tokenPrices } from '../core/budget/call-cap.ts'
 import { callWants } from '../core/budget/call-wants.ts'
 import type { CallWants } from '../core/budget/reservation.ts'
 import { KEY_CHARS_MAX } from '../core/call/idempotency-table.ts'
@@ -190,11 +191,16 @@ export async function identify(
       reading: model.ordering_service,
       prompt_tokens_estimate,
       bounds,
-      wants: callWants(body, bounds, {
-        prompt_bytes,
-        prompt_tokens_estimate,
-        context_tokens_max: model.context_tokens_max,
-      }),
+      wants: callWants(
+        body,
+        bounds,
+        {
+          prompt_bytes,
+          prompt_tokens_estimate,
+          context_tokens_max: model.context_tokens_max,
+        },
+        tokenPrices(model),
+      ),
       budget: budget.budget,
       answer_headers,
       idempotency_key,

@@ -76,6 +76,11 @@ export const models = sqliteTable('models', {
   context_tokens_max: integer('context_tokens_max').notNull(),
   /** First estimate of bytes per prompt token, until engines have measured it. */
   bytes_per_token: real('bytes_per_token').notNull(),
+  /** Of a million tokens, in the operator's currency. Null: no price, and no budget in money holds for it. */
+  prompt_price: real('prompt_price'),
+  /** Null: that of the prompt. */
+  cached_prompt_price: real('cached_prompt_price'),
+  output_price: real('output_price'),
   created_at_ms: integer('created_at_ms').notNull(),
 })
 

@@ -136,6 +136,32 @@ it('a budget of calls counts those that were answered', async () => {
   expect(await refusalOf(ask(program, 'Hi.', 2, headers))).toEqual([402, 'program_budget_exceeded'])
 })
 
+it('a budget of money needs a price, counts by it, and cuts the output to what is left', async () => {
+  const { url, adminKey, model } = system.dev
+  const program = `cost-${randomUUID()}`
+  const headers = { 'X-Program-Budget': 'cost=0.0001' }
+  expect(await refusalOf(ask(program, 'Hi.', 2, headers))).toEqual([400, 'model_without_price'])
+  const priced = await fetch(`${url}/admin/v1/models/${encodeURIComponent(model)}`, {
+    method: 'PATCH',
+    headers: { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt_price: 1, cached_prompt_price: 1, output_price: 2 }),
+  })
+  expect(priced.status).toBe(200)
+  // Isolates keep the catalogue for some seconds.
+  const { data } = await eventually('the price holds', () =>
+    ask(program, 'Tell me a very long story about the sea.', 500, headers).catch(() => undefined),
+  )
+  const { prompt_tokens = 0, completion_tokens = 0 } = data.usage ?? {}
+  expect(data.choices[0]?.finish_reason).toBe('length')
+  // 100 millionths; a token of the prompt costs one, of output two.
+  expect(completion_tokens).toBe(Math.floor((100 - prompt_tokens) / 2))
+  const cost = await eventually('its record is here', async () => {
+    const { budget } = (await programOf(program)) as { budget: { cost: Standing | null } | null }
+    return budget?.cost?.reserved === 0 ? budget.cost.used : undefined
+  })
+  expect(cost).toBeCloseTo((prompt_tokens + 2 * completion_tokens) / 1e6, 12)
+})
+
 it('a deadline ends a stream that is open, and refuses the next call', async () => {
   const program = `deadline-${randomUUID()}`
   const headers = { 'X-Program-Id': program, 'X-Program-Budget': 'deadline_s=3' }

@@ -112,9 +112,13 @@ export const KeyCreated = KeyJson.extend({ key: z.string().openapi({ description
   'KeyCreated',
 )
 
+/** Of a million tokens. */
+const PRICE_MAX = 1_000_000
 const Context = z.number().int().min(1).max(100_000_000)
 const BytesPerToken = z.number().positive().max(64)
 const Reading = z.enum(['modelled', 'wall'])
+/** Of a million tokens, in the operator's currency. With it, a price of a token is a whole number of trillionths. */
+const Price = z.number().min(0).max(PRICE_MAX).nullable()
 
 export const ModelCreate = z
   .strictObject({
@@ -123,6 +127,9 @@ export const ModelCreate = z
     ordering_service: Reading.default('modelled'),
     objective: Objective.default('token_latency'),
     bytes_per_token: BytesPerToken.default(4),
+    prompt_price: Price.default(null),
+    cached_prompt_price: Price.default(null),
+    output_price: Price.default(null),
   })
   .openapi('ModelCreate')
 
@@ -132,6 +139,9 @@ export const ModelUpdate = z
     ordering_service: Reading.optional(),
     objective: Objective.optional(),
     bytes_per_token: BytesPerToken.optional(),
+    prompt_price: Price.optional(),
+    cached_prompt_price: Price.optional(),
+    output_price: Price.optional(),
   })
   .refine(...someField)
   .openapi('ModelUpdate')
@@ -143,6 +153,9 @@ export const ModelJson = z
     objective: Objective.openapi({ description: 'What a learned order makes small, where the tenant does not say' }),
     context_tokens_max: z.number(),
     bytes_per_token: z.number().openapi({ description: 'First estimate, until engines have measured it' }),
+    prompt_price: Price.openapi({ description: 'Of a million tokens, in your currency. Null: it has no price' }),
+    cached_prompt_price: Price.openapi({ description: 'Of those that were cached. Null: as the others' }),
+    output_price: Price,
     created_at: Timestamp,
   })
   .openapi('CatalogueModel')

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { costNanos, outputRoom } from './call-cap.ts'
+import { costNanos, outputRoom, tokenPrices } from './call-cap.ts'
 
 const prices = { prompt_picos: 150_000, cached_prompt_picos: 75_000, output_picos: 600_000 }
 
@@ -23,4 +23,11 @@ it('leaves nothing where the prompt alone is too much', () => {
 it('costs less for a prompt that was cached, and is rounded up', () => {
   expect(costNanos(prices, { prompt_tokens: 100, cached_tokens: 40, output_tokens: 10 })).toBe(9_000 + 3_000 + 6_000)
   expect(costNanos({ ...prices, output_picos: 1 }, { prompt_tokens: 0, cached_tokens: 0, output_tokens: 1 })).toBe(1)
+})
+
+it('prices of a million tokens become whole trillionths of a token, and a model without one has none', () => {
+  const stated = { prompt_price: 0.15, cached_prompt_price: null, output_price: 0.6 }
+  expect(tokenPrices(stated)).toEqual({ prompt_picos: 150_000, cached_prompt_picos: 150_000, output_picos: 600_000 })
+  expect(tokenPrices({ ...stated, cached_prompt_price: 0.075 })).toEqual(prices)
+  expect(tokenPrices({ ...stated, output_price: null })).toBeNull()
 })

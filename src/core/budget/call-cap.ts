@@ -14,6 +14,26 @@ export interface TokenPrices {
   output_picos: number
 }
 
+/** What the operator states of a model, for a million tokens. Null: it has no price. */
+export interface StatedPrices {
+  prompt_price: number | null
+  /** Null: that of the prompt. */
+  cached_prompt_price: number | null
+  output_price: number | null
+}
+
+const PICOS_PER_PRICE = 1_000_000
+
+export function tokenPrices({ prompt_price, cached_prompt_price, output_price }: StatedPrices): TokenPrices | null {
+  if (prompt_price === null || output_price === null) return null
+  const picos = (price: number) => Math.round(price * PICOS_PER_PRICE)
+  return {
+    prompt_picos: picos(prompt_price),
+    cached_prompt_picos: picos(cached_prompt_price ?? prompt_price),
+    output_picos: picos(output_price),
+  }
+}
+
 export interface CallCap {
   /** Of the prompts and all outputs. */
   tokens?: number | undefined

@@ -16,7 +16,7 @@ export function callWants(
   body: Readonly<Record<string, unknown>>,
   { sequences_max }: Pick<TokenBounds, 'sequences_max'>,
   prompt: { prompt_bytes: number; prompt_tokens_estimate: number; context_tokens_max: number },
-  prices: TokenPrices | null = null,
+  prices: TokenPrices | null,
 ): CallWants {
   const context_tokens = sequences_max * prompt.context_tokens_max
   const prompt_tokens = Math.min(prompt.prompt_bytes + sequences_max * TEMPLATE_TOKENS, context_tokens)

@@ -199,6 +199,17 @@ describe('calls under a budget', () => {
     expect(program.summary().budget).toMatchObject({ used: { tokens: 180 }, reserved: NOTHING })
   })
 
+  it('are refused where money is limited and their model has no price', () => {
+    const program = entry({ budget: budgetOf({ cost_nanos: 1_000 }) })
+    const arrival = { call: 'a', thread: null, parents: null, model: 'model', now_ms: 0 }
+    const unpriced = { ...wants(1, 1), prices: null }
+    expect(program.admit({ ...arrival, wants: unpriced })).toMatchObject({
+      code: 'model_without_price',
+      retry_after_s: null,
+    })
+    expect(program.admit({ ...arrival, wants: wants(1, 1) }).status).toBe('admitted')
+  })
+
   it('leave the rest to the next run', () => {
     const program = entry({ budget: budgetOf({ tokens: 300, ends_at_ms: 900 }) })
     ask(program, 'a', 100, 100)

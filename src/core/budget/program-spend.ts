@@ -55,6 +55,9 @@ export class ProgramSpend {
     if (ends_at_ms !== null && now_ms >= ends_at_ms) {
       return { status: 'refused', code: 'program_deadline_exceeded', kind: null }
     }
+    if (this.budget.cost_nanos !== null && prices === null) {
+      return { status: 'refused', code: 'model_without_price', kind: 'cost_nanos' }
+    }
     const amounts: Reservation['amounts'] = {}
     for (const kind of AMOUNT_KINDS) {
       const limit = this.budget[kind]

@@ -21,7 +21,7 @@ export interface CallWants {
 
 export interface BudgetRefusal {
   status: 'refused'
-  code: 'program_budget_exceeded' | 'program_deadline_exceeded' | 'program_budget_reserved'
+  code: 'program_budget_exceeded' | 'program_deadline_exceeded' | 'program_budget_reserved' | 'model_without_price'
   /** Null: of the deadline. */
   kind: AmountKind | null
 }

@@ -45,6 +45,11 @@ export function budgetRefusal({ code, kind }: BudgetRefusal): Extract<Admission,
     const message = `Calls under way have reserved what is left of the program's budget for ${name}. Send the call again when one has ended.`
     return { status: 'refused', code, message, retry_after_s: 1 }
   }
+  if (code === 'model_without_price') {
+    const message =
+      "The program's budget is in money, and this model has no price. Ask the operator for one, or state the budget in tokens."
+    return { status: 'refused', code, message, retry_after_s: null }
+  }
   const message =
     code === 'program_deadline_exceeded'
       ? 'The deadline of the program is over. End it (DELETE /v1/programs/{id}) and start another.'
