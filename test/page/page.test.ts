@@ -138,7 +138,7 @@ it('shows a tenant its own programs only, and no operator’s address', async ()
   const page = await open(apiKey, '#/tenants')
   await page.getByRole('link', { name: 'of-other' }).waitFor()
   expect(await page.getByText('of-local').count()).toBe(0)
-  expect(await page.getByRole('navigation').getByRole('link').allTextContents()).toEqual(['Live', 'Ended'])
+  expect(await page.getByRole('navigation').getByRole('link').allTextContents()).toEqual(['Live', 'Ended', 'Capacity'])
   const statuses = await page.evaluate(async () => {
     const ask = async (path: string) => (await fetch(path, { headers: { 'x-switchyard-page': '1' } })).status
     const paths = ['/admin/v1/tenants', '/admin/v1/audit', '/admin/v1/tenants/local/programs', '/v1/programs/of-local']

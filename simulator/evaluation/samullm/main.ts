@@ -8,7 +8,7 @@ import { ganttChart } from '../../../src/core/plot/gantt.ts'
 import { planGantt } from '../../planner/plan-gantt.ts'
 import { FlagError, integer, list, oneOf } from '../../run/flag-values.ts'
 import type { Panel, Table } from '../figure.ts'
-import { standalone } from '../plots/chart.ts'
+import { labelled, standalone } from '../plots/chart.ts'
 import { interval } from '../statistics/interval.ts'
 import { figure, withInterval } from '../statistics/words.ts'
 import { type ApplicationKind, CELLS, type Cell } from './cells.ts'
@@ -105,7 +105,7 @@ function evaluate({ kinds, seeds, quick, out, json, command }: Settings): void {
   const goals = [...speedupGoals(all), ...otherGoals(all)]
   const text = markdown({ command, seeds, date, machine, quick, goals, tables, panels })
   writeFileSync(path.join(out, 'evaluation.md'), `${text.trimEnd()}\n`)
-  for (const { name, svg } of panels) writeFileSync(path.join(out, `${name}.svg`), standalone(svg))
+  for (const { name, svg, alt } of panels) writeFileSync(path.join(out, `${name}.svg`), labelled(standalone(svg), alt))
   if (json !== null)
     writeFileSync(
       json,
