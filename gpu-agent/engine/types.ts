@@ -20,6 +20,8 @@ export interface OrderedCall {
   objective?: Objective
   /** Unique over tenants. */
   program: string
+  /** What its program weighs among those of its tenant: twice as much counts as half the rank. Absent: 1. */
+  program_weight?: number
   thread: string
   /** Groups similar programs. Statistics of programs are kept by class. */
   class: string

@@ -4,7 +4,8 @@
  *
  * Lines, after the header; times in us, `t` being when it happened, tokens and sums as in ProgramOrder:
  *   {"t","arrive":[lease, tenant, weight, program, class, sequence, settled, elsewhere, path, wait, output tokens,
- *                  prompt tokens, resident tokens]}   with "offline": true if it is
+ *                  prompt tokens, resident tokens]}   with "offline": true if it is,
+ *                  and "program_weight" if it has one
  *   `forecast` beside it: [output tokens, [[probability, duration]…], confidence], where one is known
  *   {"t","resident":[lease, tokens, tokens on the device]}   the last is left out where all are
  *   {"t","seated":[lease…]}           a decision; null where it equals the one before
@@ -131,11 +132,13 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
     const objective = call.objective === undefined ? [] : [call.objective]
     const offline = call.offline ? { offline: true } : {}
     const forecast = call.forecast === undefined ? {} : { forecast: forecastLine(call.forecast) }
+    const weight = call.program_weight === undefined ? {} : { program_weight: call.program_weight }
     this.#tell({
       t,
       arrive: [...arrive, state.prompt_tokens, state.resident_tokens, ...objective],
       ...offline,
       ...forecast,
+      ...weight,
     })
     return state
   }

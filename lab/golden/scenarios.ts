@@ -191,6 +191,19 @@ export const SCENARIOS: readonly Scenario[] = [
     play: openLoad({ seed: 302, calls: 20, tenants: 2 }),
   },
   {
+    name: 'plas-weights',
+    policy: { name: 'plas', ...LEVELS },
+    config: { ...ROOMY, seats: 2 },
+    play: openLoad({ seed: 701, calls: 36, tenants: 2, sequences: true, weights: true }),
+  },
+  {
+    name: 'lamps-weights',
+    policy: { name: 'lamps', starvation_iterations: 40 },
+    memory: MEMORY,
+    config: { ...ROOMY, seats: 2 },
+    play: openLoad({ seed: 702, calls: 30, tenants: 2, sequences: true, forecasts: true, weights: true }),
+  },
+  {
     name: 'plas-offline',
     policy: { name: 'plas', ...LEVELS },
     config: ROOMY,
@@ -303,6 +316,13 @@ function learnedScenarios(): Scenario[] {
       ],
     },
     {
+      name: 'learned-weights',
+      policy: { name: 'learned' },
+      config: { ...ROOMY, seats: 2 },
+      play: openLoad({ seed: 510, calls: 36, tenants: 2, sequences: true, classes: true, weights: true }),
+      changes: [{ at_us: 0, classes: [known('t0', 'p0', SHORT), known('t0', 'p1', LONG), known('t1', 'p2', LONG)] }],
+    },
+    {
       name: 'learned-prior',
       policy: { name: 'learned' },
       config: { ...ROOMY, seats: 3 },
@@ -371,6 +391,8 @@ interface OpenLoad {
   objectives?: boolean
   /** Half of the calls are of batches. */
   offline?: boolean
+  /** Programs weigh differently within their tenant. */
+  weights?: boolean
   /** Tokens that the prompts of a program begin with. */
   stem_tokens?: number
 }
@@ -386,6 +408,7 @@ function openLoad({
   offline = false,
   stem_tokens = 0,
   forecasts = false,
+  weights = false,
 }: OpenLoad): Scenario['play'] {
   const below = generator(seed)
   const events: VirtualEvent[] = []
@@ -405,6 +428,7 @@ function openLoad({
       ...(forecasts && below(6) > 0 ? { forecast: forecastOf(below) } : {}),
       ...(objectives && tenant === 1 ? { objective: 'response' as const } : {}),
       ...(offline && below(2) === 0 ? { offline: true } : {}),
+      ...(weights ? { program_weight: [0.3, 1, 2.5, 100][program] ?? 1 } : {}),
       prompt: [seed, tenant, ...stem, ...Array.from({ length: 1 + below(40) }, (_, token) => index * 100 + token)],
       max_output_tokens: 1 + below(14),
       settled_service_us: below(2) * below(30_000),

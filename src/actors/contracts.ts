@@ -20,6 +20,7 @@ import type {
   Answered,
   CallArrival,
   CallEntry,
+  CallOrder,
   LeaseGrant,
   ProgramSummary,
   ProvenRecord,
@@ -77,7 +78,13 @@ export interface ProgramRpc {
   >
   /** The running program, or one that ended and is not in D1 yet. Null: the archive in D1 may have it. */
   describe(now_ms: number): Promise<ProgramSummary | null>
-  calls(page: { after: string | null; limit: number }): Promise<{ calls: CallEntry[]; next: string | null } | null>
+  calls(page: {
+    after: string | null
+    limit: number
+    order?: CallOrder
+  }): Promise<{ calls: CallEntry[]; next: string | null } | null>
+  /** Sets what the running program weighs within its tenant, from its next call on. Null: none is running. */
+  weigh(weight: number, now_ms: number): Promise<ProgramSummary | null>
   /** Ends the running program. Returns its open leases, so that the caller asks their engines to cancel them. */
   end(now_ms: number): Promise<{
     status: 'ended' | 'absent'

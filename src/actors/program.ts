@@ -243,9 +243,18 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     return this.latest(now_ms)?.entry.summary() ?? null
   }
 
-  async calls(page: { after: string | null; limit: number }): Promise<Awaited<ReturnType<ProgramRpc['calls']>>> {
+  async calls(page: Parameters<ProgramRpc['calls']>[0]): Promise<Awaited<ReturnType<ProgramRpc['calls']>>> {
     const run = this.latest(Date.now())
     return run === null ? null : this.runs.entryOf(run, false).callsPage(page)
+  }
+
+  async weigh(weight: number, now_ms: number): Promise<ProgramSummary | null> {
+    const run = this.running(now_ms)
+    if (run === null) return null
+    run.entry.weigh(weight)
+    this.runs.changed(run)
+    await this.flush.now()
+    return run.entry.summary()
   }
 
   async end(now_ms: number): Promise<Awaited<ReturnType<ProgramRpc['end']>>> {

@@ -25,6 +25,7 @@ export function programJson(summary: ProgramSummary, now_ms: number = Date.now()
     metadata: summary.metadata,
     regions: summary.regions,
     budget: budgetJson(summary.budget),
+    weight: summary.weight,
     end_reason: summary.end_reason,
     critical_path_s: seconds(summary.critical_path_us),
     ...measuredJson(summary),

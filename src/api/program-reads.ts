@@ -5,14 +5,14 @@
 import { z } from '@hono/zod-openapi'
 import { encodeCursor } from '../actors/cursor.ts'
 import { programActor, tenantActor } from '../actors/stubs.ts'
-import type { CallEntry, ProgramSummary } from '../core/program/process-table.ts'
+import type { CallEntry, CallOrder, ProgramSummary } from '../core/program/process-table.ts'
 import type { Env } from '../env.ts'
 import { Id } from '../protocol/index.ts'
 import { archivedCalls, archivedProgram, archivedPrograms, type CallPosition } from '../store/archive.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { callJson, listedItem, summaryItem } from './program-json.ts'
-import type { Call, ListQuery, PageQuery, ProgramListItem } from './program-schemas.ts'
+import type { Call, CallsQuery, ListQuery, ProgramListItem } from './program-schemas.ts'
 import { listJson, pageOf, pageStart } from './route-parts.ts'
 
 /** End, id and run of the last program of a page. */
@@ -54,11 +54,11 @@ export async function callsPage(
   env: Env,
   tenant: string,
   program: string,
-  { limit, cursor }: z.infer<typeof PageQuery>,
+  { limit, cursor, order }: z.infer<typeof CallsQuery>,
 ): Promise<CallsPage> {
   const start = pageStart(cursor, Position)
   if (start.status === 'unreadable') return start
-  const page = await findCalls(env, tenant, program, start.position, limit)
+  const page = await findCalls(env, tenant, program, start.position, { limit, order })
   if (page === null) return { status: 'absent' }
   const { models } = await catalogue(env)
   const data = page.calls.map((call) =>
@@ -76,13 +76,13 @@ async function findCalls(
   tenant: string,
   program: string,
   start: z.infer<typeof Position> | null,
-  limit: number,
+  { limit, order }: { limit: number; order: CallOrder },
 ): Promise<{ run: string; class: string; calls: CallEntry[]; next: CallPosition | null } | null> {
   const actor = programActor(env, tenant, program)
   const present = await actor.describe(Date.now())
   const [run, after, position = null] = start ?? [present?.run ?? null, null]
   if (present !== null && present.run === run) {
-    const page = await actor.calls({ after, limit })
+    const page = await actor.calls({ after, limit, order })
     if (page !== null) {
       const next = page.next === null ? null : { call: page.next, position: null }
       return { run, class: present.class, calls: page.calls, next }
@@ -92,5 +92,5 @@ async function findCalls(
   if (archived === undefined) return null
   const key = { tenant, program, run: archived }
   const last = after === null ? null : { call: after, position }
-  return { run: archived, ...(await fromStore(() => archivedCalls(env, key, last, limit))) }
+  return { run: archived, ...(await fromStore(() => archivedCalls(env, key, last, limit, order))) }
 }

@@ -2,6 +2,7 @@
 import { z } from '@hono/zod-openapi'
 import { BUDGET_FIELDS, type BudgetField, DEADLINE_S_MAX } from '../core/budget/budget.ts'
 import { Handling, HandlingReason, Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
+import { PROGRAM_WEIGHT_MAX, PROGRAM_WEIGHT_MIN, ProgramWeight } from '../protocol/program-weight.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
 import { MeasuredShape, Seconds, Tokens } from './measured-json.ts'
 
@@ -43,6 +44,14 @@ export const ProgramStart = z
     budget: BudgetStart.optional().openapi({ description: 'What the run may spend in all. Left out: no limit' }),
   })
   .openapi('ProgramStart')
+
+export const WeightChange = z
+  .strictObject({
+    weight: ProgramWeight.openapi({
+      description: `From ${PROGRAM_WEIGHT_MIN} to ${PROGRAM_WEIGHT_MAX}; 1 is usual. Among the tenant’s own programs, twice the weight halves the rank. It holds from a program’s next call on`,
+    }),
+  })
+  .openapi('WeightChange')
 
 const Source = ProgramSource.nullable().openapi({
   description: 'Why the call, or the first call of the program, belongs to the program; null: not known',
@@ -112,6 +121,10 @@ export const Program = z
     source: Source,
     regions: z.array(z.string()).nullable().openapi({ description: 'Regions to which the program is held; null: any' }),
     budget: BudgetStanding.nullable(),
+    weight: z.number().nullable().openapi({
+      description:
+        'Among the tenant’s own programs, times the weight of its class. Null: not kept of a program that has ended',
+    }),
     started_at: Timestamp,
     ended_at: Timestamp.nullable(),
     end_reason: z.enum(['explicit', 'stale']).nullable(),
@@ -230,6 +243,18 @@ export const PageQuery = z.object({
   cursor: z.string().min(1).max(1024).optional(),
 })
 
+export const CallsQuery = PageQuery.extend({
+  order: z
+    .enum(['asc', 'desc'])
+    .default('asc')
+    .openapi({ description: 'In order of arrival, or the latest first. The same for every page' }),
+})
+
 export const ListQuery = PageQuery.extend({ state: z.enum(['running', 'ended']).default('running') })
+
+export const ClassParams = z.object({ class: Id.openapi({ param: { name: 'class', in: 'path' } }) })
+export const ClassWeight = z
+  .object({ object: z.literal('class'), tenant: z.string(), class: z.string(), weight: z.number() })
+  .openapi('ClassWeight')
 
 export const ProgramParams = z.object({ id: Id.openapi({ param: { name: 'id', in: 'path' } }) })

@@ -18,21 +18,26 @@ import { programJson } from './program-json.ts'
 import { callsPage, findProgram, programsPage } from './program-reads.ts'
 import {
   Call,
+  CallsQuery,
+  ClassParams,
+  ClassWeight,
   ListQuery,
   listOf,
-  PageQuery,
   Program,
   ProgramListItem,
   ProgramParams,
   ProgramStart,
+  WeightChange,
 } from './program-schemas.ts'
-import { failure, invalidCursor, json, tooMany } from './route-parts.ts'
+import { failure, invalidCursor, json, jsonBody, tooMany } from './route-parts.ts'
+import { auditorOfKey, weighProgram, weighTenantClass } from './weigh.ts'
 
 /** Bodies here are an app, an id and at most 16 short metadata values. */
 export const PROGRAM_BODY_BYTES_MAX = 64 * 1024
 
 const security = [{ apiKey: [] }]
 const NOT_FOUND = failure('No program of this id among the tenant’s own')
+const NOT_RUNNING = failure('No program of this id among the tenant’s own is running')
 const TOO_MANY_NEW = tooMany('Too many programs were used within seconds, and this is none of them')
 
 export const programRoutes = router<TenantScope>()
@@ -132,9 +137,9 @@ programRoutes.openapi(
     method: 'get',
     path: '/v1/programs/{id}/calls',
     security,
-    request: { params: ProgramParams, query: PageQuery },
+    request: { params: ProgramParams, query: CallsQuery },
     responses: {
-      200: json(listOf(Call), 'In order of arrival'),
+      200: json(listOf(Call), 'In the order asked for'),
       400: failure('Invalid'),
       404: NOT_FOUND,
       429: TOO_MANY_NEW,
@@ -146,6 +151,44 @@ programRoutes.openapi(
     if (page.status === 'unreadable') return refusal(invalidCursor())
     if (page.status === 'absent') return refusal(notFound(id))
     return c.json(page.list, 200)
+  },
+)
+
+programRoutes.openapi(
+  createRoute({
+    method: 'patch',
+    path: '/v1/programs/{id}',
+    security,
+    request: { params: ProgramParams, ...jsonBody(WeightChange) },
+    responses: { 200: json(Program, 'As changed, from its next call on'), 404: NOT_RUNNING, 429: TOO_MANY_NEW },
+  }),
+  async (c) => {
+    const { id } = c.req.valid('param')
+    const { identity } = c.var
+    const asked = { tenant: identity.tenant, program: id, ...c.req.valid('json') }
+    const summary = await weighProgram(c.env, auditorOfKey(identity), asked)
+    return summary === null ? refusal(notRunning(id)) : c.json(programJson(summary), 200)
+  },
+)
+
+programRoutes.use('/v1/classes/*', requireTenant, limitBody(PROGRAM_BODY_BYTES_MAX))
+programRoutes.openapi(
+  createRoute({
+    method: 'patch',
+    path: '/v1/classes/{class}',
+    security,
+    request: { params: ClassParams, ...jsonBody(WeightChange) },
+    responses: {
+      200: json(ClassWeight, 'As changed; calls see it within 10 s'),
+      409: failure('Too many classes of the tenant weigh other than 1'),
+    },
+  }),
+  async (c) => {
+    const { identity } = c.var
+    const { class: name } = c.req.valid('param')
+    const weighed = { tenant: identity.tenant, class: name, ...c.req.valid('json') }
+    const done = await weighTenantClass(c.env, auditorOfKey(identity), weighed)
+    return done.status === 'full' ? refusal(done.response) : c.json({ object: 'class' as const, ...weighed }, 200)
   },
 )
 
@@ -168,6 +211,10 @@ programRoutes.openapi(
 function noRoom(): Response {
   const { retry_after_s, ...error } = tooManyNewPrograms()
   return apiError(429, error, { 'retry-after': String(retry_after_s) })
+}
+
+function notRunning(id: string): Response {
+  return apiError(404, { message: `No program "${id}" is running.`, param: 'id', code: 'program_not_found' })
 }
 
 function notFound(id: string): Response {

@@ -29,13 +29,17 @@ it.each([
     log(one, 'happened', { call: 'c' })
     expect(isLogged(one)).toBe(written.includes(one))
   }
-  expect(lines).toEqual(written.map((one) => ({ level: one, event: 'happened', call: 'c' })))
+  const at = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/)
+  expect(lines).toEqual(written.map((one) => ({ at, level: one, event: 'happened', call: 'c' })))
 })
 
 it('a failed statement’s values are not told', () => {
   logFailure('flush_failed', new Error('Failed query: insert into "keys" values (?, ?)\nparams: k,{"answer":"secret"}'))
   expect(lines).toEqual([
-    { level: 'error', event: 'flush_failed', error: 'Failed query: insert into "keys" values (?, ?)' },
+    {
+      at: expect.any(String),
+      ...{ level: 'error', event: 'flush_failed', error: 'Failed query: insert into "keys" values (?, ?)' },
+    },
   ])
 })
 

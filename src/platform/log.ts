@@ -1,5 +1,5 @@
 /**
- * The control plane's log: one JSON line per event, with its level and the ids that belong to it. Workers' logs collect
+ * The control plane's log: one JSON line per event, with its time, its level and the ids that belong to it. Workers' logs collect
  * them. A line never holds a key, a prompt or an answer: fields are ids, codes and counts, and of an error only what it
  * says before its parameters (Drizzle's name the values of a failed statement), up to MESSAGE_CHARS_MAX.
  *
@@ -29,7 +29,7 @@ export function isLogged(level: Exclude<LogLevel, 'off'>): boolean {
 
 export function log(level: Exclude<LogLevel, 'off'>, event: string, fields: Fields): void {
   if (!isLogged(level)) return
-  const line = JSON.stringify({ level, event, ...fields })
+  const line = JSON.stringify({ at: new Date().toISOString(), level, event, ...fields })
   if (level === 'error') console.error(line)
   else if (level === 'warn') console.warn(line)
   else console.log(line)

@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { Count, Id, Microseconds } from './ids.ts'
 import { Objective } from './objective.ts'
 import { ProgramSource } from './program-source.ts'
+import { PROGRAM_WEIGHT_PRODUCT_MAX } from './program-weight.ts'
 import { ToolName } from './tools.ts'
 
 export const TICKET_VERSION = 2
@@ -54,6 +55,8 @@ export const TicketClaims = z.object({
   class: Id,
   /** Weight of the tenant's share of seats, set by the operator. */
   tenant_weight: z.number().positive().max(1000),
+  /** What the program weighs among those of its tenant: its own weight times its class's. Left out: 1. */
+  program_weight: z.number().positive().max(PROGRAM_WEIGHT_PRODUCT_MAX).optional(),
   /** The call belongs to a batch: it ranks below every call that does not. */
   offline: z.literal(true).optional(),
   /** What a learned order makes small for the tenant's programs, set by the operator for the tenant or the model. */

@@ -45,6 +45,8 @@ export interface Admission {
   reserved: Reservation | null
   /** Its program's budget, with this call's share reserved. Null: there is none. */
   budget: BudgetState | null
+  /** What its program weighs among those of the tenant, without its class's weight. */
+  weight: number
   /** The run in which the ProgramActor has this call, once it is known. Null: no actor has it. */
   known_run: Promise<string | null>
 }
@@ -237,5 +239,6 @@ function unordered(call: IdentifiedCall, now_ms: number): Omit<Admission, 'run' 
     regions: null,
     reserved: null,
     budget: null,
+    weight: 1,
   }
 }

@@ -170,7 +170,8 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
   const { position, last_tool } = admission
   const { lease, agent, engine, epoch, region } = leased
   const open_elsewhere_us = openElsewhereUs(leased.charges, admission.open_leases, engine, admission.reading)
-  const { tenant, tenant_weight, objective, model, expect_tool_us } = call
+  const { tenant, tenant_weight, class_weights, objective, model, expect_tool_us } = call
+  const program_weight = admission.weight * (class_weights[admission.class] ?? 1)
   const granted = {
     ...{ tenant, program: call.program ?? call.id, run, call: call.id },
     ...{ lease, agent, engine, region: region.id, model },
@@ -183,6 +184,7 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     sequence: admission.sequence,
     ...{ settled_service_us, open_elsewhere_us, critical_path_us, program_wait_us, program_output_tokens },
     ...(call.offline ? { offline: true as const } : {}),
+    ...(program_weight === 1 ? {} : { program_weight }),
     ...(position === null ? {} : { position }),
     ...(last_tool === null ? {} : { last_tool }),
     ...(expect_tool_us === null ? {} : { expect_tool_us }),

@@ -43,6 +43,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   /** Id of the API key. */
   key: string
   tenant_weight: number
+  /** What classes of its tenant's programs weigh, other than 1. */
+  class_weights: Readonly<Record<string, number>>
   /** A line of a batch. */
   offline: boolean
   /** What a learned order makes small for its program. */
@@ -173,6 +175,7 @@ export async function identify(
       tenant: who.tenant,
       key: who.key,
       tenant_weight: who.weight,
+      class_weights: who.class_weights,
       offline: kind === 'offline',
       objective: who.objective ?? model.objective,
       calls_per_minute_max: who.calls_per_minute_max,

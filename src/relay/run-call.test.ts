@@ -72,6 +72,16 @@ describe('a call that goes well', () => {
     expect(claims.map(({ objective }) => objective)).toEqual(['response', 'token_latency'])
   })
 
+  it('carries the program’s weight times its class’s, and none that a client sends', async () => {
+    const { it, claims } = claimsWorld()
+    const identity = { ...UNRESTRICTED, class_weights: { 'app:x': 3 } }
+    const weighed = { ...it.deps, authenticate: async () => ({ status: 'tenant' as const, identity }) }
+    const body = { program_weight: 9, weight: 9, vllm_xargs: { switchyard_program_weight: 9 } }
+    await (await runCall(chat(body, PROGRAM), 'chat', weighed)).text()
+    await (await runCall(chat(body, { ...PROGRAM, 'x-program-weight': '9' }), 'chat', it.deps)).text()
+    expect(claims.map(({ program_weight }) => program_weight)).toEqual([3, undefined])
+  })
+
   it('carries everything that the scheduler reads in a ticket, and nothing that the client sent', async () => {
     const { it, claims, requests } = claimsWorld()
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'

@@ -37,10 +37,11 @@ export function storeProgram(
   part: RunPart | null,
   version: number,
 ): StoredProgram {
-  const { ended_at_ms, end_reason } = row
+  const { weight: _, ...kept } = row
+  const { ended_at_ms, end_reason } = kept
   if (ended_at_ms === null || end_reason === null) throw new Error(`run ${row.run} is archived before its end`)
   return {
-    ...row,
+    ...kept,
     ended_at_ms,
     end_reason,
     metadata: JSON.stringify(row.metadata),
@@ -71,6 +72,7 @@ export function summaryOf(stored: StoredProgram): ProgramSummary {
     pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
     regions: regionsOf(stored),
     budget: budgetOf(stored),
+    weight: null,
     engines: z.array(EngineJson).parse(JSON.parse(stored.engines)),
     threads: [],
     activity: null,
@@ -95,6 +97,7 @@ export function programOf(stored: StoredProgram): ProgramRow {
     pins: z.array(PinJson).parse(JSON.parse(stored.pins)),
     regions: regionsOf(stored),
     budget: budgetOf(stored)?.limits ?? null,
+    weight: 1,
     last_arrival_ms: stored.last_arrival_ms,
     last_completion_ms: stored.last_completion_ms,
   }

@@ -9,7 +9,15 @@
  */
 import { and, asc, desc, eq, gt, gte, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
-import type { CallEntry, CallRow, LeaseRow, ProgramRows, ProgramSummary } from '../core/program/program-state.ts'
+import { pageBounds } from '../core/program/page-bounds.ts'
+import type {
+  CallEntry,
+  CallOrder,
+  CallRow,
+  LeaseRow,
+  ProgramRows,
+  ProgramSummary,
+} from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
 import { callOf, leaseOf, partOf, programOf, type RunKey, summaryOf } from './archive-rows.ts'
 import { database } from './database.ts'
@@ -94,31 +102,33 @@ export interface CallsPage {
   class: string
 }
 
-/** Calls of an archived run in order of arrival, after the call `after`. Empty where R2 has them no longer. */
+/** Calls of an archived run in order of arrival, or the other way, after the call `after`. Empty where R2 has them no longer. */
 export async function archivedCalls(
   { DB, BUCKET }: ArchiveStore,
   key: RunKey,
   after: CallPosition | null,
   limit: number,
+  order: CallOrder = 'asc',
 ): Promise<CallsPage> {
   const none: CallsPage = { calls: [], next: null, class: '' }
   const row = await database(DB).select().from(endedPrograms).where(ofRun(endedPrograms, key)).get()
   if (row === undefined) return none
   const part = partOf(row)
-  const last = after === null ? -1 : (after.position ?? (await positionOf({ DB, BUCKET }, key, part, after.call)))
-  if (last === null) return none
-  const [from, to] = [last + 1, last + 1 + limit]
+  const last = after === null ? null : (after.position ?? (await positionOf({ DB, BUCKET }, key, part, after.call)))
+  if (after !== null && last === null) return none
+  const { from, to, is_last } = pageBounds(order, last, limit, row.calls)
   const chunks = part === null ? [] : await chunksBetween(BUCKET, part, from, to)
   const over = await rowsBetween(DB, key, from, to)
   if (chunks === null) return none
   const { calls, leases } = overlaid([...chunks, over])
-  const page = calls.filter(({ position }) => position >= from && position < to)
+  const arrived = calls.filter(({ position }) => position >= from && position < to)
+  const page = order === 'desc' ? arrived.toReversed() : arrived
   const byCall = Map.groupBy(leases, (lease) => lease.call)
   const end = page.at(-1)
   return {
     class: row.class,
     calls: page.map((call) => callEntry(call, byCall.get(call.call) ?? [])),
-    next: end === undefined || to >= row.calls ? null : { call: end.call, position: end.position },
+    next: end === undefined || is_last ? null : { call: end.call, position: end.position },
   }
 }
 

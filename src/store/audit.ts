@@ -17,7 +17,7 @@ const ID_RANDOM_CHARS = 12
 /** Columns that no audit row and no answer shows. */
 const SECRET_COLUMNS: readonly string[] = ['hash', 'token_hash']
 /** Columns that hold JSON: shown as what they hold. */
-const JSON_COLUMNS: readonly string[] = ['models', 'regions']
+const JSON_COLUMNS: readonly string[] = ['models', 'regions', 'class_weights']
 
 export interface Auditor {
   /** Fingerprint of the key that acts. */
@@ -75,12 +75,23 @@ export async function audited(
   return row === undefined ? { status: 'refused' } : { status: 'done', after: Row.parse(JSON.parse(row.after_json)) }
 }
 
-/** An act that changes no row of D1, as ending a program. Its row is written before the act, so no act goes without one. */
-export async function auditAct(d1: D1Database, auditor: Auditor, action: string, object: string): Promise<void> {
+/**
+ * An act that changes no row of D1, as ending a program. Its row is written before the act, so no act goes without one.
+ * `change`: what it changes, where that is a value.
+ */
+export async function auditAct(
+  d1: D1Database,
+  auditor: Auditor,
+  action: string,
+  object: string,
+  change: { before: AuditedRow; after: AuditedRow } | null = null,
+): Promise<void> {
   const { actor, at_ms } = auditor
+  const before_json = change === null ? null : JSON.stringify(change.before)
+  const after_json = change === null ? null : JSON.stringify(change.after)
   await database(d1)
     .insert(audit)
-    .values({ id: auditId(at_ms), at_ms, actor, action, object })
+    .values({ id: auditId(at_ms), at_ms, actor, action, object, before_json, after_json })
 }
 
 /** A table's row as JSON, without secrets. */

@@ -15,6 +15,7 @@ import { apiKeys, tenants } from './schema.ts'
 import { UNCHECKED_HASH_CHARS, UNCHECKED_LISTED_MAX, UncheckedSecrets, verifySecret } from './secret-check.ts'
 import { API_KEY_PREFIX, hashSecret, KEY_ID_HASH_CHARS, KEY_ID_PREFIX, presentedKey } from './secrets.ts'
 import { builder } from './statements.ts'
+import { classWeightsOf } from './tenants.ts'
 
 export interface TenantIdentity {
   tenant: string
@@ -22,6 +23,8 @@ export interface TenantIdentity {
   key: string
   /** Share of seats relative to other tenants. */
   weight: number
+  /** What classes of its programs weigh among one another, other than 1. */
+  class_weights: Readonly<Record<string, number>>
   /** Models that the key may call; null: all. */
   models: readonly string[] | null
   /** Regions that may serve the key's calls; null: all. */
@@ -144,6 +147,7 @@ function knownOf(row: KeyRow | undefined): Known | null {
   const { id, weight, calls_per_minute_max, live_programs_max, inference, objective, disabled_at_ms } = row.tenant
   return {
     ...{ tenant: id, weight, calls_per_minute_max, live_programs_max, inference, objective },
+    class_weights: classWeightsOf(row.tenant),
     models: idsOf(row.models),
     regions: idsOf(row.regions),
     strict: row.strict,

@@ -29,6 +29,8 @@ export const tenants = sqliteTable('tenants', {
   objective: text('objective', { enum: OBJECTIVES }),
   /** GPUs that its offline applications may borrow at a time; 0: none. */
   borrow_gpus_max: integer('borrow_gpus_max').notNull().default(0),
+  /** JSON object: class → what its programs weigh among the tenant's, of those that weigh other than 1. */
+  class_weights: text('class_weights').notNull().default('{}'),
 })
 
 export const apiKeys = sqliteTable(

@@ -136,6 +136,9 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'GET /v1/programs': { status: 200 },
   'GET /v1/programs/{id}': { status: 404 },
   'DELETE /v1/programs/{id}': { status: 404 },
+  'PATCH /v1/programs/{id}': { status: 404, body: () => ({ weight: 9 }) },
+  // A class of the stranger's own of this name.
+  'PATCH /v1/classes/{class}': { status: 200, body: () => ({ weight: 9 }) },
   'GET /v1/programs/{id}/calls': { status: 404 },
   'GET /v1/trace': { status: 200 },
   // Of the viewer's own programs.
@@ -219,7 +222,11 @@ const ID_OF = {
 
 function pathOf({ path }: Operation, of: Ids): string {
   const object = (ID_OF as Partial<Record<string, keyof Ids>>)[path.split('/')[2] ?? ''] ?? 'program'
-  return path.replace('{id}', of[object]).replace('{item}', of.item).replace('{node}', 'node')
+  return path
+    .replace('{id}', of[object])
+    .replace('{item}', of.item)
+    .replace('{node}', 'node')
+    .replace('{class}', 'class')
 }
 
 async function ask(

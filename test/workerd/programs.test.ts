@@ -1,8 +1,10 @@
 /** /v1/programs against real actors and D1. */
+import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { programActor } from '../../src/actors/stubs.ts'
-import { json, KEY_A, KEY_B, openCall, provision, recordOf, request } from './fixtures.ts'
+import { CLASS_WEIGHTS_MAX, PROGRAM_WEIGHT_MAX, PROGRAM_WEIGHT_MIN } from '../../src/protocol/index.ts'
+import { json, KEY_A, KEY_B, MODEL, openCall, provision, recordOf, request } from './fixtures.ts'
 
 interface List {
   data: { id: string; state: string }[]
@@ -82,6 +84,15 @@ describe('reading programs', () => {
     expect(await pages('/v1/programs/paged/calls?limit=2')).toEqual(running)
   })
 
+  it('shows the latest calls first where that is asked for, running and after the end alike', async () => {
+    for (let i = 0; i < 5; i++) await openCall('latest', `call-${i}`)
+    const names = async () => (await pages('/v1/programs/latest/calls?limit=2&order=desc')).map(({ id }) => id)
+    expect(await names()).toEqual(['call-4', 'call-3', 'call-2', 'call-1', 'call-0'])
+    await request('DELETE', '/v1/programs/latest', KEY_A)
+    expect(await names()).toEqual(['call-4', 'call-3', 'call-2', 'call-1', 'call-0'])
+    expect((await request('GET', '/v1/programs/latest/calls?order=newest', KEY_A)).status).toBe(400)
+  })
+
   it('goes on from the archive when the program ends between two pages', async () => {
     for (let i = 0; i < 3; i++) await openCall('cut', `call-${i}`)
     const first = await json<List>(request('GET', '/v1/programs/cut/calls?limit=1', KEY_A))
@@ -106,6 +117,79 @@ describe('reading programs', () => {
       expect((await request('GET', `/v1/programs?${query}`, KEY_A)).status).toBe(400)
     },
   )
+})
+
+describe('the weight of a program and of a class', () => {
+  const admit = (program: string) =>
+    programActor(env, 'tenant-a', program).admit({
+      ...{ tenant: 'tenant-a', program, call: crypto.randomUUID(), thread: null, parents: null, model: MODEL },
+      ...{ app: 'heavy', class: 'app:heavy', metadata: null, now_ms: Date.now() },
+    })
+
+  it('is 1, and what it was set to from the next call on, also after the actor was evicted', async () => {
+    expect(await admit('weighed')).toMatchObject({ status: 'admitted', weight: 1 })
+    const set = await request('PATCH', '/v1/programs/weighed', KEY_A, { weight: 2.5 })
+    expect(set.status).toBe(200)
+    expect(await set.json()).toMatchObject({ id: 'weighed', weight: 2.5 })
+    expect(await admit('weighed')).toMatchObject({ weight: 2.5 })
+    await evictDurableObject(programActor(env, 'tenant-a', 'weighed') as never)
+    expect(await admit('weighed')).toMatchObject({ weight: 2.5 })
+    // The run that comes after it begins anew.
+    expect((await request('DELETE', '/v1/programs/weighed', KEY_A)).status).toBe(200)
+    expect(await json(request('GET', '/v1/programs/weighed', KEY_A))).toMatchObject({ state: 'ended', weight: null })
+    expect((await request('PATCH', '/v1/programs/weighed', KEY_A, { weight: 2 })).status).toBe(404)
+    expect(await admit('weighed')).toMatchObject({ weight: 1 })
+  })
+
+  it('is set by the tenant and by the operator, and audited under whoever did it', async () => {
+    await request('POST', '/v1/programs', KEY_A, { id: 'audited' })
+    await request('PATCH', '/v1/programs/audited', KEY_A, { weight: 3 })
+    const path = '/admin/v1/tenants/tenant-a/programs/audited'
+    expect((await request('PATCH', path, env.ADMIN_KEY, { weight: 4 })).status).toBe(200)
+    const { data } = await json<{ data: { actor: string; action: string; before: object; after: object }[] }>(
+      request('GET', '/admin/v1/audit?object=program:tenant-a/audited', env.ADMIN_KEY),
+    )
+    expect(data).toMatchObject([
+      {
+        actor: expect.stringMatching(/^admin-/),
+        action: 'program.weight',
+        before: { weight: 3 },
+        after: { weight: 4 },
+      },
+      { actor: expect.stringMatching(/^key-/), action: 'program.weight', before: { weight: 1 }, after: { weight: 3 } },
+    ])
+  })
+
+  it('of a class is its tenant’s alone, and taken out by 1', async () => {
+    const weigh = (key: string, weight: number) => request('PATCH', '/v1/classes/app:heavy', key, { weight })
+    expect(await json(weigh(KEY_A, 2))).toEqual({ object: 'class', tenant: 'tenant-a', class: 'app:heavy', weight: 2 })
+    const of = (tenant: string) =>
+      json<{ class_weights: object }>(request('GET', `/admin/v1/tenants/${tenant}`, env.ADMIN_KEY))
+    expect((await of('tenant-a')).class_weights).toEqual({ 'app:heavy': 2 })
+    expect((await of('tenant-b')).class_weights).toEqual({})
+    const by_operator = await request('PATCH', '/admin/v1/classes/tenant-a/other', env.ADMIN_KEY, { weight: 0.5 })
+    expect(by_operator.status).toBe(200)
+    expect((await of('tenant-a')).class_weights).toEqual({ 'app:heavy': 2, other: 0.5 })
+    await weigh(KEY_A, 1)
+    expect((await of('tenant-a')).class_weights).toEqual({ other: 0.5 })
+  })
+
+  it(`may differ from 1 for ${CLASS_WEIGHTS_MAX} classes and for no more`, async () => {
+    const weigh = (name: string, weight: number) => request('PATCH', `/v1/classes/${name}`, KEY_B, { weight })
+    for (let i = 0; i < CLASS_WEIGHTS_MAX; i++) expect((await weigh(`class-${i}`, 2)).status).toBe(200)
+    expect((await weigh('one-more', 2)).status).toBe(409)
+    expect((await weigh('class-0', 3)).status).toBe(200)
+    expect((await weigh('class-0', 1)).status).toBe(200)
+    expect((await weigh('one-more', 2)).status).toBe(200)
+  })
+
+  it.each([0, PROGRAM_WEIGHT_MIN / 2, PROGRAM_WEIGHT_MAX + 1, '2', null])('is not %j', async (weight) => {
+    expect((await request('PATCH', '/v1/programs/audited', KEY_A, { weight })).status).toBe(400)
+  })
+
+  it.each([PROGRAM_WEIGHT_MIN, PROGRAM_WEIGHT_MAX])('may be %d', async (weight) => {
+    expect((await request('PATCH', '/v1/programs/audited', KEY_A, { weight })).status).toBe(200)
+  })
 })
 
 describe('ending a program', () => {

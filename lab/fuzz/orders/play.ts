@@ -100,6 +100,7 @@ class Player {
       lease: `c${this.#arrived++}`,
       tenant: `t${tenant}`,
       tenant_weight: 1 + tenant,
+      ...(program % 3 === 2 ? { program_weight: 2.5 } : {}),
       ...(objective === undefined ? {} : { objective }),
       ...(offline === undefined ? {} : { offline }),
       ...(forecast === undefined ? {} : { forecast }),

@@ -11,8 +11,9 @@ import { classesPage, type KnownClass, knownClass } from '../../store/classes.ts
 import { fromStore } from '../../store/database.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
-import { listOf, PageQuery } from '../program-schemas.ts'
-import { failure, invalidCursor, json, pageOf, pageStart } from '../route-parts.ts'
+import { ClassWeight, listOf, PageQuery, WeightChange } from '../program-schemas.ts'
+import { failure, invalidCursor, json, jsonBody, pageOf, pageStart } from '../route-parts.ts'
+import { weighTenantClass } from '../weigh.ts'
 import { absent, iso, SECURITY as security } from './answers.ts'
 import { ClassIndexJson, ClassJson, type ClassToolJson, type Quantiles } from './class-schemas.ts'
 
@@ -80,6 +81,28 @@ classRoutes.openapi(
     const sketch = ClassSketch.from(row.sketch)
     const tools = toolsJson(sketch.tools)
     return c.json({ ...classJson(row, sketch), tools, objective, index: indexCurve(sketch, objective) }, 200)
+  },
+)
+
+classRoutes.openapi(
+  createRoute({
+    method: 'patch',
+    path: '/admin/v1/classes/{tenant}/{class}',
+    security,
+    request: { params: ClassParams, ...jsonBody(WeightChange) },
+    responses: {
+      200: json(ClassWeight, 'As changed; calls see it within 10 s'),
+      404: failure('No such tenant'),
+      409: failure('Too many classes of the tenant weigh other than 1'),
+    },
+  }),
+  async (c) => {
+    const weighed = { ...c.req.valid('param'), ...c.req.valid('json') }
+    const { tenant } = weighed
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null)
+      return refusal(absent('tenant', tenant, 'tenant'))
+    const done = await weighTenantClass(c.env, c.var.auditor, weighed)
+    return done.status === 'full' ? refusal(done.response) : c.json({ object: 'class' as const, ...weighed }, 200)
   },
 )
 

@@ -8,8 +8,9 @@ import { type AdminScope, refusal, router } from '../boundary.ts'
 import { endProgram } from '../end-program.ts'
 import { programJson } from '../program-json.ts'
 import { callsPage, findProgram, programsPage } from '../program-reads.ts'
-import { Call, ListQuery, listOf, PageQuery, Program, ProgramListItem } from '../program-schemas.ts'
-import { failure, invalidCursor, json } from '../route-parts.ts'
+import { Call, CallsQuery, ListQuery, listOf, Program, ProgramListItem, WeightChange } from '../program-schemas.ts'
+import { failure, invalidCursor, json, jsonBody } from '../route-parts.ts'
+import { weighProgram } from '../weigh.ts'
 import { absent, SECURITY as security } from './answers.ts'
 import { IdParams } from './schemas.ts'
 
@@ -58,8 +59,8 @@ tenantProgramRoutes.openapi(
     method: 'get',
     path: '/admin/v1/tenants/{id}/programs/{program}/calls',
     security,
-    request: { params: ProgramParams, query: PageQuery },
-    responses: { 200: json(listOf(Call), 'In order of arrival'), 400: failure('Invalid'), 404: NOT_FOUND },
+    request: { params: ProgramParams, query: CallsQuery },
+    responses: { 200: json(listOf(Call), 'In the order asked for'), 400: failure('Invalid'), 404: NOT_FOUND },
   }),
   async (c) => {
     const { id: tenant, program } = c.req.valid('param')
@@ -67,6 +68,21 @@ tenantProgramRoutes.openapi(
     if (page.status === 'unreadable') return refusal(invalidCursor())
     if (page.status === 'absent') return refusal(absent('program', program, 'program'))
     return c.json(page.list, 200)
+  },
+)
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'patch',
+    path: '/admin/v1/tenants/{id}/programs/{program}',
+    security,
+    request: { params: ProgramParams, ...jsonBody(WeightChange) },
+    responses: { 200: json(Program, 'As changed, from its next call on'), 404: NOT_FOUND },
+  }),
+  async (c) => {
+    const { id: tenant, program } = c.req.valid('param')
+    const summary = await weighProgram(c.env, c.var.auditor, { tenant, program, ...c.req.valid('json') })
+    return summary === null ? refusal(absent('program', program, 'program')) : c.json(programJson(summary), 200)
   },
 )
 

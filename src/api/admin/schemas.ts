@@ -72,6 +72,9 @@ export const TenantJson = z
     borrow_gpus_max: z.number().openapi({
       description: 'GPUs of lending hosts that its offline applications may have at a time. 0: none',
     }),
+    class_weights: z.record(z.string(), z.number()).openapi({
+      description: 'What classes of its programs weigh among one another, of those that weigh other than 1',
+    }),
     created_at: Timestamp,
     disabled_at: Timestamp.nullable(),
   })

@@ -2,7 +2,14 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import { Id } from '../../protocol/index.ts'
 import { fromStore } from '../../store/database.ts'
-import { insertTenant, type Tenant, tenantById, tenantsPage, updateTenant } from '../../store/tenants.ts'
+import {
+  classWeightsOf,
+  insertTenant,
+  type Tenant,
+  tenantById,
+  tenantsPage,
+  updateTenant,
+} from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'
 import { failure, invalidCursor, json, jsonBody, pageOf, pageStart } from '../route-parts.ts'
@@ -24,7 +31,8 @@ tenantRoutes.openapi(
   async (c) => {
     const { id = `tenant-${crypto.randomUUID()}`, ...given } = c.req.valid('json')
     const { auditor } = c.var
-    const tenant: Tenant = { id, ...given, created_at_ms: auditor.at_ms, disabled_at_ms: null }
+    const made = { created_at_ms: auditor.at_ms, disabled_at_ms: null, class_weights: '{}' }
+    const tenant: Tenant = { id, ...given, ...made }
     const { status } = await fromStore(() => insertTenant(c.env.DB, auditor, tenant))
     return status === 'refused' ? refusal(exists('tenant', id)) : c.json(tenantJson(tenant), 201)
   },
@@ -85,6 +93,8 @@ tenantRoutes.openapi(
   },
 )
 
-function tenantJson({ created_at_ms, disabled_at_ms, ...tenant }: Tenant): z.infer<typeof TenantJson> {
-  return { ...tenant, created_at: iso(created_at_ms), disabled_at: isoOrNull(disabled_at_ms) }
+function tenantJson(stored: Tenant): z.infer<typeof TenantJson> {
+  const { created_at_ms, disabled_at_ms, ...tenant } = stored
+  const class_weights = classWeightsOf(stored)
+  return { ...tenant, class_weights, created_at: iso(created_at_ms), disabled_at: isoOrNull(disabled_at_ms) }
 }

@@ -403,6 +403,20 @@ describe('pages and lists', () => {
     } while (after !== null)
     expect(seen).toEqual(['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'])
     expect(program.callsPage({ after: 'nobody', limit: 3 })).toEqual({ calls: [], next: null })
+    expect(program.callsPage({ after: 'nobody', limit: 3, order: 'desc' })).toEqual({ calls: [], next: null })
+  })
+
+  it('give the calls that were opened last first, where that is asked for', () => {
+    const program = entry()
+    for (let call = 0; call < 7; call += 1) admit(program, `c${call}`)
+    const seen: string[][] = []
+    let after: string | null = null
+    do {
+      const page: ReturnType<ProgramEntry['callsPage']> = program.callsPage({ after, limit: 3, order: 'desc' })
+      seen.push(page.calls.map(({ call }) => call))
+      after = page.next
+    } while (after !== null)
+    expect(seen).toEqual([['c6', 'c5', 'c4'], ['c3', 'c2', 'c1'], ['c0']])
   })
 
   it(`hold at most ${CALLS_PAGE_MAX} calls, ${ENGINES_LISTED_MAX} engines and ${PINS_PER_PROGRAM_MAX} pins`, () => {

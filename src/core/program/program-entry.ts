@@ -14,6 +14,7 @@ import type { Reservation } from '../budget/reservation.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { hash32 } from '../wire/hash.ts'
 import { CallTable } from './call-table.ts'
+import { pageBounds } from './page-bounds.ts'
 import { ProgramPlacement } from './program-placement.ts'
 import {
   type Admission,
@@ -21,6 +22,7 @@ import {
   CALLS_PAGE_MAX,
   type CallArrival,
   type CallEntry,
+  type CallOrder,
   CHECKPOINT_CALLS_MIN,
   type Checkpoint,
   type DirtyRows,
@@ -104,6 +106,7 @@ export class ProgramEntry {
       source: null,
       regions: copied(opening.regions),
       budget: opening.budget ?? null,
+      weight: 1,
       started_at_ms: now_ms,
       ended_at_ms: null,
       end_reason: null,
@@ -231,6 +234,7 @@ export class ProgramEntry {
       regions: copied(regions),
       reserved: reservationOf(call),
       budget: this.#budgetState(),
+      weight: this.#program.weight,
     }
   }
 
@@ -303,6 +307,12 @@ export class ProgramEntry {
       }
     }
     return this.openLeases()
+  }
+
+  /** From its next call on. */
+  weigh(weight: number): void {
+    this.#program.weight = weight
+    this.#dirty = true
   }
 
   /** Whether the lease's record was applied. */
@@ -381,12 +391,19 @@ export class ProgramEntry {
     }
   }
 
-  /** Calls in the order in which they were opened, after the call `after`. An unknown `after` gives an empty page. */
-  callsPage(page: { after: string | null; limit: number }): { calls: CallEntry[]; next: string | null } {
-    const from = page.after === null ? 0 : (this.#calls.get(page.after)?.position ?? this.#calls.size) + 1
-    const to = from + Math.max(1, Math.min(page.limit, CALLS_PAGE_MAX))
-    const calls = this.#calls.slice(from, to).map(callEntry)
-    return { calls, next: to < this.#calls.size ? (calls.at(-1)?.call ?? null) : null }
+  /** Calls in the order in which they were opened, or the other way, after the call `after`. An unknown `after` gives an empty page. */
+  callsPage(page: { after: string | null; limit: number; order?: CallOrder }): {
+    calls: CallEntry[]
+    next: string | null
+  } {
+    const { size } = this.#calls
+    const limit = Math.max(1, Math.min(page.limit, CALLS_PAGE_MAX))
+    const after = page.after === null ? null : (this.#calls.get(page.after)?.position ?? null)
+    if (page.after !== null && after === null) return { calls: [], next: null }
+    const { from, to, is_last } = pageBounds(page.order ?? 'asc', after, limit, size)
+    const opened = this.#calls.slice(from, to).map(callEntry)
+    const calls = page.order === 'desc' ? opened.toReversed() : opened
+    return { calls, next: is_last ? null : (calls.at(-1)?.call ?? null) }
   }
 
   get isDirty(): boolean {

@@ -154,6 +154,8 @@ export interface ProgramSummary extends MeasuredSums {
   regions: string[] | null
   /** Null: it has none. */
   budget: BudgetState | null
+  /** What it weighs among those of its tenant, without its class's weight. Null: not kept of an archived program. */
+  weight: number | null
   started_at_ms: number
   ended_at_ms: number | null
   end_reason: EndReason | null
@@ -242,6 +244,8 @@ export type Admission =
       reserved: Reservation | null
       /** With this call's share reserved. */
       budget: BudgetState | null
+      /** What the program weighs among those of its tenant, without its class's weight. */
+      weight: number
     }
   | {
       status: 'refused'
@@ -289,6 +293,8 @@ export interface ProgramRow {
   regions: string[] | null
   /** Null: none. */
   budget: Budget | null
+  /** What the run weighs among the tenant's programs. */
+  weight: number
   reading: ServiceReading
   started_at_ms: number
   ended_at_ms: number | null
@@ -313,6 +319,9 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
   /** What the call itself brought, and of which call's tools. Null: it goes on from none. */
   brings: ({ of: string } & Omit<ToolReturn, 'at_ms'>) | null
 }
+
+/** Calls of a run: those that were opened first, or those that were opened last. */
+export type CallOrder = 'asc' | 'desc'
 
 /** How the Worker answered a call's client. */
 export interface Answered {

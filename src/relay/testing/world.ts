@@ -74,10 +74,11 @@ export const ADMITTED: AdmitReply = {
   regions: null,
   reserved: null,
   budget: null,
+  weight: 1,
 }
 
 export const UNRESTRICTED = {
-  ...{ tenant: 't', key: 'key-0123456789abcdef', weight: 1, models: null, regions: null },
+  ...{ tenant: 't', key: 'key-0123456789abcdef', weight: 1, class_weights: {}, models: null, regions: null },
   ...{ calls_per_minute_max: null, live_programs_max: null, inference: false, objective: null, strict: false },
 }
 

@@ -37,6 +37,7 @@ export function orderedCall(claims: TicketClaims): OrderedCall {
     lease: claims.lease,
     tenant: claims.tenant,
     tenant_weight: claims.tenant_weight,
+    ...(claims.program_weight === undefined ? {} : { program_weight: claims.program_weight }),
     ...(claims.offline ? { offline: true } : {}),
     objective: claims.objective,
     program: engineProgram(claims),

@@ -77,6 +77,7 @@ class Driver:
             lease=request.request_id,
             tenant=identity.tenant,
             tenant_weight=identity.tenant_weight,
+            program_weight=identity.program_weight,
             program=identity.program or f"call:{request.request_id}",
             settled_service_us=told.settled_service_us,
             open_elsewhere_us=told.open_elsewhere_us,

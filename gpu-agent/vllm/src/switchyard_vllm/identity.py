@@ -20,6 +20,8 @@ from .order.program_order import SERVICE_US_MAX
 #: Characters of an id; those of the control plane are shorter.
 ID_CHARS_MAX = 512
 TENANT_WEIGHT_MAX = 1000.0
+#: Of a program's weight and its class's.
+PROGRAM_WEIGHT_MAX = 10_000.0
 #: The tenant of calls that name none.
 NO_TENANT = ""
 #: The program of a call that names none: it is its own program and leaves no state.
@@ -28,6 +30,7 @@ NO_PROGRAM = ""
 LEASE = "switchyard_lease"
 TENANT = "switchyard_tenant"
 WEIGHT = "switchyard_weight"
+PROGRAM_WEIGHT = "switchyard_program_weight"
 #: Unique over tenants.
 PROGRAM = "switchyard_program"
 CLASS = "switchyard_class"
@@ -82,6 +85,8 @@ class Identity:
     forecast: CallForecast | None = None
     #: It brought a ticket that could not be read.
     malformed: bool = False
+    #: What the program weighs among those of its tenant.
+    program_weight: float = 1.0
 
 
 class _MalformedError(Exception):
@@ -116,7 +121,8 @@ def _from_ticket(session_id: object, ticket: Mapping[Any, Any]) -> Identity:
     return Identity(
         lease=_id(ticket, LEASE),
         tenant=_id(ticket, TENANT) or NO_TENANT,
-        tenant_weight=_weight(ticket),
+        tenant_weight=_weight(ticket, WEIGHT, TENANT_WEIGHT_MAX),
+        program_weight=_weight(ticket, PROGRAM_WEIGHT, PROGRAM_WEIGHT_MAX),
         program=_session_program(session_id) if program is None else program,
         program_class=_id(ticket, CLASS),
         objective=_objective(ticket),
@@ -179,9 +185,9 @@ def _figure(value: object, most: float = FORECAST_FIGURE_MAX) -> float:
     raise ValueError
 
 
-def _weight(ticket: Mapping[Any, Any]) -> float:
-    value = ticket.get(WEIGHT, 1.0)
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= TENANT_WEIGHT_MAX:
+def _weight(ticket: Mapping[Any, Any], name: str, most: float) -> float:
+    value = ticket.get(name, 1.0)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most:
         return float(value)
     raise _MalformedError
 

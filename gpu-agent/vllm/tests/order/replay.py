@@ -85,6 +85,7 @@ class Replay:
             comes_back=sequence is not None,
             offline=line.get("offline", False),
             forecast=_forecast(line.get("forecast")),
+            program_weight=line.get("program_weight", 1.0),
         )
         self.order.arrive(call, t, resident)
 

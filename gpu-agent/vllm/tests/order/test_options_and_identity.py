@@ -53,7 +53,9 @@ def test_without_options_it_is_plas_with_the_engines_defaults() -> None:
 )
 def test_a_prompt_counts_for_what_computing_it_costs(section: dict[str, Any], level: int) -> None:
     policy = read(**section).create_policy()
-    call = SimpleNamespace(prompt_tokens=200, resident_tokens=0, program=SimpleNamespace(service_us=0, path_us=0))
+    program = SimpleNamespace(service_us=0, path_us=0)
+    weighed = SimpleNamespace(program_weight=1.0)
+    call = SimpleNamespace(call=weighed, prompt_tokens=200, resident_tokens=0, program=program)
     assert policy.arrive(call, 0).rank == level
 
 
@@ -154,6 +156,8 @@ def test_a_ticket_says_what_is_open_elsewhere_and_where_the_program_stands() -> 
         {"switchyard_tenant": 3},
         {"switchyard_program": "x" * (ID_CHARS_MAX + 1)},
         {"switchyard_weight": 0},
+        {"switchyard_program_weight": 0},
+        {"switchyard_program_weight": identity.PROGRAM_WEIGHT_MAX + 1},
         {"switchyard_weight": identity.TENANT_WEIGHT_MAX + 1},
         {"switchyard_weight": float("nan")},
         {"switchyard_service_us": -1},

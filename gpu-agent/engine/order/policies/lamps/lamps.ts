@@ -193,6 +193,7 @@ export class Lamps implements Policy<LampsPlace> {
       this.#memory,
     )
     place.score += this.#laterWork(place)
+    place.score /= call.program_weight ?? 1
     return this.#rank(place, promoted ? place.score - PROMOTED : place.score)
   }
 

@@ -7,6 +7,7 @@ import {
   type IndexTable,
   indexOf,
   indexTable,
+  RANKS_PER_OCTAVE,
   rankOf,
   stepAt,
 } from '../../../../../src/core/classes/index-table.ts'
@@ -92,6 +93,14 @@ describe('the learned order', () => {
     )
     expect(ranks).toEqual([...ranks].sort((a, b) => a - b))
     expect(new Set(ranks).size).toBe(ranks.length)
+  })
+
+  it('takes a program that weighs twice as much for half as expensive: an octave of ranks', () => {
+    const rank = (program_weight: number) =>
+      learned({ class: MIXED }).arrive(policyCall({ class: 'class', program_weight }), 0).rank
+    for (const weight of [0.25, 0.5, 2, 4]) {
+      expect(rank(1) - rank(weight)).toBe(RANKS_PER_OCTAVE * Math.log2(weight))
+    }
   })
 
   it('runs a call whose context is at hand before an equal one whose context is lost', () => {

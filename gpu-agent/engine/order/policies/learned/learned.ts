@@ -272,9 +272,13 @@ export class Learned implements Policy<LearnedPlace> {
   }
 }
 
-/** The rank at so many prompt tokens, and down to how many it holds: calls that get tokens have ever fewer. */
+/**
+ * The rank of its index over its weight at so many prompt tokens, and down to how many it holds: calls that get tokens have ever
+ * fewer.
+ */
 function findRank(place: LearnedPlace, prompt_tokens: number): void {
-  const { table, at, token_us } = place
+  const { table, at, of } = place
+  const token_us = place.token_us / (of.call.program_weight ?? 1)
   const step = table.steps[at] as IndexStep
   const rank = rankOf(token_us * indexOf(step, prompt_tokens))
   place.index_rank = rank

@@ -79,10 +79,11 @@ export class Levels {
     this.end_us = quantum_us.map((quantum) => (end_us += quantum))
   }
 
-  levelOf(service_us: number): number {
+  /** A program that weighs twice as much gets twice the quanta. */
+  levelOf(service_us: number, weight = 1): number {
     const { end_us } = this
     let level = 0
-    while (service_us >= (end_us[level] as number)) level++
+    while (service_us >= (end_us[level] as number) * weight) level++
     return level
   }
 }

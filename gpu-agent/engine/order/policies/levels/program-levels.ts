@@ -13,6 +13,8 @@
  * place, contexts leave memory, and the engine computes prompts instead of tokens. Missing tokens count for less than their
  * cost, or programs with long prompts and short answers would wait behind all others (plas/README.md has figures).
  *
+ * The key is compared with quanta times the program's weight within its tenant (`switchyard nice`).
+ *
  * A call that starves is promoted to Q1 (starvation.ts). From there it goes down only by its own charges.
  */
 import type { Charge, Place, Policy, PolicyCall } from '../../policy.ts'
@@ -82,9 +84,9 @@ export class ProgramLevels implements Policy<ProgramPlace> {
 
   /** While no part of its prompt is computed, only `attained` grows. */
   chargeLeftUs(place: ProgramPlace): number {
-    const { program } = place.of
-    const level = this.#levels.levelOf(this.#keyUs(place.of))
-    const end_us = this.#levels.end_us[level] as number
+    const { program, call } = place.of
+    const level = this.#levelOf(place.of)
+    const end_us = (this.#levels.end_us[level] as number) * (call.program_weight ?? 1)
     const left_us = this.#attained.leftUs(
       program,
       end_us + this.#residentUs(place.of) - MISSING_WEIGHT * this.#missingUs(place.of),
@@ -110,8 +112,12 @@ export class ProgramLevels implements Policy<ProgramPlace> {
   }
 
   #rankOf(place: ProgramPlace): number {
-    const level = this.#levels.levelOf(this.#keyUs(place.of))
+    const level = this.#levelOf(place.of)
     return place.promoted ? Math.min(level, this.#levels.levelOf(place.window_charge_us)) : level
+  }
+
+  #levelOf(of: PolicyCall): number {
+    return this.#levels.levelOf(this.#keyUs(of), of.call.program_weight)
   }
 
   #keyUs(call: PolicyCall): number {

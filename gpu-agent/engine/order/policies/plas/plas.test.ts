@@ -39,6 +39,18 @@ describe('plas levels', () => {
     expect(levelOf({ settled_service_us: 800, critical_path_us: 50 })).toBe(1)
   })
 
+  it('gives a program that weighs twice as much quanta twice as long, and one that weighs half as much half of them', () => {
+    const levels = (program_weight: number) =>
+      [99, 100, 199, 200, 599, 600].map((settled_service_us) => levelOf({ settled_service_us, program_weight }))
+    expect(levels(1)).toEqual([0, 1, 1, 1, 2, 2])
+    expect(levels(2)).toEqual([0, 0, 0, 1, 1, 2])
+    expect(levels(0.5)).toEqual([1, 1, 2, 2, 3, 3])
+    const plas = new Plas(CONFIG)
+    const place = plas.arrive(policyCall({ program_weight: 2 }), 0)
+    // √(x · x) of 200 us ends its first level.
+    expect(plas.chargeLeftUs(place)).toBe(200)
+  })
+
   it('moves a call on when its program’s service reaches the next level, to the last microsecond', () => {
     const plas = new Plas(CONFIG)
     const call = policyCall()

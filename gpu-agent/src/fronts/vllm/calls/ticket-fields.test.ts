@@ -37,6 +37,13 @@ test('the plug-in gets who the call is and what its program has cost', () => {
   })
 })
 
+test('a weight other than 1 goes to the plug-in, and divides the priority of a vLLM without it', () => {
+  const weighed = claims({ program_weight: 4, settled_service_us: 10, open_elsewhere_us: 4 })
+  expect(ticketFields(weighed, 'plugin').vllm_xargs).toMatchObject({ switchyard_program_weight: 4 })
+  expect(ticketFields(weighed, 'priority')).toMatchObject({ priority: 4 })
+  expect(ticketFields(claims(), 'plugin').vllm_xargs).not.toHaveProperty('switchyard_program_weight')
+})
+
 test('the plug-in gets what is expected of the call, without names of tools', () => {
   const tool = { name: 'search', probability: 0.5, duration_us: 2e6, duration_p90_us: 4e6, answer_tokens: 40 }
   const other = { ...tool, name: null, probability: 0.25, duration_us: 90 }

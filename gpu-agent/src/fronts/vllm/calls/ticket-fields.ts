@@ -26,7 +26,8 @@ export function ticketFields(claims: TicketClaims, order: VllmAddress['order'], 
   const cache_salt = digest(claims.cache_salt)
   if (order === 'fcfs') return { cache_salt }
   if (order === 'priority') {
-    const priority = claims.settled_service_us + claims.open_elsewhere_us
+    const attained_us = claims.settled_service_us + claims.open_elsewhere_us
+    const priority = Math.round(attained_us / (claims.program_weight ?? 1))
     return { cache_salt, priority: claims.offline ? OFFLINE_PRIORITY + priority : priority }
   }
   const program = programKey(claims)
@@ -48,6 +49,7 @@ export function ticketFields(claims: TicketClaims, order: VllmAddress['order'], 
       ...sequenceFields(claims.sequence),
       // A number, since truth values are not among the extra arguments of every version of vLLM.
       ...(claims.offline ? { switchyard_offline: 1 } : {}),
+      ...(claims.program_weight === undefined ? {} : { switchyard_program_weight: claims.program_weight }),
       ...(forecast === undefined ? {} : { switchyard_forecast: forecastField(forecast) }),
     },
   }

@@ -49,6 +49,8 @@ class Call:
     offline: bool = False
     #: None: nothing is known.
     forecast: CallForecast | None = None
+    #: What its program weighs among those of its tenant: twice as much counts as half the rank.
+    program_weight: float = 1.0
 
 
 #: (opened_at_ms, tie) of a program, compared as a pair.

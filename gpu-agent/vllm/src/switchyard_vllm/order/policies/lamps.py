@@ -177,6 +177,7 @@ class Lamps:
             self._memory,
         )
         place.score += self.later_work(place)
+        place.score /= of.call.program_weight
         return _rank(place, place.score - _PROMOTED if place.promoted else place.score)
 
     def _iterations_left(self, place: LampsPlace) -> int:

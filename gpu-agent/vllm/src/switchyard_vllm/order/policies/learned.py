@@ -202,8 +202,11 @@ class Learned:
         return math.ceil(place.window_started_us + place.window_wall_us + wait_us - place.of.program.wait_us)
 
     def _find_rank(self, place: LearnedPlace, prompt_tokens: float) -> None:
-        """The rank at so many prompt tokens, and down to how many it holds: calls that get tokens have ever fewer."""
-        step, token_us = place.table.steps[place.at], place.token_us
+        """The rank of its index over its weight at so many prompt tokens, and down to how many it holds.
+
+        Calls that get tokens have ever fewer.
+        """
+        step, token_us = place.table.steps[place.at], place.token_us / place.of.call.program_weight
         rank = rank_of(token_us * index_of(step, prompt_tokens))
         place.index_rank = rank
         place.prompt_tokens_min = place.prompt_tokens_max = prompt_tokens

@@ -4,8 +4,8 @@
 
 `resident` prompt tokens have their KV at hand and `missing` ones are still to be computed. All calls of a program share its
 service, so when one is charged its siblings move too. A call that starves is promoted to Q1 (starvation.py) and from there
-goes down by what it is charged itself. The same as `gpu-agent/engine/order/policies/levels/program-levels.ts`, which holds
-the reasons.
+goes down by what it is charged itself. Quanta count times the program's weight within its tenant. The same as
+`gpu-agent/engine/order/policies/levels/program-levels.ts`, which holds the reasons.
 """
 
 from __future__ import annotations
@@ -97,7 +97,12 @@ class ProgramLevels:
         token_us = self._prefill_us_per_token
         lost_us = self._attained(call.program) - _RESIDENT_WEIGHT * resident_tokens * token_us
         missing_us = _MISSING_WEIGHT * (call.prompt_tokens - resident_tokens) * token_us
-        level = bisect_right(self._level_ends_us, lost_us + missing_us if lost_us > 0 else missing_us)
+        key_us = lost_us + missing_us if lost_us > 0 else missing_us
+        weight = call.call.program_weight
+        if weight == 1:
+            level = bisect_right(self._level_ends_us, key_us)
+        else:
+            level = bisect_right(self._level_ends_us, key_us, key=lambda end_us: end_us * weight)
         return min(level, bisect_right(self._level_ends_us, place.window_charge_us)) if place.promoted else level
 
     def _missing_us(self, call: PolicyCall) -> float:

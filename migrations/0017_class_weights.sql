@@ -1,0 +1,1 @@
+ALTER TABLE `tenants` ADD `class_weights` text DEFAULT '{}' NOT NULL;
