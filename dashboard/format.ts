@@ -1,4 +1,5 @@
 /** Figures as people read them. */
+import { leaseReason } from '../src/protocol/shown-program.ts'
 
 /** Three significant digits, and the unit that fits. */
 export function seconds(s: number | null | undefined): string {
@@ -27,16 +28,5 @@ export const clock = (at: string | number): string => new Date(at).toLocaleTimeS
 export const dateTime = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString())
 
 /** Why the balancer chose an engine: the API's reasons, in words. */
-const REASONS: Readonly<Record<string, string>> = {
-  least_used: 'least load',
-  pin_created: 'first engine of this program',
-  pinned: 'holds this program’s context',
-  pin_gone: 'its engine was gone',
-  pin_overloaded: 'its engine was too busy',
-  spilled: 'nearer region was full',
-  replaced: 'another engine failed',
-  snapshot: 'pool did not answer, chosen from memory',
-}
-
 export const reasonText = (reason: string | null | undefined): string =>
-  reason === null || reason === undefined ? '–' : (REASONS[reason] ?? reason)
+  reason === null || reason === undefined ? '–' : (leaseReason(reason)?.label ?? reason)

@@ -9,8 +9,13 @@ import { type EngineRow, type PoolsOutcome, readEngines } from './system/pools.t
 import { isAlive } from './system/processes.ts'
 import { storageSizes, storageTable } from './system/storage-sizes.ts'
 
-const { place, on } = readDataDirFlags('status', 'Says what runs.', { json: 'the same, as JSON, without keys' })
+const { place, on } = readDataDirFlags('status', 'Says what runs.', {
+  json: 'the same, as JSON, without keys unless --show-key is given',
+  'show-key': 'the keys too: one of the tenant default, and the operator’s',
+})
 exitExplained(place)
+const NO_KEY =
+  'No key is kept here: the admin key is in the environment of the system, and `switchyard keys create TENANT` makes another API key.'
 const holder = await lockHolder(place.lock)
 const system = holder === null ? null : await readDevJson(place.devJson)
 const production = holder === null ? null : await readProductionJson(place.production)
@@ -35,8 +40,17 @@ async function describeProduction({ url, pid, controlPlanePid }: ProductionJson)
   const well = processes.every(({ alive }) => alive) && (pools === null || pools.ok)
   const storage = await storageSizes(place)
   const known = pools === null ? 'Engines are shown where ADMIN_KEY is set.' : engineText(pools)
+  const keys = on['show-key'] ? `${NO_KEY}\n\n` : ''
   const table = storageTable(storage, await freeBytes(place.root))
-  const said = [`Switchyard in production on ${url}`, '', processTable(processes), '', known, '', table].join('\n')
+  const said = [
+    `Switchyard in production on ${url}`,
+    '',
+    `${keys}${processTable(processes)}`,
+    '',
+    known,
+    '',
+    table,
+  ].join('\n')
   const state = await withDisk(well, said)
   reportState(state, { url, processes, engines, storage })
 }
@@ -52,16 +66,18 @@ async function describe(running: DevJson): Promise<void> {
   const well = pools.ok && processes.every(({ alive }) => alive) && engines.every(({ state }) => state === 'ready')
   const { url, model, engine, policy } = running
   const storage = await storageSizes(place)
+  const keys = on['show-key'] ? { api_key: running.apiKey, admin_key: running.adminKey } : null
   const said = [
     `Switchyard on ${url}: ${model} (${engine}), policy ${policy}`,
     '',
+    ...(keys === null ? [] : [`API key    ${keys.api_key}`, `admin key  ${keys.admin_key}`, '']),
     processTable(processes),
     '',
     engineText(pools),
     '',
     storageTable(storage, await freeBytes(place.root)),
   ].join('\n')
-  reportState(await withDisk(well, said), { url, model, engine, policy, processes, engines, storage })
+  reportState(await withDisk(well, said), { url, ...keys, model, engine, policy, processes, engines, storage })
 }
 
 function processTable(processes: readonly { name: string; pid: number; alive: boolean }[]): string {

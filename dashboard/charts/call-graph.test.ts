@@ -1,17 +1,30 @@
 import { expect, test } from 'vitest'
-import type { Call } from '../api-types.ts'
+import type { ShownCall } from '../../src/protocol/shown-program.ts'
 import { callGraph } from './call-graph.ts'
 import { callSpans } from './call-spans.ts'
 
-const NOTHING = { prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, preemptions: 0, swapped_out_tokens: 0 }
-const callOf = (id: string, change: Partial<Call> = {}): Call => ({
-  ...{ id, thread: 'main', parents: [], model: 'm', state: 'ended', outcome: 'completed', finish_reason: 'stop' },
+const NOTHING = {
+  ...{ prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, preemptions: 0, recomputed_tokens: 0 },
+  ...{ swapped_out_tokens: 0, swapped_in_tokens: 0, error_code: null },
+}
+const callOf = (id: string, change: Partial<ShownCall> = {}): ShownCall => ({
+  ...{
+    id,
+    thread: 'main',
+    source: 'header',
+    kv: null,
+    parents: [],
+    model: 'm',
+    state: 'ended',
+    outcome: 'completed',
+    finish_reason: 'stop',
+  },
   ...{ rank: null, expected_remaining_tokens: null, error_code: null, tools: [], tool_s: null, expected_tool_s: null },
   ...{ opened_at: '2026-11-23T12:00:00.000Z', ended_at: '2026-11-23T12:00:04.000Z', leases: [] },
   ...{ ...NOTHING, wait_s: 0, service_s: 1 },
   ...change,
 })
-const lease = { agent: 'a', engine: 'e', region: 'r', reason: null, state: 'settled', outcome: null }
+const lease = { agent: 'a', engine: 'e', region: 'r', reason: null, state: 'settled' as const, outcome: null }
 
 test('branches stand in lanes of their own, and what joins them stands after the longest', () => {
   const graph = callGraph([

@@ -6,10 +6,10 @@
  * Calls come in order of arrival, so a call's parents stand before it. Parents that are not among them count as none; a call
  * without any follows the last call of its thread.
  */
-import type { Call } from '../api-types.ts'
+import type { ShownCall } from '../../src/protocol/shown-program.ts'
 
 export interface PlacedCall {
-  call: Call
+  call: ShownCall
   column: number
   /** Index of its thread in `lanes`. */
   lane: number
@@ -36,7 +36,7 @@ export interface CallGraph {
   critical_path_s: number
 }
 
-export function callGraph(calls: readonly Call[]): CallGraph {
+export function callGraph(calls: readonly ShownCall[]): CallGraph {
   const known = new Map<string, PlacedCall>()
   const lanes: string[] = []
   const edges: Edge[] = []
@@ -85,7 +85,7 @@ function placeRows(placed: readonly PlacedCall[], lanes: number): number {
   return taken.length
 }
 
-function toolsOf(call: Call | undefined): Pick<Edge, 'tools' | 'tool_s'> {
+function toolsOf(call: ShownCall | undefined): Pick<Edge, 'tools' | 'tool_s'> {
   return { tools: (call?.tools ?? []).map(({ name }) => name), tool_s: call?.tool_s ?? null }
 }
 

@@ -2,7 +2,7 @@
  * A call's time as the timeline draws it: waiting, prefill, decode, and the tool after it. The start is the Worker's clock, the
  * durations are the engine's (docs: Server-Timing), so a span may end a little before or after `ended_at`. Pure.
  */
-import type { Call } from '../api-types.ts'
+import type { ShownCall } from '../../src/protocol/shown-program.ts'
 
 export type SpanKind = 'wait' | 'prefill' | 'decode' | 'open' | 'tool'
 
@@ -16,11 +16,11 @@ export interface Span {
   text: string
 }
 
-export function callSpans(calls: readonly Call[], lanes: readonly string[], now_ms: number): Span[] {
+export function callSpans(calls: readonly ShownCall[], lanes: readonly string[], now_ms: number): Span[] {
   return calls.flatMap((call) => spansOf(call, lanes.indexOf(call.thread), now_ms)).filter((s) => s.to_ms > s.from_ms)
 }
 
-function spansOf(call: Call, lane: number, now_ms: number): Span[] {
+function spansOf(call: ShownCall, lane: number, now_ms: number): Span[] {
   const opened_ms = Date.parse(call.opened_at)
   const span = (kind: SpanKind, from_ms: number, to_ms: number, text = ''): Span => {
     return { call: call.id, lane, kind, from_ms, to_ms, text }

@@ -1,8 +1,9 @@
 /** One program: what it is, its calls as a graph and over time, and for each call where it ran and why. */
 import { useEffect, useMemo, useState } from 'hono/jsx/dom'
 import type { LiveProgram } from '../../src/protocol/live.ts'
+import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { ask, segment } from '../api.ts'
-import { Call, Program, pageOf } from '../api-types.ts'
+import { pageOf } from '../api-types.ts'
 import { callGraph } from '../charts/call-graph.ts'
 import { ChartBox } from '../charts/chart-box.tsx'
 import { GraphFigure } from '../charts/graph-figure.tsx'
@@ -23,14 +24,14 @@ const pathOf = (tenant: string, program: string, isOperator: boolean): string =>
   isOperator ? `/admin/v1/tenants/${segment(tenant)}/programs/${segment(program)}` : `/v1/programs/${segment(program)}`
 
 async function load(path: string, signal: AbortSignal) {
-  const program = await ask(path, Program, { signal })
-  const calls: Call[] = []
+  const program = await ask(path, ShownProgram, { signal })
+  const calls: ShownCall[] = []
   let cursor: string | null = null
   do {
     const after: string = cursor === null ? '' : `&cursor=${segment(cursor)}`
-    const page: { data: Call[]; next_cursor: string | null } = await ask(
+    const page: { data: ShownCall[]; next_cursor: string | null } = await ask(
       `${path}/calls?limit=${PAGE}${after}`,
-      pageOf(Call),
+      pageOf(ShownCall),
       { signal },
     )
     calls.push(...page.data)
@@ -63,8 +64,8 @@ export function ProgramView({ tenant, program: id, isOperator, row }: ProgramPro
 
 interface ShownProps {
   tenant: string
-  program: Program
-  calls: Call[]
+  program: ShownProgram
+  calls: ShownCall[]
   has_more: boolean
   isOperator: boolean
   path: string
@@ -75,7 +76,7 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
   const [chosen, setChosen] = useState<string | null>(null)
   const graph = useMemo(() => callGraph(calls), [calls])
   const end = async () => {
-    await ask(path, Program, { method: 'DELETE' })
+    await ask(path, ShownProgram, { method: 'DELETE' })
     reload()
     return 'Ended. Its open calls are cancelled.'
   }
@@ -149,7 +150,7 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
 
 const HEADS = ['Wait', 'Service', 'Cached', 'Output', 'Rank']
 
-function CallTable({ calls, chosen }: { calls: Call[]; chosen: string | null }) {
+function CallTable({ calls, chosen }: { calls: ShownCall[]; chosen: string | null }) {
   return (
     <Wide label="Calls">
       <table>
@@ -195,7 +196,7 @@ function CallTable({ calls, chosen }: { calls: Call[]; chosen: string | null }) 
   )
 }
 
-function toolText({ tools, tool_s, expected_tool_s }: Call): string {
+function toolText({ tools, tool_s, expected_tool_s }: ShownCall): string {
   const names = tools.map(({ name }) => name).join(', ')
   if (names === '' && tool_s === null) return '–'
   const expected = expected_tool_s === null ? '' : ` (expected ${seconds(expected_tool_s)})`

@@ -31,6 +31,7 @@ const SECTIONS: readonly Section[] = [
     pages: [
       ...[
         'docs/page.md',
+        'docs/terminal.md',
         'docs/self-host.md',
         'docs/deploy.md',
         'docs/upgrade.md',

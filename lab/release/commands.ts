@@ -42,6 +42,8 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [
       ['pools', '--data-dir', '{data}'],
       ['programs', 'list', 'local', '--data-dir', '{data}'],
+      ['logs', '--level', 'warn', '--data-dir', '{data}'],
+      ['backup', '{out}/backup', '--data-dir', '{data}'],
     ],
     minutes_max: 1,
   },

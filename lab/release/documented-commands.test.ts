@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { shellWords } from '../../gpu-agent/src/fronts/vllm/process/shell-words.ts'
 import { parseCli } from '../../gpu-agent/src/options.ts'
 import { runTool } from '../../ops/python/run-tool.ts'
+import { COMMANDS } from '../../ops/switchyard/commands.ts'
 import { parseUpFlags } from '../../ops/system/up-flags.ts'
 import { allPages } from '../docs-site/pages.ts'
 import { ROOT } from '../testbed/repository.ts'
@@ -12,6 +13,8 @@ import { COVERAGE } from './commands.ts'
 import { documentedCommands, ELSEWHERE } from './documented-commands.ts'
 
 const HELP_TIMEOUT_MS = 60_000
+/** Commands of `switchyard` without a verb. */
+const ONE_WORD = COMMANDS.filter(({ words }) => words.length === 1).map(({ words }) => words[0])
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8')
 const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
 
@@ -125,7 +128,8 @@ describe('flags of the other commands are in their help', () => {
       const verbs = (cli === undefined ? /^(?!-)(\w+)/ : /^([a-z-]+(?: [a-z]+)?)/).exec(given)?.[1] ?? ''
       const takes_verb = cli !== undefined || ['simulate', 'fuzz'].includes(script ?? '')
       // A noun alone lists. A plan of an application has a help of its own.
-      const verb = cli !== undefined && !verbs.includes(' ') ? `${verbs} list` : verbs
+      const is_noun = cli !== undefined && !verbs.includes(' ') && !ONE_WORD.includes(verbs)
+      const verb = is_noun ? `${verbs} list` : verbs
       const application = script === 'simulate' && given.includes('--application') ? ' --application FILE' : ''
       const key = `${script ?? 'cli'} ${takes_verb ? verb + application : ''}`.trim()
       const named = [...given.matchAll(/(?<=^|\s)--([a-z][a-z0-9-]*)/g)].map(([, flag = '']) => flag)

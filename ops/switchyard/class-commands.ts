@@ -1,7 +1,7 @@
 /** `classes`: what is known about classes of programs, and how programs of one are ordered. */
 import type { Column } from '../../cli/table.ts'
 import { at, type Row } from './client.ts'
-import { field, figure, type OperatorCommand, shown } from './command.ts'
+import { field, figure, type OperatorCommand, shown, weightOf } from './command.ts'
 
 const OBJECTIVE = {
   objective: { type: 'string', value: 'NAME', help: 'token_latency (the default) or response' },
@@ -37,6 +37,15 @@ export const CLASS_COMMANDS: readonly OperatorCommand[] = [
       } = await client.one('GET', `/classes/${at(tenant)}/${at(name)}`)
       return { kind: 'one', row }
     },
+  },
+  {
+    words: ['classes', 'nice'],
+    ...{ args: ['TENANT', 'CLASS', 'WEIGHT'], flags: {} },
+    purpose: 'what programs of a class weigh among the tenant’s own; calls see it within 10 s',
+    run: async ({ client, args: [tenant = '', name = '', text = ''] }) => ({
+      kind: 'one',
+      row: await client.one('PATCH', `/classes/${at(tenant)}/${at(name)}`, { weight: weightOf(text) }),
+    }),
   },
   {
     words: ['classes', 'tools'],

@@ -4,6 +4,8 @@ import { type AdminClient, CommandFailure, type Row, type TenantClient } from '.
 
 export interface Flag {
   type: 'string' | 'boolean'
+  /** One letter, as `-f`. */
+  short?: string
   /** Names the value in the help. */
   value?: string
   help: string
@@ -30,6 +32,7 @@ interface AskedOf<C> {
 
 export type Asked = AskedOf<AdminClient>
 export type TenantAsked = AskedOf<TenantClient>
+export type LocalAsked = Omit<AskedOf<null>, 'client'>
 
 interface CommandBase {
   /** `tenants list`, `ps` */
@@ -54,7 +57,19 @@ export interface TenantCommand extends CommandBase {
   run(asked: TenantAsked): Promise<Answer>
 }
 
-export type Command = OperatorCommand | TenantCommand
+/** A command that asks no control plane, or finds its way to one by itself. */
+export interface LocalCommand extends CommandBase {
+  as: 'local'
+  run(asked: LocalAsked): Promise<Answer>
+}
+
+/** A script that reads its flags by itself and ends with an exit code of its own. */
+export interface ScriptCommand extends CommandBase {
+  as: 'script'
+  load(): Promise<unknown>
+}
+
+export type Command = OperatorCommand | TenantCommand | LocalCommand | ScriptCommand
 
 /** A column of a field; nested values are written as JSON, nothing as `-`. */
 export function field(name: string, title = name.replaceAll('_', ' '), align: 'left' | 'right' = 'left'): Column<Row> {
@@ -83,6 +98,13 @@ export function number(
   if (text.trim() !== '' && Number.isFinite(value)) return value
   const wanted = nullable === 'nullable' ? 'a number or "none"' : 'a number'
   throw new CommandFailure('usage', `--${flag} takes ${wanted}, not "${text}"`)
+}
+
+/** Of a program or class within its tenant. The API says what it may be. */
+export function weightOf(text: string): number {
+  const weight = Number(text)
+  if (text.trim() !== '' && Number.isFinite(weight)) return weight
+  throw new CommandFailure('usage', `WEIGHT is a number such as 2 or 0.5, not "${text}"`)
 }
 
 /** `on` or `off`. Left out: undefined, which changes nothing. */

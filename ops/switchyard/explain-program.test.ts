@@ -1,23 +1,36 @@
 import { expect, it } from 'vitest'
-import { type ExplainedCall, type ExplainedProgram, explain } from './explain-program.ts'
+import type { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
+import { explain } from './explain-program.ts'
 
 const NOW_MS = Date.parse('2026-11-23T12:00:20.000Z')
 
-const PROGRAM: ExplainedProgram = {
+const MEASURED = {
+  ...{ prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, service_s: 0, wait_s: 0, preemptions: 0 },
+  ...{ recomputed_tokens: 0, swapped_out_tokens: 0, swapped_in_tokens: 0 },
+}
+
+const PROGRAM: ShownProgram = {
+  ...MEASURED,
+  ...{ run: 'r', source: 'header', weight: 1, started_at: '2026-11-23T11:59:00.000Z', ended_at: null },
+  ...{ critical_path_s: 4.2, engines: [] },
   ...{ id: 'p', state: 'running', app: 'research', class: 'research', regions: null, end_reason: null },
   ...{ activity: 'reasoning', tools: [], calls: 2, open_calls: 1, service_s: 4.2, wait_s: 0.5 },
   ...{ prompt_tokens: 1000, cached_tokens: 750 },
 }
 
-const CALL: ExplainedCall = {
+const CALL: ShownCall = {
+  ...MEASURED,
+  ended_at: '2026-11-23T12:00:02.000Z',
   ...{ id: 'call-2', thread: 't', parents: ['call-1'], source: 'header', model: 'm', state: 'ended' },
   ...{ outcome: 'completed', finish_reason: 'tool_calls', error_code: null, opened_at: '2026-11-23T12:00:00.000Z' },
-  ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true }] },
+  ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true, duration_s: 3 }] },
   ...{ tool_s: 3, expected_tool_s: 2.5, kv: { handling: 'swap', reason: 'least_waste' } },
   ...{ prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
   ...{ wait_s: 0.25, preemptions: 0, recomputed_tokens: 0, swapped_in_tokens: 0 },
   leases: [
     {
+      ...MEASURED,
+      ...{ agent: 'a', outcome: 'completed', opened_at: '2026-11-23T12:00:00.000Z' },
       ...{ engine: 'e0', region: 'us', reason: 'pinned', state: 'settled' },
       ...{ error_code: null, wait_s: 0.25, first_token_s: 0.4 },
     },
@@ -40,7 +53,7 @@ it('tells a call from its arrival to its tool', () => {
 it('tells what a program waits for, and how it ended', () => {
   const acting = { ...PROGRAM, activity: 'acting' as const, open_calls: 0 }
   const tool = { name: 'search', since: '2026-11-23T12:00:08.000Z', expected_s: null, kv: null }
-  const first = (program: ExplainedProgram) => explain(program, null, NOW_MS)[0]
+  const first = (program: ShownProgram) => explain(program, null, NOW_MS)[0]
   expect(first({ ...acting, tools: [tool] })).toContain(
     'waits for its tool search, for 12.0 s now (how long it takes is not known)',
   )
@@ -52,6 +65,7 @@ it('tells what a program waits for, and how it ended', () => {
     'Until the next call its context stays in the engine’s memory: nothing says how long the tool takes',
   )
   expect(first(acting)).toContain('is between calls')
+  expect(explain({ ...PROGRAM, weight: 2 }, null, NOW_MS)[1]).toContain('It weighs 2 among the tenant’s own programs.')
   expect(first({ ...PROGRAM, activity: null, calls: 0 })).toContain('has made no call')
   expect(first({ ...PROGRAM, state: 'ended', end_reason: 'stale' })).toContain(
     'has ended: it made no call for too long',

@@ -1,5 +1,6 @@
 /** Help texts, written from the commands themselves. */
 import type { Command, Flag } from './command.ts'
+import { EXIT } from './exit-codes.ts'
 
 const OPERATOR_KEY: Flag = {
   ...{ type: 'string', value: 'KEY' },
@@ -21,50 +22,62 @@ const SHARED_FLAGS: Readonly<Record<string, Flag>> = {
   help: { type: 'boolean', help: 'this text' },
 }
 
+/** `as`: whose key opens it. Of a script: none, since it has a help of its own. */
 export function commonFlags({ as }: Pick<Command, 'as'>): Readonly<Record<string, Flag>> {
-  const { url, ...others } = SHARED_FLAGS
+  const { url, 'data-dir': data_dir, ...others } = SHARED_FLAGS as Record<string, Flag> & Shared
+  if (as === 'script') return {}
+  if (as === 'local') return { 'data-dir': data_dir, ...others }
   const key: Record<string, Flag> = as === 'tenant' ? { 'api-key': TENANT_KEY } : { 'admin-key': OPERATOR_KEY }
-  return { ...(url === undefined ? {} : { url }), ...key, ...others }
+  return { url, ...key, 'data-dir': data_dir, ...others }
 }
+
+interface Shared {
+  url: Flag
+  'data-dir': Flag
+}
+
+/** Whose commands stand together in the help. */
+const GROUPS: readonly { as: Command['as']; title: string }[] = [
+  { as: 'script', title: 'This machine (each has flags of its own: switchyard up --help)' },
+  { as: 'tenant', title: 'A tenant, with --api-key' },
+  { as: undefined, title: 'An operator, with --admin-key' },
+  { as: 'local', title: 'Here' },
+]
+
+const EXIT_TEXT = `Exits ${EXIT.done} if done, ${EXIT.refused} if refused, ${EXIT.usage} for a wrong command line, ${EXIT.unreachable} if the control plane does not answer.`
 
 export function helpOfAll(commands: readonly Command[]): string {
-  const lines = commands.map((command) => `  ${usageOf(command).padEnd(34)} ${command.purpose}`)
+  const groups = GROUPS.map(({ as, title }) => ({ title, of: commands.filter((command) => command.as === as) }))
+  const shown = groups.filter(({ of }) => of.length > 0)
+  const kinds = shown.flatMap(({ of: [first] }) => (first === undefined ? [] : [first]))
+  const flags = Object.assign({}, ...kinds.map(commonFlags)) as Record<string, Flag>
   return [
     'switchyard: what an operator does with a control plane, and a tenant with programs, files, batches and applications.',
-    '',
-    '  npx switchyard COMMAND [flags]',
-    '',
-    ...lines,
-    ...[
-      '',
-      'Flags of every command:',
-      ...flagLines(commonFlags(commands.find(({ as }) => as === undefined) ?? commands[0] ?? {})),
-    ],
-    ...(isMixed(commands)
-      ? ['', 'From ps to env, and for files, batches and apps, commands take --api-key KEY in place of --admin-key.']
-      : []),
-    ...['', 'Exits 0 if done, 1 if refused, 2 for a wrong command line, 3 if the control plane does not answer.'],
+    ...['', '  npx switchyard COMMAND [flags]'],
+    ...shown.flatMap(({ title, of }) => [
+      ...['', `${title}:`],
+      ...of.map((command) => `  ${usageOf(command).padEnd(34)} ${command.purpose}`),
+    ]),
+    ...['', 'Flags, before or after the command (`switchyard COMMAND --help` shows those of one command):'],
+    ...flagLines({ ...flags, version: { type: 'boolean', help: 'its version' } }),
+    ...['', EXIT_TEXT],
   ].join('\n')
-}
-
-function isMixed(commands: readonly Command[]): boolean {
-  return new Set(commands.map(({ as }) => as)).size > 1
 }
 
 export function helpOf(command: Command): string {
   const own = Object.keys(command.flags).length === 0 ? [] : ['', ...flagLines(command.flags, command.required)]
-  return [`switchyard ${usageOf(command)}: ${command.purpose}`, ...own, '', ...flagLines(commonFlags(command))].join(
-    '\n',
-  )
+  const head = `switchyard ${usageOf(command)}: ${command.purpose}`
+  return [head, ...own, '', ...flagLines(commonFlags(command)), '', EXIT_TEXT].join('\n')
 }
 
-export function usageOf({ words, args }: Command): string {
+export function usageOf({ words, args }: Pick<Command, 'words' | 'args'>): string {
   return [...words, ...args].join(' ')
 }
 
 function flagLines(flags: Readonly<Record<string, Flag>>, required: readonly string[] = []): string[] {
-  return Object.entries(flags).map(([name, { value, help }]) => {
-    const flag = value === undefined ? `--${name}` : `--${name} ${value}`
+  return Object.entries(flags).map(([name, { short, value, help }]) => {
+    const long = short === undefined ? `--${name}` : `-${short}, --${name}`
+    const flag = value === undefined ? long : `${long} ${value}`
     return `  ${flag.padEnd(30)} ${help}${required.includes(name) ? ' (required)' : ''}`
   })
 }

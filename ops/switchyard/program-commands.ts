@@ -1,11 +1,13 @@
-/** `ps`, `top`, `why`, `kill`, `env`: a tenant's own programs, under the names that a shell has for processes. */
+/** `ps`, `top`, `why`, `kill`, `nice`, `env`: a tenant's own programs, under the names that a shell has for processes. */
 import { emitKeypressEvents } from 'node:readline'
+import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
-import { field, figure, type TenantAsked, type TenantCommand } from './command.ts'
-import { ExplainedCall, ExplainedProgram, explain } from './explain-program.ts'
+import { field, figure, type TenantAsked, type TenantCommand, weightOf } from './command.ts'
+import { explain } from './explain-program.ts'
 import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, type View } from './top.ts'
 
-const CALLS_SEARCHED_MAX = 10_000
+/** As many as a run may have (core/program/program-state.ts). */
+const CALLS_SEARCHED_MAX = 20_000
 const INTERVAL_S = 1
 const ALTERNATE_SCREEN = { on: '\x1b[?1049h\x1b[?25l', off: '\x1b[?25h\x1b[?1049l' } as const
 
@@ -56,7 +58,7 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     run: async ({ client, args: [id = ''], text, json }) => {
       const program = await client.one('GET', `/programs/${at(id)}`)
       const call = await callOf(client, id, text('call'))
-      const sentences = explain(ExplainedProgram.parse(program), ExplainedCall.nullable().parse(call), Date.now())
+      const sentences = explain(ShownProgram.parse(program), ShownCall.nullable().parse(call), Date.now())
       if (json) return { kind: 'one', row: { program, call, explanation: sentences } }
       console.log(sentences.join('\n'))
       return { kind: 'done' }
@@ -71,6 +73,19 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     run: async ({ client, args: [id = ''] }) => ({
       kind: 'one',
       row: await client.one('DELETE', `/programs/${at(id)}`),
+    }),
+  },
+  {
+    words: ['nice'],
+    as: 'tenant',
+    args: ['PROGRAM|CLASS', 'WEIGHT'],
+    flags: { class: { type: 'boolean', help: 'the first argument is a class: all its programs weigh that' } },
+    purpose: 'what a program weighs among the tenant’s own: 2 halves its rank, 1 is usual',
+    run: async ({ client, args: [id = '', text = ''], flag }) => ({
+      kind: 'one',
+      row: await client.one('PATCH', `/${flag('class') ? 'classes' : 'programs'}/${at(id)}`, {
+        weight: weightOf(text),
+      }),
     }),
   },
   {
@@ -102,13 +117,14 @@ function quoted(value: string): string {
   return `'${value.replaceAll("'", `'\\''`)}'`
 }
 
-/** Null: the program has made no call. */
+/** The latest first, so that the last one is on the first page. Null: the program has made no call. */
 async function callOf(client: TenantClient, program: string, id: string | undefined): Promise<Row | null> {
-  const calls = await client.rows(`/programs/${at(program)}/calls`, {}, CALLS_SEARCHED_MAX)
-  if (id === undefined) return calls.at(-1) ?? null
-  const found = calls.find((call) => call.id === id)
+  const latest = (limit: number): Promise<Row[]> =>
+    client.rows(`/programs/${at(program)}/calls`, { order: 'desc' }, limit)
+  if (id === undefined) return (await latest(1))[0] ?? null
+  const found = (await latest(CALLS_SEARCHED_MAX)).find((call) => call.id === id)
   if (found !== undefined) return found
-  throw new CommandFailure('refused', `program ${program} has no call ${id} among its first ${CALLS_SEARCHED_MAX}`)
+  throw new CommandFailure('refused', `program ${program} has no call ${id} among its last ${CALLS_SEARCHED_MAX}`)
 }
 
 async function top(asked: TenantAsked): Promise<void> {

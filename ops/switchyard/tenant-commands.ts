@@ -1,6 +1,6 @@
 /** `tenants`, `keys`, `programs`, `calls`: who pays, with which keys, and what of theirs runs. */
 import { at } from './client.ts'
-import { type Asked, bodyOf, field, figure, ids, number, type OperatorCommand, switchOf } from './command.ts'
+import { type Asked, bodyOf, field, figure, ids, number, type OperatorCommand, switchOf, weightOf } from './command.ts'
 
 const LIMITS = {
   'calls-per-minute': { type: 'string', value: 'N|none', help: 'calls that it may make a minute' },
@@ -195,6 +195,23 @@ const programs: OperatorCommand[] = [
     run: async ({ client, args: [tenant = '', program = ''] }) => ({
       kind: 'one',
       row: await client.one('GET', `/tenants/${at(tenant)}/programs/${at(program)}`),
+    }),
+  },
+  {
+    words: ['programs', 'nice'],
+    ...{ args: ['TENANT', 'PROGRAM', 'WEIGHT'], flags: {} },
+    purpose: 'what a program weighs among the tenant’s own, from its next call on',
+    run: async ({ client, args: [tenant = '', program = '', text = ''] }) => ({
+      kind: 'one',
+      row: await client.one('PATCH', `/tenants/${at(tenant)}/programs/${at(program)}`, { weight: weightOf(text) }),
+    }),
+  },
+  {
+    words: ['programs', 'end'],
+    ...{ args: ['TENANT', 'PROGRAM'], flags: {}, purpose: 'ends a program; its open calls are cancelled' },
+    run: async ({ client, args: [tenant = '', program = ''] }) => ({
+      kind: 'one',
+      row: await client.one('DELETE', `/tenants/${at(tenant)}/programs/${at(program)}`),
     }),
   },
   {

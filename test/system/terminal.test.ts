@@ -1,7 +1,12 @@
-/** What a tenant types to watch its programs and to end one: `switchyard ps`, `top`, `why`, `kill` and `env`. */
-import { execFile } from 'node:child_process'
+/** What a tenant types to watch its programs and to end one: `switchyard ps`, `top`, `why`, `kill`, `nice` and `env`; and `status`, `logs`, `apply`. */
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { ROOT } from '../../lab/testbed/repository.ts'
 import { type CommandOutcome, runCommand } from '../../lab/testbed/run-command.ts'
 import { eventually, System } from './support/system.ts'
 
@@ -23,6 +28,8 @@ function switchyard(...args: string[]): Promise<CommandOutcome> {
   }
   return runCommand('ops/switchyard/main.ts', args, { env })
 }
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 function chat(program: string, body: object): Promise<Response> {
   return system.fetch('/v1/chat/completions', {
@@ -63,6 +70,105 @@ it('kill ends a program, whose stream says so', async () => {
   expect(await text).toContain('program_ended')
   expect((await switchyard('ps')).stdout).not.toContain('doomed')
   expect((await switchyard('ps', '--all')).stdout).toContain('doomed')
+})
+
+it('nice changes what a program and a class weigh, and why tells it', async () => {
+  await (await chat('favoured', { max_tokens: 4 })).text()
+  expect(JSON.parse((await switchyard('nice', 'favoured', '2.5', '--json')).stdout)).toMatchObject({ weight: 2.5 })
+  expect((await switchyard('why', 'favoured')).stdout).toContain('It weighs 2.5 among the tenant’s own programs.')
+  const of_class = await switchyard('nice', 'app:terminal', '0.5', '--class', '--json')
+  expect(JSON.parse(of_class.stdout)).toMatchObject({ class: 'app:terminal', weight: 0.5 })
+  expect(await switchyard('nice', 'favoured', 'much')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('WEIGHT is a number'),
+  })
+  expect(await switchyard('nice', 'favoured', '101')).toMatchObject({ code: 1 })
+  expect(await switchyard('nice', 'nobody', '2')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('No program "nobody" is running'),
+  })
+})
+
+it('status shows the keys only where it is asked to', async () => {
+  const here = ['--data-dir', system.dataDir]
+  const { apiKey, adminKey } = system.dev
+  const shown = await switchyard('status', '--show-key', ...here)
+  expect(shown.stdout).toContain(apiKey)
+  expect(shown.stdout).toContain(adminKey)
+  const hidden = [await switchyard('status', ...here), await switchyard('status', '--json', ...here)]
+  for (const { stdout } of hidden) {
+    expect(stdout).toContain(system.dev.url)
+    expect(stdout).not.toContain(apiKey)
+    expect(stdout).not.toContain(adminKey)
+  }
+})
+
+it('logs shows what every process has written, filtered, and goes on with it', async () => {
+  const here = ['--data-dir', system.dataDir]
+  const lines = async (...args: string[]) =>
+    JSON.parse((await switchyard('logs', '--json', ...args, ...here)).stdout) as { source: string; text: string }[]
+  const all = await lines('--limit', '1000')
+  expect([...new Set(all.map(({ source }) => source))].sort()).toEqual(['control-plane', 'up', 'us-east-1'])
+  expect((await lines('--source', 'us-east-1')).map(({ text }) => text)).toContain('linked')
+  expect(await lines('--level', 'error')).toEqual([])
+  expect((await switchyard('logs', '--program', 'watched', ...here)).stdout).toContain('LOG_LEVEL=info')
+  const follow = ['logs', '--follow', '--limit', '1', ...here]
+  const following = spawn(process.execPath, [path.join(ROOT, 'ops/switchyard/main.ts'), ...follow], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let text = ''
+  following.stdout.on('data', (chunk: Buffer) => {
+    text += chunk.toString()
+  })
+  await eventually('it shows the last line', () => text.includes('\n') || undefined)
+  appendFileSync(path.join(system.dataDir, 'logs', 'other.log'), '{"event":"late","level":"warn"}\n')
+  await eventually('it shows a line of a new process', () => text.includes('other late') || undefined)
+  const ended = once(following, 'exit')
+  following.kill('SIGINT')
+  expect(await ended).toEqual([0, null])
+})
+
+it('completes in bash what it is asked for', async () => {
+  const program = path.join(ROOT, 'ops/switchyard/main.ts')
+  const script = [
+    `switchyard() { ${quoted(process.execPath)} ${quoted(program)} "$@"; }`,
+    'source <(switchyard completion bash)',
+    'ask() { COMP_WORDS=(switchyard "$@"); COMP_CWORD=$#; _switchyard; echo "$COMPREPLY"; }',
+    'ask ni; ask keys re; ask top --so',
+  ].join('\n')
+  const { stdout } = await promisify(execFile)('bash', ['-c', script])
+  expect(stdout).toBe('nice\nrevoke\n--sort\n')
+})
+
+it('apply makes what a file says, once', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-apply-'))
+  const file = path.join(folder, 'switchyard.yaml')
+  const tenants = '[{ id: acme, name: Acme, weight: 2, class_weights: { nightly: 0.5 }, keys: [{ name: laptop }] }]'
+  writeFileSync(file, `regions: [{ id: eu, position: 3 }]\nagents: [{ id: eu-1, region: eu }]\ntenants: ${tenants}\n`)
+  const apply = (...args: string[]) => {
+    const env = { SWITCHYARD_URL: system.dev.url, SWITCHYARD_ADMIN_KEY: system.dev.adminKey }
+    return runCommand('ops/switchyard/main.ts', ['apply', '-f', file, ...args], { env })
+  }
+  const shown = await apply('--dry-run')
+  expect(shown.stdout).toContain('+ tenant acme\n    id: acme\n    name: Acme\n    weight: 2')
+  expect(await apply()).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes makes these changes') })
+  const done = await apply('--yes', '--json')
+  expect(done.code, done.stderr).toBe(0)
+  const { made } = JSON.parse(done.stdout) as { made: { object: string; key?: string; token?: string }[] }
+  expect(made.map(({ object }) => object)).toEqual(['agent eu-1', 'key acme/laptop'])
+  const models = await system.fetch('/v1/models', { apiKey: made[1]?.key ?? '' })
+  expect(models.status).toBe(200)
+  expect((await apply('--yes')).stdout).toBe(`Nothing to change: all is as ${file} says.\n`)
+  expect(JSON.parse((await apply('--yes', '--json')).stdout)).toEqual({ changes: [], applied: 0, made: [] })
+  writeFileSync(file, 'tenants: [{ id: acme, weight: 3, disabled: true }]\n')
+  expect((await apply('--yes')).stdout).toContain('weight: 2 → 3')
+  expect((await apply('--dry-run')).stdout).toContain('Nothing to change')
+  writeFileSync(file, 'tenants:\n  - id: acme\n    wieght: 3\n')
+  expect(await apply('--yes')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(':3: tenants[0] has no field'),
+  })
+  rmSync(folder, { recursive: true })
 })
 
 it('env gives a shell what clients need', async () => {
