@@ -1,8 +1,12 @@
-/** A system is ready when a call through its public address succeeds, and not before: a chat, or an embedding where its model writes no text. */
+/**
+ * A system is ready when a call through its public address succeeds, and not before: a chat, or an embedding where its model
+ * writes no text. The call is a program of its own, which is ended, so that it is not among those that run.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const RETRY_INTERVAL_MS = 150
 const CALL_TIMEOUT_MS = 30_000
+const PROGRAM = 'switchyard-up-trial'
 
 /** `final`: repeating the call would change nothing. */
 export type CallOutcome = { ok: true; serves: 'text' | 'embeddings' } | { ok: false; reason: string; final: boolean }
@@ -18,6 +22,7 @@ export async function waitForRealCall(
   const deadline_ms = performance.now() + timeout_ms
   for (;;) {
     const outcome = await realCall(url, apiKey, model)
+    if (outcome.ok) await endProgram(url, apiKey)
     if (outcome.ok || outcome.final || signal.aborted || performance.now() > deadline_ms) return outcome
     await sleep(RETRY_INTERVAL_MS)
   }
@@ -42,7 +47,7 @@ async function ask(
   try {
     const response = await fetch(url, {
       method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      headers: { ...headersOf(apiKey), 'content-type': 'application/json', 'x-program-id': PROGRAM },
       body: JSON.stringify(call),
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     })
@@ -57,4 +62,15 @@ async function ask(
     const { message, cause } = error as Error
     return { reason: cause instanceof Error ? `${message}: ${cause.message}` : message, final: false }
   }
+}
+
+/** Without an answer it ends by itself, as a program does that makes no call. */
+async function endProgram(url: string, apiKey: string): Promise<void> {
+  const init = { method: 'DELETE', headers: headersOf(apiKey), signal: AbortSignal.timeout(CALL_TIMEOUT_MS) }
+  const response = await fetch(`${url}/v1/programs/${PROGRAM}`, init).catch(() => null)
+  await response?.body?.cancel()
+}
+
+function headersOf(apiKey: string): Record<string, string> {
+  return { authorization: `Bearer ${apiKey}` }
 }

@@ -40,7 +40,10 @@ function optionsOf(...argv: string[]): UpOptions {
 test('a call is tried again while no engine is there, until it works', async () => {
   const { url, requests } = await serve({ status: 503, body: 'no engine' }, { status: 200, body: COMPLETION })
   expect(await waitForRealCall(url, 'sk-sy-x', 'm', 20_000, NEVER)).toEqual({ ok: true, serves: 'text' })
-  expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer sk-sy-x', 'Bearer sk-sy-x'])
+  expect(requests.map(({ headers }) => headers.authorization)).toEqual(Array(3).fill('Bearer sk-sy-x'))
+  // The program of the call is ended.
+  expect(requests.map(({ method }) => method)).toEqual(['POST', 'POST', 'DELETE'])
+  expect(requests[2]?.url).toBe(`/v1/programs/${requests[1]?.headers['x-program-id']}`)
 })
 
 test('a call that is refused as wrong is not tried again', async () => {
@@ -54,7 +57,7 @@ test('a model that writes no text is asked for an embedding', async () => {
   const embedding = { status: 200, body: '{"data":[{"embedding":[1]}]}' }
   const { url, requests } = await serve(refusal, embedding)
   expect(await waitForRealCall(url, 'k', 'm', 20_000, NEVER)).toEqual({ ok: true, serves: 'embeddings' })
-  expect(requests.map((request) => request.url)).toEqual(['/v1/chat/completions', '/v1/embeddings'])
+  expect(requests.slice(0, 2).map((request) => request.url)).toEqual(['/v1/chat/completions', '/v1/embeddings'])
 })
 
 test('an answer without a choice is no success', async () => {
