@@ -28,7 +28,9 @@ const { place, on } = readDataDirFlags('reset', 'Wipes programs, keys, records a
 exitExplained(place)
 const holder = await lockHolder(place.lock)
 if (holder !== null) fail(`Switchyard is running on ${place.root} (pid ${holder.pid}). Stop it first: npm run down`)
-const present = OURS.filter((name) => existsSync(path.join(place.root, name)))
+const names = existsSync(place.root) ? await readdir(place.root) : []
+// What a restore has moved aside.
+const present = names.filter((name) => OURS.includes(name) || name.startsWith('replaced-')).sort()
 if (present.length === 0) {
   console.log(`There is no state in ${place.root}.`)
   process.exit(0)
