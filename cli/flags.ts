@@ -55,8 +55,11 @@ export function flagsOrExit<T extends Options>(command: string, help: string, op
   return flags.ok ? flags.values : fail(flags.reason)
 }
 
-/** Says what is wrong and exits 1. */
-export function fail(message: string): never {
+/** Of a command line that is wrong, as for every command of `switchyard` (ops/switchyard/exit-codes.ts). */
+export const EXIT_USAGE = 2
+
+/** Says what is wrong and exits. */
+export function fail(message: string, exit_code = 1): never {
   process.stderr.write(`${message}\n`)
-  process.exit(1)
+  process.exit(exit_code)
 }

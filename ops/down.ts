@@ -13,7 +13,8 @@ import { endProcess } from './system/processes.ts'
 const GRACE_MS = 60_000
 const ORPHAN_GRACE_MS = 3000
 
-const { place } = readDataDirFlags('down', 'Stops Switchyard and all that it started.', {})
+const switches = { json: 'what was stopped, as JSON' }
+const { place, on } = readDataDirFlags('down', 'Stops Switchyard and all that it started.', switches)
 exitExplained(place)
 const holder = await lockHolder(place.lock)
 if (holder !== null) await withProgress(`Stopping Switchyard (pid ${holder.pid})`, () => endProcess(holder, GRACE_MS))
@@ -23,5 +24,6 @@ const orphans = [
 ]
 await endLeftVllms(place)
 await rm(place.devJson, { force: true })
-if (holder === null && orphans.length === 0) console.log(`Nothing runs on ${place.root}.`)
+if (on.json) console.log(JSON.stringify({ stopped: holder !== null, left_over: orphans }, null, 2))
+else if (holder === null && orphans.length === 0) console.log(`Nothing runs on ${place.root}.`)
 else console.log(`Stopped.${orphans.length === 0 ? '' : ` Also ended, left over: ${orphans.join(', ')}.`}`)

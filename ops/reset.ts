@@ -24,7 +24,10 @@ const OURS = [
   'up.lock',
 ]
 
-const { place, on } = readDataDirFlags('reset', 'Wipes programs, keys, records and logs.', { yes: 'does not ask' })
+const { place, on } = readDataDirFlags('reset', 'Wipes programs, keys, records and logs.', {
+  yes: 'does not ask',
+  json: 'what was wiped, as JSON',
+})
 exitExplained(place)
 const holder = await lockHolder(place.lock)
 if (holder !== null) fail(`Switchyard is running on ${place.root} (pid ${holder.pid}). Stop it first: npm run down`)
@@ -32,7 +35,7 @@ const names = existsSync(place.root) ? await readdir(place.root) : []
 // What a restore has moved aside.
 const present = names.filter((name) => OURS.includes(name) || name.startsWith('replaced-')).sort()
 if (present.length === 0) {
-  console.log(`There is no state in ${place.root}.`)
+  console.log(on.json ? wiped([]) : `There is no state in ${place.root}.`)
   process.exit(0)
 }
 if (!on.yes) {
@@ -47,4 +50,8 @@ await endOrphans(path.join(place.run, 'control-plane'), 0)
 await endLeftVllms(place)
 for (const name of present) await rm(path.join(place.root, name), { recursive: true, force: true })
 if ((await readdir(place.root)).length === 0) await rm(place.root, { recursive: true })
-console.log(`Wiped ${place.root}.`)
+console.log(on.json ? wiped(present) : `Wiped ${place.root}.`)
+
+function wiped(parts: readonly string[]): string {
+  return JSON.stringify({ data_dir: place.root, wiped: parts }, null, 2)
+}

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fail } from '../cli/flags.ts'
+import { EXIT_USAGE, fail } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 import { banner } from './system/banner.ts'
 import { dataDir } from './system/data-dir.ts'
@@ -26,7 +26,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 process.umask(0o077)
 const verdict = parseUpFlags(process.argv.slice(2))
 if (verdict.status === 'help') console.log(UP_HELP)
-else if (verdict.status === 'refused') fail(verdict.reason)
+else if (verdict.status === 'refused') fail(verdict.reason, EXIT_USAGE)
 else if (process.env[DETACHED_VARIABLE] === '1') await serve(verdict.options, true)
 else if (verdict.options.detach) await detach(verdict.options)
 else await serve(verdict.options, false)

@@ -1,7 +1,7 @@
 /** `npm run demo`: three real programs at once on the running system, shown while they run and accounted for afterwards. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { EXIT_USAGE, fail, readFlags } from '../../cli/flags.ts'
 import { DATA_DIR_DEFAULT, dataDir } from '../system/data-dir.ts'
 import { type DevJson, readDevJson } from '../system/dev-json.ts'
 import { chat } from './chat.ts'
@@ -26,7 +26,7 @@ const read = readFlags('demo', process.argv.slice(2), {
   json: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
 })
-if (!read.ok) fail(read.reason)
+if (!read.ok) fail(read.reason, EXIT_USAGE)
 const flags = read.values
 if (flags.help) {
   console.log(HELP)

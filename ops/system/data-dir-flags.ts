@@ -1,5 +1,5 @@
 /** Flags of the small commands: --data-dir, --help and a few switches. A wrong flag is refused. */
-import { fail, readFlags } from '../../cli/flags.ts'
+import { EXIT_USAGE, fail, readFlags } from '../../cli/flags.ts'
 import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './data-dir.ts'
 
 export interface SmallFlags<Switch extends string> {
@@ -7,7 +7,7 @@ export interface SmallFlags<Switch extends string> {
   on: Record<Switch, boolean>
 }
 
-/** `switches`: name → what it does. Prints help and exits 0, or names what is wrong and exits 1. */
+/** `switches`: name → what it does. Prints help and exits 0, or names what is wrong and exits 2. */
 export function readDataDirFlags<Switch extends string>(
   command: string,
   purpose: string,
@@ -20,7 +20,7 @@ export function readDataDirFlags<Switch extends string>(
     help: { type: 'boolean', short: 'h', default: false },
     ...Object.fromEntries(names.map((name) => [name, { type: 'boolean' as const, default: false }])),
   })
-  if (!flags.ok) fail(flags.reason)
+  if (!flags.ok) fail(flags.reason, EXIT_USAGE)
   const given: Record<string, unknown> = flags.values
   if (given.help === true) {
     console.log(helpText(command, purpose, switches))
