@@ -136,8 +136,8 @@ export class AdminClient extends ApiClient {
 function failureOf(status: number, json: unknown, asked: string): CommandFailure {
   const failure = Failure.safeParse(json)
   const { message = '', code = null, param } = failure.data?.error ?? {}
-  // A field within others is not named by its message.
-  const place = param?.includes('.') === true ? `, ${param}` : ''
+  // Messages about a field's value seldom name it.
+  const place = param === null || param === undefined || message.includes(param) ? '' : `, ${param}`
   const said = failure.success ? `${message} (${code ?? status}${place})` : `status ${status}`
   const kind = status >= 400 && status < 500 ? 'refused' : 'unreachable'
   return new CommandFailure(kind, failure.success ? said : `${asked} answered ${said}, and not as Switchyard does`)

@@ -186,7 +186,7 @@ it('is whole or not there when it is killed with kill -9, and the system serves 
 it('refuses a folder that is not empty, a damaged backup, and a system that runs', async () => {
   const target = path.join(folder, 'first')
   expect(await cli('backup', target)).toMatchObject({ code: 1, stderr: expect.stringContaining('is not empty') })
-  expect(await cli('restore', target)).toMatchObject({ code: 1, stderr: expect.stringContaining('is running already') })
+  expect(await cli('restore', target)).toMatchObject({ code: 1, stderr: expect.stringContaining('Stop it first') })
   expect(await cli('restore', folder)).toMatchObject({ code: 1, stderr: expect.stringContaining('is no backup') })
   appendFileSync(path.join(target, 'secrets.json'), ' ')
   expect(await cli('restore', target)).toMatchObject({

@@ -82,7 +82,10 @@ it('nice changes what a program and a class weigh, and why tells it', async () =
     code: 2,
     stderr: expect.stringContaining('WEIGHT is a number'),
   })
-  expect(await switchyard('nice', 'favoured', '101')).toMatchObject({ code: 1 })
+  expect(await switchyard('nice', 'favoured', '101')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('weight'),
+  })
   expect(await switchyard('nice', 'nobody', '2')).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('No program "nobody" is running'),

@@ -94,7 +94,10 @@ function diffText(changes: Extract<Plan, { status: 'planned' }>['changes']): str
     .join('\n')
 }
 
-const valueText = (value: unknown): string => (value === null ? 'none' : shown(value))
+function valueText(value: unknown): string {
+  if (value === null) return 'none'
+  return typeof value === 'number' ? String(value) : shown(value)
+}
 
 async function confirmed(count: number): Promise<void> {
   const { stdin, stdout } = process

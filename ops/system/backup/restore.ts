@@ -9,7 +9,6 @@ import type { DataDir } from '../data-dir.ts'
 import { UpRefused } from '../explain-error.ts'
 import { acquireLock } from '../lock.ts'
 import { withPartialFolder } from '../partial-folder.ts'
-import { alreadyRunning } from '../take.ts'
 import { checkBackup, type Manifest } from './manifest.ts'
 
 /** What a backup has. */
@@ -28,7 +27,10 @@ export async function restore(place: DataDir, from: string): Promise<Restored> {
   await mkdir(place.root, { recursive: true, mode: 0o700 })
   const lock = await acquireLock(place.lock)
   if (!lock.ok) {
-    throw new UpRefused(`${alreadyRunning(place, lock.holder.pid)}. Stop it before its state is replaced`)
+    const { pid } = lock.holder
+    throw new UpRefused(
+      `Switchyard runs on ${place.root} (pid ${pid}). Stop it first: npm run down -- --data-dir ${place.root}`,
+    )
   }
   try {
     if (existsSync(place.production) && existsSync(path.join(backup, 'secrets.json'))) {

@@ -45,10 +45,12 @@ describe('plas levels', () => {
     expect(levels(1)).toEqual([0, 1, 1, 1, 2, 2])
     expect(levels(2)).toEqual([0, 0, 0, 1, 1, 2])
     expect(levels(0.5)).toEqual([1, 1, 2, 2, 3, 3])
+    // Its first level ends at 200 us.
     const plas = new Plas(CONFIG)
-    const place = plas.arrive(policyCall({ program_weight: 2 }), 0)
-    // √(x · x) of 200 us ends its first level.
-    expect(plas.chargeLeftUs(place)).toBe(200)
+    const call = policyCall({ program_weight: 2 })
+    const place = plas.arrive(call, 0)
+    expect(chargeCall(plas, call, place, chargeOf(plas.chargeLeftUs(place)))).toBe(false)
+    expect([chargeCall(plas, call, place, chargeOf(1)), place.rank]).toEqual([true, 1])
   })
 
   it('moves a call on when its program’s service reaches the next level, to the last microsecond', () => {
