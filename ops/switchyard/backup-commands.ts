@@ -26,12 +26,12 @@ export const BACKUP_COMMANDS: readonly LocalCommand[] = [
     as: 'local',
     args: ['DIR'],
     flags: {},
-    purpose: 'puts a backup where the next `up` starts from it; what lies there is moved aside',
+    purpose: 'puts a backup where the next `up` starts from it; what was there is moved aside',
     run: (asked) =>
       inPlace(asked, async (place) => {
         const { restore } = await import('../system/backup/restore.ts')
         const { made_at, replaced } = await restore(place, asked.args[0] ?? '')
-        const before = replaced === null ? '' : ` What lay there is in ${replaced}.`
+        const before = replaced === null ? '' : ` What was there is in ${replaced}.`
         const text = `${place.root} is as of ${made_at}.${before} \`switchyard up\` starts it.`
         return { row: { data_dir: place.root, made_at, replaced }, text }
       }),

@@ -130,7 +130,7 @@ async function openLogs(folder: string): Promise<OpenLogs> {
   const logs: OpenLogs = new Map()
   await openNew(folder, logs)
   if (logs.size > 0) return logs
-  const why = `there are no logs in ${folder}. They lie there where \`npm run up\` runs; --data-dir names another folder`
+  const why = `there are no logs in ${folder}. They are there where \`npm run up\` runs; --data-dir names another folder`
   throw new CommandFailure('refused', why)
 }
 
