@@ -2,6 +2,8 @@
  * `npx switchyard …`, `npm run cli -- …`: the admin API, and a tenant's programs, files, batches and applications, from a command line. Tables for
  * people, `--json` for scripts. A key is printed only by the command that makes it, or shows it. Exit codes: exit-codes.ts.
  */
+// Before any schema is made: it gives schemas the method `openapi`, which those of `apply` have.
+import '@hono/zod-openapi'
 import { createRequire } from 'node:module'
 import { z } from 'zod'
 import { textTable } from '../../cli/table.ts'
