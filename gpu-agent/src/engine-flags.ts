@@ -27,6 +27,7 @@ export interface FrontFlags {
   hold_kv?: boolean
   /** Of a policy that handles contexts while tools run. */
   handling?: readonly Handling[]
+  learn_lengths?: boolean
   system_prompt?: string
   sampling?: { temperature?: number; top_p?: number }
   vllm?: VllmOptions
@@ -48,7 +49,8 @@ export type EngineFlagValues = VllmFlagValues &
       | 'slots'
       | 'context-tokens'
       | 'handling'
-      | 'hold-kv']?: string | undefined
+      | 'hold-kv'
+      | 'learn-lengths']?: string | undefined
   }
 
 export function frontFlags(
@@ -77,6 +79,8 @@ export function frontFlags(
   }
   if (Object.keys(sampling).length > 0) front.sampling = sampling
   if (values['hold-kv'] !== undefined) front.hold_kv = choice('--hold-kv', values['hold-kv'], ['on', 'off']) === 'on'
+  const learns = values['learn-lengths']
+  if (learns !== undefined) front.learn_lengths = choice('--learn-lengths', learns, ['on', 'off']) === 'on'
   if (values.handling !== undefined) {
     front.handling = values.handling.split(',').map((name) => choice('--handling', name, HANDLINGS))
     if (engine === 'vllm' && front.handling.every((name) => name === 'swap') && values['kv-swap-gib'] === undefined)
@@ -94,7 +98,10 @@ export function frontFlags(
 
 function refuseOthers(values: EngineFlagValues, engine: EngineKind): void {
   const owners: [readonly EngineKind[], readonly (keyof EngineFlagValues)[]][] = [
-    [['embedded'], ['model-path', 'threads', 'prefill-chunk-tokens', 'system-prompt', 'temperature', 'top-p']],
+    [
+      ['embedded'],
+      ['model-path', 'threads', 'prefill-chunk-tokens', 'system-prompt', 'temperature', 'top-p', 'learn-lengths'],
+    ],
     [['emulated', 'scripted'], ['profile']],
     [
       ['embedded', 'emulated', 'scripted', 'vllm'],

@@ -5,6 +5,7 @@
  * Keeps true: an engine that ends takes no further calls, then those under way end or are cancelled after a bound, and only then it stops. Their
  * records are on disk by then.
  */
+import type { LengthVerdict } from '../../src/core/tools/length-learner.ts'
 import type { CallRecord, ClassData, EngineDescription } from '../../src/protocol/index.ts'
 import type { LedgerRow } from '../engine/types.ts'
 import { type AgentOptions, CANCEL_LIMIT_MS, type EngineStart } from './agent-options.ts'
@@ -81,6 +82,7 @@ export class EngineSet {
       counted: (what: FrontCount) => metrics.frontCounted(id, what),
       swapCosts: (costs: KvSwapCosts) => this.#swapCosts(id, costs),
       contexts: (counts: ContextCounts) => metrics.contexts(id, counts),
+      lengths: (verdict: LengthVerdict) => metrics.lengths(id, verdict),
     }
     const engine = new ServedEngine(id, await create(events, this.#lostCallsOf(id, around), classes))
     this.#engines.set(id, engine)

@@ -113,6 +113,17 @@ test('what a policy chooses from for contexts is named with a policy that handle
   )
 })
 
+test('lengths are learned where the engine computes prompts itself, and only if asked for', () => {
+  const learns = (...argv: string[]) => {
+    const verdict = parseCli([...LEAST, '--model-path=x', ...argv], ENV)
+    return verdict.status === 'run' ? verdict.options.front.learn_lengths : verdict
+  }
+  expect(learns('--engine=embedded')).toBeUndefined()
+  expect(learns('--engine=embedded', '--learn-lengths=on')).toBe(true)
+  expect(learns('--engine=embedded', '--learn-lengths=off')).toBe(false)
+  expect(wrong(...LEAST, '--engine=emulated', '--learn-lengths=on')).toBe('--learn-lengths goes with --engine embedded')
+})
+
 test('a prompt chunk has at most as many tokens as a step', () => {
   const embedded = [...LEAST, '--engine=embedded', '--model-path=x']
   expect(wrong(...embedded, `--prefill-chunk-tokens=${STEP_TOKENS_MAX}`)).toBe('run')

@@ -64,6 +64,8 @@ Runs engines on this host and serves the calls that the control plane sends here
                        most ${EXACT_CHUNK_TOKENS_MAX}, a greedy answer is the same to the bit however calls are scheduled; prefill is slower
   --system-prompt TEXT what the model is told by conversations without a system message (embedded only; default: its template's own)
   --temperature T, --top-p P  for calls that name none (embedded only; default: the GGUF's advice, else 0.8 and 0.95)
+  --learn-lengths on|off  learns from its answers how long they are by their prompts, and goes by that once it is better than what
+                       classes of programs say (embedded only; default off; docs/lamps.md)
   --data-dir DIR       outbox of records, state and logs of vLLM (default .switchyard/agents/ID)
   --lend WHAT          lends this host's GPUs to offline applications (docs/applications.md): spare (its own engines only while
                        another agent serves their models) or all (default: nothing is lent)
@@ -100,6 +102,7 @@ const FLAGS = {
   'context-tokens': { type: 'string' },
   'hold-kv': { type: 'string' },
   handling: { type: 'string' },
+  'learn-lengths': { type: 'string' },
   threads: { type: 'string' },
   'prefill-chunk-tokens': { type: 'string' },
   'system-prompt': { type: 'string' },

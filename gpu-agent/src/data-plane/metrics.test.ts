@@ -51,3 +51,21 @@ test('what became of contexts while tools ran adds up by handling, also when the
     expect(text.split('\n')).toContain(line)
   }
 })
+
+test('how well lengths are foreseen is shown of both predictors, and which of them is in use', async () => {
+  const metrics = new AgentMetrics(NOTHING)
+  metrics.lengths('e', {
+    ...{ learned_from: 90, judged_by: 30, in_use: true },
+    classifier: { acc5: 0.25, acc15: 0.5, mae_tokens: 40 },
+    quantiles: { acc5: 0.125, acc15: 0.375, mae_tokens: 60.5 },
+  })
+  const text = await metrics.registry.metrics()
+  for (const line of [
+    'switchyard_agent_length_accuracy_ratio{engine="e",predictor="classifier",within="5"} 0.25',
+    'switchyard_agent_length_accuracy_ratio{engine="e",predictor="quantiles",within="15"} 0.375',
+    'switchyard_agent_length_error_tokens{engine="e",predictor="quantiles"} 60.5',
+    'switchyard_agent_length_classifier_in_use{engine="e"} 1',
+  ]) {
+    expect(text.split('\n')).toContain(line)
+  }
+})

@@ -2,7 +2,9 @@
  * GET /metrics. Every label comes from a fixed set or from this agent's own engines and pools, so the number of series is
  * bounded for any input of clients; nothing names a tenant or a program.
  */
+
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { LengthVerdict } from '../../../src/core/tools/length-learner.ts'
 import { type CallRecord, type EngineStatus, tpotUs } from '../../../src/protocol/index.ts'
 import type { ToolCounts } from '../../engine/memory/handling/handling-counts.ts'
 import { HANDLINGS } from '../../engine/memory/handling/waste.ts'
@@ -104,6 +106,24 @@ export class AgentMetrics {
   )
   /** By engine: what it had counted when it told last. */
   readonly #counted = new Map<string, ContextCounts>()
+  readonly #length_shares = new Gauge({
+    name: 'switchyard_agent_length_accuracy_ratio',
+    help: 'Of answers held out, those whose length was foreseen within 5 or 15 tokens, by what foresaw it: the classifier of prompts, or the quantiles of classes.',
+    labelNames: ['engine', 'predictor', 'within'] as const,
+    registers: [this.registry],
+  })
+  readonly #length_errors = new Gauge({
+    name: 'switchyard_agent_length_error_tokens',
+    help: 'The mean error of that.',
+    labelNames: ['engine', 'predictor'] as const,
+    registers: [this.registry],
+  })
+  readonly #length_in_use = new Gauge({
+    name: 'switchyard_agent_length_classifier_in_use',
+    help: 'Whether calls are told what the classifier of prompts says: 1 while it is better than the quantiles.',
+    labelNames: ['engine'] as const,
+    registers: [this.registry],
+  })
   readonly #unknown_messages = this.#counter(
     'link_messages_ignored_total',
     'Messages of a pool that this agent does not know.',
@@ -212,6 +232,16 @@ export class AgentMetrics {
     this.#swap_costs.set({ engine, of: 'token_out' }, costs.save_us_per_token / 1e6)
     this.#swap_costs.set({ engine, of: 'token_back' }, costs.restore_us_per_token / 1e6)
     this.#swap_costs.set({ engine, of: 'token_computed' }, costs.recompute_us_per_token / 1e6)
+  }
+
+  lengths(engine: string, verdict: LengthVerdict): void {
+    for (const predictor of ['classifier', 'quantiles'] as const) {
+      const { acc5, acc15, mae_tokens } = verdict[predictor]
+      this.#length_shares.set({ engine, predictor, within: '5' }, acc5)
+      this.#length_shares.set({ engine, predictor, within: '15' }, acc15)
+      this.#length_errors.set({ engine, predictor }, mae_tokens)
+    }
+    this.#length_in_use.set({ engine }, Number(verdict.in_use))
   }
 
   contexts(engine: string, counts: ContextCounts): void {

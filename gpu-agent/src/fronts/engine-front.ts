@@ -4,6 +4,7 @@
  * knows nothing of tickets' signatures, HTTP, records or the link.
  */
 import type { CallForecast } from '../../../src/core/call/forecast.ts'
+import type { LengthVerdict } from '../../../src/core/tools/length-learner.ts'
 import type {
   ClassData,
   EngineDescription,
@@ -92,6 +93,8 @@ export interface EngineFrontEvents {
   swapCosts?(costs: KvSwapCosts): void
   /** They changed. An engine that starts anew counts from 0. */
   contexts?(counts: ContextCounts): void
+  /** A classifier of output lengths was trained and judged. */
+  lengths?(verdict: LengthVerdict): void
 }
 
 /** One run of a program. */

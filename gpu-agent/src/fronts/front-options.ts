@@ -53,6 +53,8 @@ export interface FrontOptions {
   hold_kv?: boolean | undefined
   /** What a policy that handles contexts while tools run chooses from; left out: what its name has. */
   handling?: readonly Handling[] | undefined
+  /** The embedded engine learns from its own answers how much calls write, and is told so by prompts once that is better. */
+  learn_lengths?: boolean | undefined
   /** Which reading of service orders calls; `modelled` without it. */
   ordering?: ServiceReading | undefined
   /** A vLLM needs it. */

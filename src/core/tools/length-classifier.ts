@@ -42,6 +42,13 @@ export function tokensOf(bin: number): number {
   return bin * BIN_TOKENS + (BIN_TOKENS - 1) / 2
 }
 
+/** What a distribution over bins says of a length. */
+export function meanTokens(shares: ArrayLike<number>): number {
+  let sum = 0
+  for (let bin = 0; bin < LENGTH_BINS; bin++) sum += tokensOf(bin) * (shares[bin] as number)
+  return sum
+}
+
 export class LengthClassifier {
   readonly #mean: Float64Array
   readonly #scale: Float64Array
@@ -54,6 +61,16 @@ export class LengthClassifier {
     random: () => number,
     config: TrainingConfig = TRAINING,
   ): LengthClassifier {
+    const training = LengthClassifier.training(samples, random, config)
+    for (let step = training.next(); ; step = training.next()) if (step.done) return step.value
+  }
+
+  /** As `train`, batch by batch, for those who have other work between batches. */
+  static *training(
+    samples: readonly LengthSample[],
+    random: () => number,
+    config: TrainingConfig = TRAINING,
+  ): Generator<void, LengthClassifier> {
     const { mean, scale } = normalisation(samples)
     const width = mean.length + 1
     const classifier = new LengthClassifier(mean, scale, new Float64Array(LENGTH_BINS * width))
@@ -75,6 +92,7 @@ export class LengthClassifier {
           }
         }
         adam.step(gradient)
+        yield
       }
     }
     return classifier

@@ -195,6 +195,9 @@ export class ChildFront implements EngineFront {
       case 'contexts':
         this.#events.contexts?.(event.counts)
         break
+      case 'lengths':
+        this.#events.lengths?.(event.verdict)
+        break
       case 'epoch':
         this.#description = event.description
         this.#status = event.status

@@ -41,6 +41,7 @@ async function start(options: FrontOptions): Promise<void> {
         if (front !== null) outbox.push({ type: 'epoch', description: front.describe(), status: front.status() })
       },
       contexts: (counts) => outbox.push({ type: 'contexts', counts }),
+      lengths: (verdict) => outbox.push({ type: 'lengths', verdict }),
     },
     (message, error) => console.error(`${options.id}: ${message}:`, error),
     classes,

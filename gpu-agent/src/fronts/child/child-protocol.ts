@@ -2,6 +2,7 @@
  * What the agent and its engine's child say to each other over Node's IPC channel (JSON). Both ends are this code, forked
  * from one file, so messages are typed and not validated. The channel keeps order: rows of a call arrive before its end.
  */
+import type { LengthVerdict } from '../../../../src/core/tools/length-learner.ts'
 import type { ClassData, EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
 import type { CallEnd, ContextCounts, DispatchedCall, ProgramKey } from '../engine-front.ts'
@@ -31,6 +32,7 @@ export type ChildEvent =
   | { type: 'ledger'; rows: readonly LedgerRow[] }
   | { type: 'status'; status: FrontStatus }
   | { type: 'contexts'; counts: ContextCounts }
+  | { type: 'lengths'; verdict: LengthVerdict }
   | { type: 'epoch'; description: EngineDescription; status: FrontStatus }
   | { type: 'drained' }
 

@@ -7,6 +7,7 @@ import type { FrontOptions } from '../front-options.ts'
 import { dispatched, user } from '../testing/dispatched.ts'
 import { RecordingSink } from '../testing/recording-sink.ts'
 import { startEmbeddedFront } from './embedded-front.ts'
+import { READ_EVERY } from './lengths/prompt-lengths.ts'
 
 const options: FrontOptions = {
   engine: 'embedded',
@@ -304,4 +305,37 @@ describeWithModel('the embedded front on the real model', () => {
     }
     expect(await sum(body.prompt)).toBeGreaterThan(await sum('The capital of France is banana'))
   })
+})
+
+describeWithModel('an embedded front that learns lengths', () => {
+  test('reads prompts before their calls: the answer is the same to the bit, and the lease pays for both', async () => {
+    const play = async (learn_lengths: boolean) => {
+      const rows: LedgerRow[] = []
+      const events = { ledger: (more: readonly LedgerRow[]) => rows.push(...more), status() {}, epoch() {} }
+      const front = await startEmbeddedFront({ ...options, learn_lengths }, events, (message, error) => {
+        throw new Error(message, { cause: error })
+      })
+      const ends: { text: string; measurement: RecordingSink['end'] }[] = []
+      for (let index = 0; index < READ_EVERY; index++) {
+        const sink = new RecordingSink()
+        const body = { messages: user(`Say something short about number ${index}.`), temperature: 0, max_tokens: 12 }
+        const call = dispatched(front.describe().epoch, body)
+        front.serve(call, sink)
+        await sink.over
+        const own = rows.filter(({ lease }) => lease === call.claims.lease)
+        const { service_wall_us, service_modelled_us } = sink.end?.measurement ?? {}
+        expect(service_wall_us).toBe(own.reduce((sum, row) => sum + row.wall_us, 0))
+        expect(service_modelled_us).toBe(own.reduce((sum, row) => sum + row.modelled_us, 0))
+        ends.push({ text: sink.text, measurement: sink.end })
+      }
+      await front.stop()
+      return { ends, rows: rows.length }
+    }
+    const [read, plain] = [await play(true), await play(false)]
+    expect(read.ends.map(({ text }) => text)).toEqual(plain.ends.map(({ text }) => text))
+    const last = (played: typeof read) => played.ends.at(-1)?.measurement?.measurement
+    expect(last(read)?.prompt_tokens).toBe(last(plain)?.prompt_tokens)
+    expect(last(read)?.output_tokens).toBe(last(plain)?.output_tokens)
+    expect(read.rows).toBeGreaterThan(plain.rows)
+  }, 300_000)
 })

@@ -16,6 +16,7 @@ import type { ClassTables } from '../../../engine/order/policy.ts'
 import { EMBEDDED } from '../../openai/capabilities.ts'
 import type { EngineFront, EngineFrontEvents } from '../engine-front.ts'
 import { EMBEDDED_DEFAULTS, type FrontOptions } from '../front-options.ts'
+import { PromptLengths } from './lengths/prompt-lengths.ts'
 import { LocalFront } from './local-front.ts'
 import { type EngineMemoryConfig, type EngineSizes, monotonicUs, schedulerOf } from './scheduler-of.ts'
 
@@ -52,6 +53,7 @@ export async function startEmbeddedFront(
       sampling: { ...samplingDefaults(runtime.model), ...options.sampling },
       system_fingerprint: `switchyard-embedded-${options.model_id}`,
       ordering: options.ordering ?? 'modelled',
+      lengths: options.learn_lengths && first.embedding_dimensions !== null ? lengthsOf(events) : null,
       report,
       startEngine: async (epoch, hooks) => {
         const backend = spare ?? (await createBackend(runtime, options))
@@ -67,6 +69,10 @@ export async function startEmbeddedFront(
     },
     events,
   )
+}
+
+function lengthsOf({ lengths }: EngineFrontEvents): PromptLengths {
+  return new PromptLengths({ random: Math.random, told: (verdict) => lengths?.(verdict) })
 }
 
 /** Images hold as much as all slots: the backend looked for a place with that much room. */

@@ -55,7 +55,7 @@ export function orderedCall(claims: TicketClaims): OrderedCall {
 /** The call that embeds one input; `continues`: after another of its lease. */
 export function embeddingCall(
   claims: TicketClaims,
-  prompt: readonly number[],
+  prompt: EngineCall['prompt'],
   deadline_us: number,
   continues: boolean,
 ): EngineCall {

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type { EngineDescription, EngineStatus, StreamError, TicketClaims } from '../../../../src/protocol/index.ts'
-import type { EngineDriver } from '../../../engine/driver.ts'
+import type { CallListener, EngineDriver } from '../../../engine/driver.ts'
 import type { EngineCall, LedgerRow } from '../../../engine/types.ts'
 import type { Capabilities } from '../../openai/capabilities.ts'
 import { ChunkBuilder } from '../../openai/chunks.ts'
@@ -30,6 +30,8 @@ import { echoOf } from './echo.ts'
 import { embeddingPrompts } from './embedding-prompts.ts'
 import { choiceOf, embeddingCall, engineCall, engineProgram } from './engine-call.ts'
 import { leaseRows } from './lease-rows.ts'
+import type { PromptLengths } from './lengths/prompt-lengths.ts'
+import { readPrompt } from './lengths/read-prompt.ts'
 import { LocalCall } from './local-call.ts'
 import { LocalEmbedding } from './local-embedding.ts'
 import { OutputMemory } from './output-memory.ts'
@@ -54,6 +56,8 @@ export interface LocalFrontOptions {
   /** Shown in every chunk. */
   system_fingerprint: string
   ordering: 'wall' | 'modelled'
+  /** How much calls write, by their prompts. Left out or null: prompts are not read. */
+  lengths?: PromptLengths | null
   /** Makes an engine under `epoch`. Rejects when none can be made. */
   startEngine: (epoch: string, hooks: EngineHooks) => Promise<EngineDriver>
   /** Where failures go that no caller awaits. */
@@ -151,6 +155,7 @@ export class LocalFront implements EngineFront {
   async stop(): Promise<void> {
     this.#draining = true
     this.#stopping.abort()
+    this.#options.lengths?.stop()
     await this.#restart
     const driver = this.#driver
     this.#driver = null
@@ -184,7 +189,9 @@ export class LocalFront implements EngineFront {
     if (!capped.ok) return capped.error
     const { calls } = capped
     const call = this.#localCall({ ...dispatched, dialect }, translation, calls, sink, driver)
-    const refusal = this.#submitChoices(calls, call, driver, dialect)
+    const refusal = this.#isRead(calls, call)
+      ? this.#submitReading(claims, calls, call, driver, dialect)
+      : this.#submitChoices(calls, call, driver, dialect)
     if (refusal !== null) return refusal
     this.#calls.set(claims.lease, { call, driver })
     for (const [index, { prompt }] of calls.entries()) {
@@ -221,6 +228,31 @@ export class LocalFront implements EngineFront {
   #over(lease: string): void {
     this.#calls.delete(lease)
     if (this.#calls.size === 0) for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  /** Whether how much it writes is foreseen by its prompt, or learned from it: of one answer to one prompt. */
+  #isRead(calls: readonly EngineCall[], { leases }: LocalCall): boolean {
+    const { lengths = null } = this.#options
+    const [call] = calls
+    if (lengths === null || call === undefined || calls.length + leases.length > 2) return false
+    return call.sampling.prompt_logprobs === undefined && lengths.wants(call.prompt.length)
+  }
+
+  #submitReading(
+    claims: TicketClaims,
+    [call]: readonly EngineCall[],
+    local: LocalCall,
+    driver: EngineDriver,
+    dialect: TextDialect,
+  ): StreamError | null {
+    const { lengths = null } = this.#options
+    if (lengths === null || call === undefined) throw new Error('a call that is read has a prompt')
+    const submit = (engine_call: EngineCall, listener: CallListener) => driver.submit(engine_call, listener)
+    const verdict = readPrompt({ claims, call, listener: local.listener(0), lengths, submit })
+    if (verdict.ok) return null
+    local.abandon()
+    this.#forget(local)
+    return submitError(verdict, dialect)
   }
 
   /** All choices or none. `calls`: one for each choice, or one for all. */

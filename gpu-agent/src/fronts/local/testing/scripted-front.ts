@@ -6,6 +6,7 @@ import { EMBEDDED } from '../../../openai/capabilities.ts'
 import type { EngineFrontEvents } from '../../engine-front.ts'
 import { dispatched } from '../../testing/dispatched.ts'
 import { RecordingSink } from '../../testing/recording-sink.ts'
+import type { PromptLengths } from '../lengths/prompt-lengths.ts'
 import { LocalFront } from '../local-front.ts'
 import { monotonicUs, schedulerOf } from '../scheduler-of.ts'
 import type { ChatMessage, Encoding, Recall, TextModel } from '../text-model.ts'
@@ -20,6 +21,8 @@ interface Script {
   breaks: boolean
   failing_starts: number
   reads_grammar: boolean
+  /** Of a prompt. */
+  embedding: (prompt: ArrayLike<number>) => Float32Array
 }
 
 /** What they were asked, and what the front told. */
@@ -31,7 +34,10 @@ interface Seen {
   epochs: string[]
 }
 
-const newScript = (): Script => ({ answer: 'Hello', breaks: false, failing_starts: 0, reads_grammar: true })
+const newScript = (): Script => ({
+  ...{ answer: 'Hello', breaks: false, failing_starts: 0, reads_grammar: true },
+  embedding: (prompt) => Float32Array.of(prompt.length, 1),
+})
 const newSeen = (): Seen => ({ starts: 0, prompts: [], forecasts: [], ledger: [], epochs: [] })
 export const script = newScript()
 export const seen = newSeen()
@@ -96,9 +102,14 @@ class ScriptedBackend implements Backend {
   }
   async execute(plan: StepPlan): Promise<StepOutcome> {
     if (script.breaks) throw new Error('broken')
-    const sampled = new Map<string, { token: number; end: boolean }>()
+    const sampled = new Map<string, { token: number; end: boolean; embedding?: Float32Array }>()
     for (const { lease, to, samples } of plan.work) {
       if (!samples) continue
+      const call = this.#calls.get(lease)
+      if (call?.embeds) {
+        sampled.set(lease, { token: END, end: true, embedding: script.embedding(call.prompt) })
+        continue
+      }
       const position = to - (this.#calls.get(lease)?.prompt.length ?? 0)
       const token = script.answer.codePointAt(position)
       sampled.set(lease, token === undefined ? { token: END, end: true } : { token, end: false })
@@ -116,7 +127,10 @@ class ScriptedBackend implements Backend {
   }
 }
 
-export async function startFront(context_tokens = CONTEXT_TOKENS): Promise<LocalFront> {
+export async function startFront(
+  context_tokens = CONTEXT_TOKENS,
+  lengths: PromptLengths | null = null,
+): Promise<LocalFront> {
   let front: LocalFront | null = null
   const events: EngineFrontEvents = {
     ledger: (rows) => seen.ledger.push(...rows),
@@ -139,6 +153,7 @@ export async function startFront(context_tokens = CONTEXT_TOKENS): Promise<Local
       capabilities: EMBEDDED,
       system_fingerprint: 'fingerprint',
       ordering: 'wall',
+      lengths,
       report: () => undefined,
       restart_pause: { min_ms: 1, max_ms: 2 },
       startEngine: async (epoch, hooks) => {
