@@ -57,12 +57,12 @@ export async function neverAhead(
 }
 
 export type Violations = Record<
-  'conservation' | 'one_stream' | 'isolation' | 'no_starvation' | 'shares' | 'no_leaks',
+  'conservation' | 'one_stream' | 'isolation' | 'no_starvation' | 'shares' | 'no_leaks' | 'budgets',
   string[]
 >
 
 export function noViolations(): Violations {
-  return { conservation: [], one_stream: [], isolation: [], no_starvation: [], shares: [], no_leaks: [] }
+  return { conservation: [], one_stream: [], isolation: [], no_starvation: [], shares: [], no_leaks: [], budgets: [] }
 }
 
 /** Waits until every lease has its acknowledged record; says what has not. */
@@ -101,6 +101,7 @@ export async function checkAll(
       found.one_stream.push(...seenOnce(key, completed.get(key) ?? new Set(), read.calls))
       found.isolation.push(...ownOnly(key, own, read.calls, owners))
       found.no_leaks.push(...leaks(key, read, own))
+      found.budgets.push(...overspent(key, read.summary, completed.get(key)?.size ?? 0))
       leases_not_arrived += notArrived(own, read.calls)
     }
     found.no_starvation.push(...waits(key, own))
@@ -168,6 +169,21 @@ function foreignCaches(ledgers: ReadonlyMap<string, readonly LedgerLease[]>): st
       if (owner !== tenant) found.push(`tenants ${owner} and ${tenant} share a cache salt`)
       salts.set(cache_salt, owner)
     }
+  }
+  return found
+}
+
+/** `seen`: calls that clients saw whole. Each counts, and what counts is within the budget. */
+function overspent(key: string, { budget }: ListedProgram, seen: number): string[] {
+  const found: string[] = []
+  for (const [kind, standing] of Object.entries({ calls: budget?.calls, tokens: budget?.tokens })) {
+    if (standing == null) continue
+    const { limit, used, reserved } = standing
+    if (used + reserved > limit) found.push(`${key}: ${used} ${kind} and ${reserved} reserved, of ${limit}`)
+  }
+  const counted = budget?.calls?.used
+  if (counted !== undefined && seen > counted) {
+    found.push(`${key}: ${seen} calls were seen whole, and ${counted} count for its budget`)
   }
   return found
 }

@@ -171,6 +171,14 @@ export interface ListedProgram {
   swapped_in_tokens: number
   recomputed_tokens: number
   swap_s: number
+  /** Null: it has none. */
+  budget: Record<'calls' | 'tokens', BudgetStanding | null> | null
+}
+
+interface BudgetStanding {
+  limit: number
+  used: number
+  reserved: number
 }
 
 export interface Tenant {

@@ -35,6 +35,15 @@ const SLOW_READS_MAX = 50
 /** Of a prompt that is long enough for its program to be pinned. */
 const LONG_PROMPT_WORDS = 2600
 
+/** One program in so many has a budget. */
+const BUDGETED_EVERY = 4
+
+/** Calls that the program may make. Null: it has no budget. */
+export function callsMax(program: string): number | null {
+  const number = Number(program.slice(program.lastIndexOf('-') + 1))
+  return number % BUDGETED_EVERY === BUDGETED_EVERY - 1 ? 2 + (number % 5) : null
+}
+
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 export class Load {
@@ -120,6 +129,7 @@ export class Load {
       const stalled_ms = Math.round(stalls.stalled_ms - stalled_before_ms)
       this.#options.onEnded({ tenant, program, took_ms, stalled_ms, ended })
       if (ended.end === 'completed' || ended.end === 'left' || ended.end === 'half_truth') return
+      if (ended.end === 'refused' && ended.status === 402) return
       if (this.#stopping) return
       await sleep(RETRY_MS)
     }
@@ -153,11 +163,17 @@ export class Load {
         model: fleet.options.model,
         ...call,
         signal: leaving.signal,
-        ...(thread === undefined ? {} : { headers: { 'x-thread-id': thread } }),
+        headers: { ...(thread === undefined ? {} : { 'x-thread-id': thread }), ...budgetHeader(call.program) },
         ...(is_slow ? { onBytes: slowly } : {}),
       })
     } finally {
       clearTimeout(timer)
     }
   }
+}
+
+/** Far more tokens than it can use: their reservations must come back. */
+function budgetHeader(program: string): Record<string, string> {
+  const calls = callsMax(program)
+  return calls === null ? {} : { 'x-program-budget': `calls=${calls}, tokens=1000000` }
 }
