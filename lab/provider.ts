@@ -7,11 +7,12 @@
  */
 import { parseArgs } from 'node:util'
 import { fail } from '../cli/flags.ts'
-import { parseLimit } from '../gpu-agent/src/fronts/attached/limits/limit-spec.ts'
+import { parseLimit } from '../gpu-agent/engine/queue/limits/limit-spec.ts'
+import { PROVIDER_APIS } from '../gpu-agent/src/fronts/attached/testing/provider/provider-answers.ts'
 import { HEADER_STYLES } from '../gpu-agent/src/fronts/attached/testing/provider/provider-headers.ts'
 import { ScriptedProvider } from '../gpu-agent/src/fronts/attached/testing/provider/scripted-provider.ts'
 
-const HELP = `A hosted API with rate limits: /v1/models, /v1/chat/completions and /v1/messages.
+const HELP = `A hosted API with rate limits: /v1/models, /v1/chat/completions, /v1/messages and /v1/responses.
 
   node lab/provider.ts [flags]
 
@@ -20,6 +21,7 @@ const HELP = `A hosted API with rate limits: /v1/models, /v1/chat/completions an
   --shape bucket          bucket: refilled evenly; window: fixed windows
   --counts reserved       reserved: prompt and max_tokens when a call comes; used: the uncached prompt, and output as it is written
   --headers openai        ${HEADER_STYLES.join(', ')}
+  --api chat,messages,responses   APIs that it speaks (default: chat and messages)
   --key KEY               may be repeated; each has limits of its own (default: it asks for none)
   --model hosted          may be repeated
   --ttft-s 0.3  --words-per-s 80  --time-scale 1
@@ -31,7 +33,7 @@ const MANY = { type: 'string', multiple: true } as const
 const { values } = parseArgs({
   options: {
     ...{ port: { ...TEXT, default: '8124' }, limit: MANY, shape: TEXT, counts: TEXT, headers: TEXT, key: MANY },
-    ...{ model: MANY, 'ttft-s': TEXT, 'words-per-s': TEXT, 'time-scale': TEXT, seed: TEXT, refused: TEXT },
+    ...{ api: TEXT, model: MANY, 'ttft-s': TEXT, 'words-per-s': TEXT, 'time-scale': TEXT, seed: TEXT, refused: TEXT },
     ...{ overloaded: TEXT, stalls: TEXT, breaks: TEXT, 'without-usage': TEXT, help: { type: 'boolean' } },
   },
 })
@@ -57,6 +59,7 @@ const provider = await new ScriptedProvider({
   counts: oneOf('--counts', values.counts, ['reserved', 'used']),
   headers: oneOf('--headers', values.headers, HEADER_STYLES),
   keys: values.key ?? null,
+  apis: (values.api ?? 'chat,messages').split(',').map((api) => oneOf('--api', api, PROVIDER_APIS)),
   models: values.model ?? ['hosted'],
   ttft_s: number('--ttft-s', values['ttft-s'], 0.3),
   words_per_s: number('--words-per-s', values['words-per-s'], 80),

@@ -40,6 +40,8 @@ export type AgentEvent =
       model: string
       /** That it serves. */
       models: number
+      /** By which it is called. */
+      apis: readonly string[]
       /** Null: not known. */
       seats: number | null
       kv_tokens: number | null
@@ -57,6 +59,8 @@ export type AgentEvent =
       event: 'limits_known'
       server: string
       key: string | null
+      /** The only model that they are of; left out: of all. */
+      model?: string
       limits: readonly string[]
       /** What a call takes from limits on tokens: what it may have (`reserved`) or what it had. */
       counting: 'reserved' | 'used'

@@ -246,6 +246,31 @@ test('--engine openai takes any server by its URL, its key by the name of a vari
   })
 })
 
+test('which APIs a server speaks, how it takes its key, and of what its limits are', () => {
+  const of = (...flags: string[]) => parseCli([...LEAST, '--engine', 'openai', ...flags], ENV)
+  const serverOf = (server: object) => ({ options: { front: { server } } })
+  const local = ['--url', 'http://127.0.0.1:1']
+  expect(of(...local)).toMatchObject(serverOf({ native: null, limits_per: 'key', api: 'openai', key_header: null }))
+  expect(of(...local, '--api', 'chat, messages')).toMatchObject(serverOf({ native: ['messages'], api: 'openai' }))
+  expect(of(...local, '--api', 'chat')).toMatchObject(serverOf({ native: [] }))
+  const alone = serverOf({ native: ['messages'], api: 'messages', kind: 'anthropic' })
+  expect(of(...local, '--api', 'messages')).toMatchObject(alone)
+  expect(of(...local, '--limit', 'm:requests=1/min')).toMatchObject(serverOf({ limits_per: 'model' }))
+  const azure = 'https://n.openai.azure.com/openai/deployments/m?api-version=2024-10-21'
+  const deployed = { url: azure.split('?')[0], api_version: '2024-10-21', limits_per: 'model' }
+  expect(of('--url', azure)).toMatchObject(serverOf(deployed))
+  const message = (...flags: string[]) => {
+    const verdict = of(...local, ...flags)
+    return verdict.status === 'wrong' ? verdict.message : 'taken'
+  }
+  expect(message('--api', 'responses')).toMatch(/must have chat or messages/)
+  expect(message('--api', 'grpc')).toMatch(/--api/)
+  expect(message('--api', 'chat', '--kind', 'anthropic')).toMatch(/speaks Messages and no chat/)
+  expect(message('--key-header', 'cookie')).toMatch(/--key-header/)
+  expect(message('--limits-per', 'key', '--limit', 'm:requests=1/min')).toMatch(/names a model/)
+  expect(message('--limit', 'm:requests=1/min,m:requests=2/min')).toMatch(/was given before/)
+})
+
 test('limits, several keys, and the API that an address has', () => {
   const env = { ...ENV, ONE: 'sk-1', TWO: 'sk-2', SAME: 'sk-1' }
   const api = ['--engine', 'openai', '--url', 'https://api.anthropic.com']

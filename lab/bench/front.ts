@@ -5,6 +5,7 @@
  * `direct` sends it every call as it comes; `queue-NAME` holds them in the agent's queue, which learns how many to let through.
  * What the queue is worth before a real vLLM is in `bench:vllm`.
  *
+ * `--llama-server` plays the same programs before llama.cpp's own server (front/llama-server.ts), which computes.
  * `--provider` plays agents at a hosted API with limits instead (front/provider-part.ts).
  */
 import { writeFileSync } from 'node:fs'
@@ -12,8 +13,11 @@ import { fail, readFlags } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import type { PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import { PlainServer } from '../../gpu-agent/src/fronts/attached/testing/plain-server.ts'
+import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 import { mean } from '../../simulator/statistics.ts'
 import { startTestbed, type Testbed } from '../testbed/testbed.ts'
+import { agentPrograms, agentTrace } from './front/agents.ts'
+import { LlamaServer } from './front/llama-server.ts'
 import type { ProviderFigures } from './front/provider-figures.ts'
 import { PROVIDER_MODEL, playProviderPart } from './front/provider-part.ts'
 import { latenciesOf } from './latencies.ts'
@@ -32,6 +36,9 @@ const HELP = `What the agent's queue is worth in front of a server with seats an
   --provider       instead: agents that begin at once, at a provider with 60 requests and 200,000 tokens per minute, through the
                    openai package with 2 and 10 retries, LiteLLM's proxy (if --litellm names its command), and Switchyard;
                    with --seeds 1 and --programs 60 unless given; takes about 6 minutes a seed and little CPU
+  --llama-server FILE   instead of the simulated server: llama.cpp's own (docs/any-engine.md says how to build it), with --seats slots,
+                   one core and SmolLM2-135M; --programs 24 unless given, takes about 10 minutes a seed and needs an idle machine
+  --trace FILE     write the programs that --provider draws for the seed --seeds as a trace for npm run simulate, and play nothing
   --litellm FILE   the command litellm of \`pip install 'litellm[proxy]'\`
   --json FILE      all figures
   --help`
@@ -52,12 +59,20 @@ interface FrontRun extends ReturnType<typeof latenciesOf> {
   name: string
   seed: number
   /** The most calls that the server had at once. */
-  open_max: number
+  open_max: number | null
+}
+
+interface Server {
+  url: string
+  close(): Promise<void>
+  /** Null: it does not tell. */
+  open_max: number | null
 }
 
 const TEXT = { type: 'string' } as const
 const flags = readFlags('bench:front', process.argv.slice(2), {
   ...{ seeds: TEXT, programs: TEXT, seats: { ...TEXT, default: '8' }, litellm: TEXT },
+  ...{ 'llama-server': TEXT, trace: TEXT },
   provider: { type: 'boolean', default: false },
   ...{ 'step-ms': { ...TEXT, default: '20' }, load: { ...TEXT, default: '1.5' }, json: TEXT },
   help: { type: 'boolean', short: 'h', default: false },
@@ -68,9 +83,10 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
+const agents = values.provider || values.trace !== undefined
 const given = {
-  seeds: values.seeds ?? (values.provider ? '1' : '3'),
-  programs: values.programs ?? (values.provider ? '60' : '80'),
+  seeds: values.seeds ?? (values.provider || values['llama-server'] !== undefined ? '1' : '3'),
+  programs: values.programs ?? (agents ? '60' : values['llama-server'] === undefined ? '80' : '24'),
   seats: values.seats,
   'step-ms': values['step-ms'],
 }
@@ -81,6 +97,10 @@ const load = Number(values.load)
 if (!(load > 0 && load <= 100)) fail(`--load must be a number above 0 and at most 100, not ${values.load}`)
 const [seeds, programs, seats, step_ms] = Object.values(given).map(Number) as [number, number, number, number]
 
+if (values.trace !== undefined) {
+  writeFileSync(values.trace, agentTrace(agentPrograms(seeds, programs)))
+  process.exit(0)
+}
 if (values.provider) {
   await playProvider()
   process.exit(0)
@@ -88,6 +108,12 @@ if (values.provider) {
 
 const bed = await startTestbed({ name: 'front', regions: [REGION], model: MODEL, flags: { 'context-tokens': 32_768 } })
 const runs: FrontRun[] = []
+// Kinds whose calls can be held to their lengths.
+const kind = values['llama-server'] === undefined ? 'vllm' : 'llama.cpp'
+const context_tokens = values['llama-server'] === undefined ? 32_768 : 4096
+/** Of llama.cpp on one core with four slots or more. */
+const LLAMA_TOKENS_PER_S = 120
+const tokens_per_s = values['llama-server'] === undefined ? (seats * 1000) / step_ms : LLAMA_TOKENS_PER_S
 try {
   for (let seed = 1; seed <= seeds; seed++) {
     for (const arm of ARMS) {
@@ -102,6 +128,15 @@ try {
   await bed.remove()
 }
 console.log(report())
+
+async function startServer(): Promise<Server> {
+  if (values['llama-server'] === undefined) {
+    return new PlainServer({ models: [MODEL], seats, step_ms, completions: true }).listen()
+  }
+  const { path } = await findOrFetchModel({})
+  const server = await LlamaServer.start(values['llama-server'], path, MODEL, seats)
+  return { url: server.url, close: () => server.close(), open_max: null }
+}
 
 async function playProvider(): Promise<void> {
   const beds: Testbed[] = []
@@ -145,12 +180,11 @@ function providerReport(figures: readonly ProviderFigures[]): string {
 }
 
 async function play({ name, policy, flags }: (typeof ARMS)[number], seed: number): Promise<FrontRun> {
-  const server = await new PlainServer({ models: [MODEL], seats, step_ms, completions: true }).listen()
-  // Its kind is given, so that calls can be held to their lengths.
-  const attached = { engine: 'openai', url: server.url, kind: 'vllm', policy, 'context-tokens': 32_768, ...flags }
+  const server = await startServer()
+  const attached = { engine: 'openai', url: server.url, kind, policy, 'context-tokens': context_tokens, ...flags }
   const agent = bed.agent({ id: AGENT, region: REGION, flags: { ...attached, 'drain-limit-s': 5 } })
   const shapes = drawShapes(seed, programs)
-  const span_s = (tokensOf(shapes).output_tokens * step_ms) / 1000 / seats / load
+  const span_s = tokensOf(shapes).output_tokens / tokens_per_s / load
   try {
     await agent.start()
     const endpoint = { url: bed.url, api_key: bed.secrets.apiKey, model: MODEL }
@@ -181,7 +215,11 @@ function report(): string {
       right('ms/token', (name) => mean(of(name).map((run) => run.program_token_latency_ms.mean)).toFixed(0)),
       ratio('÷ direct (by seed)', (run) => run.program_token_latency_ms.mean),
       ratio('makespan ÷ direct', (run) => run.makespan_s),
-      right('calls at the server at most', (name) => `${Math.max(...of(name).map(({ open_max }) => open_max))}`),
+      right('calls at the server at most', (name) =>
+        of(name)
+          .map(({ open_max }) => open_max ?? '')
+          .join(' '),
+      ),
     ],
     ARMS.map(({ name }) => name),
   )

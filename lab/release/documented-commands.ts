@@ -81,6 +81,7 @@ export const ELSEWHERE: readonly { start: string; by: string }[] = [
   { start: 'cp examples/', by: 'npm run test:clients uses the same files' },
   { start: 'npx vitest', by: 'a part of npm test' },
   { start: 'SWITCHYARD_LLAMA_SERVER=', by: 'by hand: needs a llama.cpp server' },
+  { start: 'SWITCHYARD_LITELLM=', by: 'by hand: needs LiteLLM' },
   { start: 'npx node lab/provider.ts', by: 'bench:front --provider starts the same server' },
   { start: 'npx node lab/plain-server.ts', by: 'test/system/any-server.test.ts starts the same server' },
   {

@@ -80,21 +80,26 @@ export function agentCommand(
   if (model.path !== null && model.vllm !== null)
     Object.assign(flags, vllmFlags(model.path, model.vllm, options, region))
   return {
-    args: [path.join(ROOT, 'gpu-agent/src/main.ts'), ...flagList(flags), ...(options.server?.probe ? ['--probe'] : [])],
+    args: [
+      path.join(ROOT, 'gpu-agent/src/main.ts'),
+      ...flagList(flags),
+      ...(options.server?.given.probe ? ['--probe'] : []),
+    ],
     env: { SWITCHYARD_AGENT_TOKEN: token },
   }
 }
 
 type Flags = Record<string, string | number>
 
+function defined(flags: Readonly<Record<string, string | undefined>>): Flags {
+  return Object.fromEntries(Object.entries(flags).filter((flag): flag is [string, string] => flag[1] !== undefined))
+}
+
 /** Its key stays in the environment, which the agent inherits. */
 function serverFlags({ contextTokens }: UpOptions, server: ServerFlags, { id, others }: ServedModel): Flags {
-  const { url, keyEnv, kind, kvTokens, limits } = server
-  const flags: Flags = { url, model: [id, ...others.map((other) => other.id)].join(',') }
-  if (keyEnv !== undefined) flags['key-env'] = keyEnv
-  if (kind !== undefined) flags.kind = kind
-  if (kvTokens !== undefined) flags['kv-tokens'] = kvTokens
-  if (limits.length > 0) flags.limit = limits.join(',')
+  const { probe: _, limit = [], model: __, ...given } = server.given
+  const flags: Flags = { ...defined(given), model: [id, ...others.map((other) => other.id)].join(',') }
+  if (limit.length > 0) flags.limit = limit.join(',')
   if (contextTokens !== undefined) flags['context-tokens'] = contextTokens
   return flags
 }

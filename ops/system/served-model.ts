@@ -91,10 +91,9 @@ async function find(options: UpOptions, signal: AbortSignal): Promise<ServedMode
 /** All that the server has, or those that `--model` names. */
 async function attachedModels(
   { model, contextTokens }: UpOptions,
-  { url, keyEnv, kind }: ServerFlags,
+  { url, given }: ServerFlags,
   signal: AbortSignal,
 ): Promise<ServedModel> {
-  const given = { url, ...(keyEnv === undefined ? {} : { 'key-env': keyEnv }), ...(kind === undefined ? {} : { kind }) }
   const server = serverOptions({ ...given, ...(model === undefined ? {} : { model }) }, 1, process.env)
   let told = ''
   const report = (event: { event: string }): void => {

@@ -242,7 +242,7 @@ export class Supervisor {
     if (system === null) throw new Error('the system is described before it serves')
     const { server } = this.#options
     // A call to a hosted model costs money, so it is the operator's to ask for.
-    if (server !== null && !server.probe && !isLocalUrl(server.url)) {
+    if (server !== null && server.given.probe !== true && !isLocalUrl(server.url)) {
       await this.#reporter.step('Waiting for the agent to reach its server', () => this.#waitForLinks())
       return
     }

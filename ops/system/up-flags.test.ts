@@ -169,20 +169,14 @@ test.each([
 })
 
 test('--url is a server that runs already, with or without /v1, in one region', () => {
-  const server = {
-    url: 'http://127.0.0.1:11434',
-    keyEnv: undefined,
-    kind: undefined,
-    kvTokens: undefined,
-    limits: [],
-    probe: false,
-  }
-  for (const url of ['http://127.0.0.1:11434', 'http://127.0.0.1:11434/v1', 'http://127.0.0.1:11434/v1/'])
+  for (const url of ['http://127.0.0.1:11434', 'http://127.0.0.1:11434/v1', 'http://127.0.0.1:11434/v1/']) {
+    const server = { url: 'http://127.0.0.1:11434', given: { url } }
     expect(optionsOf('--url', url)).toMatchObject({ engine: 'openai', regions: ['us-east'], server })
+  }
   process.env.TEST_SERVER_KEY = 'sk-secret'
   expect(optionsOf('--url', 'https://h/api/v1', '--key-env', 'TEST_SERVER_KEY').server).toMatchObject({
     url: 'https://h/api',
-    keyEnv: 'TEST_SERVER_KEY',
+    given: { 'key-env': 'TEST_SERVER_KEY' },
   })
   delete process.env.TEST_SERVER_KEY
 })

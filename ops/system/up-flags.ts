@@ -10,8 +10,12 @@ import {
   type PolicyName,
 } from '../../gpu-agent/engine/order/policies/index.ts'
 import { ENGINE_KINDS, type EngineKind } from '../../gpu-agent/src/engine-flags.ts'
-import { choice, WrongFlag } from '../../gpu-agent/src/flag-values.ts'
-import { keysIn, limitsOf, serverUrl } from '../../gpu-agent/src/fronts/attached/server-options.ts'
+import { WrongFlag } from '../../gpu-agent/src/flag-values.ts'
+import {
+  SERVER_FLAGS,
+  type ServerFlagValues,
+  serverOptions,
+} from '../../gpu-agent/src/fronts/attached/server-options.ts'
 import { SERVER_KINDS } from '../../gpu-agent/src/fronts/attached/server-profile.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type BalancerName } from '../../src/core/pool/balancers/index.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
@@ -52,13 +56,8 @@ export interface UpOptions {
 export interface ServerFlags {
   /** Without /v1. */
   url: string
-  /** Variable of the environment that has its key. */
-  keyEnv: string | undefined
-  kind: string | undefined
-  kvTokens: number | undefined
-  /** As written: the agent reads them. */
-  limits: readonly string[]
-  probe: boolean
+  /** The flags of the server as they were given: the agent reads them. `key-env` names variables, and has no key. */
+  given: ServerFlagValues
 }
 
 export type FlagVerdict =
@@ -101,6 +100,10 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --limit LIMIT,LIMIT          with --url: limits of a hosted API's key, such as requests=60/min,tokens=200k/min,concurrent=8
                                (default: what its answers tell)
   --kind KIND                  with --url: ${SERVER_KINDS.join(', ')} (default: found out)
+  --api API,API                with --url: chat, messages, responses: by which it may be called (default: found out)
+  --key-header NAME            with --url: bearer, api-key or x-api-key (default: as its host and its API say)
+  --limits-per WHAT            with --url: key or model: whether all models share the limits of a key (default: model at OpenAI,
+                               Azure and Anthropic, else key)
   --kv-tokens N                with --url: KV cache that its programs may fill (default: what it says)
   --probe                      with --url: find out with at most 20 short calls what it can do; unasked on local addresses
   --script FILE                with --engine scripted: its answers, as JSON; docs/scripted-engine.md
@@ -200,14 +203,9 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   }
 }
 
-const SERVER_FLAGS = {
-  url: { type: 'string' },
-  'key-env': { type: 'string' },
-  kind: { type: 'string' },
-  'kv-tokens': { type: 'string' },
-  probe: { type: 'boolean', default: false },
-  limit: { type: 'string', multiple: true },
-} as const
+/** Of the agent's, those that `up` passes on. */
+const { 'start-limit-s': _, ...UP_SERVER_FLAGS } = SERVER_FLAGS
+const SERVER_FLAG_NAMES = Object.keys(UP_SERVER_FLAGS) as (keyof typeof UP_SERVER_FLAGS)[]
 
 const FLAGS = {
   production: { type: 'boolean', default: false },
@@ -216,7 +214,7 @@ const FLAGS = {
   regions: { type: 'string' },
   'engines-per-region': { type: 'string', default: '1' },
   engine: { type: 'string' },
-  ...SERVER_FLAGS,
+  ...UP_SERVER_FLAGS,
   model: { type: 'string' },
   script: { type: 'string' },
   seats: { type: 'string' },
@@ -233,30 +231,16 @@ const FLAGS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-interface ServerValues {
-  url?: string | undefined
-  'key-env'?: string | undefined
-  kind?: string | undefined
-  'kv-tokens'?: string | undefined
-  probe: boolean
-  limit?: string[] | undefined
-}
-
 /** Null: no server. A string says what is wrong. */
-function serverFlags(values: ServerValues, engine: EngineKind): ServerFlags | null | string {
-  const given = (['url', 'key-env', 'kind', 'kv-tokens', 'probe', 'limit'] as const).find((flag) => values[flag])
-  if (engine !== 'openai') return given === undefined ? null : `--${given} goes with --engine openai`
-  if (values.url === undefined || values.url === '') return '--engine openai needs --url URL, the address of the server'
-  const kvTokens =
-    values['kv-tokens'] === undefined ? undefined : wholeNumber('--kv-tokens', values['kv-tokens'], 1, 1e9)
-  if (typeof kvTokens === 'string') return kvTokens
+function serverFlags(values: ServerFlagValues, engine: EngineKind): ServerFlags | null | string {
+  const given = Object.fromEntries(
+    SERVER_FLAG_NAMES.flatMap((flag) => (values[flag] === undefined ? [] : [[flag, values[flag]]])),
+  ) as ServerFlagValues
+  const [first] = Object.keys(given)
+  if (engine !== 'openai') return first === undefined ? null : `--${first} goes with --engine openai`
+  if (!values.url) return '--engine openai needs --url URL, the address of the server'
   try {
-    const keyEnv = values['key-env']
-    if (keyEnv !== undefined) keysIn(keyEnv, process.env)
-    if (values.kind !== undefined) choice('--kind', values.kind, SERVER_KINDS)
-    const limits = values.limit ?? []
-    limitsOf(limits)
-    return { url: serverUrl('--url', values.url), keyEnv, kind: values.kind, kvTokens, probe: values.probe, limits }
+    return { url: serverOptions(given, 1, process.env).url, given }
   } catch (error) {
     if (error instanceof WrongFlag) return error.message
     throw error

@@ -38,6 +38,13 @@ export const CLOSE = {
 export const EngineKind = z.enum(['embedded', 'emulated', 'vllm', 'openai'])
 export type EngineKind = z.infer<typeof EngineKind>
 
+/** APIs of clients that a server may speak itself, beside chat. Their calls go to it as they are, and its events come back so. */
+export const NativeApi = z.enum(['messages', 'responses'])
+export type NativeApi = z.infer<typeof NativeApi>
+
+/** Routes of servers and of agents' data planes. */
+export const NATIVE_PATHS = { messages: '/v1/messages', responses: '/v1/responses' } as const
+
 export const EngineDescription = z.object({
   id: Id,
   epoch: Id,
@@ -51,6 +58,8 @@ export const EngineDescription = z.object({
   prefill_tokens_per_s: z.number().positive().nullable(),
   /** Multiplies this engine's service so that sums over unlike engines mean something. */
   speed_factor: z.number().positive().max(1000),
+  /** Absent: none. */
+  native_apis: z.array(NativeApi).max(NativeApi.options.length).optional(),
 })
 export type EngineDescription = z.infer<typeof EngineDescription>
 

@@ -9,6 +9,8 @@
  * A strict key or call refuses hints and ignored fields.
  */
 
+import type { NativeApi } from './link.ts'
+
 export type FieldClass = 'binding' | 'hint' | 'ignored'
 
 export interface FieldRule {
@@ -121,6 +123,31 @@ export const EMBEDDING_BODY_FIELDS: FieldTable = {
   ...each(BINDING, 'input', 'encoding_format', 'dimensions'),
   ...each(BINDING, 'truncate_prompt_tokens', 'add_special_tokens', 'messages', 'instructions'),
   ...each(IGNORED, ...SCHEDULING_FIELDS),
+}
+
+/**
+ * What of a body of another API goes to a server that speaks that API itself. Values are not looked into, so what such a server
+ * reads of messages and tools reaches it. Fields that choose a price or a place at the provider, or state that it would keep, do
+ * not: `service_tier`, `container`, `background`.
+ */
+export const NATIVE_BODY_FIELDS: Readonly<Record<NativeApi, FieldTable>> = {
+  messages: {
+    ...each(BINDING, ...CONTROL_FIELDS, 'model', 'metadata', 'stream'),
+    ...each(BINDING, 'messages', 'system', 'tools', 'tool_choice', 'max_tokens', 'stop_sequences'),
+    ...each(BINDING, 'temperature', 'top_p', 'top_k', 'thinking', 'output_config', 'output_format', 'cache_control'),
+    mcp_servers: { class: 'ignored', neutral: [[]] },
+    service_tier: { class: 'ignored', neutral: ['auto', 'standard_only'] },
+    speed: { class: 'ignored', neutral: ['standard'] },
+  },
+  responses: {
+    ...each(BINDING, ...CONTROL_FIELDS, 'model', 'metadata', 'user', 'safety_identifier', 'client_metadata', 'stream'),
+    ...each(BINDING, 'input', 'instructions', 'tools', 'tool_choice', 'parallel_tool_calls', 'max_output_tokens'),
+    ...each(BINDING, 'max_tool_calls', 'temperature', 'top_p', 'top_logprobs', 'text', 'reasoning', 'include'),
+    ...each(BINDING, 'prompt_cache_key', 'store', 'stream_options', 'truncation'),
+    background: { class: 'ignored', neutral: [false] },
+    service_tier: { class: 'ignored', neutral: ['auto', 'default'] },
+    prompt_cache_retention: { class: 'ignored', neutral: ['in-memory', 'in_memory'] },
+  },
 }
 
 /** Fields of one class, as docs and warnings write them: `messages[].name`. */

@@ -5,6 +5,9 @@
  */
 import { type AnswerMarks, MessageHash } from '../core/conversation/message-hash.ts'
 import type { HashKey } from '../core/wire/keyed-hash.ts'
+import { type EventReader, isNativeEvent } from '../core/wire/native/event-reading.ts'
+import { MessagesReader } from '../core/wire/native/messages-reader.ts'
+import { ResponsesReader } from '../core/wire/native/responses-reader.ts'
 import { FrameTooLarge, SseSplitter } from '../core/wire/sse.ts'
 import type { AnswerFormat, ResponseBuilder, StreamTranslator } from './dialects/dialect.ts'
 
@@ -32,6 +35,8 @@ export class AnswerObserver {
   readonly #tools: ObservedTool[] = []
   #chars = 0
   #readable = true
+  /** Of a server that speaks the client's API. */
+  #native: EventReader | null = null
 
   /** Bytes of the engine's stream. */
   bytes(bytes: Uint8Array): void {
@@ -52,7 +57,7 @@ export class AnswerObserver {
       this.#text += this.#counted(text)
       return
     }
-    const delta = deltaOf(data)
+    const delta = this.#deltaOf(data)
     if (delta === null) return
     if (typeof delta.content === 'string') this.#text += this.#counted(delta.content)
     if (!Array.isArray(delta.tool_calls)) return
@@ -62,6 +67,21 @@ export class AnswerObserver {
   marks(key: HashKey): AnswerMarks {
     const tool_calls = this.#tools.map(({ id, ...called }) => ({ id, function: called }))
     return new MessageHash(key).answer({ content: this.#text, tool_calls })
+  }
+
+  /** Of the first choice. Null: the chunk has none. */
+  #deltaOf(data: string): Delta | null {
+    const chunk = asRecord(jsonOf(data))
+    const { choices } = isNativeEvent(chunk) ? this.#pieceOf(chunk) : chunk
+    if (!Array.isArray(choices)) return null
+    const first = choices.map(asRecord).find(({ index }) => index === undefined || index === 0)
+    return first === undefined ? null : asRecord(first.delta)
+  }
+
+  #pieceOf(event: Readonly<Record<string, unknown>> & { type: string }): Record<string, unknown> {
+    this.#native ??= event.type.startsWith('response.') ? new ResponsesReader() : new MessagesReader()
+    const reading = this.#native.read(event)
+    return reading.ok ? asRecord(reading.piece) : {}
   }
 
   #tool(piece: unknown): void {
@@ -134,19 +154,14 @@ function plainText(data: string): string | null {
   return text.includes('\\') ? null : text
 }
 
-/** Of the first choice. Null: the chunk has none. */
-function deltaOf(data: string): Delta | null {
-  let chunk: unknown
+/** Null: it is none. */
+function jsonOf(data: string): unknown {
   try {
-    chunk = JSON.parse(data)
+    return JSON.parse(data)
   } catch (error) {
     if (error instanceof SyntaxError) return null
     throw error
   }
-  const { choices } = asRecord(chunk)
-  if (!Array.isArray(choices)) return null
-  const first = choices.map(asRecord).find(({ index }) => index === undefined || index === 0)
-  return first === undefined ? null : asRecord(first.delta)
 }
 
 function asRecord(value: unknown): Record<string, unknown> {

@@ -4,15 +4,18 @@
  */
 
 import { NOT_APPLIED_HEADER } from '../core/call/field-warnings.ts'
+import { sortFields } from '../core/call/request-fields.ts'
 import { openElsewhereUs } from '../core/pool/reported-charges.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program/program-state.ts'
 import { type Attributes, SPAN_KIND } from '../core/wire/spans.ts'
 import { RETRY_AFTER_S } from '../platform/api-error.ts'
-import { LEASE_PATH, type TicketClaims } from '../protocol/index.ts'
+import { LEASE_PATH, NATIVE_PATHS, type TicketClaims } from '../protocol/index.ts'
+import { NATIVE_BODY_FIELDS } from '../protocol/request-fields.ts'
 import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
 import type { Served } from './answer.ts'
 import type { RelayDeps } from './deps.ts'
+import type { NativeBody } from './dialects/dialect.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
 import { leaseProof } from './lease-proof.ts'
@@ -113,15 +116,24 @@ async function attempt(leased: Leased, journey: Dispatch): Promise<AgentConnecti
     first_data = times.start('first_data')
   }
   await travel(call, leased.region, deps)
-  const url = `${baseOf(leased)}${call.dialect.engine_path}`
+  const native = nativeFor(leased, call)
+  const sorted = native === null ? null : sortFields(native.body, NATIVE_BODY_FIELDS[native.api])
+  journey.notes.sent(sorted?.ignored ?? null)
+  const url = `${baseOf(leased)}${native === null ? call.dialect.engine_path : NATIVE_PATHS[native.api]}`
+  const body = sorted === null ? call.forwarded : JSON.stringify({ ...sorted.body, stream: true })
   const { accepted: onAccepted } = journey
   const opened = await openAgentConnection({
-    ...{ url, headers, body: call.forwarded, gone, fetch: deps.fetch, limits: deps.times, onHeaders, onAccepted },
+    ...{ url, headers, body, gone, fetch: deps.fetch, limits: deps.times, onHeaders, onAccepted },
   })
   arrived()
   first_data()
   span?.end(attributesOf(leased), opened.status === 'failed' ? (opened.failure.error.code ?? 'engine_failed') : null)
   return opened
+}
+
+/** The client's own body, where the engine's server speaks its API. */
+function nativeFor({ native_apis = [] }: Leased, { native }: IdentifiedCall): NativeBody | null {
+  return native !== null && native_apis.includes(native.api) ? native : null
 }
 
 /** Asks the lease's agent, with a ticket of that lease, whether its response is open. */

@@ -28,7 +28,7 @@ import type { Region } from '../store/catalogue.ts'
 import type { TenantIdentity } from '../store/keys.ts'
 import { readBody, tooLarge } from './body.ts'
 import type { RelayDeps } from './deps.ts'
-import type { Dialect, ParsedCall } from './dialects/dialect.ts'
+import type { Dialect, NativeBody, ParsedCall } from './dialects/dialect.ts'
 import { forwardedBody } from './dialects/openai-body.ts'
 import { idempotencyKey, KEY_HEADER } from './idempotency-key.ts'
 import { lowerOutputLimit } from './output-limit.ts'
@@ -36,7 +36,7 @@ import { promptBytes } from './prompt-bytes.ts'
 import { allowedRegions, mayUse, modelNotFound, wantedRegions } from './restrictions.ts'
 import { STRICT_FAULT, strictOf, strictRefusal } from './strict.ts'
 
-export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
+export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   /** Ours, never the client's: a client's X-Call-Id is not read. */
   id: string
   tenant: string
@@ -89,6 +89,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body'> {
   answer_headers: Readonly<Record<string, string>>
   /** JSON for the engine. */
   forwarded: string
+  /** In place of it, for an engine whose server speaks the client's API. Null: none may have it. */
+  native: NativeBody | null
   /** The client's. */
   headers: Headers
   /** Regions that may serve the call, nearest first. */
@@ -165,8 +167,9 @@ export async function identify(
     ? lowerOutputLimit(prompt, prompt_tokens_estimate, model.context_tokens_max)
     : { body: prompt, headers: {} }
   const forwarded = forwardedBody({ ...call, body })
+  const native = call.native === undefined ? null : withOutputLimit(call.native, body)
   if (isLonger(forwarded, DISPATCHED_BODY_BYTES_MAX)) return tooLarge(DISPATCHED_BODY_BYTES_MAX)
-  const bounds = tokenBounds(body, forwarded.length, model.context_tokens_max)
+  const bounds = tokenBounds(body, Math.max(forwarded.length, read.bytes), model.context_tokens_max)
   return {
     status: 'identified',
     call: {
@@ -205,6 +208,7 @@ export async function identify(
         tokenPrices(model),
       ),
       budget: budget.budget,
+      native,
       answer_headers,
       idempotency_key,
       forwarded,
@@ -214,6 +218,11 @@ export async function identify(
       held: who.regions !== null || wanted.regions !== null,
     },
   }
+}
+
+/** A limit that was lowered holds for the client's own body too. */
+function withOutputLimit({ api, body }: NativeBody, { max_tokens }: ParsedCall['body']): NativeBody {
+  return api === 'messages' && max_tokens !== body.max_tokens ? { api, body: { ...body, max_tokens } } : { api, body }
 }
 
 /** Of a batch's line, whatever its body names: a program of its own, without state. */

@@ -8,6 +8,7 @@ import type { LeaseReason, Pin } from '../core/pool/pool-types.ts'
 import { type RegionAnswer, type RegionQuestion, RegionWalk, spilledReason } from '../core/pool/regions.ts'
 import type { OpenCharge } from '../core/pool/reported-charges.ts'
 import { sleep } from '../platform/deadline.ts'
+import type { NativeApi } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
@@ -29,6 +30,8 @@ export interface Leased {
   region: Region
   reason: LeaseReason
   speed_factor: number
+  /** APIs beside chat that its server speaks itself. Left out: none. */
+  native_apis?: readonly NativeApi[]
   /** The program is pinned to this engine. */
   pin: boolean
   /** Id of the key that signs tickets for its agent. */

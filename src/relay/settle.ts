@@ -4,7 +4,8 @@
  * the record repairs the state, or the actor closes the call as orphaned.
  */
 import type { ProgramRpc } from '../actors/contracts.ts'
-import { type FieldWarnings, fieldWarnings } from '../core/call/field-warnings.ts'
+import { type FieldNotes, type FieldWarnings, fieldWarnings, NO_FIELD_NOTES } from '../core/call/field-warnings.ts'
+import type { NotedFields } from '../core/call/request-fields.ts'
 import type { Outcome } from '../protocol/index.ts'
 import type { Admission } from './admit.ts'
 import type { RelayDeps } from './deps.ts'
@@ -19,6 +20,8 @@ export class SettleNotes {
   /** Notes arrive in the order in which they were written, so a lease is opened before it is lost. */
   #last: Promise<void> = Promise.resolve()
   #not_applied: string | null = null
+  /** Of a call that went to its engine in its client's own API. */
+  #native: FieldNotes | null = null
 
   constructor(call: IdentifiedCall, admission: Admission, deps: RelayDeps) {
     this.#call = call
@@ -50,9 +53,14 @@ export class SettleNotes {
     this.#not_applied = named
   }
 
+  /** The engine gets the client's own body without these fields. Null: it gets the translated one. */
+  sent(ignored_natively: NotedFields | null): void {
+    this.#native = ignored_natively === null ? null : { ...NO_FIELD_NOTES, ignored: ignored_natively }
+  }
+
   /** Of the fields of the call's body that have no effect, as far as it is known. */
   get warnings(): FieldWarnings | null {
-    return fieldWarnings(this.#call.warnings, this.#not_applied)
+    return fieldWarnings(this.#native ?? this.#call.warnings, this.#not_applied)
   }
 
   callEnded(outcome: Outcome, error_code: string | null): void {

@@ -23,8 +23,21 @@ const Usage = z.looseObject({
   total_tokens: Count.nullish(),
   prompt_tokens_details: Details,
   completion_tokens_details: Details,
+  // Of Messages and Responses.
+  input_tokens: Count.nullish(),
+  output_tokens: Count.nullish(),
+  cache_read_input_tokens: Count.nullish(),
+  cache_creation_input_tokens: Count.nullish(),
+  input_tokens_details: Details,
+  output_tokens_details: Details,
   switchyard: z.unknown().optional(),
 })
+
+const CACHE_COUNTS = ['cache_read_input_tokens', 'cache_creation_input_tokens'] as const
+const PROMPT_COUNTS = ['prompt_tokens', 'input_tokens', ...CACHE_COUNTS] as const
+const OUTPUT_COUNTS = ['completion_tokens', 'output_tokens'] as const
+const PROMPT_DETAILS = ['prompt_tokens_details', 'input_tokens_details'] as const
+const OUTPUT_DETAILS = ['completion_tokens_details', 'output_tokens_details'] as const
 
 /** The data of one event, with sound usage only. */
 export type SoundData = (data: string) => string
@@ -78,26 +91,41 @@ function soundData(data: string, bounds: TokenBounds, onNonsense: () => void): s
     if (error instanceof SyntaxError) return data
     throw error
   }
-  if (typeof chunk !== 'object' || chunk === null || !('usage' in chunk) || chunk.usage === null) return data
-  const usage = soundUsage(chunk.usage, bounds)
-  if (usage === chunk.usage) return data
+  if (!isObject(chunk)) return data
+  // Events of Messages and Responses have it in the message or the response that they carry.
+  const changed = [chunk, chunk.message, chunk.response].filter((place) => isObject(place) && makeSound(place, bounds))
+  if (changed.length === 0) return data
   onNonsense()
-  const { usage: _, ...rest } = chunk
-  return JSON.stringify(usage === null ? rest : { ...rest, usage })
+  return JSON.stringify(chunk)
+}
+
+/** Whether the usage was changed. */
+function makeSound(place: Json, bounds: TokenBounds): boolean {
+  const { usage } = place
+  if (usage === undefined || usage === null) return false
+  const sound = soundUsage(usage, bounds)
+  if (sound === usage) return false
+  if (sound === null) delete place.usage
+  else place.usage = sound
+  return true
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The same object if all of it can be true. Null: its counts cannot. */
 export function soundUsage(usage: unknown, bounds: TokenBounds): Json | null {
   const read = Usage.safeParse(usage)
   if (!read.success) return null
-  const { prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details, completion_tokens_details } = read.data
+  const { total_tokens, ...counts_of } = read.data
   const { prompt_tokens_max, output_tokens_max } = bounds
   const within =
-    (prompt_tokens ?? 0) <= prompt_tokens_max &&
-    (completion_tokens ?? 0) <= output_tokens_max &&
+    PROMPT_COUNTS.every((field) => (counts_of[field] ?? 0) <= prompt_tokens_max) &&
+    OUTPUT_COUNTS.every((field) => (counts_of[field] ?? 0) <= output_tokens_max) &&
     (total_tokens ?? 0) <= prompt_tokens_max + output_tokens_max &&
-    countsWithin(prompt_tokens_details, prompt_tokens_max) &&
-    countsWithin(completion_tokens_details, output_tokens_max)
+    PROMPT_DETAILS.every((field) => countsWithin(counts_of[field], prompt_tokens_max)) &&
+    OUTPUT_DETAILS.every((field) => countsWithin(counts_of[field], output_tokens_max))
   if (!within) return null
   const { switchyard, ...counts } = usage as Json
   return switchyard === undefined || isSound(switchyard) ? (usage as Json) : counts

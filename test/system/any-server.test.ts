@@ -1,13 +1,19 @@
 /**
- * `npm run up -- --url` in front of the least that a server can be, and of llama.cpp's own server where
- * SWITCHYARD_LLAMA_SERVER names its binary (docs/any-engine.md says how to build one).
+ * `npm run up -- --url` in front of the least that a server can be. Where SWITCHYARD_LLAMA_SERVER names its binary, in front of
+ * llama.cpp's own server, and where SWITCHYARD_LITELLM names its command, of LiteLLM's proxy, which speaks three APIs
+ * (docs/any-engine.md says how to install both).
  */
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { MODEL_PATH } from '../../gpu-agent/engine/backends/llama/testing/real-model.ts'
+import { freePort } from '../../lab/testbed/free-port.ts'
 import { anyServerContract } from './support/any-server.contract.ts'
 
 const PLAIN = fileURLToPath(new URL('../../lab/plain-server.ts', import.meta.url))
 const LLAMA = process.env.SWITCHYARD_LLAMA_SERVER ?? ''
+const LITELLM = process.env.SWITCHYARD_LITELLM ?? ''
 
 anyServerContract({
   name: 'a server with two routes',
@@ -29,5 +35,23 @@ if (LLAMA !== '') {
     }),
     real: true,
     attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true },
+  })
+}
+
+if (LITELLM !== '') {
+  // The proxy has a model of the server with two routes, which is in its process group and ends with it.
+  const upstream = await freePort()
+  const config = path.join(tmpdir(), `switchyard-litellm-${process.pid}.json`)
+  const litellm_params = { model: 'openai/plain', api_base: `http://127.0.0.1:${upstream}/v1`, api_key: 'none' }
+  writeFileSync(config, JSON.stringify({ model_list: [{ model_name: 'plain', litellm_params }] }))
+  const plain = `"${process.execPath}" "${PLAIN}" --port ${upstream} --step-ms 20`
+  anyServerContract({
+    name: "LiteLLM's proxy",
+    command: (port) => {
+      const proxy = `exec "${LITELLM}" --config "${config}" --host 127.0.0.1 --port ${port} --telemetry False`
+      return { command: 'bash', args: ['-c', `${plain} & ${proxy}`] }
+    },
+    real: false,
+    attached: { kind: 'openai', model: 'plain', apis: ['chat', 'messages', 'responses'] },
   })
 }

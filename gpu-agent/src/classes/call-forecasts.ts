@@ -26,7 +26,7 @@ export class CallForecasts {
     const situation: CallSituation = {
       position: position ?? null,
       last: last_tool ?? null,
-      offered: dialect === 'chat' ? offeredTools(body) : null,
+      offered: dialect === 'completions' ? null : offeredTools(body),
       expect_tool_us: expect_tool_us ?? null,
     }
     return forecastCall(situation, this.#known.tools(tenant, claims.class))

@@ -16,6 +16,8 @@ const OPERATIONS: Readonly<Record<Dialect, string>> = {
   chat: 'chat',
   completions: 'text_completion',
   embeddings: 'embeddings',
+  messages: 'chat',
+  responses: 'chat',
 }
 /** A pull of this many bytes of randomness per span id. */
 export type RandomHex = (bytes: number) => string

@@ -18,6 +18,7 @@ import {
   type StreamError,
 } from '../../../src/protocol/index.ts'
 import type { CallEnd } from '../fronts/engine-front.ts'
+import { NativeFrame } from '../openai/native-frame.ts'
 import type { Refusal } from './stream-errors.ts'
 
 const HEADERS_HOLD_MS = 250
@@ -88,7 +89,8 @@ export class CallStream {
   /** False: the reader is too slow; this chunk and all later ones are dropped and the response will end broken. */
   chunk(chunk: object): boolean {
     this.#begin()
-    if (this.#state === 'streaming') this.#write(`data: ${JSON.stringify(chunk)}\n\n`)
+    const data = chunk instanceof NativeFrame ? chunk.data : JSON.stringify(chunk)
+    if (this.#state === 'streaming') this.#write(`data: ${data}\n\n`)
     return this.#state !== 'too_slow'
   }
 

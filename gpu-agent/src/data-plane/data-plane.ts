@@ -5,9 +5,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { DISPATCHED_BODY_BYTES_MAX, LEASE_PATH, type StreamError } from '../../../src/protocol/index.ts'
+import { DISPATCHED_BODY_BYTES_MAX, LEASE_PATH, NATIVE_PATHS, type StreamError } from '../../../src/protocol/index.ts'
 import { messageOf } from '../events.ts'
-import type { Dialect } from '../fronts/engine-front.ts'
+import { type Dialect, isNativeApi } from '../fronts/engine-front.ts'
 import { acceptFields } from '../openai/accepted-fields.ts'
 import type { ServedEngine } from '../served-engine.ts'
 import { Call, type CallContext } from './call.ts'
@@ -32,6 +32,8 @@ const DIALECTS: Readonly<Record<string, Dialect>> = {
   '/v1/chat/completions': 'chat',
   '/v1/completions': 'completions',
   '/v1/embeddings': 'embeddings',
+  [NATIVE_PATHS.messages]: 'messages',
+  [NATIVE_PATHS.responses]: 'responses',
 }
 
 /** An engine makes all embeddings of a call at once, so none of them has been read when the last is written. */
@@ -141,6 +143,9 @@ export class DataPlane {
     if (!body.ok) return this.#refuseBody(response, body)
     const verdict = gate.recheck(judged.claims)
     if (!verdict.ok) return this.#refuse(response, verdict)
+    const { native_apis = [] } = verdict.engine.description
+    // The server of the engine may be another one than when the call was leased.
+    if (isNativeApi(dialect) && !native_apis.includes(dialect)) return this.#refuse(response, REFUSALS.not_found)
     if (this.#calls.size >= (this.#options.open_calls_max ?? OPEN_CALLS_MAX)) {
       return this.#refuse(response, REFUSALS.engine_full)
     }

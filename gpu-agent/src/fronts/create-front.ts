@@ -80,10 +80,13 @@ function startServer(
     ...{ socket: null, order: 'fcfs', url_flag: '--url' },
     probe: given.probe ? behaviour : null,
   })
-  const limits = new KeyLimits({
-    ...{ specs: given.limits, server: given.url, key_id: keyId(given), report: told },
+  // Nothing of one model's limits holds for another: each has a queue of its own.
+  const own = given.limits_per === 'model'
+  const specs = given.limits.filter(({ model = given.model }) => model === given.model)
+  const queue = shared.queue(own ? given.model : null, () => {
+    const key = { server: given.url, key_id: keyId(given), ...(own ? { model: given.model } : {}) }
+    return queueOf(options, classes, new KeyLimits({ ...key, specs, report: told }))
   })
-  const queue = shared.queue(() => queueOf(options, classes, limits))
   const times = { hang_ms_max: SERVER_HANG_MS_MAX }
   return VllmFront.start({ id, model_id, kind: 'openai', ordering, server, queue, times, report }, events)
 }

@@ -1,27 +1,34 @@
 /**
  * The interface between the daemon and what serves tokens: the embedded engine in a child process, the emulated one in
- * this process, vLLM over HTTP. A front takes one dispatched call in an OpenAI dialect and gives back OpenAI chunks; it
- * knows nothing of tickets' signatures, HTTP, records or the link.
+ * this process, vLLM over HTTP. A front takes one dispatched call in an OpenAI dialect and gives back OpenAI chunks. Where its
+ * server speaks another API itself (`describe().native_apis`), it takes calls of that too and gives back the server's own events.
+ * It knows nothing of tickets' signatures, HTTP, records or the link.
  */
 import type { CallForecast } from '../../../src/core/call/forecast.ts'
 import type { LengthVerdict } from '../../../src/core/tools/length-learner.ts'
-import type {
-  ClassData,
-  EngineDescription,
-  EngineStatus,
-  FinishReason,
-  Measurement,
-  Outcome,
-  StreamError,
-  TicketClaims,
+import {
+  type ClassData,
+  type EngineDescription,
+  type EngineStatus,
+  type FinishReason,
+  type Measurement,
+  NativeApi,
+  type Outcome,
+  type StreamError,
+  type TicketClaims,
 } from '../../../src/protocol/index.ts'
 import type { ToolCounts } from '../../engine/memory/handling/handling-counts.ts'
 import type { HoldCounts } from '../../engine/memory/program-hold.ts'
 import type { LedgerRow } from '../../engine/types.ts'
 
-export type Dialect = 'chat' | 'completions' | 'embeddings'
-/** Those whose answer is text. */
-export type TextDialect = Exclude<Dialect, 'embeddings'>
+/** `NativeApi`: for servers that speak it themselves. */
+export type Dialect = 'chat' | 'completions' | 'embeddings' | NativeApi
+/** Those whose answer is text, and whose chunks are OpenAI's. */
+export type TextDialect = Extract<Dialect, 'chat' | 'completions'>
+
+export function isNativeApi(dialect: Dialect): dialect is NativeApi {
+  return (NativeApi.options as readonly string[]).includes(dialect)
+}
 
 /** An authorised call. `body` has binding fields, and hints that the front applies (openai/accepted-fields.ts). */
 export interface DispatchedCall {

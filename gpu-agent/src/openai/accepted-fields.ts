@@ -9,6 +9,7 @@ import {
   COMPLETION_BODY_FIELDS,
   EMBEDDING_BODY_FIELDS,
   type FieldTable,
+  NATIVE_BODY_FIELDS,
 } from '../../../src/protocol/request-fields.ts'
 import type { Dialect } from '../fronts/engine-front.ts'
 
@@ -16,6 +17,7 @@ const TABLES: Readonly<Record<Dialect, FieldTable>> = {
   chat: CHAT_BODY_FIELDS,
   completions: COMPLETION_BODY_FIELDS,
   embeddings: EMBEDDING_BODY_FIELDS,
+  ...NATIVE_BODY_FIELDS,
 }
 
 export interface AcceptedFields {

@@ -47,6 +47,10 @@ export interface AgentClient {
 }
 
 const CHARS_PER_TOKEN = 4
+/** Of a message, beside its text, as JSON. */
+const MESSAGE_CHARS = 32
+/** The scripted provider's word. */
+const WORD_CHARS = 5
 /** What has not ended by then is lost. */
 const PLAY_MS_MAX = 12 * 60_000
 
@@ -72,6 +76,29 @@ export function agentPrograms(seed: number, programs: number): AgentProgram[] {
   })
   const order = drawn.map((program) => ({ ...program, at: random() })).sort((a, b) => a.at - b.at)
   return order.map(({ app, calls }, index) => ({ id: `agent-${seed}-${index}`, app, calls }))
+}
+
+/** As a trace (docs/traces.md) for `npm run simulate`. Tokens are counted as the scripted provider counts them. */
+export function agentTrace(programs: readonly AgentProgram[]): string {
+  return programs.map((program) => `${JSON.stringify(traceOf(program))}\n`).join('')
+}
+
+function traceOf({ id, app, calls }: AgentProgram): object {
+  let chars = 0
+  let context_tokens = 0
+  const traced = calls.map(({ added_chars, output_tokens }, index) => {
+    chars += added_chars + MESSAGE_CHARS
+    const prompt_tokens = Math.ceil(chars / CHARS_PER_TOKEN)
+    const shared_prefix_tokens = Math.min(context_tokens, prompt_tokens)
+    chars += output_tokens * WORD_CHARS + MESSAGE_CHARS
+    context_tokens = prompt_tokens + output_tokens
+    const gap_ms = calls[index + 1]?.gap_ms ?? null
+    return {
+      ...{ thread: 0, parents: index === 0 ? [] : [index - 1], prompt_tokens, shared_prefix_tokens, output_tokens },
+      ...{ tool: gap_ms === null ? null : 'tool', tool_seconds: gap_ms === null ? null : gap_ms / 1000 },
+    }
+  })
+  return { id, workload: app, calls: traced }
 }
 
 export async function playAgents(programs: readonly AgentProgram[], client: AgentClient): Promise<AgentRun[]> {

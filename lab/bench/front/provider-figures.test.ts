@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { agentPrograms } from './agents.ts'
+import { parseTraceLine } from '../../../simulator/workloads/trace-line.ts'
+import { agentPrograms, agentTrace } from './agents.ts'
 import { providerFigures, quotaShare } from './provider-figures.ts'
 
 const LIMITS = { requests: 60, tokens: 200_000, per_s: 60 }
@@ -36,4 +37,18 @@ test('equal seeds draw equal agents, most of them short', () => {
   const programs = agentPrograms(3, 60)
   expect(agentPrograms(3, 60)).toEqual(programs)
   expect(programs.filter(({ app }) => app === 'lookup')).toHaveLength(36)
+})
+
+test('the agents are a trace that the simulator reads', () => {
+  const lines = agentTrace(agentPrograms(1, 10)).trimEnd().split('\n')
+  const programs = lines.map((line) => {
+    const parsed = parseTraceLine(line)
+    return parsed.ok ? parsed.program : expect.fail(`${parsed.field} ${parsed.reason}`)
+  })
+  expect(programs).toHaveLength(10)
+  for (const { calls } of programs) {
+    for (const [index, call] of calls.entries()) {
+      if (index > 0) expect(call.prompt_tokens).toBeGreaterThan(calls[index - 1]?.prompt_tokens ?? 0)
+    }
+  }
 })

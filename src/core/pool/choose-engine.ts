@@ -129,8 +129,9 @@ function worthWaiting(picked: Picked, request: EngineRequest): boolean {
 }
 
 function grant({ engine, reason, pin }: Picked, load: number): EngineChoice {
-  const { agent, epoch, url, speed_factor } = engine
-  return { status: 'leased', agent, engine: engine.engine, epoch, url, reason, pin, speed_factor, load }
+  const { agent, epoch, url, speed_factor, native_apis } = engine
+  const native = native_apis === undefined ? {} : { native_apis }
+  return { status: 'leased', agent, engine: engine.engine, epoch, url, reason, pin, speed_factor, ...native, load }
 }
 
 export function leastUsed(engines: readonly EngineSnapshot[], lease: string): EngineSnapshot | null {

@@ -108,6 +108,7 @@ export class PoolEngine {
   #newLook({ agent, url, draining }: Fronting, silent: boolean): EngineSnapshot {
     const { id, epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s } =
       this.#description
+    const { native_apis } = this.#description
     const { state, waiting, running, kv_used_tokens, limit_wait_us } = this.#status
     const queued_tokens = this.#status.queued_tokens + this.#since.prompt_tokens
     const reported = state === 'ready' && draining ? 'draining' : state
@@ -116,6 +117,7 @@ export class PoolEngine {
       ...{ epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s },
       ...{ waiting, running, queued_tokens, kv_used_tokens },
       ...(limit_wait_us === undefined ? {} : { limit_wait_us }),
+      ...(native_apis === undefined ? {} : { native_apis }),
       ...{ agent, url },
       state: reported !== 'down' && silent ? 'silent' : reported,
       leases_since_report: this.#since.count,

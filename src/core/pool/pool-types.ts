@@ -3,6 +3,8 @@
  * choose-engine.ts, the state of a pool in pool-table.ts.
  */
 
+import type { NativeApi } from '../../protocol/index.ts'
+
 /** Prompts of at most this many tokens hit the KV cache on any engine (Autellix §4.3, Algorithm 2). */
 export const SHORT_PROMPT_TOKENS = 2048
 /** Queued calls per seat above which the next region is asked: waiting for a seat takes seconds, another region milliseconds. */
@@ -53,6 +55,8 @@ export interface EngineSnapshot {
   context_tokens_max: number
   leases_since_report: number
   speed_factor: number
+  /** APIs beside chat that its server speaks itself. Left out: none. */
+  native_apis?: readonly NativeApi[]
   prefill_tokens_per_s: number | null
   last_report_ms: number
 }
@@ -100,6 +104,8 @@ export type EngineChoice =
       /** True: the program is pinned to this engine from here on. */
       pin: boolean
       speed_factor: number
+      /** Left out: none. */
+      native_apis?: readonly NativeApi[]
       /** Queued calls per seat before this lease; negative while seats are free. */
       load: number
     }

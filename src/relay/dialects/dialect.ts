@@ -11,7 +11,7 @@ import type { z } from '@hono/zod-openapi'
 import type { FieldNotes } from '../../core/call/field-warnings.ts'
 import type { StoredIdentity } from '../../core/call/identity.ts'
 import type { ApiErrorFields, ErrorFormat } from '../../platform/api-error.ts'
-import type { ErrorBody } from '../../protocol/index.ts'
+import type { ErrorBody, NativeApi } from '../../protocol/index.ts'
 import type { ResponseStore } from '../response-store.ts'
 
 export type Json = Record<string, unknown>
@@ -26,6 +26,8 @@ export interface ParsedCall {
   body: Readonly<Json>
   metadata: Readonly<Record<string, string>> | null
   answer: AnswerFormat
+  /** The client's own body, for an engine whose server speaks this API. Left out: only `body` says all that the call needs. */
+  native?: NativeBody
   /** Errors before the answer begins; left out: the dialect's. */
   errors?: ErrorFormat
   /** To which program a stored answer belongs that this call continues; null: it continues none. */
@@ -37,6 +39,11 @@ export interface ParsedCall {
   warnings: FieldNotes
   /** Whether an output limit that does not fit into the context is lowered (output-limit.ts). Otherwise the engine refuses it. */
   lowers_output_limit: boolean
+}
+
+export interface NativeBody {
+  api: NativeApi
+  body: Readonly<Json>
 }
 
 export type Parsed = { status: 'parsed'; call: ParsedCall } | { status: 'refused'; error: ApiErrorFields }

@@ -166,6 +166,22 @@ export function anyServerContract(server: AnyServer): void {
         expect(['red', 'blue']).toContain(JSON.parse(answer.choices[0]?.message.content ?? '').colour)
       })
 
+      it('calls the tool that it must call, with arguments that are JSON', async () => {
+        const parameters = {
+          ...{ type: 'object', properties: { city: { enum: ['Rome', 'Oslo'] } }, required: ['city'] },
+          additionalProperties: false,
+        }
+        const answer = await client('tools').chat.completions.create({
+          ...ask('What is the weather in Rome?', 100),
+          ...{ tools: [{ type: 'function', function: { name: 'weather', parameters } }], tool_choice: 'required' },
+        })
+        const [call] = answer.choices[0]?.message.tool_calls ?? []
+        if (call?.type !== 'function') expect.fail('no function was called')
+        expect(call.function.name).toBe('weather')
+        expect(['Rome', 'Oslo']).toContain(JSON.parse(call.function.arguments).city)
+        await settled('tools')
+      })
+
       it('says of a prompt beyond the context that it is', async () => {
         const long = client('long').chat.completions.create(ask('sea '.repeat(20_000)))
         await expect(long).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' })

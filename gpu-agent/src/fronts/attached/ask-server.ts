@@ -3,6 +3,7 @@
  * must not reach another host. What goes wrong is a sentence for the operator.
  */
 import { messageOf } from '../../events.ts'
+import { isAzure } from './provider-hosts.ts'
 
 /** Servers answer these from their API process, in milliseconds also when they are busy. */
 export const ANSWER_MS_MAX = 5000
@@ -15,23 +16,56 @@ export interface Asking {
   api_key: string | null
   /** Left out: OpenAI's. */
   api?: ServerApi
+  /** It speaks both APIs. */
+  speaks_chat?: boolean
+  /** Of Azure, in the query of every address. Left out or null: it has none. */
+  api_version?: string | null
+  /** Left out or null: as its API and its host say. */
+  key_header?: KeyHeader | null
+}
+
+export const KEY_HEADERS = ['bearer', 'api-key', 'x-api-key'] as const
+export type KeyHeader = (typeof KEY_HEADERS)[number]
+
+const DEPLOYMENT = /\/deployments\/([^/]+)$/
+
+/** The model that an older address of Azure names. Null: it is no such address. */
+export function deploymentOf(url: string): string | null {
+  return DEPLOYMENT.exec(url)?.[1] ?? null
+}
+
+/** `path`: with /v1. Older addresses of Azure have none, and list models beside their deployments. */
+export function addressOf({ url, api_version }: Pick<Asking, 'url' | 'api_version'>, path: string): string {
+  const query = api_version == null ? '' : `?api-version=${encodeURIComponent(api_version)}`
+  if (deploymentOf(url) === null) return url + path + query
+  const base = path === '/v1/models' ? url.replace(DEPLOYMENT, '') : url
+  return base + path.replace(/^\/v1/, '') + query
 }
 
 /** Which API a server speaks: how it takes its key, and where it is called. */
 export type ServerApi = 'openai' | 'messages'
 const ANTHROPIC_VERSION = '2023-06-01'
 
-export function keyHeaders({ api_key, api = 'openai' }: Pick<Asking, 'api_key' | 'api'>): Record<string, string> {
+export function keyHeaders(server: Asking): Record<string, string> {
+  const { url, api_key, key_header, api = 'openai', speaks_chat = false } = server
   const version: Record<string, string> = api === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}
   if (api_key === null) return version
-  return api === 'messages' ? { ...version, 'x-api-key': api_key } : { authorization: `Bearer ${api_key}` }
+  const own = api === 'messages' ? 'x-api-key' : isAzure(url) ? 'api-key' : 'bearer'
+  const header = key_header ?? own
+  // Servers that speak Messages beside chat take the key of chat.
+  const bearer = header === 'bearer' || (speaks_chat && api === 'messages' && key_header == null)
+  return {
+    ...version,
+    ...(header === 'bearer' ? {} : { [header]: api_key }),
+    ...(bearer ? { authorization: `Bearer ${api_key}` } : {}),
+  }
 }
 
 export type Asked<T> = { ok: true; value: T } | { ok: false; status: number | null; reason: string }
 
 /** `body`: posted as JSON. */
 export async function ask(
-  { url, ...key }: Asking,
+  server: Asking,
   path: string,
   {
     body,
@@ -39,15 +73,16 @@ export async function ask(
     bytes_max = BODY_BYTES_MAX,
   }: { body?: unknown; ms_max?: number; bytes_max?: number } = {},
 ): Promise<Asked<string>> {
-  const headers = keyHeaders(key)
+  const headers = keyHeaders(server)
+  const url = addressOf(server, path)
   if (body !== undefined) headers['content-type'] = 'application/json'
   const post = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
   try {
     const signal = AbortSignal.timeout(ms_max)
-    const response = await fetch(url + path, { ...post, headers, signal, redirect: 'manual' })
+    const response = await fetch(url, { ...post, headers, signal, redirect: 'manual' })
     if (response.status >= 300 && response.status < 400) {
       await response.body?.cancel()
-      return { ok: false, status: response.status, reason: redirectFault(url + path, response.headers.get('location')) }
+      return { ok: false, status: response.status, reason: redirectFault(url, response.headers.get('location')) }
     }
     const text = await boundedText(response, bytes_max)
     if (text === null) return { ok: false, status: response.status, reason: `more than ${bytes_max} bytes` }

@@ -82,6 +82,7 @@ test('says what it is, and states its reduced powers once', async () => {
     {
       url: `http://127.0.0.1:${vllm.port}`,
       ...{ api_key: null, socket: null, served_model: 'served', context_tokens_max: 2048 },
+      ...{ api_version: null, key_header: null, native_apis: [] },
       ...{ kv_capacity_tokens: 46_592, seats: 256, order: 'fcfs', epoch: expect.any(String) },
       queued: { seats: null, server_seats: null, kv_tokens: 46_592, takes_back: true, reports: true },
       profile: profileOf('vllm'),

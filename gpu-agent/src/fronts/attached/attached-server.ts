@@ -7,14 +7,17 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
+import type { NativeApi } from '../../../../src/protocol/index.ts'
 import type { Report } from '../../events.ts'
 import type { Capability } from '../../openai/capabilities.ts'
 import type { EngineHello } from '../vllm/channel/channel-messages.ts'
 import { hearHello } from '../vllm/channel/side-channel-hello.ts'
 import type { VllmAddress, VllmServer, VllmServerListener } from '../vllm/process/vllm-server.ts'
-import { ANSWER_MS_MAX, ask, askHealth, type ServerApi } from './ask-server.ts'
+import { ANSWER_MS_MAX, ask, askHealth, type KeyHeader, type ServerApi } from './ask-server.ts'
 import { type AttachedBy, attachFault } from './attach-fault.ts'
 import type { Behaviour } from './behaviour.ts'
+import { nativeApis } from './native/native-apis.ts'
+import { isOpenAi } from './provider-hosts.ts'
 import { askFacts, askModels, type ServedModel, type ServerFacts } from './server-facts.ts'
 import { METRICS_BYTES_MAX, readMetrics } from './server-metrics.ts'
 import { profileOf, type ServerKind, type ServerProfile } from './server-profile.ts'
@@ -34,6 +37,10 @@ export interface AttachedServerOptions extends AttachedBy {
   engine: string
   api_key: string | null
   api?: ServerApi
+  api_version?: string | null
+  key_header?: KeyHeader | null
+  /** APIs beside chat by which it may be called. Null: found out. Left out: none. */
+  native?: readonly NativeApi[] | null
   /** Null: found out. */
   kind: ServerKind | null
   /** Side channel of our plug-in in it. */
@@ -118,6 +125,7 @@ export class AttachedServer implements VllmServer {
     report({
       ...{ event: 'server_attached', engine, url, epoch, kind, version, model: served_model },
       models: facts.models.length,
+      apis: [profile.dialect === 'messages' ? [] : ['chat'], address.native_apis ?? []].flat(),
       ...sizes,
       prefix_cache: behaviour?.cached_tokens ?? facts.prefix_cache,
       reports_queue: facts.reports_queue,
@@ -241,7 +249,9 @@ export class AttachedServer implements VllmServer {
     const hello = socket === null ? null : await hearHello(socket)
     if (hello?.ok === false) return later(`its side channel ${socket} (--vllm-socket) cannot be used: ${hello.reason}`)
     const behaviour = (await this.#options.probe?.(facts, model.id)) ?? null
-    return { ok: true, ...this.#described(model, facts, hello?.hello ?? null, behaviour) }
+    const { native = [] } = this.#options
+    const native_apis = native ?? (await nativeApis(this.#options, facts.kind))
+    return { ok: true, ...this.#described(model, facts, hello?.hello ?? null, behaviour, native_apis) }
   }
 
   #chosen(models: readonly ServedModel[]): ServedModel | string {
@@ -257,15 +267,22 @@ export class AttachedServer implements VllmServer {
     return other === undefined ? only : `it serves several models: say with --model which of ${names} is ${model_id}`
   }
 
-  #described(model: ServedModel, facts: ServerFacts, hello: EngineHello | null, behaviour: Behaviour | null): Present {
+  #described(
+    model: ServedModel,
+    facts: ServerFacts,
+    hello: EngineHello | null,
+    behaviour: Behaviour | null,
+    native_apis: readonly NativeApi[],
+  ): Present {
     const { url, api_key, socket, order, seats, context_tokens, kv_tokens } = this.#options
+    const { api_version = null, key_header = null } = this.#options
     const told_context = facts.context_tokens ?? hello?.context_tokens_max ?? null
     const context_tokens_max = least(told_context, context_tokens) ?? CONTEXT_TOKENS_ASSUMED
     const known_kv = kv_tokens ?? hello?.kv_capacity_tokens ?? facts.kv_tokens
     const seats_told = hello?.seats ?? seats ?? facts.seats ?? ATTACHED_SEATS
     const profile = withBehaviour(profileOf(facts.kind), behaviour)
     const address: VllmAddress = {
-      ...{ url, api_key, socket, context_tokens_max, profile },
+      ...{ url, api_key, api_version, key_header, socket, context_tokens_max, profile, native_apis },
       served_model: model.id,
       kv_capacity_tokens: known_kv ?? context_tokens_max * seats_told,
       seats: seats_told,
@@ -321,11 +338,6 @@ function reducedPowers({ order, queued }: VllmAddress, { name }: ServerProfile):
   if (order === 'none' || order === 'provider')
     powers.push("tenants' prefix caches are not kept apart: the times of answers may tell what others sent")
   return powers
-}
-
-/** OpenAI itself, also in Azure: it knows `prompt_cache_key`, which others may refuse. */
-function isOpenAi(url: string): boolean {
-  return /(^|\.)openai(\.azure)?\.com$/.test(new URL(url).hostname)
 }
 
 function later(reason: string): Probed {

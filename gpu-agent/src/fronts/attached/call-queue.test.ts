@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import { createPolicy, type PolicyName } from '../../../engine/order/policies/index.ts'
-import { engineCall } from '../../../engine/testing/calls.ts'
-import type { EngineCall } from '../../../engine/types.ts'
 import {
   CallQueue,
   type CallQueueConfig,
@@ -9,9 +7,11 @@ import {
   type QueueEntry,
   TAKE_BACK_AGE_US,
   TAKE_BACKS_MAX,
-} from './call-queue.ts'
+} from '../../../engine/queue/call-queue.ts'
+import { HOLD_US_MAX } from '../../../engine/queue/program-room.ts'
+import { engineCall } from '../../../engine/testing/calls.ts'
+import type { EngineCall } from '../../../engine/types.ts'
 import { KeyLimits } from './limits/key-limits.ts'
-import { HOLD_US_MAX } from './program-room.ts'
 
 type Given = Partial<Omit<CallQueueConfig, 'server'> & ReturnType<CallQueueConfig['server']>>
 
@@ -28,7 +28,7 @@ class PlayedQueue {
     this.queue = new CallQueue({ policy, ordering: 'modelled', seats: 1, server: () => server, ...config })
   }
 
-  arrive(given: Partial<EngineCall> & { lease: string }, prompt_tokens = 10): QueueEntry {
+  arrive(given: Partial<EngineCall> & { lease: string }, prompt_tokens = 10, choices = 1): QueueEntry {
     this.now_us += 1
     const { lease } = given
     const call = {
@@ -36,7 +36,7 @@ class PlayedQueue {
       takeBack: () => this.taken_back.push(lease),
       refuse: () => this.refused.push(lease),
     }
-    const size = { prompt_tokens, output_tokens_max: 10 }
+    const size = { prompt_tokens, output_tokens_max: 10, choices }
     const verdict = this.queue.arrive(engineCall(given), size, call, this.now_us)
     if (!verdict.ok) throw new Error(verdict.message)
     return verdict.entry
@@ -69,6 +69,20 @@ class PlayedQueue {
 }
 
 describe('the queue in front of a server', () => {
+  it('gives a call of several answers as many seats, and one of more than there are all of them', () => {
+    const played = new PlayedQueue('fcfs', { seats: 4, slots: 4 })
+    const [three, two, one] = [3, 2, 1].map((choices) => played.arrive({ lease: `${choices}` }, 10, choices))
+    const many = played.arrive({ lease: 'many' }, 10, 9)
+    expect(played.decide()).toEqual(['3'])
+    expect(played.queue).toMatchObject({ sent: 3, unanswered: 3, waiting: 3 })
+    played.end(three as QueueEntry)
+    expect(played.decide()).toEqual(['2', '1'])
+    for (const entry of [two, one]) played.end(entry as QueueEntry)
+    expect(played.decide()).toEqual(['many'])
+    played.end(many)
+    expect(played.queue).toMatchObject({ sent: 0, unanswered: 0, waiting: 0 })
+  })
+
   it('lets as many calls through as there are seats, and the next of the order when one ends', () => {
     const played = new PlayedQueue('fcfs', { seats: 2, slots: 2 })
     const entries = ['a', 'b', 'c', 'd'].map((lease) => played.arrive({ lease }))

@@ -1,6 +1,7 @@
 /** The front of a hosted API with rate limits, over real HTTP: what clients see of limits, refusals and faults, and where the key is. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { LimitSpec } from './limits/limit-spec.ts'
+import type { LimitSpec } from '../../../engine/queue/limits/limit-spec.ts'
+import { SharedServer } from './shared-server.ts'
 import { type AttachedFront, attachFront } from './testing/attached-front.ts'
 import { type ProviderOptions, ScriptedProvider } from './testing/provider/scripted-provider.ts'
 
@@ -33,6 +34,25 @@ async function ends(front: AttachedFront, calls: number, body = {}) {
 
 const statuses = (provider: ScriptedProvider): number[] => provider.calls.map(({ status }) => status)
 const refusals = (provider: ScriptedProvider): number => statuses(provider).filter((status) => status === 429).length
+
+describe('limits of each model', () => {
+  it('hold for that model alone, and calls of another do not wait for them', async () => {
+    const provider = await hosted({ models: ['one', 'two'], headers: 'none' })
+    const shared = new SharedServer()
+    const limits = [{ quantity: 'requests' as const, amount: 1, window_us: 600e6, model: 'one' }]
+    const of = (model: string) => {
+      const server = { model, api_key: KEY, key_variable: 'HOSTED_KEY', limits, limits_per: 'model' as const }
+      return attachFront(provider.url, { id: `agent-${model}`, model_id: model }, server, shared)
+    }
+    const [one, two] = [await of('one'), await of('two')]
+    const [first, waits] = [one.serve({ max_tokens: 2 }), one.serve({ max_tokens: 2 })]
+    await Promise.all([first.sink.over, ...(await ends(two, 5)).map((sink) => sink.over)])
+    expect(provider.calls.map(({ body }) => body.model).toSorted()).toEqual(['one', ...Array(5).fill('two')])
+    one.front.cancel(waits.lease, null)
+    await waits.sink.over
+    expect(provider.calls).toHaveLength(6)
+  })
+})
 
 describe('limits on requests', () => {
   it.each(['bucket', 'window'] as const)('by flag: a %s refuses nothing, and every call is served', async (shape) => {

@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { type Asking, ask, jsonOf } from './ask-server.ts'
+import { type Asking, addressOf, ask, jsonOf, keyHeaders } from './ask-server.ts'
 import type { Behaviour } from './behaviour.ts'
 import { loadOfMetrics, METRICS_BYTES_MAX } from './server-metrics.ts'
 
@@ -130,14 +130,12 @@ class Probe {
   async stopsWhenLeft(): Promise<boolean | null> {
     if ((await this.#running()) !== 0 || !this.#may(LEFT_TOKENS)) return null
     const leaving = new AbortController()
-    const { url, api_key } = this.#server
-    const headers: Record<string, string> = { 'content-type': 'application/json' }
-    if (api_key !== null) headers.authorization = `Bearer ${api_key}`
+    const headers = { ...keyHeaders(this.#server), 'content-type': 'application/json' }
     const messages = [{ role: 'user', content: 'Count from one to one thousand in words.' }]
     const body = JSON.stringify({ model: this.#model, messages, stream: true, max_tokens: LEFT_TOKENS })
     try {
       const signal = AbortSignal.any([leaving.signal, AbortSignal.timeout(CALL_MS_MAX)])
-      const response = await fetch(`${url}/v1/chat/completions`, {
+      const response = await fetch(addressOf(this.#server, '/v1/chat/completions'), {
         method: 'POST',
         headers,
         body,

@@ -4,7 +4,7 @@
  * impossible is null, and told as not known.
  */
 import { z } from 'zod'
-import { type Asked, type Asking, ask, askJson } from './ask-server.ts'
+import { type Asked, type Asking, ask, askJson, deploymentOf } from './ask-server.ts'
 import { loadOfMetrics, METRICS_BYTES_MAX, readMetrics } from './server-metrics.ts'
 import type { ServerKind } from './server-profile.ts'
 
@@ -60,6 +60,8 @@ export async function askModels(server: Asking): Promise<Asked<ServedModel[]>> {
   if (/^\s*</.test(answer.value)) {
     return { ok: false, status: 200, reason: 'its /v1/models is a web page: is this the address of its API?' }
   }
+  const deployment = deploymentOf(server.url)
+  if (deployment !== null) return { ok: true, value: [{ id: deployment, context_tokens_max: null, owned_by: null }] }
   let value: unknown = null
   try {
     value = JSON.parse(answer.value)

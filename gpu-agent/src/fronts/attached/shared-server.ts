@@ -1,14 +1,19 @@
-/** What the engines of one server have in common: each model is an engine, and all wait in one queue. */
+/**
+ * What the engines of one server have in common: each model is an engine. All wait in one queue, but where each model has limits of
+ * its own, and a queue with them.
+ */
 import type { Behaviour } from './behaviour.ts'
 import type { ServerQueue } from './server-queue.ts'
 
 export class SharedServer {
-  #queue: ServerQueue | null = null
+  readonly #queues = new Map<string | null, ServerQueue>()
   #behaviour: Promise<Behaviour> | null = null
 
-  queue(make: () => ServerQueue): ServerQueue {
-    this.#queue ??= make()
-    return this.#queue
+  /** `model`: null: of all. */
+  queue(model: string | null, make: () => ServerQueue): ServerQueue {
+    const queue = this.#queues.get(model) ?? make()
+    this.#queues.set(model, queue)
+    return queue
   }
 
   /** Found out once. */

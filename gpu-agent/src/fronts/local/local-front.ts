@@ -12,17 +12,18 @@ import type { EngineCall, LedgerRow } from '../../../engine/types.ts'
 import type { Capabilities } from '../../openai/capabilities.ts'
 import { ChunkBuilder } from '../../openai/chunks.ts'
 import { EmbeddingFrame } from '../../openai/embeddings.ts'
-import { unavailable } from '../../openai/errors.ts'
+import { badRequest, unavailable } from '../../openai/errors.ts'
 import { PLAIN_SAMPLING, type SamplingDefaults } from '../../openai/sampling-fields.ts'
 import { type Translation, translate } from '../../openai/translate.ts'
 import { cappedOutput } from '../budget-cap.ts'
-import type {
-  CallSink,
-  DispatchedCall,
-  EngineFront,
-  EngineFrontEvents,
-  ProgramKey,
-  TextDialect,
+import {
+  type CallSink,
+  type DispatchedCall,
+  type EngineFront,
+  type EngineFrontEvents,
+  isNativeApi,
+  type ProgramKey,
+  type TextDialect,
 } from '../engine-front.ts'
 import { BytesPerToken } from './bytes-per-token.ts'
 import type { Echo } from './choice-output.ts'
@@ -174,6 +175,7 @@ export class LocalFront implements EngineFront {
     if (driver === null) return unavailable('engine_down', 'the engine is down')
     if (claims.epoch !== this.#epoch) return unavailable('epoch_gone', 'the engine has restarted')
     if (dialect === 'embeddings') return this.#embed(dispatched, sink, driver)
+    if (isNativeApi(dialect)) return badRequest('unsupported_api', 'The engine speaks chat completions.', null)
     const translated = translate(dialect, body, this.#options.capabilities)
     if (!translated.ok) return translated.error
     const { translation } = translated

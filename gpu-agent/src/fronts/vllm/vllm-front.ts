@@ -69,6 +69,8 @@ export class VllmFront implements EngineFront {
   readonly #teller: ClassTeller | null
   #connection: EngineConnection | null = null
   #facts: EngineFacts | null = null
+  /** As it last was. */
+  #address: VllmAddress | null = null
   #up = false
   #draining = false
   #stopped = false
@@ -111,7 +113,7 @@ export class VllmFront implements EngineFront {
 
   /** Of the server as it last was. */
   get hints(): ReadonlySet<string> {
-    return this.#connection?.address.profile.hints ?? VLLM_HINTS
+    return this.#address?.profile.hints ?? VLLM_HINTS
   }
 
   get seats(): number | null {
@@ -122,6 +124,7 @@ export class VllmFront implements EngineFront {
   describe(): EngineDescription {
     const { epoch, seats, kv_capacity_tokens, context_tokens_max } = this.#known()
     const { id, model_id: model } = this.#options
+    const { native_apis = [] } = this.#address ?? {}
     const sizes = { seats, kv_capacity_tokens, context_tokens_max }
     return {
       id,
@@ -131,6 +134,7 @@ export class VllmFront implements EngineFront {
       ...sizes,
       prefill_tokens_per_s: null,
       speed_factor: 1,
+      ...(native_apis.length === 0 ? {} : { native_apis: [...native_apis] }),
     }
   }
 
@@ -240,6 +244,7 @@ export class VllmFront implements EngineFront {
     // The process behind the channel may be another although the end of the old one was not reported.
     if (was_up && restarted) this.#calls.engineLost()
     this.#facts = facts
+    this.#address = address
     this.#up = true
     if (address.queued !== null) this.#options.queue?.serves(address.queued)
     this.#teller?.forget()

@@ -2,9 +2,11 @@
  * OpenAI's answer → Anthropic's message. `input_tokens` leaves out what came from the KV cache, as with Anthropic. Our
  * extension of the usage stays in it under the same name.
  */
-import { Aggregate } from '../aggregate.ts'
+import { isNativeEvent } from '../../../core/wire/native/event-reading.ts'
+import { Aggregate, parseChunk } from '../aggregate.ts'
 import type { AnswerFacts, Json, ResponseBuilder } from '../dialect.ts'
 import { isObject } from './content.ts'
+import { NativeMessage } from './native-message.ts'
 
 export type StopReason = 'end_turn' | 'max_tokens' | 'stop_sequence' | 'tool_use' | 'refusal'
 
@@ -20,6 +22,8 @@ export class MessageBuilder implements ResponseBuilder {
   readonly #facts: AnswerFacts
   readonly #shows_thinking: boolean
   readonly #whole = new Aggregate('chat')
+  /** Of a server that speaks this API. Undefined: no event has come. */
+  #native: NativeMessage | null | undefined
 
   constructor(facts: AnswerFacts, shows_thinking: boolean) {
     this.#facts = facts
@@ -27,10 +31,13 @@ export class MessageBuilder implements ResponseBuilder {
   }
 
   add(data: string): void {
-    this.#whole.add(data)
+    if (this.#native === undefined) this.#native = isNativeEvent(parseChunk(data)) ? new NativeMessage() : null
+    if (this.#native === null) this.#whole.add(data)
+    else this.#native.add(data)
   }
 
   finish(): Json {
+    if (this.#native != null) return this.#native.finish()
     const { choices, usage } = this.#whole.finish() as { choices: Json[]; usage?: Json }
     const choice = choices[0] ?? {}
     const message = isObject(choice.message) ? choice.message : {}

@@ -5,10 +5,15 @@
  *
  * A stream that waits for its engine has begun already: message_start goes out with the estimate of the prompt, then pings.
  * The engine's counts are in message_delta.
+ *
+ * Events of a server that speaks this API pass on as they came, but for a second message_start.
  */
+
+import { isNativeEvent } from '../../../core/wire/native/event-reading.ts'
 import type { ErrorBody } from '../../../protocol/index.ts'
 import { AggregateFault, INDEX_MAX, parseChunk } from '../aggregate.ts'
 import type { AnswerFacts, Json, StreamFormat, StreamTranslator } from '../dialect.ts'
+import { eventOf } from '../sse-event.ts'
 import {
   emptyMessage,
   reasoningOf,
@@ -36,6 +41,7 @@ export class MessageEvents implements StreamFormat, StreamTranslator {
   readonly #facts: AnswerFacts
   readonly #shows_thinking: boolean
   #has_begun = false
+  #is_native = false
   #open: OpenBlock | null = null
   #blocks = 0
   readonly #calls = new Set<number>()
@@ -58,6 +64,7 @@ export class MessageEvents implements StreamFormat, StreamTranslator {
 
   add(data: string): string {
     const chunk = parseChunk(data)
+    if (isNativeEvent(chunk)) return this.#passedOn(chunk.type, data)
     let text = this.#has_begun ? '' : this.#begin()
     if (isObject(chunk.usage)) this.#usage = chunk.usage
     const choices = Array.isArray(chunk.choices) ? (chunk.choices as unknown[]) : []
@@ -66,11 +73,19 @@ export class MessageEvents implements StreamFormat, StreamTranslator {
   }
 
   finish(): string {
+    if (this.#is_native) return ''
     const begun = this.#has_begun ? '' : this.#begin()
     const stop = { ...stopOf(this.#choice, this.#calls.size > 0), stop_details: null, container: null }
     const usage = this.#usage === null ? usageEstimate(this.#facts) : usageOf(this.#usage)
     const delta = event('message_delta', { type: 'message_delta', delta: stop, usage })
     return begun + this.#close() + delta + event('message_stop', { type: 'message_stop' })
+  }
+
+  #passedOn(type: string, data: string): string {
+    this.#is_native = true
+    const is_second = type === 'message_start' && this.#has_begun
+    this.#has_begun = true
+    return is_second ? '' : eventOf(type, data)
   }
 
   #begin(): string {
@@ -146,5 +161,5 @@ export class MessageEvents implements StreamFormat, StreamTranslator {
 const PING = event('ping', { type: 'ping' })
 
 function event(name: string, data: object): string {
-  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
+  return eventOf(name, JSON.stringify(data))
 }

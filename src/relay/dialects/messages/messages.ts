@@ -39,6 +39,7 @@ function parse(input: Readonly<Json>, headers: Headers): Parsed {
     status: 'parsed',
     call: {
       ...{ dialect: messages, model: body.model, streaming: body.stream === true, body: translated.value },
+      native: { api: 'messages', body: input },
       metadata: metadataOf(body),
       answer: {
         whole: (facts) => new MessageBuilder(facts, shows_thinking),

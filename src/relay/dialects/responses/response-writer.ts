@@ -1,11 +1,15 @@
 /**
  * Writes a response from an engine's chat chunks, as one object and as OpenAI's stream events: created and in progress,
  * the output items, then completed, incomplete or failed. Each event has the next sequence number.
+ *
+ * Events of a server that speaks this API pass on as they came.
  */
 import { responseId, storedKey } from '../../../core/call/response-ids.ts'
+import { isNativeEvent } from '../../../core/wire/native/event-reading.ts'
 import type { ErrorBody } from '../../../protocol/index.ts'
 import { AggregateFault, ANSWER_BYTES_MAX, parseChunk } from '../aggregate.ts'
 import type { Json } from '../dialect.ts'
+import { eventOf } from '../sse-event.ts'
 import { ChatChunk, type ChatUsage } from './chat-chunk.ts'
 import { OutputItems } from './output-items.ts'
 import { clientParam, type TranslatedRequest } from './request.ts'
@@ -25,10 +29,11 @@ export class ResponseWriter {
   readonly #request: TranslatedRequest
   readonly #facts: WriterFacts
   readonly #items: OutputItems
-  readonly #response: ResponseObject
+  #response: ResponseObject
   #bytes = 0
   #sequence = 0
   #begun = false
+  #is_native = false
   #finish_reason: string | null = null
 
   constructor(request: TranslatedRequest, facts: WriterFacts) {
@@ -54,7 +59,9 @@ export class ResponseWriter {
   add(data: string): string {
     this.#bytes += data.length
     if (this.#bytes > ANSWER_BYTES_MAX) throw new AggregateFault(`the answer is larger than ${ANSWER_BYTES_MAX} bytes`)
-    const checked = ChatChunk.safeParse(parseChunk(data))
+    const chunk = parseChunk(data)
+    if (isNativeEvent(chunk)) return this.#passedOn(chunk, data)
+    const checked = ChatChunk.safeParse(chunk)
     if (!checked.success) throw new AggregateFault('the engine sent a chunk that is no chat chunk')
     const { choices, usage } = checked.data
     if (usage != null) this.#response.usage = usageOf(usage)
@@ -67,6 +74,7 @@ export class ResponseWriter {
 
   /** What follows the engine's [DONE]. */
   finish(): string {
+    if (this.#is_native) return ''
     const begin = this.#begin()
     const reason = incompleteReason(this.#finish_reason)
     const status = reason === null ? 'completed' : 'incomplete'
@@ -93,6 +101,14 @@ export class ResponseWriter {
     )
   }
 
+  #passedOn({ type, response, sequence_number }: Json & { type: string }, data: string): string {
+    this.#is_native = true
+    this.#begun = true
+    if (typeof sequence_number === 'number') this.#sequence = sequence_number + 1
+    if (typeof response === 'object' && response !== null) this.#response = response as ResponseObject
+    return eventOf(type, data)
+  }
+
   #begin(): string {
     if (this.#begun) return ''
     this.#begun = true
@@ -115,7 +131,7 @@ export class ResponseWriter {
 
 export function sseEvent(event: StreamEvent, sequence_number: number): string {
   const { type, ...fields } = event
-  return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`
+  return eventOf(type, JSON.stringify({ type, sequence_number, ...fields }))
 }
 
 function seconds(ms: number): number {

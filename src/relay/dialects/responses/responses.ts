@@ -8,7 +8,16 @@ import { type ErrorFormat, OPENAI_ERRORS } from '../../../platform/api-error.ts'
 import type { ErrorBody } from '../../../protocol/index.ts'
 import type { ResponseStore } from '../../response-store.ts'
 import { askActor } from '../../rpc.ts'
-import type { AnswerFacts, AnswerFormat, CountedDialect, Dialect, Json, Parsed, Recalled } from '../dialect.ts'
+import type {
+  AnswerFacts,
+  AnswerFormat,
+  CountedDialect,
+  Dialect,
+  Json,
+  NativeBody,
+  Parsed,
+  Recalled,
+} from '../dialect.ts'
 import { checked, RequestFault } from './fault.ts'
 import { NOTHING_RECALLED, recall } from './recall.ts'
 import { clientParam, inputItems, isReference, type TranslatedRequest, translateRequest } from './request.ts'
@@ -51,6 +60,7 @@ function parse(body: Readonly<Json>, recalled: Recalled): Parsed {
         body: translated.chat,
         metadata: request.metadata ?? null,
         answer: answerOf(request, translated, recalled),
+        ...nativeOf(body, request),
         errors: errorsOf(translated),
         stored: recalled.identity,
         lowers_output_limit: false,
@@ -62,6 +72,18 @@ function parse(body: Readonly<Json>, recalled: Recalled): Parsed {
     const { message, param } = error
     return { status: 'refused', error: { message, param, code: 'invalid_value' } }
   }
+}
+
+/** Tools that their client runs. A provider would run the others, at the operator's cost. */
+const CLIENT_TOOLS: ReadonlySet<string> = new Set(['function', 'custom', 'namespace', 'local_shell', 'apply_patch'])
+
+/** A response that is stored, or continues a stored one, is the control plane's: a provider knows nothing of it. */
+function nativeOf(body: Readonly<Json>, request: ResponseRequest): { native?: NativeBody } {
+  const { store, previous_response_id, conversation, input, tools } = request
+  const is_stored = store !== false || previous_response_id != null || conversation != null
+  if (is_stored || inputItems(input).some(isReference)) return {}
+  if ((tools ?? []).some(({ type }) => !CLIENT_TOOLS.has(type))) return {}
+  return { native: { api: 'responses', body } }
 }
 
 /** Engines name fields of the chat body. */

@@ -5,12 +5,8 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { StreamError } from '../../../../../src/protocol/index.ts'
-import type { Report } from '../../../events.ts'
-import { accountSpent, limitExhausted, tooLargeForLimit } from '../../../openai/errors.ts'
-import { newsOf } from './limit-news.ts'
-import { type LimitSpec, limitText } from './limit-spec.ts'
-import { Overload } from './overload.ts'
-import type { ProviderLimit } from './provider-limit.ts'
+import { type LimitSpec, limitText } from '../../../../engine/queue/limits/limit-spec.ts'
+import type { ProviderLimit } from '../../../../engine/queue/limits/provider-limit.ts'
 import {
   type CallTokens,
   type LimitVerdict,
@@ -18,7 +14,11 @@ import {
   RateLimits,
   type Reservation,
   type UsedTokens,
-} from './rate-limits.ts'
+} from '../../../../engine/queue/limits/rate-limits.ts'
+import type { Report } from '../../../events.ts'
+import { accountSpent, limitExhausted, tooLargeForLimit } from '../../../openai/errors.ts'
+import { newsOf } from './limit-news.ts'
+import { Overload } from './overload.ts'
 import { type RefusalReason, refusalReason } from './refusal-reason.ts'
 
 const PAUSE_US_MIN = 250_000
@@ -50,6 +50,8 @@ export interface KeyLimitsOptions {
   /** Of the provider, and of the key at it. */
   server: string
   key_id: string | null
+  /** The only model that they are of. Left out: of all. */
+  model?: string
   report: Report
   wall_ms?: () => number
 }
@@ -178,11 +180,12 @@ export class KeyLimits {
 
   /** Each thing once. */
   #tell(): void {
-    const { server, key_id: key } = this.#options
+    const { server, key_id: key, model } = this.#options
     const { limits, counting } = this.rates
     this.#once(`limits ${limitsText(limits).join()}`, () => ({
       event: 'limits_known',
-      ...{ server, key, limits: limitsText(limits), counting: counting ?? 'used' },
+      ...{ server, key, ...(model === undefined ? {} : { model }) },
+      ...{ limits: limitsText(limits), counting: counting ?? 'used' },
     }))
     for (const limit of limits) this.#tellOf(limit)
   }

@@ -1,7 +1,7 @@
 /** Headers and refusals as providers write them, and as they should not. */
 import { describe, expect, it } from 'vitest'
+import { DAY_US, MINUTE_US } from '../../../../engine/queue/limits/limit-spec.ts'
 import { newsOf, retryAfterUs } from './limit-news.ts'
-import { DAY_US, MINUTE_US } from './limit-spec.ts'
 import { refusalReason } from './refusal-reason.ts'
 
 const WALL_MS = Date.UTC(2026, 0, 1)

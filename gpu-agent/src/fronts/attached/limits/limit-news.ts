@@ -4,8 +4,8 @@
  * Instants are read with the provider's own clock, its `date` header, where it has one: a host's clock may be wrong.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { DAY_US, MINUTE_US, type Quantity } from './limit-spec.ts'
-import type { LimitNews } from './provider-limit.ts'
+import { DAY_US, MINUTE_US, type Quantity } from '../../../../engine/queue/limits/limit-spec.ts'
+import type { Counting, ToldLimit } from '../../../../engine/queue/limits/told-limit.ts'
 
 const NAMES: Readonly<Record<string, Quantity>> = {
   ...{ requests: 'requests', tokens: 'tokens', 'input-tokens': 'input', 'output-tokens': 'output' },
@@ -18,15 +18,6 @@ const SPANS_US: Readonly<Record<string, number>> = { minute: MINUTE_US, hour: HO
 const COUNT_MAX = 1e15
 /** A reset that is later than this is no span of a limit. */
 const RESET_US_MAX = 40 * DAY_US
-
-export interface ToldLimit extends LimitNews {
-  quantity: Quantity
-  /** By the header's name; null: it says none. */
-  window_us: number | null
-}
-
-/** How the provider counts: what a call may take, when it comes, or what it took. Null: not known. */
-export type Counting = 'reserved' | 'used' | null
 
 export interface AnswerNews {
   limits: readonly ToldLimit[]
@@ -64,14 +55,6 @@ export function newsOf(headers: IncomingHttpHeaders, wall_ms: number): AnswerNew
     }
   })
   return { limits, counting }
-}
-
-/**
- * Of a limit whose header names none: the shortest that the reset fits in. It may be longer than that, which resets show
- * (ProviderLimit); a window that is taken to be too long would stop nearly all work.
- */
-export function windowOf(reset_us: number | null): number {
-  return [MINUTE_US, HOUR_US, DAY_US].find((window_us) => (reset_us ?? 0) <= window_us * 1.05) ?? DAY_US
 }
 
 /** `retry-after-ms`, or `retry-after` in seconds or as a date. Null: none that can be meant. */

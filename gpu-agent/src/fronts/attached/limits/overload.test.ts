@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { CONCURRENT_MAX } from './limit-spec.ts'
+import { CONCURRENT_MAX } from '../../../../engine/queue/limits/limit-spec.ts'
 import { Overload } from './overload.ts'
 
 const S = 1_000_000

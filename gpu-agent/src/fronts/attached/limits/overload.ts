@@ -2,7 +2,7 @@
  * How many calls a provider takes at once, where nobody says: as many as the limits let through, until it says that it is
  * overloaded (529, 503) or has too many at once. Then DECREASE of what it had, and more with time. Pure.
  */
-import { CONCURRENT_MAX } from './limit-spec.ts'
+import { CONCURRENT_MAX } from '../../../../engine/queue/limits/limit-spec.ts'
 
 const DECREASE = 0.7
 /** One overload is told by many calls. */

@@ -3,16 +3,16 @@
  * headers, refusals and other users of the key do to it.
  */
 import { describe, expect, it } from 'vitest'
-import { limitHeaders } from '../testing/provider/provider-headers.ts'
+import { DAY_US, type LimitSpec, MINUTE_US } from '../../../../engine/queue/limits/limit-spec.ts'
 import {
   type CallCost,
   ProviderAccount,
   type ProviderLimit as TheirLimit,
-} from '../testing/provider/provider-limits.ts'
-import { seeded } from '../testing/seats-server.ts'
+} from '../../../../engine/queue/limits/provider-account.ts'
+import { RateLimits, type Reservation } from '../../../../engine/queue/limits/rate-limits.ts'
+import { seeded } from '../../../../engine/queue/testing/seats-server.ts'
+import { limitHeaders } from '../testing/provider/provider-headers.ts'
 import { newsOf } from './limit-news.ts'
-import { DAY_US, type LimitSpec, MINUTE_US } from './limit-spec.ts'
-import { RateLimits, type Reservation } from './rate-limits.ts'
 
 const STEP_US = 50_000
 const REQUESTS: TheirLimit = { quantity: 'requests', amount: 60, per_s: 60 }

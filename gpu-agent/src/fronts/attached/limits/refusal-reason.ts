@@ -4,9 +4,9 @@
  * `busy`: it is overloaded or has too many calls at once, which says nothing of limits. `spent`: the account has no credit.
  */
 import type { IncomingHttpHeaders } from 'node:http'
+import { DAY_US, MINUTE_US, type Quantity } from '../../../../engine/queue/limits/limit-spec.ts'
+import type { RefusedFor } from '../../../../engine/queue/limits/rate-limits.ts'
 import { retryAfterUs } from './limit-news.ts'
-import { DAY_US, MINUTE_US, type Quantity } from './limit-spec.ts'
-import type { RefusedFor } from './rate-limits.ts'
 
 export type RefusalReason =
   /** `amount`: of the limit; null: the body does not say. */

@@ -63,7 +63,8 @@ export interface CallAnswer {
   readonly pieces: number
   readonly finishes: readonly ChoiceFinish[]
   readonly whole: boolean
-  read(value: unknown): AnswerReading
+  /** `data`: of the event, as it came. */
+  read(value: unknown, data: string): AnswerReading
 }
 
 export class AnswerStream implements CallAnswer {

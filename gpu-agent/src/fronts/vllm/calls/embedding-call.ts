@@ -7,6 +7,7 @@ import { Usage } from '../../../../../src/protocol/openai.ts'
 import { type EmbeddingFrame, embeddingInput } from '../../../openai/embeddings.ts'
 import { textBytes } from '../../local/bytes-per-token.ts'
 import type { AnswerReading, CallAnswer, CountedUsage } from './answer-stream.ts'
+import type { CallEndFrame } from './call-end-frame.ts'
 import type { RequestResult } from './request-body.ts'
 
 export function embeddingRequest(body: unknown, model: string): RequestResult {
@@ -60,12 +61,7 @@ export class EmbeddingAnswer implements CallAnswer {
   }
 }
 
-/** The part of a frame that a call writes at its end. */
-export function embeddingEnd(frame: EmbeddingFrame) {
-  return {
-    finish: (): never => {
-      throw new Error('embeddings have no finish reason')
-    },
-    usage: frame.usage.bind(frame),
-  }
+/** What a call writes at its end: embeddings have no finish reason. */
+export function embeddingEnd(frame: EmbeddingFrame): CallEndFrame {
+  return { last: (_finishes, usage) => [frame.usage(usage)] }
 }

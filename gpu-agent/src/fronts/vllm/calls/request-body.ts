@@ -39,6 +39,8 @@ export interface VllmRequestBody {
   /** Of each answer. */
   output_tokens_max: number
   include_usage: boolean
+  /** The client's, for a provider's cache. Left out: it gave none. */
+  prompt_cache_key?: string | undefined
 }
 
 export type RequestResult = { ok: true; request: VllmRequestBody } | { ok: false; error: StreamError }
@@ -141,7 +143,9 @@ const STREAMED = { stream: true, stream_options: { include_usage: true } }
 
 function requestOf(body: VllmBody, fields: Json): Omit<VllmRequestBody, 'prompt_bytes' | 'prompt_tokens'> {
   const include_usage = body.stream_options?.include_usage === true
-  return { fields, choices: body.n ?? 1, prompts: 1, output_tokens_max: Number(fields.max_tokens), include_usage }
+  const { prompt_cache_key } = body
+  const sizes = { choices: body.n ?? 1, prompts: 1, output_tokens_max: Number(fields.max_tokens) }
+  return { fields, ...sizes, include_usage, ...(prompt_cache_key == null ? {} : { prompt_cache_key }) }
 }
 
 /** Fields of vLLM alone go to others only where they ask for something. */

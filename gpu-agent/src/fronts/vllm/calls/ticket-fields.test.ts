@@ -87,4 +87,7 @@ test('OpenAI hears which calls share a prefix, and not of whom', () => {
   expect(key({ run: 'other' })).not.toBe(key({}))
   expect(key({ cache_salt: 'another tenant' })).not.toBe(key({}))
   expect(String(key({})).length).toBeLessThanOrEqual(64)
+  const own = (cache_salt: string) => ticketFields(claims({ cache_salt }), 'provider', undefined, 'mine')
+  expect(own('a tenant').prompt_cache_key).not.toBe(own('another').prompt_cache_key)
+  expect(own('a tenant').prompt_cache_key).not.toContain('mine')
 })

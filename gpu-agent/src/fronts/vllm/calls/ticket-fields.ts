@@ -18,10 +18,17 @@ const OFFLINE_PRIORITY = 2 ** 40
 /** The plug-in rejects a whole ticket for a longer id. */
 export const PROGRAM_CHARS_MAX = 512
 
-export function ticketFields(claims: TicketClaims, order: VllmAddress['order'], forecast?: CallForecast): Json {
+/** `prompt_cache_key`: the client's. */
+export function ticketFields(
+  claims: TicketClaims,
+  order: VllmAddress['order'],
+  forecast?: CallForecast,
+  prompt_cache_key: string = programKey(claims),
+): Json {
   if (order === 'none') return {}
-  // OpenAI sends calls with one key where their prefix is cached. A digest says nothing of tenant and program.
-  if (order === 'provider') return { prompt_cache_key: digest(`${claims.cache_salt}\n${programKey(claims)}`) }
+  // OpenAI sends calls with one key where their prefix is cached. All tenants share the provider's key, so theirs are told apart,
+  // and a digest says nothing of them.
+  if (order === 'provider') return { prompt_cache_key: digest(`${claims.cache_salt}\n${prompt_cache_key}`) }
   // vLLM forbids some characters in a salt; a digest has none of them and is as unguessable.
   const cache_salt = digest(claims.cache_salt)
   if (order === 'fcfs') return { cache_salt }

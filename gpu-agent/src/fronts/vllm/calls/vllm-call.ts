@@ -12,11 +12,10 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Measurement, StreamError, TicketClaims, UsageExtension } from '../../../../../src/protocol/index.ts'
-import type { ChunkFrame } from '../../../openai/chunk-frame.ts'
+import type { NoRoom, QueuedCall } from '../../../../engine/queue/call-queue.ts'
 import { noEmbeddings, noText } from '../../../openai/embeddings.ts'
 import { deadlineExceeded, engineFailed, unavailable } from '../../../openai/errors.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
-import type { NoRoom, QueuedCall } from '../../attached/call-queue.ts'
 import type { CallGate, ServerQueue } from '../../attached/server-queue.ts'
 import type { CallEnd, CallSink } from '../../engine-front.ts'
 import { CALL_OPEN_US_MAX, orderedCall } from '../../local/engine-call.ts'
@@ -25,6 +24,7 @@ import type { EngineRecord } from '../channel/channel-messages.ts'
 import { chargedAs, measurementOf, sumsOf } from '../channel/record-sums.ts'
 import type { CallAnswer } from './answer-stream.ts'
 import { CallClock } from './call-clock.ts'
+import type { CallEndFrame } from './call-end-frame.ts'
 import { LeaseMeter } from './lease-meter.ts'
 import { isMissingRoute, type Refusal, refusalOf, streamedError } from './vllm-errors.ts'
 import type { VllmRequest, VllmRequestEnd, VllmRequestListener } from './vllm-request.ts'
@@ -40,7 +40,7 @@ const OWN_CHARGE_US = 200_000
 export interface VllmCallOptions {
   claims: TicketClaims
   sink: CallSink
-  frame: Pick<ChunkFrame, 'finish' | 'usage'>
+  frame: CallEndFrame
   answer: CallAnswer
   choices: number
   /** Prompts of the call. */
@@ -48,6 +48,8 @@ export interface VllmCallOptions {
   /** What the prompt probably has, until vLLM says. */
   prompt_tokens: number
   prompt_param: 'messages' | 'prompt' | 'input'
+  /** Its output comes as it is made. */
+  streams: boolean
   ordering: 'wall' | 'modelled'
   /** For the operator. */
   server_name: string
@@ -105,18 +107,19 @@ export class VllmCall implements VllmRequestListener {
     this.meter = new LeaseMeter(options.claims)
     this.#clock = new CallClock(options.clock, options.queue?.prefill ?? null)
     this.#answer = options.answer
-    if (options.prompt_param === 'input') this.#clock.allService()
+    if (!options.streams) this.#clock.allService()
     this.#deadline = setTimeout(() => this.#close('failed', deadlineExceeded()), CALL_OPEN_US_MAX / 1000)
   }
 
   /** The call goes, or waits for its turn. An error says that the queue is full: the call has not begun, and is over. */
   begin(): StreamError | null {
-    const { queue, prompt_tokens, output_tokens_max } = this.#options
+    const { queue, prompt_tokens, output_tokens_max, streams } = this.#options
     if (queue === null) {
       this.#send()
       return null
     }
-    const size = { prompt_tokens, output_tokens_max: output_tokens_max * this.choices }
+    const { choices } = this
+    const size = { prompt_tokens, output_tokens_max: output_tokens_max * choices, choices: streams ? choices : 1 }
     const queued: QueuedCall = {
       send: () => this.#send(),
       takeBack: () => this.#takeBack(),
@@ -153,7 +156,7 @@ export class VllmCall implements VllmRequestListener {
       this.#close('failed', refusal.error, refusal.error.retryable)
       return
     }
-    this.#read(chunk)
+    this.#read(chunk, data)
   }
 
   ended(end: VllmRequestEnd): void {
@@ -198,7 +201,7 @@ export class VllmCall implements VllmRequestListener {
   #refusalOf(end: Exclude<VllmRequestEnd, { kind: 'done' }>): Refusal {
     const { prompt_param, server_name } = this.#options
     if (end.kind === 'refused' && isMissingRoute(end)) {
-      return { error: prompt_param === 'input' ? noEmbeddings() : noText(), report: null, suspect: false }
+      return { error: this.#options.streams ? noText() : noEmbeddings(), report: null, suspect: false }
     }
     return refusalOf(end, prompt_param, server_name)
   }
@@ -229,8 +232,8 @@ export class VllmCall implements VllmRequestListener {
     }
   }
 
-  #read(chunk: unknown): void {
-    const reading = this.#answer.read(chunk)
+  #read(chunk: unknown, data: string): void {
+    const reading = this.#answer.read(chunk, data)
     if (!reading.ok) {
       this.#options.faulty({
         error: engineFailed(''),
@@ -381,7 +384,7 @@ export class VllmCall implements VllmRequestListener {
     const { charge, prompt_tokens } = this.#options
     const charged = this.meter.total
     const outside = this.#clock.measured(this.#answer.usage, this.#answer.pieces, prompt_tokens)
-    const first_token_us = this.#options.prompt_param === 'input' ? null : outside.first_token_us
+    const first_token_us = this.#options.streams ? outside.first_token_us : null
     const records = this.#records
     if (records.length > 0) charge(this.meter, sumsOf(records))
     else if (!this.#options.records || charged.wall_us === 0) charge(this.meter, sumsOfMeasurement(outside))
@@ -393,14 +396,13 @@ export class VllmCall implements VllmRequestListener {
     return chargedAs({ ...outside, output_tokens, wait_us, first_token_us, preemptions }, total)
   }
 
-  #lastChunks(measurement: Measurement): object[] {
+  #lastChunks(measurement: Measurement): readonly object[] {
     const { frame, ordering } = this.#options
     const { prompt_tokens, output_tokens, cached_tokens } = measurement
     const extension = usageExtension(this.claims, measurement, ordering, false, this.choices)
     const switchyard = this.#options.records ? extension : { ...extension, ...this.#outside(measurement) }
-    const finishes = this.#answer.finishes.map((finish, index) => frame.finish(index, finish))
-    const usage = frame.usage({ prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard })
-    return usage === null ? finishes : [...finishes, usage]
+    const usage = { prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard }
+    return frame.last(this.#answer.finishes, usage)
   }
 
   /** What is told of waiting where no plug-in measures: how much of it was here, and how much there. */

@@ -2,28 +2,43 @@
  * The calls that are open on one vLLM, those that a former agent left there, and the accounts of both: charges and records
  * of the engine find their lease here, and their growth goes to the ledger before anything is said that rests on it.
  */
-import type { Measurement, StreamError, TicketClaims } from '../../../../../src/protocol/index.ts'
+import { readerOf } from '../../../../../src/core/wire/native/reader-of.ts'
+import {
+  type Measurement,
+  NATIVE_PATHS,
+  type StreamError,
+  type TicketClaims,
+} from '../../../../../src/protocol/index.ts'
 import { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { EmbeddingFrame } from '../../../openai/embeddings.ts'
 import { badRequest } from '../../../openai/errors.ts'
 import type { LostCall } from '../../../outbox/lost-calls.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
-import { MessagesAnswer } from '../../attached/messages/messages-answer.ts'
-import { messagesBody } from '../../attached/messages/messages-request.ts'
+import { messagesBody } from '../../attached/native/messages-request.ts'
+import { NativeAnswer } from '../../attached/native/native-answer.ts'
+import { nativeRequest } from '../../attached/native/native-request.ts'
+import { TranslatedAnswer } from '../../attached/native/translated-answer.ts'
 import { ReportedLoad } from '../../attached/reported-load.ts'
 import type { ServerQueue } from '../../attached/server-queue.ts'
 import { cappedOutput, promptTokensAtMost } from '../../budget-cap.ts'
-import type { CallSink, Dialect, DispatchedCall, EngineFrontEvents } from '../../engine-front.ts'
+import {
+  type CallSink,
+  type Dialect,
+  type DispatchedCall,
+  type EngineFrontEvents,
+  isNativeApi,
+} from '../../engine-front.ts'
 import { BytesPerToken } from '../../local/bytes-per-token.ts'
 import type { Charges, EngineRecord } from '../channel/channel-messages.ts'
 import { RecordRouter } from '../channel/record-router.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { VllmTimes } from '../vllm-times.ts'
 import { AnswerStream } from './answer-stream.ts'
+import { textEnd } from './call-end-frame.ts'
 import { EmbeddingAnswer, embeddingEnd, embeddingRequest } from './embedding-call.ts'
 import type { LeaseMeter } from './lease-meter.ts'
 import { LostLeases } from './lost-leases.ts'
-import { type VllmRequestBody, vllmRequest } from './request-body.ts'
+import { type RequestResult, type VllmRequestBody, vllmRequest } from './request-body.ts'
 import { ticketFields } from './ticket-fields.ts'
 import { VllmCall, type VllmCallOptions } from './vllm-call.ts'
 import type { Refusal } from './vllm-errors.ts'
@@ -32,9 +47,14 @@ import { VllmHttp } from './vllm-request.ts'
 /** Until the first prompt was counted. */
 const BYTES_PER_TOKEN = 4
 
-const PATHS = { chat: '/v1/chat/completions', completions: '/v1/completions', embeddings: '/v1/embeddings' } as const
-const MESSAGES_PATH = '/v1/messages'
-const PROMPT_PARAMS = { chat: 'messages', completions: 'prompt', embeddings: 'input' } as const
+const PATHS = {
+  ...({ chat: '/v1/chat/completions', completions: '/v1/completions', embeddings: '/v1/embeddings' } as const),
+  ...NATIVE_PATHS,
+}
+const PROMPT_PARAMS = {
+  ...({ chat: 'messages', completions: 'prompt', embeddings: 'input' } as const),
+  ...({ messages: 'messages', responses: 'input' } as const),
+}
 
 export interface VllmCallsOptions {
   model_id: string
@@ -93,11 +113,7 @@ export class VllmCalls {
   /** Sends the call to vLLM, unless its body cannot be. */
   open(dispatched: DispatchedCall, sink: CallSink, address: VllmAddress): StreamError | null {
     const { dialect, body } = dispatched
-    if (dialect !== 'chat' && address.profile.dialect === 'messages') return onlyChat()
-    const result =
-      dialect === 'embeddings'
-        ? embeddingRequest(body, address.served_model)
-        : vllmRequest(dialect, body, address.served_model, address.profile)
+    const result = requestFor(dialect, body, address)
     if (!result.ok) return result.error
     const { lease } = dispatched.claims
     const capped = underBudget(result.request, dispatched.claims)
@@ -166,26 +182,29 @@ export class VllmCalls {
     const { lease } = claims
     const { choices, prompts } = request
     const isText = dialect !== 'embeddings'
+    const native = isNativeApi(dialect)
     const created_s = Math.floor(wall_ms() / 1000)
     const system_fingerprint = `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
     const order = isText || address.order !== 'plugin' ? address.order : 'fcfs'
-    const messages = address.profile.dialect === 'messages'
+    const translated = address.profile.dialect === 'messages' && !native
     const renames = order === 'provider' && dialect === 'chat'
-    const fields = messages ? messagesBody(request.fields) : renames ? renamed(request.fields) : request.fields
+    const fields = translated ? messagesBody(request.fields) : renames ? renamed(request.fields) : request.fields
+    const path = translated ? NATIVE_PATHS.messages : PATHS[dialect]
     const target = {
-      url: address.url,
-      api_key: address.api_key,
-      api: messages ? ('messages' as const) : ('openai' as const),
+      ...{ url: address.url, api_key: address.api_key },
+      ...{ api_version: address.api_version ?? null, key_header: address.key_header ?? null },
+      api: path === NATIVE_PATHS.messages ? ('messages' as const) : ('openai' as const),
+      speaks_chat: address.profile.dialect !== 'messages',
     }
-    const path = messages ? MESSAGES_PATH : PATHS[dialect]
     const made = answerOf(claims, dialect, request, { created_s, system_fingerprint })
-    const body = JSON.stringify({ ...fields, ...ticketFields(claims, order, forecast) })
+    const body = JSON.stringify({ ...fields, ...ticketFields(claims, order, forecast, request.prompt_cache_key) })
     return new VllmCall({
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
       frame: made.frame,
-      answer: messages ? new MessagesAnswer(made.answer) : made.answer,
+      answer: translated ? new TranslatedAnswer(made.answer, readerOf('messages')) : made.answer,
       prompt_param: PROMPT_PARAMS[dialect],
+      streams: isText,
       queue: address.queued === null ? null : queue,
       output_tokens_max: request.output_tokens_max,
       server_name: address.profile.name,
@@ -243,8 +262,19 @@ function answerOf(
     const frame = new EmbeddingFrame(model)
     return { frame: embeddingEnd(frame), answer: new EmbeddingAnswer(frame, choices) }
   }
+  if (isNativeApi(dialect)) {
+    const answer = new NativeAnswer(dialect, readerOf(dialect))
+    return { frame: answer, answer }
+  }
   const frame = new ChunkFrame({ dialect, call, model, ...made, include_usage })
-  return { frame, answer: new AnswerStream(frame, choices) }
+  return { frame: textEnd(frame), answer: new AnswerStream(frame, choices) }
+}
+
+function requestFor(dialect: Dialect, body: unknown, { served_model, profile }: VllmAddress): RequestResult {
+  if (isNativeApi(dialect)) return nativeRequest(dialect, body, served_model)
+  if (dialect !== 'chat' && profile.dialect === 'messages') return { ok: false, error: onlyChat() }
+  if (dialect === 'embeddings') return embeddingRequest(body, served_model)
+  return vllmRequest(dialect, body, served_model, profile)
 }
 
 /**
@@ -256,15 +286,17 @@ function underBudget(
   claims: TicketClaims,
 ): { ok: true; request: VllmRequestBody } | { ok: false; error: StreamError } {
   if (claims.budget === undefined) return { ok: true, request }
-  const { messages, prompt, input, tools } = request.fields
-  const most = request.prompt_tokens ?? promptTokensAtMost([messages, prompt, input, tools])
+  const { messages, system, prompt, input, instructions, tools } = request.fields
+  const most = request.prompt_tokens ?? promptTokensAtMost([messages, system, prompt, input, instructions, tools])
   const asked = request.output_tokens_max
   const capped = cappedOutput(claims, most, request.choices, asked)
   if (!capped.ok) return capped
   const { output_tokens_max } = capped
   if (output_tokens_max === asked) return { ok: true, request }
+  // Its name in Responses is another.
+  const limit = 'max_output_tokens' in request.fields ? 'max_output_tokens' : 'max_tokens'
   return {
     ok: true,
-    request: { ...request, output_tokens_max, fields: { ...request.fields, max_tokens: output_tokens_max } },
+    request: { ...request, output_tokens_max, fields: { ...request.fields, [limit]: output_tokens_max } },
   }
 }

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { FRAME_BYTES_MAX } from '../../../../../src/core/wire/sse.ts'
 import { until } from '../../../testing/harness.ts'
-import { ERROR_BYTES_MAX, VllmHttp, type VllmRequestEnd } from './vllm-request.ts'
+import { ANSWER_BYTES_MAX, ERROR_BYTES_MAX, VllmHttp, type VllmRequestEnd } from './vllm-request.ts'
 
 async function served(answer: RequestListener) {
   const sockets: Socket[] = []
@@ -60,6 +60,25 @@ test('an error’s body may have its bound of bytes, and of a longer one the beg
   const past = post()
   await past.over
   expect(past.heard.end?.kind === 'refused' && past.heard.end.body.length <= ERROR_BYTES_MAX).toBe(true)
+})
+
+test('an answer in one piece that never ends is cut at its bound, and no more of it is read', async () => {
+  const megabyte = ' '.repeat(1024 * 1024)
+  let sent_bytes = 0
+  const { post } = await served((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const more = (): void => {
+      while (!response.destroyed && response.write(megabyte)) sent_bytes += megabyte.length
+      sent_bytes += megabyte.length
+    }
+    response.on('drain', more)
+    more()
+  })
+  const endless = post()
+  await endless.over
+  expect(endless.heard).toMatchObject({ data: [], end: { kind: 'refused', status: 413 } })
+  // What the sockets between hold comes on top of it.
+  expect(sent_bytes).toBeLessThan(3 * ANSWER_BYTES_MAX)
 })
 
 test('comments are no data, and what is no stream is no answer', async () => {

@@ -16,7 +16,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { FrameTooLarge, SseSplitter } from '../../../../../src/core/wire/sse.ts'
 import { DONE } from '../../../../../src/protocol/index.ts'
 import { messageOf } from '../../../events.ts'
-import { keyHeaders, type ServerApi } from '../../attached/ask-server.ts'
+import { type Asking, addressOf, keyHeaders } from '../../attached/ask-server.ts'
 
 const FREE_SOCKET_MS = 3000
 const FREE_SOCKETS_MAX = 64
@@ -45,12 +45,7 @@ export interface VllmRequestListener {
   ended(end: VllmRequestEnd): void
 }
 
-export interface VllmTarget {
-  url: string
-  api_key: string | null
-  /** Left out: OpenAI's. */
-  api?: ServerApi
-}
+export type VllmTarget = Asking
 
 export class VllmHttp {
   readonly #http = new HttpAgent({ keepAlive: true, maxFreeSockets: FREE_SOCKETS_MAX, timeout: FREE_SOCKET_MS })
@@ -65,7 +60,7 @@ export class VllmHttp {
     listener: VllmRequestListener,
     form: 'stream' | 'whole' = 'stream',
   ): VllmRequest {
-    const url = new URL(target.url + path)
+    const url = new URL(addressOf(target, path))
     const https = url.protocol === 'https:'
     const headers: Record<string, string> = {
       'content-type': 'application/json',

@@ -11,7 +11,7 @@ import type { Charges, EngineHello, EngineRecord, EngineReport } from './channel
 import type { ToldClass } from './class-teller.ts'
 import { type OptionsVerdict, SideChannel } from './side-channel.ts'
 
-/** How many calls are let through follows from the reports (fronts/attached/concurrency.ts). */
+/** How many calls are let through follows from the reports (engine/queue/concurrency.ts). */
 const QUEUE_POLL_MS = 250
 
 /** What an engine is, from its address and, with the plug-in, its own word. */

@@ -2,6 +2,8 @@
  * The interface between the front of a vLLM and what runs that vLLM: a process of ours (started, found again, restarted) or
  * one that runs elsewhere. The front knows where to call it and hears when that changes; it never starts or ends one.
  */
+import type { NativeApi } from '../../../../../src/protocol/index.ts'
+import type { KeyHeader } from '../../attached/ask-server.ts'
 import type { ServerProfile } from '../../attached/server-profile.ts'
 import type { QueuedServer } from '../../attached/server-queue.ts'
 
@@ -9,8 +11,11 @@ import type { QueuedServer } from '../../attached/server-queue.ts'
 export interface VllmAddress {
   /** Base, without /v1. */
   url: string
-  /** Bearer that it asks for. */
+  /** Key that it asks for. */
   api_key: string | null
+  api_version?: string | null
+  /** Left out or null: as its API and its host say. */
+  key_header?: KeyHeader | null
   /** Path of our plug-in's side channel; null: a vLLM without the plug-in. */
   socket: string | null
   /** The name that it knows its model by. */
@@ -32,6 +37,8 @@ export interface VllmAddress {
   queued: QueuedServer | null
   /** What of a body it honours. */
   profile: ServerProfile
+  /** APIs beside chat that it speaks and is called by. Left out: none. */
+  native_apis?: readonly NativeApi[]
 }
 
 export interface VllmServerListener {

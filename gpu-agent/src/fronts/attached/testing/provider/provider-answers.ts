@@ -1,11 +1,13 @@
 /**
- * The bodies of a scripted provider: OpenAI chat completions and Anthropic messages, in one piece and as streams. It says one word
+ * The bodies of a scripted provider: OpenAI's chat completions and responses, and Anthropic's messages, in one piece and as streams. It says one word
  * a token, as many as it may. Text is counted at four bytes a token.
  */
-import type { Json } from '../json-http.ts'
-import type { LimitState } from './provider-limits.ts'
 
-export type ProviderApi = 'chat' | 'messages'
+import type { LimitState } from '../../../../../engine/queue/limits/provider-account.ts'
+import type { Json } from '../json-http.ts'
+
+export const PROVIDER_APIS = ['chat', 'messages', 'responses'] as const
+export type ProviderApi = (typeof PROVIDER_APIS)[number]
 
 export interface ProviderUsage {
   prompt_tokens: number
@@ -17,7 +19,11 @@ const BYTES_PER_TOKEN = 4
 const WORD = 'word '
 
 export function promptOf(body: Json): string {
-  return JSON.stringify([body.system ?? null, body.tools ?? null, body.messages ?? null])
+  return JSON.stringify([
+    body.system ?? body.instructions ?? null,
+    body.tools ?? null,
+    body.messages ?? body.input ?? null,
+  ])
 }
 
 export function tokensOf(text: string): number {
@@ -31,6 +37,7 @@ export function answerOf(api: ProviderApi, model: string, usage: ProviderUsage, 
     const told = tells ? { usage: openaiUsage(usage) } : {}
     return { id: 'chatcmpl-1', object: 'chat.completion', created: 0, model, choices, ...told }
   }
+  if (api === 'responses') return responseOf(model, usage)
   const content = [{ type: 'text', text }]
   const told = { usage: anthropicUsage(usage) }
   return { id: 'msg_1', type: 'message', role: 'assistant', model, content, stop_reason: 'max_tokens', ...told }
@@ -39,6 +46,14 @@ export function answerOf(api: ProviderApi, model: string, usage: ProviderUsage, 
 /** What comes before the first word. */
 export function beginningOf(api: ProviderApi, model: string, usage: ProviderUsage): string {
   if (api === 'chat') return event(chunk(model, { role: 'assistant', content: '' }, null))
+  if (api === 'responses') {
+    const response = { ...responseOf(model, usage), status: 'in_progress', output: [], usage: null }
+    const item = { id: 'msg_1', type: 'message', role: 'assistant', status: 'in_progress', content: [] }
+    return (
+      named('response.created', { sequence_number: 0, response }) +
+      named('response.output_item.added', { sequence_number: 1, output_index: 0, item })
+    )
+  }
   const { output_tokens: _, ...input } = anthropicUsage(usage)
   const message = { id: 'msg_1', type: 'message', role: 'assistant', model, content: [], stop_reason: null }
   return (
@@ -49,6 +64,9 @@ export function beginningOf(api: ProviderApi, model: string, usage: ProviderUsag
 
 export function wordOf(api: ProviderApi, model: string): string {
   if (api === 'chat') return event(chunk(model, { content: WORD }, null))
+  if (api === 'responses') {
+    return named('response.output_text.delta', { sequence_number: 2, output_index: 0, item_id: 'msg_1', delta: WORD })
+  }
   return named('content_block_delta', { index: 0, delta: { type: 'text_delta', text: WORD } })
 }
 
@@ -57,6 +75,9 @@ export function endOf(api: ProviderApi, model: string, usage: ProviderUsage, tel
   if (api === 'chat') {
     const told = tells ? event({ ...chunk(model, {}, null), choices: [], usage: openaiUsage(usage) }) : ''
     return `${event(chunk(model, {}, 'length'))}${told}data: [DONE]\n\n`
+  }
+  if (api === 'responses') {
+    return named('response.incomplete', { sequence_number: 3, response: responseOf(model, usage) })
   }
   return (
     named('content_block_stop', { index: 0 }) +
@@ -83,6 +104,22 @@ export function limitMessage(
   const [per, letter] = per_s >= 86_400 ? ['day', 'D'] : per_s > 1 ? ['min', 'M'] : ['second', 'S']
   const short = `${what === 'requests' ? 'R' : 'T'}P${letter}`
   return `Rate limit reached for ${model} on ${what} per ${per} (${short}): Limit ${amount}, Used ${amount - remaining}, Requested ${needed}.`
+}
+
+/** It ends at its limit, as all answers here do. */
+function responseOf(model: string, usage: ProviderUsage): Json {
+  const { prompt_tokens, cached_tokens, output_tokens } = usage
+  const content = [{ type: 'output_text', text: WORD.repeat(output_tokens), annotations: [] }]
+  return {
+    ...{ id: 'resp_1', object: 'response', created_at: 0, model, status: 'incomplete', error: null },
+    incomplete_details: { reason: 'max_output_tokens' },
+    output: [{ id: 'msg_1', type: 'message', role: 'assistant', status: 'incomplete', content }],
+    usage: {
+      ...{ input_tokens: prompt_tokens, input_tokens_details: { cached_tokens } },
+      ...{ output_tokens, output_tokens_details: { reasoning_tokens: 0 } },
+      total_tokens: prompt_tokens + output_tokens,
+    },
+  }
 }
 
 function openaiUsage({ prompt_tokens, cached_tokens, output_tokens }: ProviderUsage): Json {

@@ -3,7 +3,7 @@
  * `20ms`), Azure the same without the resets, Anthropic the instants (RFC 3339). `wrong` has what proxies and small providers have
  * been seen to send: −1, 0, and limits without the rest. A refusal also has `retry-after`, and `retry-after-ms` with Azure.
  */
-import type { LimitQuantity, LimitState } from './provider-limits.ts'
+import type { LimitQuantity, LimitState } from '../../../../../engine/queue/limits/provider-account.ts'
 
 export const HEADER_STYLES = ['openai', 'azure', 'anthropic', 'none', 'minus-one', 'zero'] as const
 export type HeaderStyle = (typeof HEADER_STYLES)[number]

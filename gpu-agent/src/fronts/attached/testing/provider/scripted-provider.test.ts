@@ -1,8 +1,8 @@
 /** The provider that limits are tested against: does it refuse, count and tell as providers do? */
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { ProviderAccount } from '../../../../../engine/queue/limits/provider-account.ts'
 import type { Json } from '../json-http.ts'
 import { limitHeaders } from './provider-headers.ts'
-import { ProviderAccount } from './provider-limits.ts'
 import { type ProviderOptions, ScriptedProvider } from './scripted-provider.ts'
 
 const ONE = { requests: 1, input: 0, output: 0 }

@@ -1,5 +1,5 @@
 /**
- * A hosted API with rate limits, over real HTTP: `/v1/models`, `/v1/chat/completions` and `/v1/messages`. Keys have accounts of
+ * A hosted API with rate limits, over real HTTP: `/v1/models`, `/v1/chat/completions`, `/v1/messages` and `/v1/responses`. Keys have accounts of
  * their own, so two clients with one key share its limits. It serves any number of calls at once unless `concurrency` says less.
  *
  * The clock: real time by default. With `time_scale` S a second of the client is S seconds of the provider: its windows, its
@@ -12,8 +12,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type CallCost,
+  type LimitState,
+  ProviderAccount,
+  type ProviderLimit,
+} from '../../../../../engine/queue/limits/provider-account.ts'
+import { seeded } from '../../../../../engine/queue/testing/seats-server.ts'
 import { bodyOf, type Json, reply } from '../json-http.ts'
-import { seeded } from '../seats-server.ts'
 import {
   answerOf,
   beginningOf,
@@ -28,7 +34,6 @@ import {
 } from './provider-answers.ts'
 import { PromptCache } from './provider-cache.ts'
 import { type HeaderStyle, limitHeaders, retryHeaders } from './provider-headers.ts'
-import { type CallCost, type LimitState, ProviderAccount, type ProviderLimit } from './provider-limits.ts'
 
 const OUTPUT_TOKENS_DEFAULT = 16
 /** Words of one write, so that a fast stream costs little. */
@@ -68,6 +73,12 @@ export interface ProviderOptions {
   time_scale: number
   seed: number
   faults: Partial<ProviderFaults>
+}
+
+const APIS: Readonly<Record<string, ProviderApi>> = {
+  '/v1/chat/completions': 'chat',
+  '/v1/messages': 'messages',
+  '/v1/responses': 'responses',
 }
 
 const DEFAULTS: ProviderOptions = {
@@ -151,21 +162,22 @@ export class ScriptedProvider {
 
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { models, apis } = this.options
-    const api: ProviderApi = request.url === '/v1/messages' ? 'messages' : 'chat'
+    const path = pathOf(request)
+    const api = APIS[path] ?? 'chat'
     const key = this.#keyOf(request)
     if (key === null) return reply(response, 401, refusalOf(api, 401, 'authentication_error', 'wrong key'))
-    if (request.url === '/v1/models') {
+    if (path === '/v1/models') {
       return reply(response, 200, { object: 'list', data: models.map((id) => ({ id, object: 'model' })) })
     }
-    const known = request.url === '/v1/chat/completions' || request.url === '/v1/messages'
-    if (!known || request.method !== 'POST' || !apis.includes(api)) {
+    if (APIS[path] === undefined || request.method !== 'POST' || !apis.includes(api)) {
       return reply(response, 404, refusalOf(api, 404, 'not_found_error', 'no such route'))
     }
     const body = await bodyOf(request)
     const model = String(body?.model)
     if (body === null || !models.includes(model)) {
       const message = body === null ? 'not JSON' : `no model ${model}`
-      return reply(response, body === null ? 400 : 404, refusalOf(api, 404, 'invalid_request_error', message))
+      const status = body?.model === undefined ? 400 : 404
+      return reply(response, status, refusalOf(api, status, 'invalid_request_error', message))
     }
     await this.#serve(api, key, body, request, response)
   }
@@ -187,7 +199,7 @@ export class ScriptedProvider {
   ): Promise<void> {
     const { counts, concurrency, headers: style } = this.options
     const [model, prompt] = [String(body.model), promptOf(body)]
-    const due = Number(body.max_completion_tokens ?? body.max_tokens ?? OUTPUT_TOKENS_DEFAULT)
+    const due = Number(body.max_output_tokens ?? body.max_completion_tokens ?? body.max_tokens ?? OUTPUT_TOKENS_DEFAULT)
     const faulty = this.#drawFaults()
     const call: ProviderCall = {
       ...{ api, key, at_s: this.now_s, status: 200, whole: false },
@@ -241,7 +253,7 @@ export class ScriptedProvider {
     const usage = (): ProviderUsage => call
     const streams = body.stream === true
     const asked = (body.stream_options as Json | undefined)?.include_usage === true
-    const tells = !faulty.without_usage && (api === 'messages' || !streams || asked)
+    const tells = !faulty.without_usage && (api !== 'chat' || !streams || asked)
     await this.#sleep(ttft_s)
     if (response.destroyed) return
     if (streams) {
@@ -291,6 +303,13 @@ export class ScriptedProvider {
       if (!signal.aborted) throw error
     })
   }
+}
+
+/** As Azure has them too: beside or below a deployment, with the version in the query. */
+function pathOf({ url = '' }: IncomingMessage): string {
+  const path = url.replace(/\?.*$/, '')
+  const azure = /^\/openai(?:\/deployments\/[^/]+)?(\/.*)$/.exec(path)?.[1]
+  return azure === undefined ? path : azure.startsWith('/v1/') ? azure : `/v1${azure}`
 }
 
 function sameLimit(one: ProviderLimit, other: ProviderLimit): boolean {

@@ -7,9 +7,9 @@
  *
  * Limits are the operator's, and those that answers tell. Of the same quantity and window the smaller one counts.
  */
-import { type Counting, type ToldLimit, windowOf } from './limit-news.ts'
 import { LIMITS_MAX, type LimitSpec, limitText, type Quantity } from './limit-spec.ts'
 import { ProviderLimit, type WindowedLimit } from './provider-limit.ts'
+import { type Counting, type ToldLimit, windowOf } from './told-limit.ts'
 
 /** Answers of which the length is remembered. */
 const OUTPUTS_MAX = 64

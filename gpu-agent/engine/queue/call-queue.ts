@@ -15,19 +15,15 @@
  * KV pressure (program-room.ts): whole programs wait while the contexts of those let in fill the server. While the first of
  * them waits no other program passes it, but calls of programs that are in do.
  */
-import { DEFAULT_SERVICE_RATES, type ServiceReading, type ServiceTokens } from '../../../../src/core/call/service.ts'
-import { TenantShares } from '../../../../src/core/pool/tenant-shares.ts'
-import type { CallState } from '../../../engine/order/call-state.ts'
-import type { Policy } from '../../../engine/order/policy.ts'
-import { ProgramOrder } from '../../../engine/order/program-order.ts'
-import { compareOrder } from '../../../engine/order/tenant-queue.ts'
-import { fullQueue, type SubmitVerdict } from '../../../engine/refusal.ts'
-import {
-  SHARES_INTERVAL_US,
-  WAITING_CALLS_MAX,
-  WAITING_CALLS_PER_TENANT_MAX,
-} from '../../../engine/scheduler-config.ts'
-import type { OrderedCall, Outlook } from '../../../engine/types.ts'
+import { DEFAULT_SERVICE_RATES, type ServiceReading, type ServiceTokens } from '../../../src/core/call/service.ts'
+import { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
+import type { CallState } from '../order/call-state.ts'
+import type { Policy } from '../order/policy.ts'
+import { ProgramOrder } from '../order/program-order.ts'
+import { compareOrder } from '../order/tenant-queue.ts'
+import { fullQueue, type SubmitVerdict } from '../refusal.ts'
+import { SHARES_INTERVAL_US, WAITING_CALLS_MAX, WAITING_CALLS_PER_TENANT_MAX } from '../scheduler-config.ts'
+import type { OrderedCall, Outlook } from '../types.ts'
 import type { LimitVerdict, Reservation, UsedTokens } from './limits/rate-limits.ts'
 import { OfflineSeats } from './offline-seats.ts'
 import { type CallSize, ProgramRoom, type ServerLimits } from './program-room.ts'
@@ -85,6 +81,8 @@ export interface CallQueueConfig {
 export class QueueEntry {
   readonly call: QueuedCall
   readonly size: CallSize
+  /** Of the server: one for each answer. */
+  readonly seats: number
   state!: CallState<QueueEntry>
   outlook: Outlook = {}
   /** When it was let through; null: it waits here. */
@@ -102,6 +100,7 @@ export class QueueEntry {
   constructor(call: QueuedCall, size: CallSize, now_us: number) {
     this.call = call
     this.size = size
+    this.seats = size.choices ?? 1
     this.arrived_us = now_us
     this.#since_us = now_us
   }
@@ -139,6 +138,8 @@ export class CallQueue {
   #offline_sent = 0
   #unanswered = 0
   #seats: number
+  /** Of calls let through. */
+  #seats_taken = 0
   /** Nothing is let through before: the server has refused a call for want of room. */
   #paused_until_us = Number.NEGATIVE_INFINITY
   /** Of the server's own queue, as last reported; null: it does not tell. */
@@ -177,12 +178,12 @@ export class CallQueue {
     return this.#waiting.size
   }
 
-  /** Calls let through that have not ended. */
+  /** Calls let through that have not ended, by the seats that they take. */
   get sent(): number {
-    return this.#sent.size
+    return this.#seats_taken
   }
 
-  /** Of them, those without output. */
+  /** Of them, those without output so far, by their seats too. */
   get unanswered(): number {
     return this.#unanswered
   }
@@ -221,7 +222,7 @@ export class CallQueue {
 
   /** Its first output has come: it keeps its place until it ends. */
   answered(entry: QueueEntry): void {
-    if (!entry.answered) this.#unanswered -= 1
+    if (!entry.answered) this.#unanswered -= entry.seats
     entry.answered = true
   }
 
@@ -246,7 +247,8 @@ export class CallQueue {
     if (!offline) this.#online_open -= 1
     if (entry.sent_us !== null) {
       if (offline) this.#offline_sent -= 1
-      if (!entry.answered) this.#unanswered -= 1
+      if (!entry.answered) this.#unanswered -= entry.seats
+      this.#seats_taken -= entry.seats
       this.#room.ended(entry.state.call, entry.size.prompt_tokens, used, now_us)
     }
     if (entry.reservation !== null) this.#chargeQuota(entry, entry.reservation, used, now_us)
@@ -315,7 +317,8 @@ export class CallQueue {
         refused.push([owner, verdict])
         continue
       }
-      if (this.#sent.size >= this.#seats && !this.#takeBack(now_us)) break
+      while (!this.#hasSeats(owner) && this.#takeBack(now_us));
+      if (!this.#hasSeats(owner)) break
       this.#let(owner, sending, now_us)
     }
     if (full && limits === null) this.#letGuests(sending, now_us)
@@ -330,6 +333,11 @@ export class CallQueue {
     return !full && this.#room.fits(state.call, size)
   }
 
+  /** A call of more answers than there are seats has all of them to itself. */
+  #hasSeats({ seats }: QueueEntry): boolean {
+    return this.#seats_taken === 0 || this.#seats_taken + seats <= this.#seats
+  }
+
   #hasOfflineSeat({ state }: QueueEntry, now_us: number): boolean {
     return !state.call.offline || this.#offline_sent < this.#offline.max(this.#seats, now_us)
   }
@@ -338,13 +346,14 @@ export class CallQueue {
   #letGuests(sending: QueueEntry[], now_us: number): void {
     const guests = [...this.#waiting].filter(({ program, state }) => this.#room.isIn(program) && !state.call.offline)
     guests.sort((a, b) => compareOrder(a.state, b.state))
-    for (const guest of guests.slice(0, Math.max(0, this.#seats - this.#sent.size))) this.#let(guest, sending, now_us)
+    for (const guest of guests) if (this.#hasSeats(guest)) this.#let(guest, sending, now_us)
   }
 
   #let(entry: QueueEntry, sending: QueueEntry[], now_us: number): void {
     this.#waiting.delete(entry)
     this.#sent.add(entry)
-    this.#unanswered += 1
+    this.#seats_taken += entry.seats
+    this.#unanswered += entry.seats
     if (entry.state.call.offline) this.#offline_sent += 1
     entry.sent(now_us)
     entry.reservation = this.#config.limits?.reserve(entry.size, now_us) ?? null
@@ -376,7 +385,8 @@ export class CallQueue {
 
   #return(entry: QueueEntry, now_us: number): void {
     this.#room.takenBack(entry.state.call)
-    this.#unanswered -= 1
+    this.#unanswered -= entry.seats
+    this.#seats_taken -= entry.seats
     if (entry.state.call.offline) this.#offline_sent -= 1
     this.#sent.delete(entry)
     this.#waiting.add(entry)

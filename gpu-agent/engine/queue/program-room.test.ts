@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { engineCall } from '../../../engine/testing/calls.ts'
+import { engineCall } from '../testing/calls.ts'
 import { PROVIDER_CACHE_US, ProgramRoom } from './program-room.ts'
 
 const LIMITS = { kv_tokens: 1000, slots: 4, prefill_us_per_token: 1000 }

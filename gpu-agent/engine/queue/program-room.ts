@@ -11,8 +11,8 @@
  *
  * For how long a place is kept: rent or buy (engine/memory/hold-time.ts), at most HOLD_US_MAX.
  */
-import { buyUs } from '../../../engine/memory/hold-time.ts'
-import type { OrderedCall } from '../../../engine/types.ts'
+import { buyUs } from '../memory/hold-time.ts'
+import type { OrderedCall } from '../types.ts'
 import type { UsedTokens } from './limits/rate-limits.ts'
 
 /** A tool that takes longer loses its program's place, and no more than that. */
@@ -27,6 +27,8 @@ const OUTPUT_TOKENS_FIRST = 256
 const OUTPUT_WEIGHT = 1 / 16
 
 export interface CallSize {
+  /** Answers that it asks for, each of which takes a seat of the server. Left out: one. */
+  choices?: number
   prompt_tokens: number
   /** Of its answer, at most. */
   output_tokens_max: number

@@ -40,7 +40,8 @@ const Fields = z.object({
 })
 type Fields = z.infer<typeof Fields>
 
-const CACHED = { cache_control: { type: 'ephemeral' } }
+/** A breakpoint of its prompt cache. */
+export const CACHED = { cache_control: { type: 'ephemeral' } }
 /** Of Anthropic; OpenAI's goes to 2. */
 const TEMPERATURE_MAX = 1
 

@@ -1,10 +1,9 @@
 /**
- * A stream of Anthropic's Messages API as chunks of chat, so that one reader (AnswerStream) makes the client's frames of both. Its
- * prompt tokens are those that it computed, wrote into its cache and read from it; only the last count as cached.
+ * Events of Anthropic's Messages API as chunks of chat. A prompt's tokens are those that were computed, written into the cache and
+ * read from it. Only the last count as cached.
  */
 import { z } from 'zod'
-import type { ChoiceFinish } from '../../../openai/chunk-frame.ts'
-import type { AnswerReading, CallAnswer, CountedUsage } from '../../vllm/calls/answer-stream.ts'
+import { type EventReader, type EventReading, NOTHING, says } from './event-reading.ts'
 
 const Tokens = z.number().int().min(0).nullish()
 const Usage = z.object({
@@ -39,38 +38,15 @@ const FINISHES: Readonly<Record<string, string>> = {
   ...{ end_turn: 'stop', stop_sequence: 'stop', max_tokens: 'length', tool_use: 'tool_calls' },
   ...{ refusal: 'content_filter', pause_turn: 'stop', model_context_window_exceeded: 'length' },
 }
-const NOTHING: AnswerReading = { ok: true, chunks: [] }
 
-export class MessagesAnswer implements CallAnswer {
-  readonly #chat: CallAnswer
+export class MessagesReader implements EventReader {
   /** Tools by the index of their block. */
   readonly #tools = new Map<number, number>()
   #prompt_tokens = 0
   #cached_tokens: number | null = null
-  #stopped = false
+  stopped = false
 
-  constructor(chat: CallAnswer) {
-    this.#chat = chat
-  }
-
-  get usage(): CountedUsage | null {
-    return this.#chat.usage
-  }
-
-  get pieces(): number {
-    return this.#chat.pieces
-  }
-
-  get finishes(): readonly ChoiceFinish[] {
-    return this.#chat.finishes
-  }
-
-  /** It has said how it ended, and that nothing follows. */
-  get whole(): boolean {
-    return this.#stopped && this.#chat.whole
-  }
-
-  read(value: unknown): AnswerReading {
+  read(value: unknown): EventReading {
     const parsed = Event.safeParse(value)
     if (parsed.success) return this.#read(parsed.data)
     // The API adds kinds of events, which are to be passed over.
@@ -78,42 +54,42 @@ export class MessagesAnswer implements CallAnswer {
     return known ? { ok: false, broken: 'an event that is not one of Anthropic' } : NOTHING
   }
 
-  #read(event: Event): AnswerReading {
+  #read(event: Event): EventReading {
     switch (event.type) {
       case 'message_start': {
         this.#counted(event.message.usage ?? {})
-        return this.#chunk({ role: 'assistant', content: '' })
+        return says({ role: 'assistant', content: '' })
       }
       case 'content_block_start':
         return this.#begins(event.index, event.content_block)
       case 'content_block_delta':
-        return this.#says(event.index, event.delta)
+        return this.#continues(event.index, event.delta)
       case 'message_delta':
         return this.#ends(event)
       case 'message_stop':
-        this.#stopped = true
+        this.stopped = true
         return NOTHING
       default:
         return NOTHING
     }
   }
 
-  #begins(index: number, { type, id, name }: z.infer<typeof Block>): AnswerReading {
+  #begins(index: number, { type, id, name }: z.infer<typeof Block>): EventReading {
     if (type !== 'tool_use') return NOTHING
     const at = this.#tools.size
     this.#tools.set(index, at)
-    return this.#chunk({ tool_calls: [{ index: at, id, function: { name, arguments: '' } }] })
+    return says({ tool_calls: [{ index: at, id, function: { name, arguments: '' } }] })
   }
 
-  #says(index: number, { text, thinking, partial_json }: z.infer<typeof Delta>): AnswerReading {
-    if (text != null) return this.#chunk({ content: text })
-    if (thinking != null) return this.#chunk({ reasoning: thinking })
+  #continues(index: number, { text, thinking, partial_json }: z.infer<typeof Delta>): EventReading {
+    if (text != null) return says({ content: text })
+    if (thinking != null) return says({ reasoning: thinking })
     const at = this.#tools.get(index)
     if (partial_json == null || partial_json === '' || at === undefined) return NOTHING
-    return this.#chunk({ tool_calls: [{ index: at, function: { arguments: partial_json } }] })
+    return says({ tool_calls: [{ index: at, function: { arguments: partial_json } }] })
   }
 
-  #ends({ delta, usage }: Extract<Event, { type: 'message_delta' }>): AnswerReading {
+  #ends({ delta, usage }: Extract<Event, { type: 'message_delta' }>): EventReading {
     if (usage != null) this.#counted(usage)
     const finish_reason = delta.stop_reason == null ? null : (FINISHES[delta.stop_reason] ?? 'stop')
     const stop_reason = delta.stop_sequence ?? null
@@ -121,7 +97,7 @@ export class MessagesAnswer implements CallAnswer {
       ...{ prompt_tokens: this.#prompt_tokens, completion_tokens: usage?.output_tokens ?? 0 },
       prompt_tokens_details: { cached_tokens: this.#cached_tokens },
     }
-    return this.#chat.read({ choices: [{ index: 0, delta: {}, finish_reason, stop_reason }], usage: told })
+    return { ok: true, piece: { choices: [{ index: 0, delta: {}, finish_reason, stop_reason }], usage: told } }
   }
 
   #counted({
@@ -133,9 +109,5 @@ export class MessagesAnswer implements CallAnswer {
     const cached = cache_read_input_tokens ?? 0
     this.#prompt_tokens = input_tokens + cached + (cache_creation_input_tokens ?? 0)
     this.#cached_tokens = cached
-  }
-
-  #chunk(delta: object): AnswerReading {
-    return this.#chat.read({ choices: [{ index: 0, delta, finish_reason: null }] })
   }
 }

@@ -12,6 +12,8 @@ export interface LimitSpec {
   amount: number
   /** Null of `concurrent`, which has none. */
   window_us: number | null
+  /** The only model that it is of. Left out: of all. */
+  model?: string
 }
 
 export const DAY_US = 24 * 3600 * 1_000_000
@@ -27,6 +29,15 @@ const FORM = 'requests=60/min, input=2M/day, output=8k/min, tokens=200k/min or c
 
 /** A string says what is wrong. */
 export function parseLimit(text: string): LimitSpec | string {
+  // Names of models may have colons, and limits have none.
+  const of_model = /^(.{1,256}):([^:]*)$/.exec(text)
+  if (of_model === null) return parseAmount(text)
+  const [, model = '', limit = ''] = of_model
+  const spec = parseAmount(limit)
+  return typeof spec === 'string' ? spec : { ...spec, model }
+}
+
+function parseAmount(text: string): LimitSpec | string {
   const match = /^([a-z]+)=([^/]*)(?:\/(.*))?$/.exec(text)
   if (match === null) return `write a limit as ${FORM}`
   const [, quantity = '', said = '', span] = match

@@ -26,6 +26,12 @@ describe('a limit as it is written', () => {
     expect(parseLimit(text)).toMatch(sentence)
   })
 
+  it('may be of one model, whose name may have colons', () => {
+    const limit = { quantity: 'requests', amount: 60, window_us: MINUTE_US }
+    expect(parseLimit('llama3:8b:requests=60/min')).toEqual({ ...limit, model: 'llama3:8b' })
+    expect(parseLimit('m:requests=0/min')).toMatch(/"0" is no limit/)
+  })
+
   it('is told in words', () => {
     expect(limitText({ quantity: 'input', amount: 2000, window_us: MINUTE_US })).toBe('2000 input tokens per minute')
     expect(limitText({ quantity: 'concurrent', amount: 8, window_us: null })).toBe('8 calls at once')
