@@ -66,3 +66,40 @@ export const AuditEntry = z.object({
   before: z.record(z.string(), z.unknown()).nullable(),
   after: z.record(z.string(), z.unknown()).nullable(),
 })
+
+const Percentiles = z.object({ p50: z.number(), p95: z.number() })
+
+export const Trend = z.object({
+  class: z.string(),
+  day: z.string(),
+  programs: z.number(),
+  response_s: Percentiles,
+  wait_s: Percentiles,
+})
+export type Trend = z.infer<typeof Trend>
+
+export const Trends = z.object({ is_whole: z.boolean(), data: z.array(Trend) })
+
+const NodeProgress = z.object({
+  id: z.string(),
+  model: z.string(),
+  requests: z.number(),
+  waiting: z.number(),
+  running: z.number(),
+  completed: z.number(),
+  failed: z.number(),
+})
+
+export const Application = z.object({
+  id: z.string(),
+  name: z.string(),
+  status: z.string(),
+  created_at: z.number(),
+  ended_at: z.number().nullable(),
+  estimated_end_at: z.number().nullable(),
+  request_counts: z.object({ total: z.number(), completed: z.number(), failed: z.number() }),
+  nodes: z.array(NodeProgress),
+})
+export type Application = z.infer<typeof Application>
+
+export const Applications = z.object({ data: z.array(Application), has_more: z.boolean() })

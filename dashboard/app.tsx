@@ -7,14 +7,17 @@ import { type Connection, LiveStore } from './live/live-store.ts'
 import { Failure, Loading } from './parts/states.tsx'
 import { CapacityView } from './planning/capacity.tsx'
 import { type Route, useRoute } from './route.ts'
+import { ApplicationsView, ApplicationView } from './views/applications.tsx'
 import { AuditView } from './views/audit.tsx'
 import { ClassesView, ClassView } from './views/classes.tsx'
 import { EndedView } from './views/ended.tsx'
 import { EnginesView } from './views/engines.tsx'
 import { LiveView } from './views/live.tsx'
 import { ProgramView } from './views/program.tsx'
+import { ReferenceView } from './views/reference.tsx'
 import { SignIn } from './views/sign-in.tsx'
 import { TenantsView } from './views/tenants.tsx'
+import { TrendsView } from './views/trends.tsx'
 
 type SignedIn =
   | { status: 'asking' }
@@ -35,26 +38,60 @@ export function App() {
     )
   }
   useEffect(look, [])
+  const route = useRoute()
+  // What the API takes is no secret: /openapi.json is open too.
+  if (route.view === 'reference' && signed.status !== 'in') return <OpenReference page={route.page} />
   if (signed.status === 'asking') return <Loading what="Switchyard" />
   if (signed.status === 'failed') return <Failure reason={signed.reason} retry={look} />
   if (signed.status === 'out') return <SignIn signedIn={(session) => setSigned({ status: 'in', session })} />
   return <Frame session={signed.session} signedOut={() => setSigned({ status: 'out' })} />
 }
 
+function OpenReference({ page }: { page: string }) {
+  return (
+    <>
+      <header class="bar">
+        <a class="mark" href="#/live">
+          Switchyard
+        </a>
+        <nav aria-label="Views">
+          <a href="#/live">Sign in</a>
+        </nav>
+      </header>
+      <main>
+        <ReferenceView page={page} />
+      </main>
+    </>
+  )
+}
+
 const OPERATOR_VIEWS = [
   ['live', 'Live'],
   ['ended', 'Ended'],
+  ['trends', 'Trends'],
+  ['applications', 'Applications'],
   ['engines', 'Engines'],
   ['tenants', 'Tenants'],
   ['classes', 'Classes'],
   ['capacity', 'Capacity'],
   ['audit', 'Audit'],
+  ['reference', 'API'],
 ] as const
 const TENANT_VIEWS = [
   ['live', 'Live'],
   ['ended', 'Ended'],
+  ['trends', 'Trends'],
+  ['applications', 'Applications'],
   ['capacity', 'Capacity'],
+  ['reference', 'API'],
 ] as const
+
+/** Under which view a thing is found. */
+const BELONGS: Readonly<Partial<Record<Route['view'], string>>> = {
+  program: 'live',
+  class: 'classes',
+  application: 'applications',
+}
 
 function Frame({ session, signedOut }: { session: Session; signedOut: () => void }) {
   const [store] = useState(() => new LiveStore())
@@ -80,7 +117,7 @@ function Frame({ session, signedOut }: { session: Session; signedOut: () => void
     send('/page/session', { method: 'DELETE' }).then(signedOut, signedOut)
   }
   const views = session.role === 'operator' ? OPERATOR_VIEWS : TENANT_VIEWS
-  const current = route.view === 'program' ? 'live' : route.view === 'class' ? 'classes' : route.view
+  const current = BELONGS[route.view] ?? route.view
   return (
     <>
       <header class="bar">
@@ -142,9 +179,15 @@ function View({ route, session, state, connection }: Shown) {
     const key = JSON.stringify([tenant, program])
     return <ProgramView key={key} tenant={tenant} program={program} isOperator={isOperator} row={row} />
   }
-  const tenants = [...state.tenants.keys()]
-  if (route.view === 'ended') return <EndedView tenants={isOperator ? tenants : [own]} isOperator={isOperator} />
+  const tenants = isOperator ? [...state.tenants.keys()] : [own]
+  if (route.view === 'ended') return <EndedView tenants={tenants} isOperator={isOperator} />
   if (route.view === 'capacity') return <CapacityView own={isOperator ? null : own} />
+  if (route.view === 'trends') return <TrendsView tenants={tenants} isOperator={isOperator} />
+  if (route.view === 'applications') return <ApplicationsView tenants={tenants} isOperator={isOperator} />
+  if (route.view === 'application') {
+    return <ApplicationView key={route.id} tenant={route.tenant} id={route.id} isOperator={isOperator} />
+  }
+  if (route.view === 'reference') return <ReferenceView page={route.page} />
   if (isOperator && route.view === 'engines') return <EnginesView pools={state.pools} />
   if (isOperator && route.view === 'tenants') return <TenantsView state={state} />
   if (isOperator && route.view === 'classes') return <ClassesView tenants={tenants} />

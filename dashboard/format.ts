@@ -28,5 +28,14 @@ export const clock = (at: string | number): string => new Date(at).toLocaleTimeS
 export const dateTime = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString())
 
 /** Why the balancer chose an engine: the API's reasons, in words. */
+/** What an engine does with a program's context while its tool runs. */
+const HANDLED: Readonly<Record<string, string>> = {
+  preserve: 'context kept',
+  discard: 'context discarded',
+  swap: 'context moved to host memory',
+}
+
+export const handledText = (handling: string): string => HANDLED[handling] ?? handling
+
 export const reasonText = (reason: string | null | undefined): string =>
   reason === null || reason === undefined ? '–' : (leaseReason(reason)?.label ?? reason)

@@ -1,12 +1,14 @@
 /** Which view is shown: the part of the address after `#`, so that links and the back button work. Pure but for the hook. */
 import { useEffect, useState } from 'hono/jsx/dom'
 
+const VIEWS = ['live', 'ended', 'trends', 'applications', 'engines', 'tenants', 'classes', 'capacity', 'audit'] as const
+
 export type Route =
-  | { view: 'live' | 'ended' | 'engines' | 'tenants' | 'classes' | 'capacity' | 'audit' }
+  | { view: (typeof VIEWS)[number] }
   | { view: 'program'; tenant: string; program: string }
   | { view: 'class'; tenant: string; name: string }
-
-const VIEWS = ['live', 'ended', 'engines', 'tenants', 'classes', 'capacity', 'audit'] as const
+  | { view: 'application'; tenant: string; id: string }
+  | { view: 'reference'; page: string }
 
 export function routeOf(hash: string): Route {
   const [view = '', first, second] = hash.replace(/^#\/?/, '').split('/').map(decoded)
@@ -16,6 +18,10 @@ export function routeOf(hash: string): Route {
   if (view === 'classes' && first !== undefined && second !== undefined) {
     return { view: 'class', tenant: first, name: second }
   }
+  if (view === 'applications' && first !== undefined && second !== undefined) {
+    return { view: 'application', tenant: first, id: second }
+  }
+  if (view === 'reference') return { view, page: first ?? '' }
   return { view: VIEWS.find((one) => one === view) ?? 'live' }
 }
 
@@ -33,6 +39,12 @@ export const programLink = (tenant: string, program: string) =>
 
 export const classLink = (tenant: string, name: string) =>
   `#/classes/${encodeURIComponent(tenant)}/${encodeURIComponent(name)}`
+
+export const applicationLink = (tenant: string, id: string) =>
+  `#/applications/${encodeURIComponent(tenant)}/${encodeURIComponent(id)}`
+
+/** `page`: an operation or a schema, as the reference names it. */
+export const referenceLink = (page: string) => `#/reference/${encodeURIComponent(page)}`
 
 export function useRoute(): Route {
   const [route, setRoute] = useState<Route>(() => routeOf(location.hash))

@@ -1,10 +1,19 @@
 import { expect, test } from 'vitest'
 import type { ShownCall } from '../../src/protocol/shown-program.ts'
-import { callGraph } from './call-graph.ts'
+import { callGraph, NODE_PX } from './call-graph.ts'
 import { callSpans } from './call-spans.ts'
+import { placed } from './graph-layout.ts'
 
 const NOTHING = {
-  ...{ prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, preemptions: 0, recomputed_tokens: 0 },
+  ...{
+    prompt_tokens: 0,
+    cached_tokens: 0,
+    output_tokens: 0,
+    preemptions: 0,
+    recomputed_tokens: 0,
+    swap_s: 0,
+    service_wall_s: 1,
+  },
   ...{ swapped_out_tokens: 0, swapped_in_tokens: 0, error_code: null },
 }
 const callOf = (id: string, change: Partial<ShownCall> = {}): ShownCall => ({
@@ -12,7 +21,6 @@ const callOf = (id: string, change: Partial<ShownCall> = {}): ShownCall => ({
     id,
     thread: 'main',
     source: 'header',
-    kv: null,
     parents: [],
     model: 'm',
     state: 'ended',
@@ -20,13 +28,14 @@ const callOf = (id: string, change: Partial<ShownCall> = {}): ShownCall => ({
     finish_reason: 'stop',
   },
   ...{ rank: null, expected_remaining_tokens: null, error_code: null, tools: [], tool_s: null, expected_tool_s: null },
+  kv: null,
   ...{ opened_at: '2026-11-23T12:00:00.000Z', ended_at: '2026-11-23T12:00:04.000Z', leases: [] },
   ...{ ...NOTHING, wait_s: 0, service_s: 1 },
   ...change,
 })
 const lease = { agent: 'a', engine: 'e', region: 'r', reason: null, state: 'settled' as const, outcome: null }
 
-test('branches stand in lanes of their own, and what joins them stands after the longest', () => {
+test('branches stand side by side, and what joins them stands after the longest', () => {
   const graph = callGraph([
     callOf('plan', { tools: [{ name: 'search', returned: true, duration_s: 2 }], tool_s: 2 }),
     callOf('left', { thread: 'left', parents: ['plan'], service_s: 5 }),
@@ -34,15 +43,21 @@ test('branches stand in lanes of their own, and what joins them stands after the
     callOf('right-2', { thread: 'right', parents: ['right'], service_s: 1 }),
     callOf('join', { parents: ['left', 'right-2'] }),
   ])
-  expect(graph.calls.map(({ call, column, lane }) => [call.id, column, lane])).toEqual([
-    ['plan', 0, 0],
-    ['left', 1, 1],
-    ['right', 1, 2],
-    ['right-2', 2, 2],
-    ['join', 3, 0],
-  ])
-  expect([graph.columns, graph.rows, graph.lanes]).toEqual([4, 3, ['main', 'left', 'right']])
+  expect(graph.lanes).toEqual(['main', 'left', 'right'])
   expect(graph.edges[0]).toMatchObject({ from: 'plan', to: 'left', tools: ['search'], tool_s: 2 })
+  const { calls, edges, width, height } = placed(graph)
+  const at = new Map(calls.map((one) => [one.call.id, one]))
+  for (const { from, to, points } of edges) {
+    expect((at.get(from)?.x ?? 0) + NODE_PX.width).toBeLessThan(at.get(to)?.x ?? 0)
+    expect(points.length).toBeGreaterThan(1)
+  }
+  expect(at.get('left')?.y).not.toBe(at.get('right')?.y)
+  for (const { x, y } of calls) {
+    expect(Math.min(x, y)).toBeGreaterThanOrEqual(0)
+    expect(x + NODE_PX.width).toBeLessThanOrEqual(width)
+    expect(y + NODE_PX.height).toBeLessThanOrEqual(height)
+  }
+  expect(placed(callGraph([])).calls).toEqual([])
 })
 
 test('the critical path is the longest by service, not by calls', () => {
@@ -65,22 +80,10 @@ test('the critical path is the longest by service, not by calls', () => {
   ])
 })
 
-test('threads that never overlap share a row', () => {
-  const graph = callGraph([
-    callOf('one', { thread: 'a' }),
-    callOf('two', { thread: 'b', parents: ['one'] }),
-    callOf('three', { thread: 'c', parents: ['one'] }),
-    callOf('four', { thread: 'd', parents: ['two', 'three'] }),
-  ])
-  expect(graph.calls.map(({ row }) => row)).toEqual([0, 0, 1, 0])
-  expect(graph.rows).toBe(2)
-})
-
 test('a call without known parents follows the last of its thread, and nothing else', () => {
   const graph = callGraph([callOf('one'), callOf('two', { parents: ['unknown'] }), callOf('alone', { thread: 'b' })])
   expect(graph.edges.map(({ from, to }) => [from, to])).toEqual([['one', 'two']])
-  expect(graph.calls.map(({ column }) => column)).toEqual([0, 1, 0])
-  expect(callGraph([])).toEqual({ calls: [], edges: [], columns: 0, rows: 0, lanes: [], critical_path_s: 0 })
+  expect(callGraph([])).toEqual({ calls: [], edges: [], lanes: [], critical_path_s: 0 })
 })
 
 test('a call’s time is its wait, its prefill, its decode and the tool after it', () => {
@@ -99,6 +102,12 @@ test('a call’s time is its wait, its prefill, its decode and the tool after it
     ['tool', 4000, 7000],
   ])
   expect(spans.at(-1)?.text).toBe('search')
+  const kv = { handling: 'swap', reason: 'least_waste' }
+  const told = callSpans([{ ...call, kv, preemptions: 2, swap_s: 0.5 }], ['main'], start_ms)
+  expect(told.slice(-2).map(({ text }) => text)).toEqual([
+    'preempted 2 times, its context was moved for 500 ms',
+    'search (context moved to host memory)',
+  ])
   const open = callSpans([callOf('two', { state: 'open', ended_at: null })], ['main'], start_ms + 2000)
   expect(open.map(({ kind, to_ms }) => [kind, to_ms - start_ms])).toEqual([['open', 2000]])
 })

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'hono/jsx/dom'
 import type { Chart } from './echarts.ts'
 
-type Charts = typeof import('./echarts.ts')
+type Charts = typeof import('./all.ts')
 
 interface Box<T> {
   label: string
@@ -17,7 +17,7 @@ export function ChartBox<T>({ label, data, make }: Box<T>) {
   useEffect(() => {
     let made: Chart<T> | null = null
     let isOver = false
-    import('./echarts.ts').then(
+    import('./all.ts').then(
       (charts) => {
         if (isOver || box.current === null) return
         made = make(charts, box.current)

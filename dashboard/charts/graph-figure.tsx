@@ -1,12 +1,12 @@
 /** The graph of a program's calls as SVG. */
+import { useEffect, useMemo, useState } from 'hono/jsx/dom'
 import { seconds } from '../format.ts'
+import { Loading } from '../parts/states.tsx'
 import { Wide } from '../parts/wide.tsx'
-import type { CallGraph, Edge, PlacedCall } from './call-graph.ts'
+import { type CallGraph, NODE_PX } from './call-graph.ts'
+import type { PlacedCall, PlacedEdge, Point } from './graph-layout.ts'
 
-const COLUMN_PX = 150
-const ROW_PX = 46
-const NODE_PX = { width: 96, height: 32 }
-const MARGIN_PX = 12
+type Layout = typeof import('./graph-layout.ts')
 
 interface Figure {
   graph: CallGraph
@@ -15,16 +15,25 @@ interface Figure {
 }
 
 export function GraphFigure({ graph, chosen, choose }: Figure) {
-  const width = graph.columns * COLUMN_PX - (COLUMN_PX - NODE_PX.width) + 2 * MARGIN_PX
-  const height = graph.rows * ROW_PX + MARGIN_PX
-  const placed = new Map(graph.calls.map((one) => [one.call.id, one]))
+  const [layout, setLayout] = useState<{ placed: Layout['placed'] } | null>(null)
+  const [failed, setFailed] = useState(false)
+  useEffect(() => {
+    import('./graph-layout.ts').then(
+      ({ placed }) => setLayout({ placed }),
+      () => setFailed(true),
+    )
+  }, [])
+  const drawn = useMemo(() => layout?.placed(graph) ?? null, [layout, graph])
+  if (failed) return <p class="state">The graph could not be loaded. The table below has its calls.</p>
+  if (drawn === null) return <Loading what="the graph" />
+  const { width, height, calls, edges } = drawn
   return (
     <Wide label="Graph of the calls" isTall>
       <svg class="graph" width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-label="Calls">
-        {graph.edges.map((edge) => (
-          <EdgeLine key={`${edge.from} ${edge.to}`} edge={edge} from={placed.get(edge.from)} to={placed.get(edge.to)} />
+        {edges.map((edge) => (
+          <EdgeLine key={`${edge.from} ${edge.to}`} edge={edge} />
         ))}
-        {graph.calls.map((one, at) => (
+        {calls.map((one, at) => (
           <CallNode key={one.call.id} placed={one} number={at + 1} isChosen={one.call.id === chosen} choose={choose} />
         ))}
       </svg>
@@ -32,25 +41,28 @@ export function GraphFigure({ graph, chosen, choose }: Figure) {
   )
 }
 
-const left = ({ column }: PlacedCall) => MARGIN_PX + column * COLUMN_PX
-const middle = ({ row }: PlacedCall) => MARGIN_PX + row * ROW_PX + NODE_PX.height / 2
+/** Through the middles of its inner pieces, so that it bends and has no corners. */
+function pathOf([first, ...rest]: readonly Point[]): string {
+  if (first === undefined) return ''
+  const last = rest.at(-1)
+  const bends = rest.slice(0, -1).map((point, at) => {
+    const next = rest[at + 1] ?? point
+    return `Q${point.x} ${point.y} ${(point.x + next.x) / 2} ${(point.y + next.y) / 2}`
+  })
+  return `M${first.x} ${first.y}${bends.join('')}${last === undefined ? '' : `L${last.x} ${last.y}`}`
+}
 
-function EdgeLine({ edge, from, to }: { edge: Edge; from: PlacedCall | undefined; to: PlacedCall | undefined }) {
-  if (from === undefined || to === undefined) return null
-  const [x1, y1, x2, y2] = [left(from) + NODE_PX.width, middle(from), left(to), middle(to)]
-  const bend = Math.min(40, (x2 - x1) / 2)
-  const isTool = edge.tools.length > 0
-  const text = isTool ? shortened(edge.tools.join(', ')) : ''
+function EdgeLine({ edge }: { edge: PlacedEdge }) {
+  const { points, tools, tool_s } = edge
+  const isTool = tools.length > 0
+  const middle = points[Math.floor(points.length / 2)]
   return (
     <g class={edge.isCritical ? 'edge critical' : 'edge'}>
-      <path
-        d={`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}
-        stroke-dasharray={isTool ? '4 3' : ''}
-      />
-      {isTool && to.row === from.row ? (
-        <text x={(x1 + x2) / 2} y={y1 - 5}>
-          <title>{`${edge.tools.join(', ')}: ${seconds(edge.tool_s)}`}</title>
-          {text}
+      <path d={pathOf(points)} stroke-dasharray={isTool ? '4 3' : ''} />
+      {isTool && middle !== undefined ? (
+        <text x={middle.x} y={middle.y - 5}>
+          <title>{`${tools.join(', ')}: ${seconds(tool_s)}`}</title>
+          {shortened(tools.join(', '))}
         </text>
       ) : null}
     </g>
@@ -66,8 +78,7 @@ interface Node {
   choose: (call: string) => void
 }
 
-function CallNode({ placed, number, isChosen, choose }: Node) {
-  const { call, isCritical } = placed
+function CallNode({ placed: { call, isCritical, x, y }, number, isChosen, choose }: Node) {
   const classes = ['node', call.state, isCritical ? 'critical' : '', isChosen ? 'chosen' : '']
   const failed = call.outcome !== null && call.outcome !== 'completed'
   const pressed = (event: KeyboardEvent) => {
@@ -75,12 +86,12 @@ function CallNode({ placed, number, isChosen, choose }: Node) {
     event.preventDefault()
     choose(call.id)
   }
-  const told = call.state === 'open' ? 'open' : failed ? (call.outcome ?? 'failed') : seconds(call.service_s)
+  const told = call.state === 'open' ? 'open' : failed ? (call.outcome ?? 'failed') : seconds(call.service_wall_s)
   return (
     // biome-ignore lint/a11y/useSemanticElements: SVG has no button
     <g
       class={[...classes, failed ? 'failed' : ''].join(' ')}
-      transform={`translate(${left(placed)} ${middle(placed) - NODE_PX.height / 2})`}
+      transform={`translate(${x} ${y})`}
       role="button"
       tabindex={0}
       aria-pressed={isChosen ? 'true' : 'false'}

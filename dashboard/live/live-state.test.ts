@@ -30,7 +30,15 @@ test('an event changes the rows that it names and keeps the others', () => {
 })
 
 test('rows are filtered by activity and by words of theirs, and ordered', () => {
-  const detail = { wait_s: 9, prompt_tokens: 10, cached_tokens: 5, engine: 'e1', region: 'us', model: 'm' }
+  const detail = {
+    wait_s: 9,
+    service_wall_s: 12,
+    prompt_tokens: 10,
+    cached_tokens: 5,
+    engine: 'e1',
+    region: 'us',
+    model: 'm',
+  }
   const state = withEvent(
     NOTHING_YET,
     event(

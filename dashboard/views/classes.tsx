@@ -5,9 +5,10 @@ import { ClassCurve, KnownClass, pageOf } from '../api-types.ts'
 import { ChartBox } from '../charts/chart-box.tsx'
 import { count, seconds } from '../format.ts'
 import { useLoaded } from '../loaded.ts'
-import { Failure, Loading } from '../parts/states.tsx'
+import { Show } from '../parts/show.tsx'
+import { Loading } from '../parts/states.tsx'
+import { Heads, Num, Table } from '../parts/table.tsx'
 import { TenantChoice } from '../parts/tenant-choice.tsx'
-import { Wide } from '../parts/wide.tsx'
 import { classLink } from '../route.ts'
 
 export function ClassesView({ tenants }: { tenants: readonly string[] }) {
@@ -28,72 +29,67 @@ export function ClassesView({ tenants }: { tenants: readonly string[] }) {
   )
 }
 
+const pair = (text: (n: number | null) => string, { p50, p90 }: KnownClass['calls']) => `${text(p50)} / ${text(p90)}`
+
 function Known({ tenant }: { tenant: string }) {
   const path = `/admin/v1/classes?tenant=${segment(tenant)}&limit=100`
-  const { value, failure, reload } = useLoaded(path, (signal) => ask(path, pageOf(KnownClass), { signal }))
-  if (value === null) return failure === null ? <Loading what="classes" /> : <Failure reason={failure} retry={reload} />
-  if (value.data.length === 0)
+  const loaded = useLoaded(path, (signal) => ask(path, pageOf(KnownClass), { signal }))
+  return <Show of={loaded} what="classes" show={({ data }) => <ClassTable tenant={tenant} classes={data} />} />
+}
+
+function ClassTable({ tenant, classes }: { tenant: string; classes: readonly KnownClass[] }) {
+  if (classes.length === 0)
     return <p class="state">Nothing is known yet. A class appears when its first program has ended.</p>
   return (
-    <Wide label="Classes">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Class</th>
-            <th scope="col" class="number">
-              Ended
-            </th>
-            <th scope="col" class="number">
-              Output tokens, p50 / p90
-            </th>
-            <th scope="col" class="number">
-              Calls, p50 / p90
-            </th>
-            <th scope="col" class="number">
-              Service, p50 / p90
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {value.data.map((one) => (
-            <tr key={one.class}>
-              <th scope="row">
-                <a href={classLink(tenant, one.class)}>{one.class}</a>
-              </th>
-              <td class="number">{count(one.ends)}</td>
-              <td class="number">{`${count(one.output_tokens.p50)} / ${count(one.output_tokens.p90)}`}</td>
-              <td class="number">{`${count(one.calls.p50)} / ${count(one.calls.p90)}`}</td>
-              <td class="number">{`${seconds(one.service_s.p50)} / ${seconds(one.service_s.p90)}`}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Wide>
+    <Table
+      label="Classes"
+      heads={[
+        'Class',
+        ['Ended', 'number'],
+        ['Output tokens, p50 / p90', 'number'],
+        ['Calls, p50 / p90', 'number'],
+        ['Charged service, p50 / p90', 'number'],
+      ]}
+    >
+      {classes.map((one) => (
+        <tr key={one.class}>
+          <th scope="row">
+            <a href={classLink(tenant, one.class)}>{one.class}</a>
+          </th>
+          <Num>{count(one.ends)}</Num>
+          <Num>{pair(count, one.output_tokens)}</Num>
+          <Num>{pair(count, one.calls)}</Num>
+          <Num>{pair(seconds, one.service_s)}</Num>
+        </tr>
+      ))}
+    </Table>
   )
 }
 
 export function ClassView({ tenant, name }: { tenant: string; name: string }) {
   const path = `/admin/v1/classes/${segment(tenant)}/${segment(name)}`
-  const { value, failure, reload } = useLoaded(path, (signal) => ask(path, ClassCurve, { signal }))
+  const loaded = useLoaded(path, (signal) => ask(path, ClassCurve, { signal }))
   return (
     <>
       <h1>{name}</h1>
-      {value === null && failure === null ? <Loading what="the class" /> : null}
-      {failure === null ? null : <Failure reason={failure} retry={reload} />}
-      {value === null ? null : (
-        <>
-          <p class="help">
-            {`${count(value.ends)} programs of tenant ${tenant} have ended. A program starts at the left and moves right with its output: where the index is lower, it runs first.`}
-          </p>
-          <ChartBox
-            label="Index and expected output by output tokens so far; the table below has the figures"
-            data={value.index}
-            make={(charts, element) => charts.curve(element)}
-          />
-          <CurveTable points={value.index} />
-          <ToolTable tools={value.tools} />
-        </>
-      )}
+      <Show
+        of={loaded}
+        what="the class"
+        show={({ ends, index, tools }) => (
+          <>
+            <p class="help">
+              {`${count(ends)} programs of tenant ${tenant} have ended. A program starts at the left and moves right with its output: where the index is lower, it runs first.`}
+            </p>
+            <ChartBox
+              label="Index and expected output by output tokens so far; the table below has the figures"
+              data={index}
+              make={(charts, element) => charts.curve(element)}
+            />
+            <CurveTable points={index} />
+            <ToolTable tools={tools} />
+          </>
+        )}
+      />
     </>
   )
 }
@@ -105,25 +101,19 @@ function CurveTable({ points }: { points: Curve['index'] }) {
     <details>
       <summary>{points.length} points of the curve</summary>
       <table>
-        <thead>
-          <tr>
-            <th scope="col" class="number">
-              Output tokens so far
-            </th>
-            <th scope="col" class="number">
-              Index
-            </th>
-            <th scope="col" class="number">
-              Still expected
-            </th>
-          </tr>
-        </thead>
+        <Heads
+          heads={[
+            ['Output tokens so far', 'number'],
+            ['Index', 'number'],
+            ['Still expected', 'number'],
+          ]}
+        />
         <tbody>
           {points.map((point) => (
             <tr key={point.output_tokens}>
-              <td class="number">{count(point.output_tokens)}</td>
-              <td class="number">{point.index.toPrecision(3)}</td>
-              <td class="number">{count(point.expected_remaining_tokens)}</td>
+              <Num>{count(point.output_tokens)}</Num>
+              <Num>{point.index.toPrecision(3)}</Num>
+              <Num>{count(point.expected_remaining_tokens)}</Num>
             </tr>
           ))}
         </tbody>
@@ -137,28 +127,15 @@ function ToolTable({ tools }: { tools: Curve['tools'] }) {
   return (
     <>
       <h2>Between its calls</h2>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Tool</th>
-            <th scope="col" class="number">
-              Uses
-            </th>
-            <th scope="col" class="number">
-              Takes, p50 / p90
-            </th>
+      <Table label="Tools" heads={['Tool', ['Uses', 'number'], ['Takes, p50 / p90', 'number']]}>
+        {tools.map((tool) => (
+          <tr key={`${tool.kind} ${tool.name}`}>
+            <th scope="row">{tool.name ?? (tool.kind === 'other' ? 'rare tools' : 'no named tool')}</th>
+            <Num>{count(tool.uses)}</Num>
+            <Num>{pair(seconds, tool.duration_s)}</Num>
           </tr>
-        </thead>
-        <tbody>
-          {tools.map((tool) => (
-            <tr key={`${tool.kind} ${tool.name}`}>
-              <th scope="row">{tool.name ?? (tool.kind === 'other' ? 'rare tools' : 'no named tool')}</th>
-              <td class="number">{count(tool.uses)}</td>
-              <td class="number">{`${seconds(tool.duration_s.p50)} / ${seconds(tool.duration_s.p90)}`}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
     </>
   )
 }

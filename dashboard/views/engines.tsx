@@ -7,8 +7,9 @@ import { Granted, pageOf } from '../api-types.ts'
 import { clock, count, reasonText } from '../format.ts'
 import { useLoaded } from '../loaded.ts'
 import { ConfirmedAction } from '../parts/confirm.tsx'
-import { Failure, Loading, Meter } from '../parts/states.tsx'
-import { Wide } from '../parts/wide.tsx'
+import { Show } from '../parts/show.tsx'
+import { Meter } from '../parts/states.tsx'
+import { Num, Table } from '../parts/table.tsx'
 import { programLink } from '../route.ts'
 
 const Changed = z.object({ state: z.string(), pools_unreachable: z.number() })
@@ -24,54 +25,43 @@ export function EnginesView({ pools }: { pools: readonly LivePool[] }) {
         <p class="state">No engine is linked. docs/self-host.md says how to add a host.</p>
       ) : null}
       {engines.length === 0 ? null : (
-        <Wide label="Engines">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Engine</th>
-                <th scope="col">Region</th>
-                <th scope="col">Model</th>
-                <th scope="col">State</th>
-                <th scope="col">Seats</th>
-                <th scope="col" class="number">
-                  Waiting
-                </th>
-                <th scope="col" class="number">
-                  Queued tokens
-                </th>
-                <th scope="col">KV cache</th>
-                <th scope="col">Agent</th>
-              </tr>
-            </thead>
-            <tbody>
-              {engines.map(({ pool: of, ...engine }) => (
-                <tr key={`${of.region} ${of.model} ${engine.engine}`}>
-                  <th scope="row">
-                    {engine.engine} <small>{engine.kind}</small>
-                  </th>
-                  <td>{of.region}</td>
-                  <td>{of.model}</td>
-                  <td>{engine.state}</td>
-                  <td>
-                    <Meter part={engine.running} whole={engine.seats} label={`${engine.running}/${engine.seats}`} />
-                  </td>
-                  <td class="number">{engine.waiting + engine.leases_since_report}</td>
-                  <td class="number">{count(engine.queued_tokens)}</td>
-                  <td>
-                    <Meter
-                      part={engine.kv_used_tokens}
-                      whole={engine.kv_capacity_tokens}
-                      label={`${count(engine.kv_used_tokens)} of ${count(engine.kv_capacity_tokens)}`}
-                    />
-                  </td>
-                  <td>
-                    <AgentAction agent={engine.agent} isDraining={engine.state === 'draining'} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Wide>
+        <Table
+          label="Engines"
+          heads={[
+            ...['Engine', 'Region', 'Model', 'State', 'Seats'],
+            ...([
+              ['Waiting', 'number'],
+              ['Queued tokens', 'number'],
+            ] as const),
+            ...['KV cache', 'Agent'],
+          ]}
+        >
+          {engines.map(({ pool: of, ...engine }) => (
+            <tr key={`${of.region} ${of.model} ${engine.engine}`}>
+              <th scope="row">
+                {engine.engine} <small>{engine.kind}</small>
+              </th>
+              <td>{of.region}</td>
+              <td>{of.model}</td>
+              <td>{engine.state}</td>
+              <td>
+                <Meter part={engine.running} whole={engine.seats} label={`${engine.running}/${engine.seats}`} />
+              </td>
+              <Num>{engine.waiting + engine.leases_since_report}</Num>
+              <Num>{count(engine.queued_tokens)}</Num>
+              <td>
+                <Meter
+                  part={engine.kv_used_tokens}
+                  whole={engine.kv_capacity_tokens}
+                  label={`${count(engine.kv_used_tokens)} of ${count(engine.kv_capacity_tokens)}`}
+                />
+              </td>
+              <td>
+                <AgentAction agent={engine.agent} isDraining={engine.state === 'draining'} />
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {pool === undefined ? null : (
         <>
@@ -114,37 +104,25 @@ function AgentAction({ agent, isDraining }: { agent: string; isDraining: boolean
 
 function Leases({ region, model }: { region: string; model: string }) {
   const path = `/admin/v1/leases?region=${segment(region)}&model=${segment(model)}&limit=50`
-  const { value, failure, reload } = useLoaded(path, (signal) => ask(path, pageOf(Granted), { signal }))
-  if (value === null) return failure === null ? <Loading what="leases" /> : <Failure reason={failure} retry={reload} />
-  if (value.data.length === 0) return <p class="state">No call has come here since the pool was started.</p>
+  const loaded = useLoaded(path, (signal) => ask(path, pageOf(Granted), { signal }))
+  return <Show of={loaded} what="leases" show={({ data }) => <LeaseTable leases={data} />} />
+}
+
+function LeaseTable({ leases }: { leases: readonly z.infer<typeof Granted>[] }) {
+  if (leases.length === 0) return <p class="state">No call has come here since the pool was started.</p>
   return (
-    <Wide label="Last leases">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">At</th>
-            <th scope="col">Program</th>
-            <th scope="col">Engine</th>
-            <th scope="col">Why there</th>
-            <th scope="col" class="number">
-              Prompt tokens
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {value.data.map((lease) => (
-            <tr key={lease.lease}>
-              <td>{clock(lease.at)}</td>
-              <td>
-                <a href={programLink(lease.tenant, lease.program)}>{lease.program}</a>
-              </td>
-              <td>{lease.engine}</td>
-              <td>{reasonText(lease.reason)}</td>
-              <td class="number">~{count(lease.prompt_tokens_estimate)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Wide>
+    <Table label="Last leases" heads={['At', 'Program', 'Engine', 'Why there', ['Prompt tokens', 'number']]}>
+      {leases.map((lease) => (
+        <tr key={lease.lease}>
+          <td>{clock(lease.at)}</td>
+          <td>
+            <a href={programLink(lease.tenant, lease.program)}>{lease.program}</a>
+          </td>
+          <td>{lease.engine}</td>
+          <td>{reasonText(lease.reason)}</td>
+          <Num>~{count(lease.prompt_tokens_estimate)}</Num>
+        </tr>
+      ))}
+    </Table>
   )
 }

@@ -1,5 +1,5 @@
 /** What runs: the sums, the engines, and every running program. */
-import { useMemo, useState } from 'hono/jsx/dom'
+import { memo, useMemo, useState } from 'hono/jsx/dom'
 import { count, seconds, share } from '../format.ts'
 import {
   type Activity,
@@ -12,6 +12,7 @@ import {
 } from '../live/live-state.ts'
 import type { Connection } from '../live/live-store.ts'
 import { Fact, Loading } from '../parts/states.tsx'
+import { Heads } from '../parts/table.tsx'
 import { useVisibleRows } from '../parts/visible-rows.ts'
 import { programLink } from '../route.ts'
 import { Pools } from './pools.tsx'
@@ -90,11 +91,15 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
           Order
           <select value={order} onChange={(e) => setOrder((e.target as HTMLSelectElement).value as Order)}>
             <option value="newest">newest first</option>
-            <option value="service">most service</option>
+            <option value="service">most charged</option>
             <option value="wait">longest wait</option>
           </select>
         </label>
       </div>
+      <p class="help">
+        Wall: how long engine steps lasted in which its calls ran. Charged: its own share of the work in them. Programs
+        are compared by what they were charged.
+      </p>
       <ProgramTable rows={rows} now_ms={state.at_ms} isOperator={isOperator} />
       {rows.length === 0 ? <p class="state">No running program matches.</p> : null}
       {running > rows.length && text === '' && activity === 'all' ? (
@@ -104,6 +109,19 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
     </section>
   )
 }
+
+const HEADS = [
+  ['Program', 'id'],
+  ['Tenant', 'tenant'],
+  ['Class', 'class'],
+  ['Now', 'now'],
+  ['Engine', 'engine'],
+  ['Calls', 'number calls'],
+  ['Service, wall', 'number service'],
+  ['Charged', 'number charged'],
+  ['Wait', 'number wait'],
+  ['Cached', 'number cached'],
+] as const
 
 interface TableProps {
   rows: readonly Row[]
@@ -116,43 +134,18 @@ function ProgramTable({ rows, now_ms, isOperator }: TableProps) {
   const { list, from, to } = useVisibleRows(rows.length, ROW_PX)
   return (
     <table class={isOperator ? 'programs with-tenant' : 'programs'} aria-rowcount={rows.length + 1}>
-      <thead>
-        <tr>
-          <th scope="col" class="id">
-            Program
-          </th>
-          {isOperator ? (
-            <th scope="col" class="tenant">
-              Tenant
-            </th>
-          ) : null}
-          <th scope="col" class="class">
-            Class
-          </th>
-          <th scope="col" class="now">
-            Now
-          </th>
-          <th scope="col" class="engine">
-            Engine
-          </th>
-          <th scope="col" class="number calls">
-            Calls
-          </th>
-          <th scope="col" class="number service">
-            Service
-          </th>
-          <th scope="col" class="number wait">
-            Wait
-          </th>
-          <th scope="col" class="number cached">
-            Cached
-          </th>
-        </tr>
-      </thead>
+      <Heads heads={HEADS.filter(([, name]) => isOperator || name !== 'tenant')} />
       <tbody ref={list}>
         <Space rows={from} />
-        {rows.slice(from, to).map((row, at) => (
-          <ProgramRow key={row.key} row={row} at={from + at} now_ms={now_ms} isOperator={isOperator} />
+        {rows.slice(from, to).map(({ key, tenant, program }, at) => (
+          <ProgramRow
+            key={key}
+            tenant={tenant}
+            program={program}
+            at={from + at}
+            now_ms={isUsingTool(program) ? now_ms : 0}
+            isOperator={isOperator}
+          />
         ))}
         <Space rows={rows.length - to} />
       </tbody>
@@ -164,19 +157,26 @@ function Space({ rows }: { rows: number }) {
   if (rows === 0) return null
   return (
     <tr class="space">
-      <td colspan={9} style={{ height: `${rows * ROW_PX}px` }} />
+      <td colspan={HEADS.length} style={{ height: `${rows * ROW_PX}px` }} />
     </tr>
   )
 }
 
 interface RowProps {
-  row: Row
+  tenant: string
+  program: Row['program']
   at: number
+  /** 0 where nothing in it goes on by itself. */
   now_ms: number
   isOperator: boolean
 }
 
-function ProgramRow({ row: { tenant, program }, at, now_ms, isOperator }: RowProps) {
+/** Only how long a tool has run changes by itself. */
+const isUsingTool = (program: Row['program']): boolean =>
+  activityOf(program) === 'acting' && program.detail?.tools[0] !== undefined
+
+/** Made again only where one of its properties is another: of a thousand programs few change in a second. */
+const ProgramRow = memo(({ tenant, program, at, now_ms, isOperator }: RowProps) => {
   const { detail } = program
   const activity = activityOf(program)
   return (
@@ -189,12 +189,13 @@ function ProgramRow({ row: { tenant, program }, at, now_ms, isOperator }: RowPro
       <td class={`now ${activity}`}>{nowText(activityText(activity, program.open_calls), detail, now_ms)}</td>
       <td class="engine">{placeText(detail)}</td>
       <td class="number calls">{count(program.calls)}</td>
-      <td class="number service">{seconds(program.service_s)}</td>
+      <td class="number service">{seconds(detail?.service_wall_s)}</td>
+      <td class="number charged">{seconds(program.service_s)}</td>
       <td class="number wait">{seconds(detail?.wait_s)}</td>
       <td class="number cached">{detail === null ? '–' : share(detail.cached_tokens, detail.prompt_tokens)}</td>
     </tr>
   )
-}
+})
 
 function activityText(activity: 'reasoning' | 'acting' | 'new', open_calls: number): string {
   if (activity === 'reasoning') return open_calls > 1 ? `reasoning, ${open_calls} calls` : 'reasoning'

@@ -1,5 +1,6 @@
 /** One program: what it is, its calls as a graph and over time, and for each call where it ran and why. */
 import { useEffect, useMemo, useState } from 'hono/jsx/dom'
+import type { FcfsWaits } from '../../src/protocol/fcfs-waits.ts'
 import type { LiveProgram } from '../../src/protocol/live.ts'
 import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { ask, segment } from '../api.ts'
@@ -7,11 +8,12 @@ import { pageOf } from '../api-types.ts'
 import { callGraph } from '../charts/call-graph.ts'
 import { ChartBox } from '../charts/chart-box.tsx'
 import { GraphFigure } from '../charts/graph-figure.tsx'
-import { count, dateTime, reasonText, seconds, share } from '../format.ts'
+import { count, dateTime, handledText, reasonText, seconds, share } from '../format.ts'
 import { useLoaded } from '../loaded.ts'
 import { ConfirmedAction } from '../parts/confirm.tsx'
+import { FcfsQuestion, fcfsTexts } from '../parts/fcfs-question.tsx'
 import { Fact, Failure, Loading } from '../parts/states.tsx'
-import { Wide } from '../parts/wide.tsx'
+import { type Head, Num, Table } from '../parts/table.tsx'
 import { classLink } from '../route.ts'
 
 /** Calls that are shown, the first ones. */
@@ -74,6 +76,7 @@ interface ShownProps {
 
 function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: ShownProps) {
   const [chosen, setChosen] = useState<string | null>(null)
+  const [fcfs, setFcfs] = useState<FcfsWaits | null>(null)
   const graph = useMemo(() => callGraph(calls), [calls])
   const end = async () => {
     await ask(path, ShownProgram, { method: 'DELETE' })
@@ -104,9 +107,14 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
       </p>
       <dl class="facts">
         <Fact
-          name="Service"
+          name="Service (wall)"
+          value={seconds(program.service_wall_s)}
+          note="engine steps in which its calls ran"
+        />
+        <Fact
+          name="Service (charged)"
           value={seconds(program.service_s)}
-          note={`critical path ${seconds(program.critical_path_s)}`}
+          note={`what orders it; critical path ${seconds(program.critical_path_s)}`}
         />
         <Fact
           name="Wait"
@@ -126,8 +134,8 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
         <>
           <h2>Calls</h2>
           <p class="help">
-            From left to right: what depends on what. A thread stays in its row, and a dashed line is a tool. The
-            critical path is marked.
+            From left to right: what depends on what, with the wall time of each call. A dashed line is a tool. The
+            critical path is marked: the longest chain by charged service.
           </p>
           <GraphFigure graph={graph} chosen={chosen} choose={setChosen} />
           <h2>Timeline</h2>
@@ -140,7 +148,8 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
             data={graph}
             make={(charts, element) => charts.timeline(element)}
           />
-          <CallTable calls={calls} chosen={chosen} />
+          <FcfsQuestion path={path} waits={fcfs} told={setFcfs} />
+          <CallTable calls={calls} chosen={chosen} fcfs={fcfs} />
           {has_more ? <p class="help">The first {calls.length} calls are shown.</p> : null}
         </>
       )}
@@ -148,57 +157,56 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
   )
 }
 
-const HEADS = ['Wait', 'Service', 'Cached', 'Output', 'Rank']
+const HEADS: readonly Head[] = [
+  ...['Call', 'Engine', 'Why there'],
+  ...['Wait', 'Service (wall)', 'Service (charged)', 'Cached', 'Output', 'Rank'].map(
+    (name) => [name, 'number'] as const,
+  ),
+  ...['Then', 'Outcome'],
+]
 
-function CallTable({ calls, chosen }: { calls: ShownCall[]; chosen: string | null }) {
+interface CallTableProps {
+  calls: readonly ShownCall[]
+  chosen: string | null
+  fcfs: FcfsWaits | null
+}
+
+function CallTable({ calls, chosen, fcfs }: CallTableProps) {
+  const waits = fcfs === null ? null : fcfsTexts(fcfs)
+  const heads = waits === null ? HEADS : HEADS.toSpliced(4, 0, ['Wait, first come first served', 'number'])
   return (
-    <Wide label="Calls">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Call</th>
-            <th scope="col">Engine</th>
-            <th scope="col">Why there</th>
-            {HEADS.map((name) => (
-              <th key={name} scope="col" class="number">
-                {name}
-              </th>
-            ))}
-            <th scope="col">Then</th>
-            <th scope="col">Outcome</th>
+    <Table label="Calls" heads={heads}>
+      {calls.map((call, at) => {
+        const lease = call.leases.at(-1)
+        return (
+          <tr key={call.id} class={call.id === chosen ? 'chosen' : ''}>
+            <th scope="row" title={call.id}>
+              {at + 1} <small>{call.thread}</small>
+            </th>
+            <td>{lease === undefined ? '–' : `${lease.engine} · ${lease.region}`}</td>
+            <td>{reasonText(lease?.reason)}</td>
+            <Num>{seconds(call.wait_s)}</Num>
+            {waits === null ? null : <Num>{waits.get(call.id) ?? 'unknown'}</Num>}
+            <Num>{seconds(call.service_wall_s)}</Num>
+            <Num>{seconds(call.service_s)}</Num>
+            <Num>{share(call.cached_tokens, call.prompt_tokens)}</Num>
+            <Num>{count(call.output_tokens)}</Num>
+            <td class="number" title="A lower rank runs first. – : this engine’s policy goes by service">
+              {call.rank === null ? '–' : call.rank.toFixed(1)}
+            </td>
+            <td>{toolText(call)}</td>
+            <td>{call.state === 'open' ? 'open' : (call.error_code ?? call.outcome ?? '–')}</td>
           </tr>
-        </thead>
-        <tbody>
-          {calls.map((call, at) => {
-            const lease = call.leases.at(-1)
-            return (
-              <tr key={call.id} class={call.id === chosen ? 'chosen' : ''}>
-                <th scope="row" title={call.id}>
-                  {at + 1} <small>{call.thread}</small>
-                </th>
-                <td>{lease === undefined ? '–' : `${lease.engine} · ${lease.region}`}</td>
-                <td>{reasonText(lease?.reason)}</td>
-                <td class="number">{seconds(call.wait_s)}</td>
-                <td class="number">{seconds(call.service_s)}</td>
-                <td class="number">{share(call.cached_tokens, call.prompt_tokens)}</td>
-                <td class="number">{count(call.output_tokens)}</td>
-                <td class="number" title="A lower rank runs first. – : this engine’s policy goes by service">
-                  {call.rank === null ? '–' : call.rank.toFixed(1)}
-                </td>
-                <td>{toolText(call)}</td>
-                <td>{call.state === 'open' ? 'open' : (call.error_code ?? call.outcome ?? '–')}</td>
-              </tr>
-            )
-          })}
-        </tbody>
-      </table>
-    </Wide>
+        )
+      })}
+    </Table>
   )
 }
 
-function toolText({ tools, tool_s, expected_tool_s }: ShownCall): string {
+function toolText({ tools, tool_s, expected_tool_s, kv }: ShownCall): string {
   const names = tools.map(({ name }) => name).join(', ')
   if (names === '' && tool_s === null) return '–'
   const expected = expected_tool_s === null ? '' : ` (expected ${seconds(expected_tool_s)})`
-  return `${names === '' ? 'pause' : names} ${seconds(tool_s)}${expected}`
+  const handled = kv === null ? '' : `, ${handledText(kv.handling)}`
+  return `${names === '' ? 'pause' : names} ${seconds(tool_s)}${expected}${handled}`
 }

@@ -28,6 +28,7 @@ import { EngineSet, type EngineSurroundings } from './engine-set.ts'
 import { messageOf } from './events.ts'
 import { monotonicUs } from './fronts/local/scheduler-of.ts'
 import { Lending } from './lending/lending.ts'
+import { Replays } from './link/replays.ts'
 import { type Outbox, openOutbox } from './outbox/outbox.ts'
 import type { OpenLease } from './outbox/record.ts'
 import { RecordSender } from './outbox/record-sender.ts'
@@ -51,6 +52,7 @@ export class Agent {
   readonly #gate: TicketGate
   readonly #metrics: AgentMetrics
   readonly #spans: SpanSender | null
+  readonly #replays: Replays
   #outbox: Outbox | null = null
   #classes = new KnownClasses()
   #lost: readonly OpenLease[] = []
@@ -72,6 +74,11 @@ export class Agent {
       metrics: () => this.#metrics,
       wall_ms: this.#wall_ms,
       cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.agent_draining),
+    })
+    this.#replays = new Replays({
+      engine: (id) => this.#engines.engines.get(id),
+      open: () => this.#outbox?.openSums() ?? [],
+      monotonic_us: monotonicUs,
     })
     this.#gate = new TicketGate({
       agent: options.id,
@@ -247,6 +254,7 @@ export class Agent {
       cancel: (leases) => this.#data_plane?.cancel(leases, ERRORS.program_ended),
       classes: (classes) => this.#classesTold(classes),
       discard: (engine, program) => this.#engines.engines.get(engine)?.front.discard?.(program),
+      replay: (question) => this.#replays.answer(question),
       openSums: () => this.#outbox?.openSums() ?? [],
       isOpen: (lease) => this.#outbox?.isOpen(lease) ?? false,
       ignored: () => this.#metrics.messageIgnored(),

@@ -9,6 +9,7 @@ import {
   LEASES_SEEN_MAX,
   type LeaseCharge,
 } from '../../src/protocol/index.ts'
+import { ArrivalLog } from '../engine/replay/arrival-log.ts'
 import type { EngineFront } from './fronts/engine-front.ts'
 
 /** Over all engines of one status: 64 engines with full lists would not fit a frame. */
@@ -17,6 +18,8 @@ export const LEASES_SEEN_PER_STATUS_MAX = 2048
 export class ServedEngine {
   readonly front: EngineFront
   readonly id: string
+  /** What came here last, for a replay. */
+  readonly arrivals = new ArrivalLog()
   #draining: Promise<void> | null = null
   /** The operator wants no further calls here, until further notice. */
   #held = false

@@ -9,6 +9,7 @@ import { fail, readFlags } from '../../cli/flags.ts'
 import { measureCalls } from './overhead/calls.ts'
 import { INFERENCE_CONTEXT_TOKENS, measureInference } from './overhead/inference.ts'
 import { measureMemory } from './overhead/memory.ts'
+import { openPages } from './overhead/pages.ts'
 import { measurePeers, PEER_NAMES, type PeerName } from './overhead/peers.ts'
 import { printReport, type Report } from './overhead/report.ts'
 import { measureStreaming } from './overhead/streaming.ts'
@@ -23,6 +24,7 @@ const HELP = `What Switchyard costs: per call, per chunk of a stream, per progra
   --rounds 3                    of every load; lanes take turns in each
   --seconds 3                   of each closed load; open loads last twice as long
   --programs 10000              of the part memory, in all its waves
+  --pages 0                     pages that are open meanwhile, which read all live events
   --peers ${PEER_NAMES.join(',')}       the same short calls through these gateways, which are installed once into the user's cache;
                                 with --parts none, nothing else
   --json FILE                   every run, and what is computed from them
@@ -36,6 +38,7 @@ const read = readFlags('bench:overhead', process.argv.slice(2), {
   rounds: { type: 'string', default: '3' },
   seconds: { type: 'string', default: '3' },
   programs: { type: 'string', default: '10000' },
+  pages: { type: 'string', default: '0' },
   peers: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
@@ -53,6 +56,7 @@ if (unknown !== undefined) fail(`--parts takes ${PARTS.join(', ')}, not ${JSON.s
 const rounds = wholeNumber('--rounds', flags.rounds)
 const seconds = wholeNumber('--seconds', flags.seconds)
 const programs = wholeNumber('--programs', flags.programs)
+const pages = wholeNumber('--pages', flags.pages, 0)
 const note = (line: string): void => void process.stderr.write(`${line}\n`)
 
 const report: Report = {
@@ -61,6 +65,7 @@ const report: Report = {
     cores: availableParallelism(),
     node: process.version,
     at: new Date().toISOString(),
+    pages_open: pages,
   },
 }
 if (parts.includes('calls')) {
@@ -94,9 +99,14 @@ function save(): void {
 /** Each part has a system of its own, so that none finds what another left. */
 async function within<T>(work: (system: BenchSystem) => Promise<T>, context_tokens?: number): Promise<T> {
   const system = await startSystem(context_tokens)
+  const close = await openPages(system, pages).catch(async (error) => {
+    await system.stop()
+    throw error
+  })
   try {
     return await work(system)
   } finally {
+    await close()
     await system.stop()
   }
 }
@@ -106,8 +116,9 @@ function peerName(text: string): PeerName {
   return name ?? fail(`--peers takes ${PEER_NAMES.join(', ')}, not ${JSON.stringify(text)}`)
 }
 
-function wholeNumber(flag: string, text: string): number {
+function wholeNumber(flag: string, text: string, least = 1): number {
   const value = Number(text)
-  if (!Number.isInteger(value) || value < 1) fail(`${flag} is a whole number from 1, not ${JSON.stringify(text)}`)
+  if (!Number.isInteger(value) || value < least)
+    fail(`${flag} is a whole number from ${least}, not ${JSON.stringify(text)}`)
   return value
 }

@@ -17,6 +17,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   'test:fast': { elsewhere: 'a part of npm test' },
   'test:python-client': NPM_TEST,
   'test:page': { elsewhere: 'CI runs it: it needs a Chromium' },
+  'bench:page': { elsewhere: 'by hand: it needs a Chromium, and ten minutes' },
   'test:vllm': NPM_TEST,
   'test:vllm-core': NPM_TEST,
   'test:clients': { elsewhere: 'by hand: it installs 3.5 GB of clients' },

@@ -1,12 +1,13 @@
 import { expect, it } from 'vitest'
+import type { FcfsWaits } from '../../src/protocol/fcfs-waits.ts'
 import type { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
-import { explain } from './explain-program.ts'
+import { explain, explainFcfs } from './explain-program.ts'
 
 const NOW_MS = Date.parse('2026-11-23T12:00:20.000Z')
 
 const MEASURED = {
   ...{ prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, service_s: 0, wait_s: 0, preemptions: 0 },
-  ...{ recomputed_tokens: 0, swapped_out_tokens: 0, swapped_in_tokens: 0 },
+  ...{ recomputed_tokens: 0, swapped_out_tokens: 0, swapped_in_tokens: 0, swap_s: 0, service_wall_s: 1 },
 }
 
 const PROGRAM: ShownProgram = {
@@ -26,7 +27,7 @@ const CALL: ShownCall = {
   ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true, duration_s: 3 }] },
   ...{ tool_s: 3, expected_tool_s: 2.5, kv: { handling: 'swap', reason: 'least_waste' } },
   ...{ prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
-  ...{ wait_s: 0.25, preemptions: 0, recomputed_tokens: 0, swapped_in_tokens: 0 },
+  ...{ wait_s: 0.25, preemptions: 0, recomputed_tokens: 0, swapped_in_tokens: 0, swap_s: 0, service_wall_s: 1 },
   leases: [
     {
       ...MEASURED,
@@ -87,4 +88,27 @@ it('tells of an engine that failed, a seat that was given up, a rank and an open
   const open = explain(PROGRAM, { ...CALL, state: 'open', leases: [] }, NOW_MS).join('\n')
   expect(open).toContain('No engine has taken it yet')
   expect(open).not.toContain('It ended')
+})
+
+it('tells what calls would have waited under first come, first served, and what is unknown', () => {
+  const engine = { engine: 'e0', region: 'us', unknown: null }
+  const call = { id: 'c1', engine: 'e0', wait_s: 0.5, fcfs_wait_s: 4, at_least: false, unknown: null }
+  const open = { ...call, id: 'c2', wait_s: null, fcfs_wait_s: null, unknown: 'open' as const }
+  const waits: FcfsWaits = {
+    ...{ object: 'program.fcfs_waits', program: 'p', run: 'r', estimate: true, wait_s: 0.5, fcfs_wait_s: 4 },
+    ...{ estimated_calls: 1, engines: [engine], calls: [call] },
+  }
+  const [estimate] = explainFcfs(waits)
+  expect(estimate).toContain('1 call would have waited about 4.00 s instead of 0.50 s. That is an estimate')
+  expect(explainFcfs({ ...waits, calls: [{ ...call, at_least: true }, open] })).toEqual([
+    estimate?.replace('about', 'at least'),
+    'Not estimated: 1 call is still open.',
+  ])
+  const silent = { ...engine, unknown: 'silent' as const }
+  expect(explainFcfs({ ...waits, estimated_calls: 0, engines: [silent], calls: [] })).toEqual([
+    'Not estimated: e0 did not answer.',
+  ])
+  expect(explainFcfs({ ...waits, estimated_calls: 0, calls: [] })).toEqual([
+    'Not estimated: Its engines do not remember its calls.',
+  ])
 })

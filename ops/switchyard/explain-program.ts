@@ -1,4 +1,5 @@
 /** Says in sentences what a program does, and why its call went where it went and waited as long as it did. */
+import { type FcfsWaits, notEstimated } from '../../src/protocol/fcfs-waits.ts'
 import { leaseReason, type ShownCall, type ShownProgram } from '../../src/protocol/shown-program.ts'
 
 const SOURCES: Readonly<Record<string, string>> = {
@@ -30,6 +31,15 @@ export function explain(program: ShownProgram, call: ShownCall | null, now_ms: n
   if (call.leases.length === 0) sentences.push('No engine has taken it yet: it waits for one, or was refused.')
   sentences.push(...waited(call), ...cached(call), ...disturbed(call), ...ended(call))
   return sentences
+}
+
+/** What its calls would have waited under first come, first served. */
+export function explainFcfs(waits: FcfsWaits): string[] {
+  const { wait_s, fcfs_wait_s, estimated_calls, calls } = waits
+  const least = calls.some(({ at_least }) => at_least) ? 'at least ' : 'about '
+  const estimated = `Under first come, first served ${count(estimated_calls, 'call')} would have waited ${least}${seconds(fcfs_wait_s)} instead of ${seconds(wait_s)}. That is an estimate: the last arrivals of its engines, replayed in that order. It has the waits for a seat and for room in the KV cache, and not those for an engine’s next step.`
+  const unknown = notEstimated(waits).map((sentence) => `Not estimated: ${sentence}`)
+  return estimated_calls === 0 ? unknown : [estimated, ...unknown]
 }
 
 function doing({ id, state, activity, end_reason, class: of_class, app, ...rest }: ShownProgram, now_ms: number) {

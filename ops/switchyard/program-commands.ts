@@ -1,9 +1,10 @@
 /** `ps`, `top`, `why`, `kill`, `nice`, `env`: a tenant's own programs, under the names that a shell has for processes. */
 import { emitKeypressEvents } from 'node:readline'
+import { FcfsWaits } from '../../src/protocol/fcfs-waits.ts'
 import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
 import { field, figure, type TenantAsked, type TenantCommand, weightOf } from './command.ts'
-import { explain } from './explain-program.ts'
+import { explain, explainFcfs } from './explain-program.ts'
 import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, type View } from './top.ts'
 
 /** As many as a run may have (core/program/program-state.ts). */
@@ -53,13 +54,19 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     words: ['why'],
     as: 'tenant',
     args: ['PROGRAM'],
-    flags: { call: { type: 'string', value: 'ID', help: 'one of its calls (default: the last)' } },
+    flags: {
+      call: { type: 'string', value: 'ID', help: 'one of its calls (default: the last)' },
+      fcfs: { type: 'boolean', help: 'what its calls would have waited under first come, first served' },
+    },
     purpose: 'what a program does, and why its call went where it went and waited',
-    run: async ({ client, args: [id = ''], text, json }) => {
+    run: async ({ client, args: [id = ''], text, flag, json }) => {
       const program = await client.one('GET', `/programs/${at(id)}`)
       const call = await callOf(client, id, text('call'))
       const sentences = explain(ShownProgram.parse(program), ShownCall.nullable().parse(call), Date.now())
-      if (json) return { kind: 'one', row: { program, call, explanation: sentences } }
+      const fcfs = flag('fcfs') ? FcfsWaits.parse(await client.one('GET', `/programs/${at(id)}/fcfs`)) : null
+      if (fcfs !== null) sentences.push(...explainFcfs(fcfs))
+      const told = fcfs === null ? {} : { fcfs }
+      if (json) return { kind: 'one', row: { program, call, ...told, explanation: sentences } }
       console.log(sentences.join('\n'))
       return { kind: 'done' }
     },

@@ -25,7 +25,7 @@ import type {
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import type { ClassSketchData, Handle, MeasuredSums, ProgramSource } from '../protocol/index.ts'
+import type { ClassSketchData, Handle, MeasuredSums, ProgramSource, Replay, ReplayQuestion } from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -131,6 +131,8 @@ export interface PoolRpc {
   discardContext(left: Omit<Handle, 'type' | 'handling'> & { agent: string }): Promise<void>
   /** Which of these leases their agents do not have open. A lease whose agent did not answer is not among them. */
   askForLost(leases: readonly { lease: string; agent: string }[]): Promise<string[]>
+  /** What the calls of a program would have waited on this engine under first come, first served, as its agent estimates it. */
+  replay(asked: Omit<ReplayQuestion, 'type' | 'id'> & { agent: string }): Promise<Replay>
   describe(now_ms: number): Promise<PoolSnapshot>
   /** The latest first. */
   recentLeases(limit: number): Promise<LeaseGranted[]>

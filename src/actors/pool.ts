@@ -28,12 +28,12 @@ import {
   LEASES_SEEN_MAX,
   PROTOCOL_VERSION,
   PROTOCOL_VERSION_MIN,
+  type Replay,
   type Status,
   UpMessage,
 } from '../protocol/index.ts'
 import { AgentLinks } from './agent-links.ts'
 import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } from './contracts.ts'
-import { LeaseQuestions } from './lease-questions.ts'
 import {
   type Attachment,
   base64url,
@@ -43,6 +43,7 @@ import {
   sendFrame,
   writeAttachment,
 } from './link-frames.ts'
+import { LinkQuestions } from './link-questions.ts'
 import { PoolClasses } from './pool-classes.ts'
 import { ReportWatch } from './report-watch.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
@@ -73,7 +74,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly recent = new RecentLeases()
   private reports = new ReportWatch(Date.now())
   private readonly links: AgentLinks<UpMessage>
-  private readonly questions = new LeaseQuestions()
+  private readonly openQuestions = new LinkQuestions<readonly string[]>()
+  private readonly replayQuestions = new LinkQuestions<Replay>()
   private readonly classes: PoolClasses
   /** By agent: the row that is stored. A hello that changes nothing writes nothing. */
   private readonly rows = new Map<string, string>()
@@ -176,11 +178,20 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
         const socket = this.links.joined(agent)
         if (socket === null) return
         const asked = held.map(({ lease }) => lease)
-        const open = await this.questions.ask(agent, asked, (question) => sendFrame(socket, question))
-        if (open !== null) lost.push(...asked.filter((lease) => !open.has(lease)))
+        const open = await this.openQuestions.ask(agent, (id) => sendFrame(socket, { type: 'ask', id, leases: asked }))
+        if (open === null) return
+        const present = new Set(open)
+        lost.push(...asked.filter((lease) => !present.has(lease)))
       }),
     )
     return lost
+  }
+
+  async replay({ agent, ...asked }: Parameters<PoolRpc['replay']>[0]): Promise<Replay> {
+    const socket = this.links.joined(agent)
+    if (socket === null) return { status: 'unknown', reason: 'gone' }
+    const replay = await this.replayQuestions.ask(agent, (id) => sendFrame(socket, { type: 'replay', id, ...asked }))
+    return replay ?? { status: 'unknown', reason: 'silent' }
   }
 
   async describe(_now_ms: number): Promise<PoolSnapshot> {
@@ -201,7 +212,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (read === null) return
     const { link, message } = read
     if (message.type === 'status') return this.status(socket, link, message)
-    if (message.type === 'open') return this.questions.answered(link.agent, message)
+    if (message.type === 'open') return this.openQuestions.answered(link.agent, message.id, message.leases)
+    if (message.type === 'replayed') return this.replayQuestions.answered(link.agent, message.id, message.replay)
     await this.hello(socket, link, message)
   }
 

@@ -36,6 +36,7 @@ import { requestId } from './request-id.ts'
 import { requestPath } from './request-path.ts'
 import { responseRoutes } from './responses.ts'
 import { traceRoutes } from './trace.ts'
+import { trendRoutes } from './trends.ts'
 import { usageRoutes } from './usage.ts'
 
 export const app = new OpenAPIHono<{ Bindings: Env }>({ getPath: requestPath })
@@ -58,6 +59,7 @@ app.route('/', batchRoutes)
 app.route('/', applicationRoutes)
 app.route('/', programRoutes)
 app.route('/', traceRoutes)
+app.route('/', trendRoutes)
 app.route('/', usageRoutes)
 app.route('/', agentRoutes)
 app.route('/', adminRoutes)

@@ -14,6 +14,7 @@ import { catalogue } from '../store/catalogue.ts'
 import { StoreUnavailable } from '../store/database.ts'
 import { limitBody, refusal, requireTenant, router, type TenantScope } from './boundary.ts'
 import { endProgram } from './end-program.ts'
+import { FcfsWaitsJson, fcfsWaits } from './fcfs-waits.ts'
 import { programJson } from './program-json.ts'
 import { callsPage, findProgram, programsPage } from './program-reads.ts'
 import {
@@ -52,6 +53,7 @@ const inMemory: MiddlewareHandler<TenantScope, string> = async (c, next) => {
 }
 programRoutes.use('/v1/programs/:id', inMemory)
 programRoutes.use('/v1/programs/:id/calls', inMemory)
+programRoutes.use('/v1/programs/:id/fcfs', inMemory)
 
 programRoutes.openapi(
   createRoute({
@@ -151,6 +153,25 @@ programRoutes.openapi(
     if (page.status === 'unreadable') return refusal(invalidCursor())
     if (page.status === 'absent') return refusal(notFound(id))
     return c.json(page.list, 200)
+  },
+)
+
+programRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/v1/programs/{id}/fcfs',
+    security,
+    request: { params: ProgramParams },
+    responses: {
+      200: json(FcfsWaitsJson, 'What its calls would have waited under first come, first served: an estimate'),
+      404: NOT_FOUND,
+      429: TOO_MANY_NEW,
+    },
+  }),
+  async (c) => {
+    const { id } = c.req.valid('param')
+    const summary = await findProgram(c.env, c.var.identity.tenant, id)
+    return summary === null ? refusal(notFound(id)) : c.json(await fcfsWaits(c.env, summary), 200)
   },
 )
 

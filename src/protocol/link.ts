@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { ClassData } from './classes.ts'
 import { Count, Id, Microseconds } from './ids.ts'
+import { Replay } from './replay.ts'
 
 export const PROTOCOL_VERSION_MIN = 2
 export const PROTOCOL_VERSION = 2
@@ -119,7 +120,11 @@ export const OpenLeases = z.object({
 })
 export type OpenLeases = z.infer<typeof OpenLeases>
 
-export const UpMessage = z.discriminatedUnion('type', [Hello, Status, OpenLeases])
+/** Answers `replay`. */
+export const Replayed = z.object({ type: z.literal('replayed'), id: Count, replay: Replay })
+export type Replayed = z.infer<typeof Replayed>
+
+export const UpMessage = z.discriminatedUnion('type', [Hello, Status, OpenLeases, Replayed])
 export type UpMessage = z.infer<typeof UpMessage>
 
 export const Welcome = z.object({
@@ -173,5 +178,26 @@ export const Handle = z.object({
 })
 export type Handle = z.infer<typeof Handle>
 
-export const DownMessage = z.discriminatedUnion('type', [Welcome, Drain, Undrain, Cancel, Ask, Clock, Classes, Handle])
+/** What would this program's calls on this engine have waited under first come, first served? Ignored like `ask`. */
+export const ReplayQuestion = z.object({
+  type: z.literal('replay'),
+  id: Count,
+  engine: Id,
+  tenant: Id,
+  program: Id,
+  run: Id,
+})
+export type ReplayQuestion = z.infer<typeof ReplayQuestion>
+
+export const DownMessage = z.discriminatedUnion('type', [
+  Welcome,
+  Drain,
+  Undrain,
+  Cancel,
+  Ask,
+  Clock,
+  Classes,
+  Handle,
+  ReplayQuestion,
+])
 export type DownMessage = z.infer<typeof DownMessage>

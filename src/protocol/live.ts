@@ -11,6 +11,8 @@ export const LiveTool = z.object({ name: Name.nullable(), since: z.iso.datetime(
 
 /** What only the program itself knows. It is asked when its row in the tenant's index changes. */
 export const LiveDetail = z.object({
+  /** Time of engine steps in which its calls ran. */
+  service_wall_s: Amount,
   wait_s: Amount,
   prompt_tokens: Amount,
   cached_tokens: Amount,
@@ -31,6 +33,7 @@ export const LiveProgram = z.object({
   last_arrival_ms: z.number(),
   calls: Amount,
   open_calls: Amount,
+  /** As it was charged: in the reading that orders calls. */
   service_s: Amount,
   output_tokens: Amount,
   /** Null: it has not been asked yet. */

@@ -8,12 +8,16 @@ const Measured = {
   prompt_tokens: z.number(),
   cached_tokens: z.number(),
   output_tokens: z.number(),
+  /** Time of engine steps in which it ran. */
+  service_wall_s: z.number(),
+  /** As it was charged: in the reading that orders calls. */
   service_s: z.number(),
   wait_s: z.number(),
   preemptions: z.number(),
   recomputed_tokens: z.number(),
   swapped_out_tokens: z.number(),
   swapped_in_tokens: z.number(),
+  swap_s: z.number(),
 }
 
 /** What an engine did with a context while a tool ran. */

@@ -23,6 +23,7 @@ const ANSWERS = [
   { text: HOSTILE },
 ]
 const SEEN_MS = 30_000
+const APPLICATION = 'shown'
 
 let folder: string
 let system: System
@@ -103,6 +104,8 @@ it('a first visit says what to run, and a program is shown from its first call t
     .waitFor()
   expect(await table.textContent()).toContain(TOOL)
   await page.locator('.chart canvas').waitFor()
+  await page.getByRole('button', { name: 'And under first come, first served?' }).click()
+  await page.getByText(/2 calls would have waited (about|at least) .* instead of/).waitFor()
   const ended = await system.fetch(`/v1/programs/${encodeURIComponent(HOSTILE)}`, { method: 'DELETE' })
   expect(ended.status).toBe(200)
   await page.getByText('ended, explicit').waitFor()
@@ -110,6 +113,9 @@ it('a first visit says what to run, and a program is shown from its first call t
   await row.waitFor({ state: 'detached' })
   await page.getByRole('link', { name: 'Ended' }).click()
   await page.getByRole('link', { name: HOSTILE }).waitFor()
+  await page.getByRole('link', { name: 'Trends' }).click()
+  await page.getByRole('region', { name: 'Trends' }).getByRole('row').nth(1).waitFor()
+  await page.locator('.chart canvas').waitFor()
   expect(await hacked(page)).toBeNull()
   await page.close()
 })
@@ -138,13 +144,17 @@ it('shows a tenant its own programs only, and no operator’s address', async ()
   const page = await open(apiKey, '#/tenants')
   await page.getByRole('link', { name: 'of-other' }).waitFor()
   expect(await page.getByText('of-local').count()).toBe(0)
-  expect(await page.getByRole('navigation').getByRole('link').allTextContents()).toEqual(['Live', 'Ended', 'Capacity'])
+  expect(await page.getByRole('navigation').getByRole('link').allTextContents()).toEqual([
+    ...['Live', 'Ended', 'Trends', 'Applications', 'Capacity', 'API'],
+  ])
   const statuses = await page.evaluate(async () => {
     const ask = async (path: string) => (await fetch(path, { headers: { 'x-switchyard-page': '1' } })).status
-    const paths = ['/admin/v1/tenants', '/admin/v1/audit', '/admin/v1/tenants/local/programs', '/v1/programs/of-local']
+    const operator = ['/admin/v1/tenants', '/admin/v1/audit', '/admin/v1/tenants/local/programs']
+    const others = ['/admin/v1/tenants/local/trends', '/admin/v1/tenants/local/applications']
+    const paths = [...operator, ...others, '/v1/programs/of-local', '/v1/programs/of-local/fcfs']
     return Promise.all(paths.map(ask))
   })
-  expect(statuses).toEqual([401, 401, 401, 404])
+  expect(statuses).toEqual([401, 401, 401, 401, 401, 404, 404])
   expect(await page.evaluate(() => document.cookie)).toBe('')
   await page.goto(`${system.dev.url}/#/programs/local/of-local`)
   await page.getByText('There is no program "of-local".').waitFor()
@@ -180,16 +190,53 @@ it('says when it is offline and since when, and is live again by itself', async 
   await page.close()
 })
 
+it('shows an application by name, with its chart and its nodes', async () => {
+  const messages = [{ role: 'user', content: '{{question}}' }]
+  const started = await system.fetch('/v1/applications', {
+    method: 'POST',
+    body: JSON.stringify({
+      ...{ id: APPLICATION, name: HOSTILE },
+      nodes: [{ id: 'ask', model: system.dev.model, requests: 'lines', body: { messages, max_tokens: 8 } }],
+      input: { lines: [{ question: 'one' }, { question: 'two' }] },
+    }),
+  })
+  expect([started.status, started.status === 200 ? '' : await started.text()]).toEqual([200, ''])
+  const page = await open(system.dev.adminKey, '#/applications')
+  await page.getByRole('link', { name: HOSTILE }).press('Enter')
+  await page.getByRole('region', { name: 'Nodes' }).getByText('2 of 2').waitFor()
+  await page.getByRole('img', { name: 'When each node worked' }).waitFor()
+  expect(await hacked(page)).toBeNull()
+  await page.close()
+})
+
+it('shows the reference of the API to anybody, from what the system says of itself', async () => {
+  const page = await open(null, '#/reference')
+  await page.getByLabel('Find').fill('fcfs')
+  await page.getByRole('link', { name: 'GET /v1/programs/{id}/fcfs' }).press('Enter')
+  await page.getByRole('heading', { name: 'GET /v1/programs/{id}/fcfs' }).waitFor()
+  await page.getByRole('row').filter({ hasText: 'fcfs_wait_s' }).first().waitFor()
+  await page.getByRole('link', { name: 'FcfsWaits' }).first().click()
+  await page.getByRole('heading', { name: 'FcfsWaits' }).waitFor()
+  await page.getByRole('link', { name: 'Sign in' }).click()
+  await page.getByLabel('Key').waitFor()
+  await page.close()
+})
+
 it('has nothing that axe finds, and nothing wider than a phone', async () => {
   const views = [
-    '#/live',
-    '#/engines',
-    '#/tenants',
-    '#/classes',
-    '#/audit',
-    '#/capacity',
-    '#/ended',
-    '#/programs/local/of-local',
+    ...[
+      '#/live',
+      '#/engines',
+      '#/tenants',
+      '#/classes',
+      '#/audit',
+      '#/ended',
+      '#/trends',
+      '#/applications',
+      '#/capacity',
+    ],
+    ...[`#/applications/local/${APPLICATION}`, '#/programs/local/of-local', '#/reference'],
+    ...['GET /v1/programs/{id}/calls', 'Program'].map((name) => `#/reference/${encodeURIComponent(name)}`),
   ]
   for (const colorScheme of ['light', 'dark'] as const) {
     const page = await open(system.dev.adminKey, '', { colorScheme, viewport: { width: 390, height: 844 } })

@@ -54,6 +54,10 @@ it('ps and top show a program that runs, why explains its call', async () => {
   expect(why.stdout).toContain('Program watched (')
   expect(why.stdout).toMatch(/It was sent to engine \S+ in us-east, because /)
   expect(why.stdout).toContain('It ended as completed')
+  const fcfs = await switchyard('why', 'watched', '--fcfs')
+  expect(fcfs.stdout).toMatch(
+    /Under first come, first served 1 call would have waited (about|at least) [\d.]+ s instead/,
+  )
   const json = JSON.parse((await switchyard('why', 'watched', '--json')).stdout) as { explanation: string[] }
   // The first sentence has a time that goes on.
   expect(json.explanation.slice(1)).toEqual(why.stdout.trim().split('\n').slice(1))

@@ -20,6 +20,7 @@ const full = Object.assign(new Error('database or disk is full: SQLITE_FULL'), {
 it.each([
   ['GET', '/v1/programs/p'],
   ['GET', '/v1/programs/p/calls'],
+  ['GET', '/v1/programs/p/fcfs'],
   ['DELETE', '/v1/programs/p'],
 ])('%s %s', async (method, path) => {
   for (const [error, code] of [

@@ -132,6 +132,7 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'GET /v1/applications/{id}/nodes/{node}/output': { status: 404 },
   'GET /v1/applications/{id}/gantt.svg': { status: 404 },
   'GET /v1/usage': { status: 200 },
+  'GET /v1/trends': { status: 200 },
   'POST /v1/programs': { status: 201, body: () => ({ id: 'program-of-b' }) },
   'GET /v1/programs': { status: 200 },
   'GET /v1/programs/{id}': { status: 404 },
@@ -141,6 +142,7 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'PATCH /v1/classes/{class}': { status: 200, body: () => ({ weight: 9 }) },
   'GET /v1/programs/{id}/calls': { status: 404 },
   'GET /v1/trace': { status: 200 },
+  'GET /v1/programs/{id}/fcfs': { status: 404 },
   // Of the viewer's own programs.
   'GET /page/session': { status: 200 },
   'GET /page/live': { status: 200 },
@@ -188,6 +190,9 @@ beforeAll(async () => {
     ...{ name: SECRET, metadata, nodes: [nodeOf('node', '{{q}}')], input: { lines: [{ q: SECRET }] }, start: false },
   })
   await reached(application, 'planned')
+  // On which hosts it would run is written a moment later.
+  const planned = () => json<{ hosts: object | null }>(request('GET', `/v1/applications/${application}/plan`, KEY_A))
+  await vi.waitFor(async () => expect((await planned()).hosts).not.toBeNull(), { timeout: 10_000 })
   ids = {
     application,
     program: PROGRAM,

@@ -7,6 +7,7 @@ import type { CallRecord, StreamError, TicketClaims } from '../../../src/protoco
 import type { CallForecasts } from '../classes/call-forecasts.ts'
 import { messageOf, type Report } from '../events.ts'
 import type { CallEnd, CallSink, Dialect } from '../fronts/engine-front.ts'
+import { orderedCall } from '../fronts/local/engine-call.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { endWithoutService, recordOf } from '../outbox/record.ts'
 import type { ServedEngine } from '../served-engine.ts'
@@ -82,6 +83,7 @@ export class Call implements CallSink {
     this.#state = 'serving'
     this.#endAtDeadline()
     this.#engine.leaseSeen(this.claims.lease)
+    this.#engine.arrivals.arrived(orderedCall(this.claims), this.claims.call, this.#context.clock())
     try {
       const forecast = this.#context.forecasts?.of(this.claims, dialect, body) ?? null
       this.#engine.front.serve({ claims: this.claims, dialect, body, ...(forecast === null ? {} : { forecast }) }, this)
@@ -104,6 +106,7 @@ export class Call implements CallSink {
   accepted(prompt_tokens: number): void {
     if (!this.#expect('accepted')) return
     this.#context.outbox.promptTokens(this.claims.lease, prompt_tokens)
+    this.#engine.arrivals.promptTokens(this.claims.lease, prompt_tokens)
     this.#stream?.accepted()
   }
 
@@ -139,6 +142,9 @@ export class Call implements CallSink {
   #settle(end: CallEnd): void {
     this.#state = 'settling'
     if (this.#deadline !== null) clearTimeout(this.#deadline)
+    const { service_wall_us, wait_us, prompt_tokens, output_tokens } = end.measurement
+    const measured = { service_us: service_wall_us, wait_us, kv_tokens: prompt_tokens + output_tokens }
+    this.#engine.arrivals.ended(this.claims.lease, { at_us: this.#context.clock(), ...measured })
     const error = end.outcome === 'completed' ? null : (end.error ?? this.#cancelled)
     const told = end.outcome === 'completed' ? this.#toolsAsked() : null
     const record = recordOf(this.claims, { ...end, error }, this.#context.wall_ms(), told)

@@ -81,6 +81,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
     onCancel: (leases) => cancelled.push(leases),
     onClasses: () => undefined,
     onHandle: (handle) => handled.push(handle),
+    onReplay: ({ program }) => ({ status: 'replayed', calls: [{ status: 'unknown', id: program, reason: 'open' }] }),
     isOpen: (lease) => lease.startsWith('open'),
     onIgnored: () => {
       ignored.count += 1
@@ -167,6 +168,16 @@ test('says which of the leases that the pool asks for are open', async () => {
   control.down({ type: 'ask', id: 7, leases: ['open-1', 'gone', 'open-2'] })
   await control.until(() => control.opens.length > 0)
   expect(control.opens).toEqual([{ type: 'open', id: 7, leases: ['open-1', 'open-2'] }])
+})
+
+test('answers what a program’s calls would have waited under first come, first served', async () => {
+  const control = await startControlPlane()
+  startLink(control)
+  await control.until(() => control.statuses.length > 0)
+  control.down({ type: 'replay', id: 3, engine: 'a-e0', tenant: 't', program: 'p', run: 'r' })
+  await control.until(() => control.replays.length > 0)
+  const calls = [{ status: 'unknown', id: 'p', reason: 'open' }]
+  expect(control.replays).toEqual([{ type: 'replayed', id: 3, replay: { status: 'replayed', calls } }])
 })
 
 test('frames that are no JSON, binary or over the limit end the link, and it comes back', async () => {

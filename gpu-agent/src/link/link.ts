@@ -11,6 +11,8 @@ import {
   FRAME_BYTES_MAX,
   type Handle,
   type Hello,
+  type Replay,
+  type ReplayQuestion,
   STATUS_INTERVAL_MIN_MS,
   STATUS_INTERVAL_MS,
   type Status,
@@ -45,6 +47,8 @@ export interface LinkOptions {
   onClasses: (classes: readonly ClassData[]) => void
   /** A program goes on elsewhere. */
   onHandle: (handle: Handle) => void
+  /** What a program's calls would have waited under first come, first served. */
+  onReplay: (question: ReplayQuestion) => Replay
   /** Whether the lease is open here. */
   isOpen: (lease: string) => boolean
   onIgnored: () => void
@@ -146,6 +150,10 @@ export class Link {
         return this.#options.onClasses(parsed.data.classes)
       case 'handle':
         return this.#options.onHandle(parsed.data)
+      case 'replay': {
+        const { id } = parsed.data
+        return this.#send({ type: 'replayed', id, replay: this.#options.onReplay(parsed.data) })
+      }
       case 'ask': {
         const { id, leases } = parsed.data
         return this.#send({ type: 'open', id, leases: leases.filter((lease) => this.#options.isOpen(lease)) })

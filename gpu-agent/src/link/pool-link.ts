@@ -1,5 +1,12 @@
 /** The link of an agent to one pool: of all its engines that serve one model. */
-import { type ClassData, type Hello, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN } from '../../../src/protocol/index.ts'
+import {
+  type ClassData,
+  type Hello,
+  PROTOCOL_VERSION,
+  PROTOCOL_VERSION_MIN,
+  type Replay,
+  type ReplayQuestion,
+} from '../../../src/protocol/index.ts'
 import type { AgentOptions } from '../agent-options.ts'
 import type { TicketGate } from '../data-plane/ticket-gate.ts'
 import type { ProgramKey } from '../fronts/engine-front.ts'
@@ -23,6 +30,8 @@ export interface PoolLinkOptions {
   classes: (classes: readonly ClassData[]) => void
   /** A program goes on elsewhere than on this engine. */
   discard: (engine: string, program: ProgramKey) => void
+  /** What a program's calls would have waited under first come, first served. */
+  replay: (question: ReplayQuestion) => Replay
   /** Every open lease with what it has been charged. */
   openSums: () => Iterable<OpenLeaseSums>
   /** The control plane refuses this agent in this pool, and not just for a moment. */
@@ -67,6 +76,7 @@ export function poolLink(model: string, context: PoolLinkOptions): Link {
     onCancel: cancel,
     onClasses: context.classes,
     onHandle: ({ engine, tenant, program, run }) => context.discard(engine, { tenant, program, run }),
+    onReplay: context.replay,
     isOpen: context.isOpen,
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),

@@ -14,6 +14,7 @@ import {
   type OpenLeases,
   PROTOCOL_VERSION,
   RecordBatch,
+  type Replayed,
   type Status,
   signTicket,
   type TicketClaims,
@@ -31,6 +32,7 @@ export class ControlPlaneStandIn {
   readonly hellos: Hello[] = []
   readonly statuses: Status[] = []
   readonly opens: OpenLeases[] = []
+  readonly replays: Replayed[] = []
   readonly batches: CallRecord[][] = []
   readonly sockets: WebSocket[] = []
   readonly link_urls: string[] = []
@@ -123,6 +125,7 @@ export class ControlPlaneStandIn {
       const message = UpMessage.parse(JSON.parse(data.toString()))
       if (message.type === 'status') this.statuses.push(message)
       else if (message.type === 'open') this.opens.push(message)
+      else if (message.type === 'replayed') this.replays.push(message)
       else {
         this.hellos.push(message)
         if (this.welcome !== null) link.send(JSON.stringify(await this.welcome(message)))

@@ -7,7 +7,7 @@ import type { PeersReport } from './peers.ts'
 import type { StreamingReport } from './streaming.ts'
 
 export interface Report {
-  machine: { cpu: string; cores: number; node: string; at: string }
+  machine: { cpu: string; cores: number; node: string; at: string; pages_open: number }
   calls?: CallsReport
   streaming?: StreamingReport
   memory?: MemoryReport

@@ -6,7 +6,7 @@ export const SECURITY = [{ adminKey: [] }]
 export const iso = (ms: number): string => new Date(ms).toISOString()
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms))
 
-type Kind = 'tenant' | 'key' | 'model' | 'region' | 'agent' | 'program' | 'pool' | 'class'
+type Kind = 'tenant' | 'key' | 'model' | 'region' | 'agent' | 'program' | 'pool' | 'class' | 'application'
 
 export function absent(kind: Kind, id: string, param = 'id'): Response {
   return apiError(404, { message: `There is no ${kind} "${id}".`, param, code: `${kind}_not_found` })

@@ -1,4 +1,4 @@
-/** /admin/v1/tenants/{id}/programs: a tenant's programs and calls as the operator sees them, and their end. */
+/** /admin/v1/tenants/{id}/programs and …/trends: a tenant's programs and calls as the operator sees them, and their end. */
 import { createRoute } from '@hono/zod-openapi'
 import { Id } from '../../protocol/index.ts'
 import { auditAct } from '../../store/audit.ts'
@@ -6,10 +6,12 @@ import { fromStore } from '../../store/database.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { endProgram } from '../end-program.ts'
+import { FcfsWaitsJson, fcfsWaits } from '../fcfs-waits.ts'
 import { programJson } from '../program-json.ts'
 import { callsPage, findProgram, programsPage } from '../program-reads.ts'
 import { Call, CallsQuery, ListQuery, listOf, Program, ProgramListItem, WeightChange } from '../program-schemas.ts'
 import { failure, invalidCursor, json, jsonBody } from '../route-parts.ts'
+import { TrendsJson, TrendsQuery, trendsJson } from '../trends-json.ts'
 import { weighProgram } from '../weigh.ts'
 import { absent, SECURITY as security } from './answers.ts'
 import { IdParams } from './schemas.ts'
@@ -42,6 +44,25 @@ tenantProgramRoutes.openapi(
 tenantProgramRoutes.openapi(
   createRoute({
     method: 'get',
+    path: '/admin/v1/tenants/{id}/trends',
+    security,
+    request: { params: IdParams, query: TrendsQuery },
+    responses: {
+      200: json(TrendsJson, 'Ended programs by class and day'),
+      400: failure('Invalid'),
+      404: failure('No such tenant'),
+    },
+  }),
+  async (c) => {
+    const { id: tenant } = c.req.valid('param')
+    if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
+    return c.json(await trendsJson(c.env, tenant, c.req.valid('query'), Date.now()), 200)
+  },
+)
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'get',
     path: '/admin/v1/tenants/{id}/programs/{program}',
     security,
     request: { params: ProgramParams },
@@ -68,6 +89,26 @@ tenantProgramRoutes.openapi(
     if (page.status === 'unreadable') return refusal(invalidCursor())
     if (page.status === 'absent') return refusal(absent('program', program, 'program'))
     return c.json(page.list, 200)
+  },
+)
+
+tenantProgramRoutes.openapi(
+  createRoute({
+    method: 'get',
+    path: '/admin/v1/tenants/{id}/programs/{program}/fcfs',
+    security,
+    request: { params: ProgramParams },
+    responses: {
+      200: json(FcfsWaitsJson, 'What its calls would have waited under first come, first served: an estimate'),
+      404: NOT_FOUND,
+    },
+  }),
+  async (c) => {
+    const { id: tenant, program } = c.req.valid('param')
+    const summary = await findProgram(c.env, tenant, program)
+    return summary === null
+      ? refusal(absent('program', program, 'program'))
+      : c.json(await fcfsWaits(c.env, summary), 200)
   },
 )
 

@@ -1,6 +1,7 @@
 /** /admin/v1: the operator's routes, behind ADMIN_KEY. Every change leaves a row in the audit table. */
 import { type AdminScope, limitBody, requireAdmin, router } from '../boundary.ts'
 import { agentAdminRoutes } from './agents.ts'
+import { tenantApplicationRoutes } from './applications.ts'
 import { auditRoutes } from './audit.ts'
 import { classRoutes } from './classes.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
@@ -23,6 +24,7 @@ for (const routes of [
   keyRoutes,
   tenantProgramRoutes,
   tenantTraceRoutes,
+  tenantApplicationRoutes,
   tenantUsageRoutes,
   modelRoutes,
   regionRoutes,

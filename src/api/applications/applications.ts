@@ -4,21 +4,17 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import { applicationActor } from '../../actors/stubs.ts'
-import { applicationGantt } from '../../core/application/application-gantt.ts'
-import { ganttChart } from '../../core/plot/gantt.ts'
 import type { Env } from '../../env.ts'
 import { apiError } from '../../platform/api-error.ts'
-import { applicationById, applicationsPage, type StoredApplication } from '../../store/applications.ts'
+import { applicationById, type StoredApplication } from '../../store/applications.ts'
 import { fromStore } from '../../store/database.ts'
 import { fileStream } from '../../store/file-contents.ts'
 import { fileById } from '../../store/files.ts'
 import { limitBody, refusal, requireTenant, router, type TenantScope } from '../boundary.ts'
-import { FileId } from '../files/file-schemas.ts'
 import { contentResponse, unknownAfter } from '../files/files.ts'
 import { failure, json, jsonBody, tooMany } from '../route-parts.ts'
 import {
   APPLICATION_BODY_BYTES_MAX,
-  APPLICATIONS_PAGE_MAX,
   ApplicationList,
   ApplicationObject,
   ApplicationParams,
@@ -26,12 +22,10 @@ import {
   applicationJson,
   NodeParams,
   PlanObject,
-  remainingOf,
 } from './application-json.ts'
+import { ApplicationsQuery, applicationsList, currentApplication, ganttResponse } from './application-reads.ts'
 import { planOf } from './plan.ts'
 import { submit } from './submit.ts'
-
-const PAGE_DEFAULT = 20
 
 const security = [{ apiKey: [] }]
 const tags = ['Applications']
@@ -72,22 +66,13 @@ applicationRoutes.openapi(
     tags,
     security,
     summary: 'The tenant’s applications',
-    request: {
-      query: z.object({
-        after: FileId.optional(),
-        limit: z.coerce.number().int().min(1).max(APPLICATIONS_PAGE_MAX).default(PAGE_DEFAULT),
-      }),
-    },
+    request: { query: ApplicationsQuery },
     responses: { 200: json(ApplicationList, 'The newest first; counts of running ones may be some seconds old') },
   }),
   async (c) => {
     const { after, limit } = c.req.valid('query')
-    const rows = await fromStore(() => applicationsPage(c.env.DB, c.var.identity.tenant, after ?? null, limit))
-    if (rows === null) return refusal(apiError(400, unknownAfter(after ?? '')))
-    const now_ms = Date.now()
-    const data = rows.slice(0, limit).map(({ report, definition }) => applicationJson(report, definition, now_ms))
-    const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null }
-    return c.json({ object: 'list' as const, data, ...ids, has_more: rows.length > limit }, 200)
+    const list = await applicationsList(c.env, c.var.identity.tenant, after ?? null, limit)
+    return list === null ? refusal(apiError(400, unknownAfter(after ?? ''))) : c.json(list, 200)
   },
 )
 
@@ -209,31 +194,9 @@ applicationRoutes.openapi(
     const { id } = c.req.valid('param')
     const found = await currentApplication(c.env, c.var.identity.tenant, id, 'describe')
     if (found === null) return refusal(notFound(id))
-    const { report, definition } = found
-    const ids = definition.nodes.map((node) => node.id)
-    const left = report.nodes.map(({ completed, failed }, at) => {
-      return (report.state.nodes[at]?.requests ?? 0) - completed - failed
-    })
-    const remaining_ms = report.state.status === 'running' ? remainingOf(report) : null
-    const svg = ganttChart(applicationGantt(report.state, ids, left, Date.now(), remaining_ms))
-    // A chart has no scripts, and a browser that opens it must not run any.
-    const headers = { 'content-type': 'image/svg+xml', 'content-security-policy': "default-src 'none'" }
-    return refusal(new Response(svg, { headers: { ...headers, 'cache-control': 'no-store' } }))
+    return refusal(ganttResponse(found))
   },
 )
-
-/** The actor has one that runs. D1 is asked first, since ids that do not exist must not make actors. */
-async function currentApplication(
-  env: Env,
-  tenant: string,
-  id: string,
-  ask: 'describe' | 'cancel',
-): Promise<StoredApplication | null> {
-  const stored = await fromStore(() => applicationById(env.DB, tenant, id))
-  if (stored === null || stored.report.state.ended_at_ms !== null) return stored
-  const report = await applicationActor(env, tenant, id)[ask]()
-  return report === null ? fromStore(() => applicationById(env.DB, tenant, id)) : { ...stored, report }
-}
 
 /** Of one that has completed, a file; else what its actor has. Null: nothing any more. */
 async function outputOf(env: Env, tenant: string, { report }: StoredApplication, node: number) {

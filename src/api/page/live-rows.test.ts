@@ -10,7 +10,16 @@ const listed = (program: string, change: Partial<ProgramListed> = {}): ProgramLi
 })
 const NONE = new Map()
 const DETAIL = {
-  ...{ wait_s: 1, prompt_tokens: 2, cached_tokens: 1, engine: 'e', region: 'r', model: 'm', tools: [] },
+  ...{
+    wait_s: 1,
+    service_wall_s: 3,
+    prompt_tokens: 2,
+    cached_tokens: 1,
+    engine: 'e',
+    region: 'r',
+    model: 'm',
+    tools: [],
+  },
 }
 const idsOf = ({ changed }: ReturnType<LiveRows['since']>) => changed.map(({ id }) => id)
 

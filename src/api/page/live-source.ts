@@ -115,10 +115,10 @@ async function detailOf(
 }
 
 function liveDetail(summary: ProgramSummary, now_ms: number): LiveDetail {
-  const { wait_s, prompt_tokens, cached_tokens, engines, tools } = programJson(summary, now_ms)
+  const { wait_s, service_wall_s, prompt_tokens, cached_tokens, engines, tools } = programJson(summary, now_ms)
   const [place] = engines
   return {
-    ...{ wait_s, prompt_tokens, cached_tokens },
+    ...{ wait_s, service_wall_s, prompt_tokens, cached_tokens },
     ...{ engine: place?.engine ?? null, region: place?.region ?? null, model: place?.model ?? null },
     tools: tools.map(({ name, since, expected_s }) => ({ name, since, expected_s })),
   }

@@ -16,12 +16,15 @@ import { openSession, SESSION_COOKIE } from './session-cookie.ts'
 /** The page sends it with every request. Its value means nothing. */
 export const PAGE_HEADER = 'x-switchyard-page'
 /** Where the cookie counts. Calls to models are no part of the page. */
-const PREFIXES = ['/v1/programs', '/v1/trace', '/admin/v1/', '/page/']
+const PREFIXES = ['/v1/programs', '/admin/v1/', '/page/']
+/** The page only looks at these. Sending an application would be calls to models. */
+const READ_PREFIXES = ['/v1/trace', '/v1/trends', '/v1/applications']
 
 export const pageIdentity: MiddlewareHandler<{ Bindings: Env }> = async (c, next) => {
   const { raw, path } = c.req
   const hasCookie = raw.headers.get('cookie')?.includes(`${SESSION_COOKIE}=`) === true
-  if (!hasCookie || !PREFIXES.some((prefix) => path.startsWith(prefix))) return next()
+  const prefixes = raw.method === 'GET' ? [...PREFIXES, ...READ_PREFIXES] : PREFIXES
+  if (!hasCookie || !prefixes.some((prefix) => path.startsWith(prefix))) return next()
   if (presentedKey(raw.headers).status !== 'none') return next()
   const session = await openSession(c.env.KEY_PEPPER, getCookie(c, SESSION_COOKIE) ?? '', Date.now())
   if (session === null || path.startsWith('/page/assets/')) return next()

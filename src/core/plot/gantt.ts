@@ -77,7 +77,7 @@ function barOf({ node, start_s, end_s, pale_s }: GanttBar, x: (at_s: number) => 
   const label = String(node + 1)
   const width = x(end_s) - x(start_s)
   if (width > label.length * 7)
-    bars.push(text(x(start_s) + width / 2, top + 11, label, 'text-anchor="middle" font-size="10" style="fill:#ffffff"'))
+    bars.push(text(x(start_s) + width / 2, top + 11, label, 'text-anchor="middle" font-size="10"', '#ffffff'))
   return bars
 }
 
@@ -106,8 +106,9 @@ function ticksOf(axis_s: number): number[] {
   return Array.from({ length: Math.floor(axis_s / step) + 1 }, (_, at) => Number((at * step).toPrecision(6)))
 }
 
-function text(x: number, y: number, content: string, more: string): string {
-  return `<text x="${num(x)}" y="${num(y)}" fill="currentColor" font-family="system-ui, sans-serif" ${more}>${content}</text>`
+/** No style attribute: the page that shows a chart allows none. */
+function text(x: number, y: number, content: string, more: string, fill = 'currentColor'): string {
+  return `<text x="${num(x)}" y="${num(y)}" fill="${fill}" font-family="system-ui, sans-serif" ${more}>${content}</text>`
 }
 
 function num(value: number): string {
