@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, Literal, Protocol
@@ -73,7 +73,13 @@ class SwapOfContexts(Protocol):
     """What is asked of the KV swap (swap/connector.py). Names are of contexts, and no request has one of them."""
 
     def leave_context(
-        self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int, owner: ImageOwner
+        self,
+        name: str,
+        first_block: int,
+        block_ids: tuple[int, ...],
+        tokens: int,
+        owner: ImageOwner,
+        left_us: Callable[[], float],
     ) -> None: ...
 
     def prefetch_context(self, name: str) -> bool: ...

@@ -20,6 +20,7 @@ What it keeps true:
 - No tenant's forecasts cost another its context: the tenant gives way first whose pins take most for its weight. The swap
   keeps the same of images (swap/held_images.py).
 - No image is kept for a program for longer than IMAGE_US_MAX, nor of a program that the agent says goes on elsewhere.
+  A program ends without a word: its image goes when another one needs the room (swap/held_images.py).
 
 Copies leave and come back beside the forward pass here, so the rule's `hidden_swaps` changes nothing.
 """
@@ -68,6 +69,7 @@ class ToolContexts:
         self._back: dict[str, ToolContext] = {}
         self._due = DueContexts(self._contexts, CONTEXTS_MAX)
         self._number = 0
+        self._now_us = 0
         self._counts = ToolCounts()
 
     def counts(self) -> dict[str, Any]:
@@ -198,6 +200,7 @@ class ToolContexts:
 
     def begin(self, now_us: int) -> None:
         """Before a decision."""
+        self._now_us = now_us
         while (context := self._due.take(now_us)) is not None:
             if context.next == "forget":
                 self._forget(context)
@@ -247,13 +250,12 @@ class ToolContexts:
     def _leave(self, context: ToolContext, now_us: int) -> None:
         """Its blocks are free, and the swap saves them before they are given to another."""
         assert self._swap is not None
-        own = context.own_block_ids
         self._unpin(context)
-        if not own:
+        if not context.own_block_ids:
             self._wait(context)
             return
         context.is_left = True
-        self._swap.leave_context(context.name, context.first_own, own, context.tokens, context.owner)
+        self._leave_blocks(context, self._swap)
         swap = self._memory.costs.swap
         lead_us = PREFETCH_STEPS * self._memory.step_us + (0 if swap is None else swap.us(context.tokens))
         back_us = context.since_us + context.expected_us
@@ -261,6 +263,13 @@ class ToolContexts:
             self._due.set(context, "prefetch", max(now_us + 1, back_us - lead_us))
         else:
             self._wait(context)
+
+    def _leave_blocks(self, context: ToolContext, swap: SwapOfContexts) -> None:
+        def left_us() -> float:
+            return context.left_us(self._now_us)
+
+        own = context.own_block_ids
+        swap.leave_context(context.name, context.first_own, own, context.tokens, context.owner, left_us)
 
     def _prefetch(self, context: ToolContext) -> None:
         if self._swap is not None and self._swap.prefetch_context(context.name):
@@ -313,8 +322,7 @@ class ToolContexts:
         self.pinned.forget_call(request_id)
         self._unpin(context)
         if "swap" in self._decisions.allowed and self._swap is not None:
-            own_ids = context.own_block_ids
-            self._swap.leave_context(context.name, context.first_own, own_ids, context.tokens, context.owner)
+            self._leave_blocks(context, self._swap)
             self._swap.context_returns(context.name, request_id, tokens)
         return True
 

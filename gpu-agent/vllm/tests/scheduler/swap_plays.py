@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,15 @@ def prompt(draw: random.Random, tokens: int, shared: int = 0) -> list[int]:
     return [9] * shared + [draw.randrange(3, 900) for _ in range(tokens)]
 
 
-def storm(engine: SwapEngine, *, preemptions: int, calls: int = 24, seed: int = 1, at_once: int = 2) -> int:
+def storm(
+    engine: SwapEngine,
+    *,
+    preemptions: int,
+    calls: int = 24,
+    seed: int = 1,
+    at_once: int = 2,
+    xargs_of: Callable[[str], dict[str, Any] | None] = lambda _: None,
+) -> int:
     """Calls come and go while running ones are preempted at random, until so many were. Returns how many calls there were."""
     draw = random.Random(seed)
     scheduler = engine.scheduler
@@ -27,7 +36,9 @@ def storm(engine: SwapEngine, *, preemptions: int, calls: int = 24, seed: int = 
         while left > 0 and len(scheduler.requests) < calls:
             added += 1
             shared = BLOCK_TOKENS * draw.randrange(3)
-            engine.add(f"c{added}", prompt=prompt(draw, draw.randint(5, 150), shared), output=draw.randint(1, 60))
+            name = f"c{added}"
+            tokens = prompt(draw, draw.randint(5, 150), shared)
+            engine.add(name, prompt=tokens, output=draw.randint(1, 60), xargs=xargs_of(name))
         running = [one.request_id for one in scheduler.running]
         for name in draw.sample(running, min(left, len(running), draw.randint(0, at_once))):
             left -= 1

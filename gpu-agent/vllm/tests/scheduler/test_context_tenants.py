@@ -29,7 +29,7 @@ def test_a_tenant_that_leaves_many_contexts_drops_its_own_images() -> None:
     churn(engine)
     # Larger images are worth more.
     swaps_many(engine, "u", 16)
-    assert engine.swap.declined > 0, "there is too little room"
+    assert counts(engine)["displaced"] > 0, "there is too little room"
     assert computed_on_return(engine, prompt) <= BLOCK_TOKENS + 5
     settle(engine)
 
@@ -41,7 +41,7 @@ def test_the_tenant_that_has_most_for_its_weight_makes_room() -> None:
     displaced = counts(engine)["displaced"]
     prompt = leave(engine, 8)
     churn(engine)
-    assert (displaced, counts(engine)["displaced"]) == (0, 1)
+    assert counts(engine)["displaced"] == displaced + 1
     assert computed_on_return(engine, prompt) <= BLOCK_TOKENS + 5
 
 

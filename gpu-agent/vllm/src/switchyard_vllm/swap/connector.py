@@ -103,10 +103,16 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         return self._pinned_tokens(request) > 0 or self._guarded(lambda swap: swap.staged(request), False)
 
     def leave_context(
-        self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int, owner: ImageOwner
+        self,
+        name: str,
+        first_block: int,
+        block_ids: tuple[int, ...],
+        tokens: int,
+        owner: ImageOwner,
+        left_us: Callable[[], float],
     ) -> None:
         """Of Switchyard's scheduler: a program whose tool runs left these blocks, which are free from now on."""
-        self._guarded(lambda swap: swap.leave_context(name, first_block, block_ids, tokens, owner), None)
+        self._guarded(lambda swap: swap.leave_context(name, first_block, block_ids, tokens, owner, left_us), None)
 
     def prefetch_context(self, name: str) -> bool:
         return self._guarded(lambda swap: swap.prefetch_context(name), False)

@@ -2,8 +2,10 @@
 
 A tenant's images give way to those of another only while they take more of the arena for its weight, so no tenant's
 forecasts or preempted calls cost another its images. Of what a tenant has beyond that, contexts of programs whose tools run
-go at once, whatever they are worth: otherwise who comes first with large ones keeps all room. Beside that the ones go that
-are worth least (handling/swap_choice.py).
+go at once, whatever they are worth: otherwise who comes first with large ones keeps all room. For the same reason contexts
+make room for a call of their own tenant, and for a context that is needed sooner. The one that is needed last goes first.
+A program that has ended is overdue, like one whose tool lasts. Beside that the ones go that are worth least
+(handling/swap_choice.py).
 """
 
 from __future__ import annotations
@@ -70,6 +72,19 @@ class HeldImages:
             found += self._beyond(own, images, costs, may_go)
         return found
 
+    def needed_later(self, asks: Image, missing_slabs: int, may_go: Callable[[Image], bool]) -> list[Image]:
+        """Of its own tenant, contexts that are needed after `asks`, the last one first, until there is room."""
+        needed_us = _left_us(asks)
+        own = (one for one in self.by_name.values() if one.is_context and one.owner.tenant == asks.owner.tenant)
+        later = [(_left_us(one), one) for one in filter(may_go, own)] if missing_slabs > 0 else []
+        found: list[Image] = []
+        for left_us, image in sorted(later, key=lambda one: (-one[0], one[1].id)):
+            if missing_slabs <= 0 or left_us <= needed_us:
+                break
+            found.append(image)
+            missing_slabs -= slabs_for(image.blocks)
+        return found
+
     def _beyond(
         self, share: float, images: list[Image], costs: HandlingCosts, may_go: Callable[[Image], bool]
     ) -> list[HeldImage]:
@@ -91,3 +106,8 @@ class HeldImages:
 
     def _held(self, images: Iterable[Image]) -> list[HeldImage]:
         return [HeldImage(one.id, one.own_tokens(self._block_tokens), slabs_for(one.blocks)) for one in images]
+
+
+def _left_us(image: Image) -> float:
+    """A call needs its image as soon as it can be admitted."""
+    return 0 if image.left_us is None else image.left_us()

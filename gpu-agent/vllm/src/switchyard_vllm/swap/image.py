@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,8 +27,8 @@ class Image:
     #: Of the call, up to the image's end.
     tokens: int
     owner: ImageOwner = NOBODY
-    #: Of a program whose tool runs: no open call waits for it.
-    is_context: bool = False
+    #: Of a program whose tool runs, for how long it is expected to be away still. None: an open call waits for it.
+    left_us: Callable[[], float] | None = None
     #: Nothing more is asked of it: its call was admitted or has ended, or it is lost.
     is_over: bool = False
     # Written by staging.py.
@@ -36,6 +37,10 @@ class Image:
     ranks_staged: int = 0
     #: When its call was last asked about, as a count of such questions: the first one of a step.
     asked: int = 0
+
+    @property
+    def is_context(self) -> bool:
+        return self.left_us is not None
 
     def own_tokens(self, block_tokens: int) -> int:
         return self.tokens - self.first_block * block_tokens

@@ -48,8 +48,8 @@ class SwapScheduler:
         self._into: list[SwapIn] = []
         #: Whose transfers are still to be written down, by image, and the images of each.
         self._owners: dict[int, str] = {}
-        #: Names of contexts that are watched or have images.
-        self._contexts: set[str] = set()
+        #: By name, of contexts that are watched or have images: for how long their programs are expected to be away still.
+        self._contexts: dict[str, Callable[[], float]] = {}
         self._owned: dict[str, list[int]] = {}
         # Counts since start.
         self.swapped_out = 0
@@ -118,10 +118,19 @@ class SwapScheduler:
     # Contexts that programs left while their tools run (tool_contexts.py). They have names that no call has.
 
     def leave_context(
-        self, name: str, first_block: int, block_ids: tuple[int, ...], tokens: int, owner: ImageOwner
+        self,
+        name: str,
+        first_block: int,
+        block_ids: tuple[int, ...],
+        tokens: int,
+        owner: ImageOwner,
+        left_us: Callable[[], float],
     ) -> None:
-        """As a preempted call's blocks: they are free, and become an image once an allocation takes one."""
-        self._contexts.add(name)
+        """As a preempted call's blocks: they are free, and become an image once an allocation takes one.
+
+        `left_us`: for how long its program is expected to be away still.
+        """
+        self._contexts[name] = left_us
         self._watch.leave(LeftBlocks(name, first_block, block_ids, tokens, owner))
 
     def prefetch_context(self, name: str) -> bool:
@@ -134,27 +143,27 @@ class SwapScheduler:
 
     def context_returns(self, name: str, request_id: str, tokens: int) -> None:
         """A call has come that goes on from the first `tokens` tokens of it."""
-        self._contexts.discard(name)
+        self._contexts.pop(name, None)
         block_tokens = self._rules.block_tokens
         if self._watch.is_due(name):
             self._watch.forget(name)
         self._watch.rename(name, request_id, tokens, block_tokens)
+        self._disown(name)
         image = self._held.by_name.get(name)
         if image is None:
             return
-        self._disown(name)
         if tokens <= image.first_block * block_tokens:
             self._forget_image(name)
             return
         image.tokens = min(image.tokens, tokens)
         image.asked = 0
-        image.is_context = False
+        image.left_us = None
         self._held.rename(image, request_id)
         self._owners[image.id] = request_id
         self._owned.setdefault(request_id, []).append(image.id)
 
     def forget_context(self, name: str) -> None:
-        self._contexts.discard(name)
+        self._contexts.pop(name, None)
         self.ended(name)
 
     def void(self) -> None:
@@ -280,26 +289,31 @@ class SwapScheduler:
         rules = self._rules
         blocks = len(left.block_ids)
         tokens = left.tokens - left.first_block * rules.block_tokens
-        droppable = self._held.droppable(
-            left.owner,
-            blocks,
-            self._costs,
-            lambda image: not self._staging.needs(image) and image.id not in ordered,
+        image = Image(self._next_image, left.request_id, left.first_block, blocks, left.tokens, left.owner)
+        image.left_us = self._contexts.get(left.request_id)
+
+        def may_go(one: Image) -> bool:
+            # A context on the device was brought back for a program that may never come.
+            return one.id not in ordered and (one.is_context or not self._staging.needs(one))
+
+        droppable = self._held.droppable(left.owner, blocks, self._costs, may_go)
+        missing_slabs = (
+            slabs_for(blocks) - self._held.free_slabs - sum(one.room for one in droppable if one.tokens == 0)
         )
+        later = self._held.needed_later(image, missing_slabs, may_go)
+        others = [one for one in droppable if self._held.by_id[one.id] not in later]
+        free_slabs = self._held.free_slabs + sum(slabs_for(one.blocks) for one in later)
         wait_tokens = min(tokens, self._ring.blocks_waiting(blocks) * rules.block_tokens)
-        choice = choose_swap(self._costs, tokens, wait_tokens, slabs_for(blocks), self._held.free_slabs, droppable)
+        choice = choose_swap(self._costs, tokens, wait_tokens, slabs_for(blocks), free_slabs, others)
         if choice is None:
             self.declined += 1
             return None
-        for held in choice:
-            dropped = self._held.by_id[held.id]
+        for dropped in (*later, *(self._held.by_id[one.id] for one in choice)):
             del self._held.by_name[dropped.request_id]
             self.contexts_displaced += dropped.is_context
             self._released(dropped)
             drop.append(dropped)
             self.dropped += 1
-        image = Image(self._next_image, left.request_id, left.first_block, blocks, left.tokens, left.owner)
-        image.is_context = left.request_id in self._contexts
         self._next_image += 1
         self._held.add(image)
         self._owners[image.id] = left.request_id
