@@ -34,6 +34,7 @@ if (LLAMA !== '') {
       ],
     }),
     real: true,
+    tools: true,
     attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true },
   })
 }

@@ -18,6 +18,8 @@ export interface AnyServer {
   command(port: number): { command: string; args: string[]; env?: Record<string, string> }
   /** Its answers are a model's: they end by themselves, keep to schemas and have a context. */
   real: boolean
+  /** Of a real one: whether it was started so that it reads tool calls. Another one's clients are told that it does not. */
+  tools?: boolean
   /** What an agent must say of it. */
   attached: Record<string, unknown>
   flags?: string[]
@@ -166,21 +168,29 @@ export function anyServerContract(server: AnyServer): void {
         expect(['red', 'blue']).toContain(JSON.parse(answer.choices[0]?.message.content ?? '').colour)
       })
 
-      it('calls the tool that it must call, with arguments that are JSON', async () => {
-        const parameters = {
-          ...{ type: 'object', properties: { city: { enum: ['Rome', 'Oslo'] } }, required: ['city'] },
-          additionalProperties: false,
-        }
-        const answer = await client('tools').chat.completions.create({
+      const parameters = {
+        ...{ type: 'object', properties: { city: { enum: ['Rome', 'Oslo'] } }, required: ['city'] },
+        additionalProperties: false,
+      }
+      const askTool = () =>
+        client('tools').chat.completions.create({
           ...ask('What is the weather in Rome?', 100),
           ...{ tools: [{ type: 'function', function: { name: 'weather', parameters } }], tool_choice: 'required' },
         })
+
+      const called = async () => {
+        const answer = await askTool()
         const [call] = answer.choices[0]?.message.tool_calls ?? []
         if (call?.type !== 'function') expect.fail('no function was called')
         expect(call.function.name).toBe('weather')
         expect(['Rome', 'Oslo']).toContain(JSON.parse(call.function.arguments).city)
         await settled('tools')
-      })
+      }
+      const refused = async () => {
+        await expect(askTool()).rejects.toMatchObject({ status: 400, code: 'unsupported_parameter', param: 'tools' })
+      }
+      if (server.tools) it('calls the tool that it must call, with arguments that are JSON', called)
+      else it('refuses tools by name, since it would not read their calls', refused)
 
       it('says of a prompt beyond the context that it is', async () => {
         const long = client('long').chat.completions.create(ask('sea '.repeat(20_000)))
