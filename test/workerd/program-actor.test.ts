@@ -118,7 +118,7 @@ describe('the end', () => {
     await actor('moved').settle([recordOf('moved', run, 'call-0')])
     const ended = await actor('moved').end(Date.now())
     expect(ended).toMatchObject({ status: 'ended', open_leases: [] })
-    expect(await archivedProgram(env.DB, TENANT, 'moved')).toEqual({ ...ended.summary, threads: [] })
+    expect(await archivedProgram(env.DB, TENANT, 'moved')).toEqual({ ...ended.summary, threads: [], weight: null })
     const stored = await runInDurableObject(programStub('moved'), async (_, state) => ({
       tables: storedTables(state),
       alarm: await state.storage.getAlarm(),

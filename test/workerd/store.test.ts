@@ -206,7 +206,7 @@ describe('the archive', () => {
     expect(stored.program).toEqual(rows.program)
     expect(stored.calls).toEqual(rows.calls)
     expect(byLease(stored.leases)).toEqual(byLease(rows.leases))
-    expect(await archivedProgram(env.DB, tenant, 'large')).toEqual({ ...entry.summary(), threads: [] })
+    expect(await archivedProgram(env.DB, tenant, 'large')).toEqual({ ...entry.summary(), threads: [], weight: null })
   })
 
   it('is read page by page, across chunks, with and without the position of the last call', async () => {
