@@ -191,6 +191,7 @@ async function unplaced(
   }
   if (is_unknown || is_budgeted) {
     const reason = is_unknown ? RESIDENCY_UNKNOWN : BUDGET_UNKNOWN
+    giveBack(call, program, asking, reason, deps)
     return unavailable((await hasFailedStorage(asking)) ? STORAGE_UNAVAILABLE : reason)
   }
   const settled_service_us = asked.status === 'answered' ? asked.value.settled_service_us : 0
@@ -203,6 +204,23 @@ async function unplaced(
     known_run: asking.then((reply) => (reply.status === 'answered' ? runOf(reply.value) : null)),
   }
   return { status: 'admitted', admission }
+}
+
+/** An admission that comes after its call was refused must not hold a share of the budget. */
+function giveBack(
+  call: IdentifiedCall,
+  program: string,
+  asking: ReturnType<typeof askTwice<AdmitReply>>,
+  { code = null }: ApiErrorFields,
+  deps: RelayDeps,
+): void {
+  const given = asking.then(async (reply) => {
+    if (reply.status !== 'answered' || reply.value.status !== 'admitted') return
+    const { run } = reply.value
+    const ended = { run, call: call.id, outcome: 'failed' as const, error_code: code, now_ms: deps.now() }
+    await deps.program(call.tenant, program).callEnded(ended)
+  })
+  deps.waitUntil(given.catch((error: unknown) => deps.report('note_failed', error)))
 }
 
 /** D1 is asked only if no actor has told this isolate lately. */

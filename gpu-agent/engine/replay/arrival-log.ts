@@ -62,7 +62,7 @@ export class ArrivalLog {
     if (arrival !== undefined) arrival.prompt_tokens = prompt_tokens
   }
 
-  /** A call that was never served has cost nobody anything: it is forgotten. */
+  /** A call that was never served took no time of the engine, so it is forgotten. */
   ended(lease: string, end: ArrivalEnd): void {
     if (this.#forgotten_open.delete(lease)) this.#forgottenUntil(end.at_us)
     const arrival = this.#arrivals.get(lease)

@@ -102,7 +102,7 @@ describe('the replay under first come, first served', () => {
     expect(log.size).toBe(ARRIVALS_MAX)
     logged(log, { lease: 'after', at_us: 30_000, service_us: 5 })
     expect(log.size).toBe(ARRIVALS_MAX)
-    // The forgotten call is open still: nobody knows beside whom it runs.
+    // The forgotten call is still open, and what runs beside it is not known.
     expect(replayed(log, 'after')).toEqual({ after: 'too_early' })
     log.ended('beside', { at_us: 31_000, service_us: 31_000, wait_us: 0, kv_tokens: 1 })
     logged(log, { lease: 'last', at_us: 32_000, service_us: 5 })

@@ -84,11 +84,6 @@ export class ProgramSpend {
     this.#add(now, 1)
   }
 
-  /** Whether the call's share may still change by itself. */
-  isOpen(call: string): boolean {
-    return this.#of.get(call)?.final === false
-  }
-
   /** Ids of calls that hold a reservation. */
   open(): string[] {
     return [...this.#of].flatMap(([call, { final }]) => (final ? [] : [call]))

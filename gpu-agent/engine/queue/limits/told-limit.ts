@@ -1,4 +1,4 @@
-/** What an answer says of a provider's limits, whatever its headers are called (src/fronts/attached/limits/limit-news.ts). */
+/** What an answer says of a provider's limits, in one form for all names of headers (src/fronts/attached/limits/limit-news.ts). */
 import { DAY_US, MINUTE_US, type Quantity } from './limit-spec.ts'
 import type { LimitNews } from './provider-limit.ts'
 

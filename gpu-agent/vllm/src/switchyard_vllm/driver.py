@@ -101,7 +101,7 @@ class Driver:
         self._priorities.arrived(request, state)
 
     def freed(self, request: Any) -> CallRecord | None:
-        """A request has ended in any way. Its record is published, whatever fails. None: the request is not known."""
+        """A request has ended in any way. Its record is published even if a step here fails. None: the request is not known."""
         open_call = self.calls.get(request.request_id)
         if open_call is None:
             return None

@@ -16,7 +16,7 @@ type Json = Record<string, unknown>
 /** Behind the end of an answer there are one or two. */
 export const KEPT_EVENTS_MAX = 16
 const NO_CHOICES: ChatPiece['choices'] = []
-/** Its chunks reach nobody. */
+/** Its chunks are read and not sent. */
 const UNSEEN = {
   dialect: 'chat',
   call: '',

@@ -1,6 +1,6 @@
 /**
  * Which APIs beside chat a server speaks itself. An empty body finds it out: a route that is there refuses the body, one that is not
- * there is refused as a route that nobody has. It generates no tokens. Of kinds of servers whose chat API is known, the agent
+ * there is refused like any unknown route. It generates no tokens. Of kinds of servers whose chat API is known, the agent
  * translates, since only there it knows what they honour and keeps tenants' caches apart.
  */
 import { NATIVE_PATHS, NativeApi } from '../../../../../src/protocol/index.ts'
