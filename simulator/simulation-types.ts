@@ -9,6 +9,7 @@ import type { PolicyName, PolicyTuning } from './policies/index.ts'
 import type { WorkloadProgram } from './workloads/program.ts'
 import type { ForecastSource } from './world/call-forecasts.ts'
 import type { DecisionWatch, SimEngine } from './world/sim-engine.ts'
+import type { Front } from './world/world-engine.ts'
 
 export interface EngineSizes {
   /** Calls in one step. */
@@ -51,6 +52,8 @@ export interface SimulationConfig {
   reading: ServiceReading
   /** Of the modelled reading, and so of what clairvoyant orders take for work. Default: the reference engine's. */
   rates?: ServiceRates
+  /** What orders the calls before the engines. Left out: they do it themselves. */
+  front?: Front
   balancer: BalancerName
   /** What `locality` takes for a short prompt. Default: the paper's. */
   short_prompt_tokens?: number
@@ -137,6 +140,8 @@ export interface SimulationResult {
   step_events: number
   /** Time in which engines computed, over all engines. */
   busy_us: number
+  /** Calls that a provider did not take in, each time. */
+  refusals: number
 }
 
 export function emptyResult(): SimulationResult {
@@ -164,5 +169,6 @@ export function emptyResult(): SimulationResult {
     steps: 0,
     step_events: 0,
     busy_us: 0,
+    refusals: 0,
   }
 }

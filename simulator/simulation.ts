@@ -2,39 +2,22 @@
  * One simulation: programs with their arrivals, played through the control plane and its engines on a virtual clock until the
  * last one has ended. The result is a function of the config alone.
  */
-import { engineMemory } from '../gpu-agent/engine/backends/emulated/engine-memory.ts'
 import { addTools } from '../gpu-agent/engine/memory/handling/handling-counts.ts'
-import { type SchedulerConfig, SLOTS_MAX, schedulerConfig } from '../gpu-agent/engine/scheduler-config.ts'
 import type { Measurement } from '../gpu-agent/engine/types.ts'
 import { DEFAULT_SERVICE_RATES, type ServiceRates } from '../src/core/call/service.ts'
 import { createBalancer } from '../src/core/pool/balancers/index.ts'
-import { TenantShares } from '../src/core/pool/tenant-shares.ts'
-import { ENGINES_PER_AGENT_MAX } from '../src/protocol/link.ts'
-import { createPolicy, isClairvoyant, learns, weighsMemory } from './policies/index.ts'
-import { Clairvoyance, programTokens } from './policies/srpt.ts'
-import { seededRandom } from './random.ts'
-import {
-  emptyResult,
-  type ProgramResult,
-  type SimulationConfig,
-  type SimulationResult,
-  type TenantConfig,
-} from './simulation-types.ts'
-import type { WorkloadProgram } from './workloads/program.ts'
+import { isClairvoyant, learns, weighsMemory } from './policies/index.ts'
+import { Clairvoyance, engineWorkUs, programTokens } from './policies/srpt.ts'
+import { emptyResult, type ProgramResult, type SimulationConfig, type SimulationResult } from './simulation-types.ts'
+import type { WorkloadCall, WorkloadProgram } from './workloads/program.ts'
 import { type ForecastSource, forecastOf } from './world/call-forecasts.ts'
 import { ClassKnowledge, classOf } from './world/class-knowledge.ts'
 import { ControlPlane } from './world/control-plane.ts'
+import { Placement, tenantsOf } from './world/placement.ts'
 import { SimPool } from './world/pool.ts'
 import { ProgramRun } from './world/program-run.ts'
-import { SimEngine } from './world/sim-engine.ts'
 import { Timeline, Timer, TURN } from './world/timeline.ts'
-
-/** A queue without bound: a simulation shows what waiting costs instead of refusing. */
-const WAITING_CALLS_MAX = 10_000_000
-/** Idle prefixes beside the running calls. */
-const SLOTS_PER_SEAT = 4
-/** Places are drawn from another sequence than workload and arrivals. */
-const PLACEMENT_SEED = 0x91ace
+import { WorldEngines } from './world/world-engines.ts'
 
 export type * from './simulation-types.ts'
 
@@ -47,7 +30,7 @@ class Simulation {
   readonly #config: SimulationConfig
   readonly #timeline = new Timeline()
   readonly #clairvoyance = new Clairvoyance()
-  readonly #engines: SimEngine[] = []
+  readonly #engines: WorldEngines
   readonly #pools = new Map<string, SimPool>()
   readonly #plane: ControlPlane
   readonly #result: SimulationResult
@@ -66,6 +49,10 @@ class Simulation {
     const with_tools = this.#forecast.kind === 'learned'
     this.#learns = learns(config.policy) || with_tools
     this.#classes = new ClassKnowledge(config.told_us, with_tools)
+    this.#engines = new WorldEngines({
+      ...{ config, timeline: this.#timeline, rates: this.#rates, classes: this.#classes },
+      clairvoyance: this.#clairvoyance,
+    })
     for (const { name, engines } of config.regions) this.#openRegion(name, engines)
     this.#plane = new ControlPlane({
       timeline: this.#timeline,
@@ -116,7 +103,8 @@ class Simulation {
       this.#timeline.set(timer, arrived_us)
     }
     this.#timeline.run(() => this.#ended_programs === programs.length, until_us)
-    for (const engine of this.#engines) {
+    for (const { refusals = 0 } of this.#engines.all) this.#result.refusals += refusals
+    for (const engine of this.#engines.computing) {
       this.#result.decisions += engine.scheduler.decisions
       this.#result.steps += engine.steps
       this.#result.step_events += engine.events
@@ -133,10 +121,15 @@ class Simulation {
     return this.#result
   }
 
+  /** For orders that know all that is to come. */
+  get #workUs(): (call: WorkloadCall) => number {
+    return this.#config.front?.workUs ?? engineWorkUs(this.#rates)
+  }
+
   #start(program: WorkloadProgram, place: ProgramRun['place'], arrived_us: number): void {
     const run = new ProgramRun(program, place, arrived_us)
     const { policy } = this.#config
-    if (isClairvoyant(policy)) this.#clairvoyance.begin(run.name, program, policy === 'wsrpt', this.#rates)
+    if (isClairvoyant(policy)) this.#clairvoyance.begin(run.name, program, policy === 'wsrpt', this.#workUs)
     this.#timeline.send(0, () => this.#plane.start(run))
   }
 
@@ -188,7 +181,13 @@ class Simulation {
 
   #openRegion(name: string, count: number): void {
     const { balancer, short_prompt_tokens, report_us } = this.#config
-    const engines = Array.from({ length: count }, (_, at) => this.#openEngine(name, at))
+    const engines = Array.from({ length: count }, (_, at) =>
+      this.#engines.open(name, at, (ended, engine, now_us) => {
+        if (isClairvoyant(this.#config.policy)) this.#clairvoyance.callEnded(ended.lease)
+        this.#plane.ended(ended)
+        this.#pools.get(name)?.changed(engine, now_us)
+      }),
+    )
     const pool = new SimPool({
       ...{ region: name, engines, report_us },
       balancer: createBalancer(balancer, short_prompt_tokens),
@@ -196,103 +195,6 @@ class Simulation {
       alive: () => this.#ended_programs < this.#config.programs.length,
     })
     this.#pools.set(name, pool)
-  }
-
-  #openEngine(region: string, at: number): SimEngine {
-    const { profile, engine: sizes, jump } = this.#config
-    const agent = `${region}-a${Math.floor(at / ENGINES_PER_AGENT_MAX)}`
-    const engine = new SimEngine({
-      ...{ id: `${agent}-e${at}`, agent },
-      region,
-      index: this.#engines.length,
-      profile,
-      scheduler: this.#schedulerConfig(),
-      decision_us: sizes.decision_us,
-      jump,
-      timeline: this.#timeline,
-      onEnded: (ended, now_us) => {
-        if (isClairvoyant(this.#config.policy)) this.#clairvoyance.callEnded(ended.lease)
-        this.#plane.ended(ended)
-        this.#pools.get(region)?.changed(engine, now_us)
-      },
-      ...(this.#config.onStepped === undefined ? {} : { onStepped: this.#config.onStepped }),
-      ...(this.#config.decision_watch === undefined ? {} : { decision_watch: this.#config.decision_watch }),
-    })
-    this.#engines.push(engine)
-    return engine
-  }
-
-  #schedulerConfig(): SchedulerConfig {
-    const { profile, engine, policy, tuning, reading } = this.#config
-    const { slot_tokens_max, block_tokens, capacity_blocks, swap_costs } = profile
-    const context_tokens = Math.min(slot_tokens_max, capacity_blocks * block_tokens)
-    // What a clairvoyant order has left is work; it is charged in work.
-    const ordering = isClairvoyant(policy) ? 'modelled' : reading
-    const memory = engineMemory(profile, engine.swap_tokens !== null)
-    return schedulerConfig({
-      epoch: 'e',
-      policy: createPolicy(policy, { reading: ordering, classes: this.#classes, memory }, tuning, this.#clairvoyance),
-      memory,
-      shares: new TenantShares(),
-      seats: engine.max_seqs,
-      slots: Math.min(SLOTS_MAX, Math.max(profile.slots, engine.max_seqs * SLOTS_PER_SEAT)),
-      slot_tokens_max: context_tokens,
-      ...{ block_tokens, capacity_blocks, ordering, rates: this.#rates },
-      max_step_tokens: Math.max(profile.max_step_tokens, engine.max_seqs),
-      prefill_chunk_tokens: profile.prefill_chunk_tokens,
-      chunked_prefill: engine.chunked_prefill,
-      waiting_calls_max: WAITING_CALLS_MAX,
-      waiting_calls_per_tenant_max: WAITING_CALLS_MAX,
-      steps_per_decision: engine.steps_per_decision,
-      standby: engine.standby ?? 'in_order',
-      copies_prefixes: engine.prefix_cache,
-      // Without the cache, no call finds what another left.
-      hold_kv: engine.prefix_cache && (engine.hold_kv ?? true),
-      swap:
-        engine.swap_tokens === null
-          ? null
-          : {
-              costs: swap_costs,
-              recompute_us_per_token: profile.per_prefill_token_us,
-              image_tokens_max: engine.swap_tokens,
-            },
-    })
-  }
-}
-
-/** All, or the one that the program's client names. */
-function tenantsOf({ id, client }: WorkloadProgram, tenants: readonly TenantConfig[]): readonly TenantConfig[] {
-  if (client?.tenant === undefined) return tenants
-  const named = tenants.filter(({ name }) => name === client.tenant)
-  if (named.length === 0) throw new RangeError(`program ${id}: there is no tenant ${client.tenant}`)
-  return named
-}
-
-/** Gives programs to tenants and regions by their shares, each drawn by itself, unless a program names its tenant. */
-class Placement {
-  readonly #config: SimulationConfig
-  readonly #random: () => number
-
-  constructor(config: SimulationConfig) {
-    this.#config = config
-    this.#random = seededRandom(config.seed ^ PLACEMENT_SEED)
-  }
-
-  next(program: WorkloadProgram): { tenant: TenantConfig; region: string } {
-    const { tenants, regions } = this.#config
-    const tenant = this.#draw(tenantsOf(program, tenants), ({ share }) => share)
-    return { tenant, region: this.#draw(regions, ({ engines, share = engines }) => share).name }
-  }
-
-  #draw<T>(of: readonly T[], shareOf: (one: T) => number): T {
-    const random = this.#random()
-    const total = of.reduce((sum, one) => sum + shareOf(one), 0)
-    let left = random * total
-    for (const one of of) {
-      left -= shareOf(one)
-      if (left < 0) return one
-    }
-    throw new RangeError('a share must be above 0')
   }
 }
 

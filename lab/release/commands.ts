@@ -96,6 +96,11 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [
       ['run', '--workload', 'mixed', '--policy', 'fcfs,plas', '--rate', '0.5', '--programs', '50'],
       ['plan', '--application', 'examples/applications/chain-summary.json', '--gantt', '{out}/plan.svg'],
+      ['run', '--workload', 'sharegpt', '--front', 'engine,queue', '--policy', 'fcfs,plas', '--programs', '30'],
+      [
+        ...['quota', '--quota', 'requests=60/min', '--workload', 'sharegpt', '--rate', '0.5', '--programs', '30'],
+        ...['--seed', '1', '--p95-s', '120', '--times', '1..4', '--plot', '{out}/quota.svg'],
+      ],
     ],
     minutes_max: 3,
   },

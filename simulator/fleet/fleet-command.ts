@@ -18,6 +18,11 @@ export async function planCommand(argv: readonly string[]): Promise<void> {
   const flags = parseFleetFlags(argv)
   if (!flags.ok) return fail(flags.reason)
   const { plan } = flags
+  if (plan.plans.some(({ provider }) => provider !== null)) {
+    return fail(
+      '--quota is of a hosted API, which has no engines: npm run simulate -- quota finds the limits that it needs',
+    )
+  }
   const candidates = (await searched(plan)).toSorted((a, b) => byCost(a, b))
   const { json, plot } = plan.outputs
   const { target, range: engines, gpu_cost } = plan
@@ -31,7 +36,7 @@ export async function planCommand(argv: readonly string[]): Promise<void> {
   if (plot !== null) writeFileSync(plot, fleetPlot(candidates, target))
   const { sentence, advice } = verdictOf(candidates, plan)
   const next = advice === null ? '' : ADVICE[advice](engines.max)
-  console.log(`${textTable(fleetColumns(plan), candidates)}\n\n${sentence}${next}`)
+  console.log(`${textTable(fleetColumns(plan, candidates), candidates)}\n\n${sentence}${next}`)
 }
 
 async function searched({ plans, target, range, outputs: { threads } }: FleetPlan): Promise<Candidate[]> {

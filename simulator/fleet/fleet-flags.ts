@@ -1,4 +1,4 @@
-/** The flags of `npm run simulate -- plan`: those of `run`, a target, and what engines cost. */
+/** The flags of `npm run simulate -- plan` and `-- quota`: those of `run`, a target, and how much of what is searched. */
 import { readFlags } from '../../cli/flags.ts'
 import { FlagError, integer, list, number, outputFile } from '../run/flag-values.ts'
 import { parseEngines } from '../run/region-flags.ts'
@@ -45,6 +45,11 @@ const OPTIONS = {
   ...{ arrivals: TEXT, programs: TEXT, rate: TEXT, seed: TEXT },
   ...{ 'p95-ms': TEXT, 'p95-s': TEXT, 'gpu-cost': TEXT },
 } as const
+const { engines: _engines, 'gpu-cost': _cost, ...OF_QUOTA } = OPTIONS
+const QUOTA_OPTIONS = { ...OF_QUOTA, times: TEXT } as const
+
+type Flags = ReturnType<typeof readFlags<typeof OPTIONS>>
+type Values = Extract<Flags, { ok: true }>['values']
 
 export interface FleetPlan extends FleetQuestion {
   /** One for each profile. Their fleets are not played. */
@@ -56,26 +61,36 @@ export type FleetFlags = { ok: true; plan: FleetPlan } | { ok: false; reason: st
 
 /** `help` has been looked for already. */
 export function parseFleetFlags(argv: readonly string[]): FleetFlags {
-  const flags = readFlags('simulate -- plan', argv, OPTIONS)
+  return planned(readFlags('simulate -- plan', argv, OPTIONS), '--engines')
+}
+
+/** Multiples of a provider's limits take the place of engines. */
+export function parseQuotaFlags(argv: readonly string[]): FleetFlags {
+  const flags = readFlags('simulate -- quota', argv, QUOTA_OPTIONS)
+  if (!flags.ok) return flags
+  const { times, ...values } = flags.values
+  return planned({ ok: true, values: times === undefined ? values : { ...values, engines: times } }, '--times')
+}
+
+/** `sizes`: the flag of how many from and to. */
+function planned(flags: Flags, sizes: string): FleetFlags {
   if (!flags.ok) return flags
   try {
-    return { ok: true, plan: planOf(flags.values) }
+    return { ok: true, plan: planOf(flags.values, sizes) }
   } catch (error) {
     if (error instanceof FlagError) return { ok: false, reason: error.message }
     throw error
   }
 }
 
-type Values = Extract<ReturnType<typeof readFlags<typeof OPTIONS>>, { ok: true }>['values']
-
-function planOf({ engines = RANGE_DEFAULT, ...values }: Values): FleetPlan {
+function planOf({ engines = RANGE_DEFAULT, ...values }: Values, sizes: string): FleetPlan {
   const { threads, json, plot } = values
   const gpu_cost = values['gpu-cost']
   const played = { ...values, ...arrivalsOf(values) }
   return {
     plans: list(values.profile, (profile) => readRunPlan({ ...played, profile })),
     target: targetOf(values),
-    range: rangeOf(engines),
+    range: rangeOf(engines, sizes),
     gpu_cost: gpu_cost === undefined ? null : number('--gpu-cost', gpu_cost, { above: 0, max: GPU_COST_MAX }),
     outputs: {
       json: outputFile('--json', json),
@@ -104,10 +119,10 @@ function targetOf({ 'p95-ms': ms, 'p95-s': s }: Pick<Values, 'p95-ms' | 'p95-s'>
     : { measure: 'ms_per_token', at_most: number('--p95-ms', ms, { above: 0, max: TARGET_MAX }) }
 }
 
-function rangeOf(text: string): EngineRange {
+function rangeOf(text: string, flag: string): EngineRange {
   const [from = '', to = from, ...rest] = text.split('..')
-  if (rest.length > 0) throw new FlagError(`--engines takes FROM..TO, such as ${RANGE_DEFAULT}, not ${text}`)
-  const [min, max] = [parseEngines(from), parseEngines(to)]
-  if (min > max) throw new FlagError(`--engines ${text} ends before it begins`)
+  if (rest.length > 0) throw new FlagError(`${flag} takes FROM..TO, such as ${RANGE_DEFAULT}, not ${text}`)
+  const [min, max] = [parseEngines(from, flag), parseEngines(to, flag)]
+  if (min > max) throw new FlagError(`${flag} ${text} ends before it begins`)
   return { min, max }
 }

@@ -3,12 +3,17 @@ import { seriesColor } from '../evaluation/plots/colors.ts'
 import { lineChart } from '../evaluation/plots/line-chart.ts'
 import type { Candidate, Target } from './fleet-search.ts'
 
-export function fleetPlot(candidates: readonly Candidate[], { measure, at_most }: Target): string {
+/** `size`: what is more of to the right. */
+export function fleetPlot(
+  candidates: readonly Candidate[],
+  { measure, at_most }: Target,
+  { title, size } = { title: 'How many engines meet the target', size: 'engines' },
+): string {
   const several = (of: (one: Candidate) => string) => new Set(candidates.map(of)).size > 1
-  const parts = (['profile', 'policy', 'balancer'] as const).filter((part) => several((one) => one[part]))
+  const parts = (['profile', 'policy', 'front', 'balancer'] as const).filter((part) => several((one) => one[part]))
   return lineChart({
-    title: 'How many engines meet the target',
-    x: 'engines',
+    title,
+    x: size,
     y: measure === 'program_s' ? 'p95 of programs, s (log)' : 'p95 of programs, ms a token (log)',
     ...{ x_log: true, y_log: true, marks: [at_most] },
     lines: candidates.map((one, at) => ({

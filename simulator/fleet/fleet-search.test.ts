@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { runPoints } from '../run/run-all.ts'
 import type { RunPlan } from '../run/run-plan.ts'
-import { parseFleetFlags } from './fleet-flags.ts'
+import { parseFleetFlags, parseQuotaFlags } from './fleet-flags.ts'
 import { type PlayPoints, searchFleets } from './fleet-search.ts'
 
 function flagsOf(...argv: string[]) {
@@ -48,6 +48,27 @@ describe('the flags of plan', () => {
     const faster = flagsOf('--p95-ms', '1', '--trace', import.meta.filename, '--rate', '2').plans[0]
     expect(faster).toMatchObject({ arrivals: { kind: 'poisson' }, rates: [2], seeds: [1, 2, 3], programs: 500 })
     expect(flagsOf('--p95-ms', '1').plans[0]).toMatchObject({ rates: [1], seeds: [1, 2, 3], programs: 500 })
+  })
+})
+
+describe('the flags of quota', () => {
+  const quota = (...argv: string[]) => parseQuotaFlags(['--p95-s', '9', '--quota', 'requests=60/min', ...argv])
+
+  it('multiply limits, which the queue orders calls before', () => {
+    expect(quota('--times', '2..8')).toMatchObject({
+      ok: true,
+      plan: { range: { min: 2, max: 8 }, plans: [{ fronts: ['queue'], provider: { limits: [{ amount: 60 }] } }] },
+    })
+  })
+
+  it.each([
+    [['--times', '4..2'], '--times 4..2 ends before it begins'],
+    [['--times', '0'], '--times must be an integer from 1'],
+    [['--engines', '2'], "Unknown option '--engines'"],
+    [['--front', 'engine'], 'leave --front out'],
+    [['--policy', 'lamps'], 'no other server lets a queue before it do that'],
+  ])('refuse %j', (argv, reason) => {
+    expect(quota(...argv)).toMatchObject({ ok: false, reason: expect.stringContaining(reason) })
   })
 })
 

@@ -1,7 +1,7 @@
 /** Plays sizes of fleets until the fewest engines that meet the target are known, for each profile, policy and balancer. */
 import type { BalancerName } from '../../src/core/pool/balancers/index.ts'
 import type { PolicyName } from '../policies/index.ts'
-import { fleetOf, type PlayPlan, type RunPoint } from '../run/play-plan.ts'
+import { type FrontName, fleetOf, type PlayPlan, type RunPoint } from '../run/play-plan.ts'
 import type { RunResult } from '../run/run-result.ts'
 import { mean } from '../statistics.ts'
 import { type EngineRange, fewestEngines, nextEngines } from './fewest-engines.ts'
@@ -23,6 +23,8 @@ export interface PlayedSize {
   busy_share: number
   cached_prompt_share: number
   output_tokens_per_s: number
+  /** Mean over programs, in the target's unit. */
+  mean: number
 }
 
 export interface Candidate {
@@ -31,6 +33,7 @@ export interface Candidate {
   gpus: number
   policy: PolicyName
   balancer: BalancerName
+  front: FrontName
   /** Ascending. */
   played: PlayedSize[]
   /** Null: none in the range meets the target. */
@@ -47,9 +50,9 @@ export async function searchFleets(
   range: EngineRange,
   play: PlayPoints,
 ): Promise<Candidate[]> {
-  const { policies, balancers, profile } = plan
+  const { policies, balancers, profile, fronts } = plan
   const candidates = balancers.flatMap((balancer) =>
-    policies.map((policy) => ({ policy, balancer, played: [] as PlayedSize[] })),
+    fronts.flatMap((front) => policies.map((policy) => ({ policy, balancer, front, played: [] as PlayedSize[] }))),
   )
   for (;;) {
     const round = candidates.flatMap((candidate) => {
@@ -62,8 +65,8 @@ export async function searchFleets(
     for (const { candidate, engines, points: own } of round)
       candidate.played.push(playedSize(engines, results.splice(0, own.length), target))
   }
-  return candidates.map(({ policy, balancer, played }) => ({
-    ...{ profile: profile.name, gpus: profile.gpus ?? 1, policy, balancer },
+  return candidates.map(({ policy, balancer, front, played }) => ({
+    ...{ profile: profile.name, gpus: profile.gpus ?? 1, policy, balancer, front },
     played: played.toSorted((a, b) => a.engines - b.engines),
     fewest_engines: fewestEngines(metBy(played)),
   }))
@@ -75,20 +78,22 @@ function metBy(played: readonly PlayedSize[]): Map<number, boolean> {
 
 export function pointsFor(
   { rates, seeds }: PlayPlan,
-  { policy, balancer }: Pick<RunPoint, 'policy' | 'balancer'>,
+  { policy, balancer, front }: Pick<RunPoint, 'policy' | 'balancer' | 'front'>,
   engines: number,
 ): RunPoint[] {
   const fleet = fleetOf(engines)
-  return seeds.flatMap((seed) => rates.map((rate) => ({ policy, balancer, rate, fleet, seed })))
+  return seeds.flatMap((seed) => rates.map((rate) => ({ policy, balancer, rate, fleet, seed, front })))
 }
 
 export function playedSize(engines: number, runs: readonly RunResult[], { measure, at_most }: Target): PlayedSize {
-  const each = runs.map((run) => (measure === 'program_s' ? run.program_latency_s : run.program_token_latency_ms).p95)
+  const latencies = runs.map((run) => (measure === 'program_s' ? run.program_latency_s : run.program_token_latency_ms))
+  const each = latencies.map(({ p95 }) => p95)
   const p95 = mean(each)
   return {
     ...{ engines, p95, p95_worst: Math.max(...each), meets: p95 <= at_most },
     busy_share: mean(runs.map(({ busy_share }) => busy_share)),
     cached_prompt_share: mean(runs.map(({ cached_prompt_share }) => cached_prompt_share)),
+    mean: mean(latencies.map((latency) => latency.mean)),
     output_tokens_per_s: mean(runs.map(({ output_tokens, makespan_s }) => output_tokens / makespan_s)),
   }
 }

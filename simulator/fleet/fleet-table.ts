@@ -3,13 +3,19 @@ import type { Column } from '../../cli/table.ts'
 import type { Candidate } from './fleet-search.ts'
 import { costOf, type FleetQuestion, oneFewer, shownOf } from './fleet-verdict.ts'
 
-export function fleetColumns({ target, range, gpu_cost }: FleetQuestion): Column<Candidate>[] {
+/** `candidates`: the rows. */
+export function fleetColumns(
+  { target, range, gpu_cost }: FleetQuestion,
+  candidates: readonly Candidate[],
+): Column<Candidate>[] {
   const right = (title: string, cell: (candidate: Candidate) => string): Column<Candidate> => ({
     ...{ title, align: 'right', cell },
   })
+  const several = new Set(candidates.map(({ front }) => front)).size > 1
   return [
     { title: 'profile', cell: ({ profile }) => profile },
     { title: 'policy', cell: ({ policy }) => policy },
+    ...(several ? [{ title: 'ordered by', cell: ({ front }: Candidate) => front }] : []),
     { title: 'balancer', cell: ({ balancer }) => balancer },
     right('engines', ({ fewest_engines }) => `${fewest_engines ?? `> ${range.max}`}`),
     right('GPUs', ({ fewest_engines, gpus }) => (fewest_engines === null ? '' : `${fewest_engines * gpus}`)),

@@ -57,7 +57,7 @@ export function verdictOf(
   const fewer = oneFewer(best)
   const [noun, verb] = best.fewest_engines === 1 ? ['engine', 'meets'] : ['engines', 'meet']
   const parts = [
-    `${best.fewest_engines} ${noun} of ${best.profile} with ${best.policy} and ${best.balancer} ${verb} ${goal}`,
+    `${best.fewest_engines} ${noun} of ${best.profile} with ${best.policy}${best.front === 'queue' ? " in the agent's queue" : ''} and ${best.balancer} ${verb} ${goal}`,
     `${cost === null ? '' : ` for ${cost.toFixed(2)} an hour`}: ${inUnit(target, shown.p95)}.`,
     fewer === undefined ? '' : ` With ${fewer.engines} it would be ${inUnit(target, fewer.p95)}.`,
   ]

@@ -116,6 +116,6 @@ function playPlan(
     },
     ...{ tuning: { levels: {} }, forecast: { kind: 'learned' }, reading: 'modelled' },
     tenants: tenants.map(({ tenant, weight }) => ({ name: tenant, weight, share: 1 })),
-    ...{ label: 'workload', history: null, jump: true },
+    ...{ label: 'workload', history: null, jump: true, fronts: ['engine'] },
   }
 }

@@ -4,7 +4,7 @@
  * tokens, which is the order for the weighted metric, since a program's response counts by 1 ÷ its tokens. References to
  * measure others against, over the engine's own Policy.
  *
- * Work is in modelled service, as if every shared prefix were cached. What a program has left is known for a call when it
+ * Work is in modelled service, as if every shared prefix were cached, and before a provider what a call takes of its scarcest limit. What a program has left is known for a call when it
  * arrives and whenever it is charged; a call that waits while others of its program run keeps the rank that it came with.
  */
 import {
@@ -15,7 +15,7 @@ import {
   yieldsToBetterRank,
 } from '../../gpu-agent/engine/order/policy.ts'
 import { modelledServiceUs, type ServiceRates } from '../../src/core/call/service.ts'
-import type { WorkloadProgram } from '../workloads/program.ts'
+import type { WorkloadCall, WorkloadProgram } from '../workloads/program.ts'
 
 /** What is left of one program; its calls share it. */
 interface Remaining {
@@ -36,15 +36,21 @@ export function programTokens(program: WorkloadProgram): number {
   return program.calls.reduce((sum, { output_tokens }) => sum + output_tokens, 0)
 }
 
+/** The work of a call on an engine, as if every shared prefix were cached. */
+export function engineWorkUs(rates: ServiceRates): (call: WorkloadCall) => number {
+  return ({ prompt_tokens, shared_prefix_tokens, output_tokens }) => {
+    const uncached_prompt_tokens = prompt_tokens - shared_prefix_tokens
+    return modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens }, rates)
+  }
+}
+
 /** Over all engines of a simulation, since a program's calls may be on several. Leases are `program/call`. */
 export class Clairvoyance {
   readonly #remaining = new Map<string, Remaining>()
 
-  begin(name: string, program: WorkloadProgram, weighted: boolean, rates: ServiceRates): void {
-    const calls_us = Float64Array.from(program.calls, ({ prompt_tokens, shared_prefix_tokens, output_tokens }) => {
-      const uncached_prompt_tokens = prompt_tokens - shared_prefix_tokens
-      return modelledServiceUs({ uncached_prompt_tokens, cached_prompt_tokens: 0, output_tokens }, rates)
-    })
+  /** `costUs`: the work of a call. */
+  begin(name: string, program: WorkloadProgram, weighted: boolean, costUs: (call: WorkloadCall) => number): void {
+    const calls_us = Float64Array.from(program.calls, costUs)
     const work_us = calls_us.reduce((sum, call_us) => sum + call_us, 0)
     this.#remaining.set(name, { work_us, calls_us, weight: weighted ? programTokens(program) : 1 })
   }

@@ -14,6 +14,10 @@ const ONLY_REGION = 'region'
 /** Regions with their engines. */
 export type Fleet = readonly Region[]
 
+/** What orders calls: engines themselves, or the agent's queue before engines that do not. */
+export const FRONT_NAMES = ['engine', 'queue'] as const
+export type FrontName = (typeof FRONT_NAMES)[number]
+
 /** All in one region. */
 export function fleetOf(engines: number): Fleet {
   return [{ name: ONLY_REGION, engines }]
@@ -49,6 +53,7 @@ export interface PlayPlan {
   /** What policies that learn have seen before: a trace, or this many programs drawn with another seed; null: nothing. */
   history: string | number | null
   jump: boolean
+  fronts: readonly FrontName[]
 }
 
 /** One simulation of a plan. */
@@ -58,19 +63,23 @@ export interface RunPoint {
   balancer: BalancerName
   fleet: Fleet
   seed: number
+  front: FrontName
 }
 
 /** Seeds outermost and policies innermost, so that the first half of the results compares all policies. */
-export function pointsOf({ policies, rates, balancers, fleets, seeds }: PlayPlan): RunPoint[] {
+export function pointsOf({ policies, rates, balancers, fleets, seeds, fronts }: PlayPlan): RunPoint[] {
   return seeds.flatMap((seed) =>
     rates.flatMap((rate) =>
       fleets.flatMap((fleet) =>
-        balancers.flatMap((balancer) => policies.map((policy) => ({ policy, rate, balancer, fleet, seed }))),
+        balancers.flatMap((balancer) =>
+          fronts.flatMap((front) => policies.map((policy) => ({ policy, rate, balancer, fleet, seed, front }))),
+        ),
       ),
     ),
   )
 }
 
+/** Of engines that order calls themselves; front-config.ts has the others. */
 export function configOf(
   plan: PlayPlan,
   point: RunPoint,

@@ -9,7 +9,7 @@ const RTT_MS_MAX = 60_000
 
 /** `--engines` in one region, each number a fleet, or the one fleet of `--regions`. */
 export function parseFleets(regions: string | undefined, engines: string | undefined): Fleet[] {
-  if (regions === undefined) return list(engines ?? '1', parseEngines).map(fleetOf)
+  if (regions === undefined) return list(engines ?? '1', (count) => parseEngines(count)).map(fleetOf)
   if (engines !== undefined) throw new FlagError('--regions says how many engines there are: leave --engines out')
   const parsed = list(regions, (text) => {
     const [name = '', count = '', ...rest] = text.split(':')
@@ -23,8 +23,9 @@ export function parseFleets(regions: string | undefined, engines: string | undef
   return [parsed]
 }
 
-export function parseEngines(text: string): number {
-  return integer('--engines', text, 1, ENGINES_PER_REGION_MAX)
+/** `flag`: what it was given by. */
+export function parseEngines(text: string, flag = '--engines'): number {
+  return integer(flag, text, 1, ENGINES_PER_REGION_MAX)
 }
 
 /** Microseconds by `A-B`. */

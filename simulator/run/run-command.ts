@@ -25,7 +25,7 @@ export async function runCommand(argv: readonly string[]): Promise<void> {
   if (outputs.json !== null) writeFileSync(outputs.json, `${JSON.stringify({ notes, runs }, null, 2)}\n`)
   if (outputs.plot !== null) writeFileSync(outputs.plot, runPlot(runs))
   for (const note of notes) console.log(`${note}\n`)
-  console.log(textTable(COLUMNS, runs))
+  console.log(textTable(columnsOf(plan), runs))
 }
 
 function historyOf(plan: RunPlan): WorkloadProgram[] {
@@ -60,24 +60,31 @@ const figure = (title: string, of: (run: RunResult) => number, digits = 0): Colu
   cell: (run) => of(run).toFixed(digits),
 })
 
-const COLUMNS: Column<RunResult>[] = [
-  { title: 'policy', cell: ({ policy }) => policy },
-  { title: 'balancer', cell: ({ balancer }) => balancer },
-  { title: 'rate/s', align: 'right', cell: ({ rate }) => `${rate}` },
-  { title: 'engines', align: 'right', cell: ({ engines }) => `${engines}` },
-  { title: 'seed', align: 'right', cell: ({ seed }) => `${seed}` },
-  figure('ms/token mean', (run) => run.program_token_latency_ms.mean, 1),
-  figure('p50', (run) => run.program_token_latency_ms.p50, 1),
-  figure('p95', (run) => run.program_token_latency_ms.p95, 1),
-  figure('p99', (run) => run.program_token_latency_ms.p99, 1),
-  figure('program s', (run) => run.program_latency_s.mean, 1),
-  figure('TTFT s', (run) => run.ttft_s.mean, 2),
-  figure('makespan s', (run) => run.makespan_s, 1),
-  figure('wait %', (run) => run.wait_share * 100),
-  figure('cached %', (run) => run.cached_prompt_share * 100),
-  figure('preempted', (run) => run.preemptions),
-  figure('swapped out', (run) => run.swapped_out_tokens),
-  figure('recomputed', (run) => run.recomputed_tokens),
-  figure('swap s', (run) => run.swap_s, 1),
-  figure('took s', (run) => run.sim_wall_s, 1),
-]
+/** What only a queue or a provider has is shown where there is one. */
+function columnsOf({ fronts, provider }: RunPlan): Column<RunResult>[] {
+  const is_provider = provider !== null
+  const queued = fronts.includes('queue') && !is_provider
+  return [
+    { title: 'policy', cell: ({ policy }) => policy },
+    ...(queued ? [{ title: 'ordered by', cell: ({ front }: RunResult) => front }] : []),
+    { title: 'balancer', cell: ({ balancer }) => balancer },
+    { title: 'rate/s', align: 'right', cell: ({ rate }) => `${rate}` },
+    { title: is_provider ? 'times the limits' : 'engines', align: 'right', cell: ({ engines }) => `${engines}` },
+    { title: 'seed', align: 'right', cell: ({ seed }) => `${seed}` },
+    figure('ms/token mean', (run) => run.program_token_latency_ms.mean, 1),
+    figure('p50', (run) => run.program_token_latency_ms.p50, 1),
+    figure('p95', (run) => run.program_token_latency_ms.p95, 1),
+    figure('p99', (run) => run.program_token_latency_ms.p99, 1),
+    figure('program s', (run) => run.program_latency_s.mean, 1),
+    figure('TTFT s', (run) => run.ttft_s.mean, 2),
+    figure('makespan s', (run) => run.makespan_s, 1),
+    figure('wait %', (run) => run.wait_share * 100),
+    ...(is_provider ? [figure('refused', (run) => run.refusals)] : []),
+    figure('cached %', (run) => run.cached_prompt_share * 100),
+    figure('preempted', (run) => run.preemptions),
+    figure('swapped out', (run) => run.swapped_out_tokens),
+    figure('recomputed', (run) => run.recomputed_tokens),
+    figure('swap s', (run) => run.swap_s, 1),
+    figure('took s', (run) => run.sim_wall_s, 1),
+  ]
+}

@@ -6,15 +6,18 @@ import {
   PROFILE_NAMES,
   profileOf,
 } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import { notQueued } from '../../gpu-agent/engine/order/policies/index.ts'
+import { parseLimit } from '../../gpu-agent/engine/queue/limits/limit-spec.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
 import { SHORT_PROMPT_TOKENS } from '../../src/core/pool/pool-types.ts'
 import { SWAP_KERNEL_NAMES, withSwapKernel } from '../engines/swap-kernels.ts'
-import { POLICY_NAMES, type PolicyTuning } from '../policies/index.ts'
+import { POLICY_NAMES, type PolicyTuning, weighsMemory } from '../policies/index.ts'
 import type { TenantConfig } from '../simulation.ts'
 import { WORKLOAD_NAMES } from '../workloads/index.ts'
+import type { ProviderConfig } from '../world/sim-provider.ts'
 import { FlagError, inputFile, integer, list, number, oneOf, outputFile } from './flag-values.ts'
 import { forecastOf, given, MEMORY_OPTIONS, memoryTuning } from './memory-flags.ts'
-import { pointsOf } from './play-plan.ts'
+import { FRONT_NAMES, pointsOf } from './play-plan.ts'
 import { parseFleets, parseRtt } from './region-flags.ts'
 import type { RunPlan } from './run-plan.ts'
 
@@ -44,6 +47,8 @@ Scheduling
   --first-quantum-s 1 --levels 8 --quantum-ratio 2   of plas, atlas and mlfq (defaults by reading)
   --rr-quantum-s 0.2       a turn of rr
   --steps-per-decision 1   N: seats are taken and given at every Nth step
+  --front engine,queue     engine: engines order calls themselves, as vLLM with our plug-in; queue: the agent's queue does, before
+                           engines that serve first come, first served, as stock vLLM (docs/any-engine.md)
   --standby in-order       who gets a seat that falls free in between: the call that is next in order, or (resident-first)
                            the next one whose KV is on the engine, if there is one
   --decision-us 20         the scheduler's own time per decision (npm run bench:engine measures it)
@@ -79,6 +84,12 @@ Engines
   --swap-tokens N          KV tokens that fit outside the engine (default: as many as in it; 0: evicted KV is recomputed)
   --swap-kernel NAME       how KV is moved, of a100-8b: ${SWAP_KERNEL_NAMES.join(', ')}
                            (docs/kv-swap.md; default: at the profile's costs)
+
+A hosted API in place of engines (docs/any-engine.md)
+  --quota LIMIT,…          its limits, as requests=60/min,tokens=200k/min; --engines 1,2,4: so many times as much
+  --quota-counts reserved  reserved: prompt and the most that a call may write; used: the prompt, and output as it is written
+  --quota-shape bucket     bucket: refilled evenly; window: fixed windows
+  --ttft-ms 300 --tokens-per-s 80   of each call, however many there are
 
 Output
   --json FILE              all figures; everything but sim_wall_s depends on the flags alone
@@ -125,6 +136,12 @@ export const RUN_OPTIONS = {
   'steps-per-decision': { ...TEXT, default: '1' },
   standby: { ...TEXT, default: 'in-order' },
   'decision-us': { ...TEXT, default: '20' },
+  front: TEXT,
+  quota: TEXT,
+  'quota-counts': { ...TEXT, default: 'reserved' },
+  'quota-shape': { ...TEXT, default: 'bucket' },
+  'ttft-ms': { ...TEXT, default: '300' },
+  'tokens-per-s': { ...TEXT, default: '80' },
   ...MEMORY_OPTIONS,
   history: { ...TEXT, default: 'none' },
   label: { ...TEXT, default: 'workload' },
@@ -178,11 +195,13 @@ export function readRunPlan(values: Values): RunPlan {
     slot_tokens_max: contextOf(values['context-tokens'], own),
   }
   const fleets = parseFleets(values.regions, values.engines)
+  const policies = list(values.policy, (name) => oneOf('--policy', name, POLICY_NAMES))
+  const { fronts, provider } = frontsOf(values, policies)
   return {
     workload: workloadOf(values),
     programs: integer('--programs', values.programs, 1, PROGRAMS_MAX),
     arrivals: arrivalsOf(values.arrivals),
-    policies: list(values.policy, (name) => oneOf('--policy', name, POLICY_NAMES)),
+    ...{ policies, fronts, provider },
     rates: list(values.rate, (rate) => number('--rate', rate, { above: 0, max: 1e6 })),
     balancers: list(values.balancer, (name) => oneOf('--balancer', name, BALANCER_NAMES)),
     short_prompt_tokens: integer('--short-prompt-tokens', values['short-prompt-tokens'], 0, 2 ** 31),
@@ -200,6 +219,33 @@ export function readRunPlan(values: Values): RunPlan {
     label: oneOf('--label', values.label, ['workload', 'none'] as const),
     history: historyOf(values.history),
     jump: oneOf('--steps', values.steps, ['jump', 'single'] as const) === 'jump',
+  }
+}
+
+function frontsOf(values: Values, policies: RunPlan['policies']): Pick<RunPlan, 'fronts' | 'provider'> {
+  const provider = values.quota === undefined ? null : providerOf(values.quota, values)
+  if (provider !== null && values.front !== undefined) {
+    throw new FlagError("before a hosted API the agent's queue orders calls: leave --front out")
+  }
+  const front_names = list(values.front ?? 'engine', (front) => oneOf('--front', front, FRONT_NAMES))
+  const fronts = provider === null ? front_names : (['queue'] as const)
+  const unfit = fronts.includes('queue') ? policies.find((policy) => weighsMemory(policy)) : undefined
+  if (unfit !== undefined) throw new FlagError(notQueued(unfit) ?? `--policy ${unfit} does not go with --front queue`)
+  return { fronts, provider }
+}
+
+function providerOf(text: string, values: Values): ProviderConfig {
+  const limits = list(text, (limit) => {
+    const spec = parseLimit(limit)
+    if (typeof spec === 'string') throw new FlagError(`--quota ${limit}: ${spec}`)
+    return spec
+  })
+  return {
+    limits,
+    shape: oneOf('--quota-shape', values['quota-shape'], ['bucket', 'window'] as const),
+    counts: oneOf('--quota-counts', values['quota-counts'], ['reserved', 'used'] as const),
+    ttft_us: Math.round(number('--ttft-ms', values['ttft-ms'], { above: 0, max: 1e6 }) * 1000),
+    us_per_token: 1e6 / number('--tokens-per-s', values['tokens-per-s'], { above: 0, max: 1e6 }),
   }
 }
 

@@ -1,5 +1,6 @@
 /** What one `run` command asks for: programs, and how they are to be played. */
 import type { WorkloadName } from '../workloads/index.ts'
+import type { ProviderConfig } from '../world/sim-provider.ts'
 import type { PlayPlan } from './play-plan.ts'
 
 export type WorkloadSource = { kind: 'drawn'; name: WorkloadName } | { kind: 'traces'; files: readonly string[] }
@@ -8,4 +9,6 @@ export type WorkloadSource = { kind: 'drawn'; name: WorkloadName } | { kind: 'tr
 export interface RunPlan extends PlayPlan {
   workload: WorkloadSource
   programs: number
+  /** A hosted API in place of engines, behind the queue. Null: none. */
+  provider: ProviderConfig | null
 }

@@ -14,20 +14,26 @@ const DASHES = ['solid', 'dashed', 'dotted', [8, 3, 2, 3], [2, 5]] as const
 /** Latencies that differ by more are told apart on a log scale only. */
 const LINEAR_RATIO_MAX = 10
 
-/** A colour for each policy, a dash for each balancer and number of engines. */
+/** A colour for each policy, a dash for each balancer, number of engines and place of the order. */
 export function runPlot(runs: readonly RunResult[]): string {
   const policies = [...new Set(runs.map(({ policy }) => policy))]
   const balancers = new Set(runs.map(({ balancer }) => balancer))
   const sizes = new Set(runs.map(({ engines }) => engines))
-  const systems = [...balancers].flatMap((balancer) => [...sizes].map((engines) => ({ balancer, engines })))
-  const lines = systems.flatMap(({ balancer, engines }, dash) =>
+  const fronts = new Set(runs.map(({ front }) => front))
+  const systems = [...balancers].flatMap((balancer) =>
+    [...sizes].flatMap((engines) => [...fronts].map((front) => ({ balancer, engines, front }))),
+  )
+  const lines = systems.flatMap(({ balancer, engines, front }, dash) =>
     policies.map((policy, colour) => ({
-      name: [policy, ...(balancers.size > 1 ? [balancer] : []), ...(sizes.size > 1 ? [`${engines} engines`] : [])].join(
-        ', ',
-      ),
+      name: [
+        ...[policy, ...(balancers.size > 1 ? [balancer] : []), ...(sizes.size > 1 ? [`${engines} engines`] : [])],
+        ...(fronts.size > 1 ? [front === 'queue' ? 'in the queue' : 'in the engine'] : []),
+      ].join(', '),
       ...{ colour, dash: DASHES[dash % DASHES.length] as (typeof DASHES)[number] },
       points: lineOf(
-        runs.filter((run) => run.policy === policy && run.balancer === balancer && run.engines === engines),
+        runs.filter(
+          (run) => run.policy === policy && run.balancer === balancer && run.engines === engines && run.front === front,
+        ),
       ),
     })),
   )

@@ -3,7 +3,7 @@
 import type { ToolCounts } from '../../gpu-agent/engine/memory/handling/handling-counts.ts'
 import type { ProgramResult, SimulationResult } from '../simulation.ts'
 import { type Summary, summary } from '../statistics.ts'
-import { enginesOf, type RunPoint } from './play-plan.ts'
+import { enginesOf, type FrontName, type RunPoint } from './play-plan.ts'
 
 export interface TenantResult {
   tenant: string
@@ -17,6 +17,7 @@ export interface RunResult {
   rate: number
   programs: number
   engines: number
+  front: FrontName
   seed: number
   program_token_latency_ms: Summary
   program_latency_s: Summary
@@ -38,6 +39,8 @@ export interface RunResult {
   /** What became of contexts while tools ran, under a policy that handles them. */
   tools: ToolCounts
   decisions: number
+  /** Calls that a provider did not take in, each time. */
+  refusals: number
   /** Of the whole run, engines' time in steps. */
   busy_share: number
   calls: number
@@ -60,6 +63,7 @@ export function runResult(point: RunPoint, simulated: SimulationResult, sim_wall
     rate: point.rate,
     programs: programs.length,
     engines,
+    front: point.front,
     seed: point.seed,
     program_token_latency_ms: tokenLatencyMs(programs),
     program_latency_s: summary(programs.map(({ response_us }) => response_us / 1e6)),
@@ -78,6 +82,7 @@ export function runResult(point: RunPoint, simulated: SimulationResult, sim_wall
     ttft_s: summary(programs.map(({ first_token_us }) => first_token_us / 1e6)),
     tools: simulated.tools,
     decisions: simulated.decisions,
+    refusals: simulated.refusals,
     busy_share: ratio(simulated.busy_us, makespan_us * engines),
     calls: simulated.calls,
     output_tokens: simulated.output_tokens,

@@ -1,8 +1,9 @@
 /** A worker thread: simulates the points that it is given, one after another, and says how far it has come. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { simulate } from '../simulation.ts'
+import { frontConfigOf } from './front-config.ts'
 import { readHistory } from './history.ts'
-import { configOf, type RunPoint } from './play-plan.ts'
+import type { RunPoint } from './play-plan.ts'
 import type { RunPlan } from './run-plan.ts'
 import { type RunResult, runResult } from './run-result.ts'
 import { WorkloadPrograms } from './workload-programs.ts'
@@ -40,7 +41,7 @@ function play({ index, point }: WorkerTask): WorkerMessage {
   const onProgram = (ended: number) => {
     if (ended % every === 0) post({ kind: 'progress', index, ended_share: ended / programs.length })
   }
-  const config = { ...configOf(plan, point, programs, history), onProgram }
+  const config = { ...frontConfigOf(plan, point, programs, history), onProgram }
   const started_ms = performance.now()
   const simulated = simulate(config)
   const sim_wall_s = Math.round(performance.now() - started_ms) / 1000

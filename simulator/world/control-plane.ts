@@ -17,8 +17,8 @@ import { classOf } from './class-knowledge.ts'
 import { MODEL, type SimPool } from './pool.ts'
 import type { ProgramRun } from './program-run.ts'
 import { ProgramPrompts } from './prompts.ts'
-import type { SimEngine } from './sim-engine.ts'
 import type { Timeline } from './timeline.ts'
+import type { WorldEngine } from './world-engine.ts'
 
 export interface ControlPlaneOptions {
   timeline: Timeline
@@ -62,7 +62,7 @@ interface CallOnItsWay {
 interface OpenLease {
   run: ProgramRun
   index: number
-  engine: SimEngine
+  engine: WorldEngine
   thread: string
   run_id: string
 }

@@ -14,8 +14,8 @@ import {
   type LeaseCharge,
   STATUS_INTERVAL_MS,
 } from '../../src/protocol/link.ts'
-import type { SimEngine } from './sim-engine.ts'
 import { type Timeline, Timer, TURN } from './timeline.ts'
+import type { WorldEngine } from './world-engine.ts'
 
 /** One model; nothing depends on its name. */
 export const MODEL = 'model'
@@ -23,7 +23,7 @@ export const MODEL = 'model'
 const HEARTBEAT_US = STATUS_INTERVAL_MS * 1000
 
 interface Reporting {
-  engine: SimEngine
+  engine: WorldEngine
   timer: Timer
   reported_us: number
   changed: boolean
@@ -33,7 +33,7 @@ interface Reporting {
 
 export interface SimPoolOptions {
   region: string
-  engines: readonly SimEngine[]
+  engines: readonly WorldEngine[]
   balancer: Balancer
   timeline: Timeline
   report_us: number
@@ -66,18 +66,18 @@ export class SimPool {
     return { choice, charges: this.#table.chargesOf(request) }
   }
 
-  engine(id: string): SimEngine {
+  engine(id: string): WorldEngine {
     return this.#of(id).engine
   }
 
   /** A lease has come to its engine. */
-  reached(engine: SimEngine, lease: string, now_us: number): void {
+  reached(engine: WorldEngine, lease: string, now_us: number): void {
     this.#of(engine.id).leases_seen.push(lease)
     this.changed(engine, now_us)
   }
 
   /** The engine's queue has changed. */
-  changed(engine: SimEngine, now_us: number): void {
+  changed(engine: WorldEngine, now_us: number): void {
     const reporting = this.#of(engine.id)
     if (reporting.changed) return
     reporting.changed = true
@@ -108,16 +108,14 @@ export class SimPool {
     return { charges: reporting.engine.openCharges().slice(0, CHARGES_PER_STATUS_MAX) }
   }
 
-  #join(engines: readonly SimEngine[]): void {
+  #join(engines: readonly WorldEngine[]): void {
     const agent = engines[0]?.agent ?? ''
     const joined = this.#table.agentJoined(
       {
         ...{ agent, region: this.#options.region, model: MODEL, url: 'http://simulated' },
-        engines: engines.map(({ id, epoch, profile, scheduler: { config } }) => ({
-          ...{ id, epoch, kind: 'emulated' as const, model: MODEL, seats: config.seats, speed_factor: 1 },
-          kv_capacity_tokens: config.capacity_blocks * config.block_tokens,
-          context_tokens_max: config.slot_tokens_max,
-          prefill_tokens_per_s: 1e6 / profile.per_prefill_token_us,
+        engines: engines.map(({ id, epoch, sizes }) => ({
+          ...{ id, epoch, kind: 'emulated' as const, model: MODEL, speed_factor: 1 },
+          ...sizes,
         })),
       },
       0,

@@ -20,6 +20,7 @@ import type { SchedulerConfig } from '../../gpu-agent/engine/scheduler-config.ts
 import type { EngineCall, StepOutcome, StepPlan } from '../../gpu-agent/engine/types.ts'
 import type { LeaseCharge } from '../../src/protocol/index.ts'
 import { type Timeline, Timer, TURN } from './timeline.ts'
+import type { WorldEngine, WorldEngineSizes } from './world-engine.ts'
 
 export interface DecisionWatch {
   nowUs(): number
@@ -44,9 +45,11 @@ export interface SimEngineOptions {
   /** After each step, and after each jump of several. */
   onStepped?: (engine: SimEngine, steps: number) => void
   decision_watch?: DecisionWatch
+  /** A call has a token. Of engines that take every step by itself. */
+  onSampled?: (lease: string, now_us: number) => void
 }
 
-export class SimEngine {
+export class SimEngine implements WorldEngine {
   readonly id: string
   readonly agent: string
   readonly epoch: string
@@ -87,6 +90,16 @@ export class SimEngine {
     this.scheduler = new Scheduler(options.scheduler)
     this.#planning = new Timer(TURN.plan, options.index, (now_us) => this.#begin(now_us, options.jump))
     this.#ending = new Timer(TURN.step_end, options.index, (now_us) => this.#end(now_us))
+  }
+
+  get sizes(): WorldEngineSizes {
+    const { config } = this.scheduler
+    return {
+      seats: config.seats,
+      kv_capacity_tokens: config.capacity_blocks * config.block_tokens,
+      context_tokens_max: config.slot_tokens_max,
+      prefill_tokens_per_s: 1e6 / this.profile.per_prefill_token_us,
+    }
   }
 
   /** The engine has room for every call of a simulation; one that exceeds its context is the workload's mistake. */
@@ -177,6 +190,10 @@ export class SimEngine {
       : this.scheduler.commit(plan, this.#outcome(plan), this.#started_us, ended_us).ended
     this.#open_calls -= ended.length
     this.#options.onStepped?.(this, ends_us.length)
+    const { onSampled } = this.#options
+    if (onSampled !== undefined) {
+      for (const { lease, samples } of plan.work) if (samples) onSampled(lease, ended_us)
+    }
     for (const end of ended) {
       this.#model.release(end.lease)
       this.#options.onEnded(end, ended_us)

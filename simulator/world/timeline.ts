@@ -1,7 +1,7 @@
 /**
  * The virtual clock: what happens next, at which microsecond. At one microsecond engines end their steps first, then programs
- * arrive, then messages come (in the order in which they were sent), then engines report, and last engines plan their next
- * steps. So nothing depends on when an event was put in, and an engine that takes many steps at once leaves all others as they
+ * arrive, then messages come (in the order in which they were sent), then queues let calls through, then engines report, and last
+ * engines plan their next steps. So nothing depends on when an event was put in, and an engine that takes many steps at once leaves all others as they
  * would have been.
  */
 
@@ -9,7 +9,7 @@ import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import { Heap, type HeapNode } from '../../gpu-agent/engine/order/heap.ts'
 
 /** Ascending: what comes first at one microsecond. */
-export const TURN = { step_end: 0, arrival: 1, message: 2, report: 3, plan: 4 } as const
+export const TURN = { step_end: 0, arrival: 1, message: 2, queue: 3, report: 4, plan: 5 } as const
 
 export class Timer implements HeapNode {
   heap_index = -1

@@ -45,7 +45,7 @@ async function plan({ client, text, json }: Asked): Promise<Answer> {
   console.log(
     [
       `${cut}${servedWords(found, asked)}`,
-      textTable(fleetColumns(asked), found.candidates),
+      textTable(fleetColumns(asked, found.candidates), found.candidates),
       ...found.candidates.slice(0, 1).map((best) => curveLines(best, asked)),
       verdictWords(found.candidates, asked),
     ].join('\n\n'),
