@@ -27,6 +27,12 @@ export function cappedOutput(
   return { ok: true, output_tokens_max: Math.min(asked, each) }
 }
 
+/** Of an Anthropic body. Its API refuses a limit of the answer that thinking alone may use up. 0: the body names none. */
+export function thinkingTokens({ thinking }: { thinking?: unknown }): number {
+  const { budget_tokens } = (thinking ?? {}) as { budget_tokens?: unknown }
+  return typeof budget_tokens === 'number' ? budget_tokens : 0
+}
+
 /** The most tokens that a prompt can have that only its server can count. `parts`: all that its template may write. */
 export function promptTokensAtMost(parts: readonly unknown[]): number {
   let bytes = 0

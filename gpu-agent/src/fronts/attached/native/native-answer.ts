@@ -8,8 +8,9 @@ import type { ChatPiece, EventReader } from '../../../../../src/core/wire/native
 import type { NativeApi } from '../../../../../src/protocol/index.ts'
 import { type ChoiceFinish, ChunkFrame, type Usage } from '../../../openai/chunk-frame.ts'
 import { NativeFrame } from '../../../openai/native-frame.ts'
-import { type AnswerReading, AnswerStream, type CallAnswer, type CountedUsage } from '../../vllm/calls/answer-stream.ts'
+import { type AnswerReading, AnswerStream } from '../../vllm/calls/answer-stream.ts'
 import type { CallEndFrame } from '../../vllm/calls/call-end-frame.ts'
+import { EventAnswer } from './event-answer.ts'
 
 type Json = Record<string, unknown>
 
@@ -26,42 +27,24 @@ const UNSEEN = {
   include_usage: false,
 } as const
 
-export class NativeAnswer implements CallAnswer, CallEndFrame {
+export class NativeAnswer extends EventAnswer implements CallEndFrame {
   readonly #api: NativeApi
-  readonly #reader: EventReader
-  readonly #chat = new AnswerStream(new ChunkFrame(UNSEEN), 1)
   readonly #kept: { event: unknown; frame: NativeFrame }[] = []
 
   constructor(api: NativeApi, reader: EventReader) {
+    super(new AnswerStream(new ChunkFrame(UNSEEN), 1), reader)
     this.#api = api
-    this.#reader = reader
-  }
-
-  get usage(): CountedUsage | null {
-    return this.#chat.usage
-  }
-
-  get pieces(): number {
-    return this.#chat.pieces
-  }
-
-  get finishes(): readonly ChoiceFinish[] {
-    return this.#chat.finishes
-  }
-
-  get whole(): boolean {
-    return this.#reader.stopped && this.#chat.whole
   }
 
   read(event: unknown, data: string): AnswerReading {
-    const reading = this.#reader.read(event)
+    const reading = this.reader.read(event)
     if (!reading.ok) return reading
     if (reading.piece !== null) {
-      const read = this.#chat.read(reading.piece)
+      const read = this.chat.read(reading.piece, data)
       if (!read.ok) return read
     }
     const frame = new NativeFrame(data, reading.piece?.choices ?? NO_CHOICES)
-    if (!this.#chat.whole) return { ok: true, chunks: [frame] }
+    if (!this.chat.whole) return { ok: true, chunks: [frame] }
     if (this.#kept.length >= KEPT_EVENTS_MAX) return { ok: false, broken: 'events without an end behind its answer' }
     this.#kept.push({ event, frame })
     return { ok: true, chunks: [] }

@@ -102,6 +102,37 @@ describe.each([
       expect(sink.error).toMatchObject({ status: 400, retryable: false })
     })
 
+    const limitOf = ({ max_tokens, max_completion_tokens, max_output_tokens }: Json): unknown[] =>
+      [max_tokens, max_completion_tokens, max_output_tokens].filter((limit) => limit !== undefined)
+
+    it('what is left of a budget limits the answer upstream, and an answer within it goes as it was asked for', async () => {
+      const { provider, front } = await served()
+      const budget = { tokens: 300 }
+      const serve = (tokens: number) =>
+        front.serve({ messages: undefined, ...bodyOf('Hi', tokens), ...(isNative ? {} : usage) }, { dialect, budget })
+      const capped = await serve(1000).sink.over
+      const [limit, ...others] = limitOf(provider.calls[0]?.body ?? {})
+      expect(others, 'no second limit says otherwise').toEqual([])
+      expect(limit).toBeGreaterThan(0)
+      expect(limit).toBeLessThan(300)
+      expect(capped).toMatchObject({ finish_reason: 'length', measurement: { output_tokens: limit } })
+      const { prompt_tokens = 0, output_tokens = 0 } = capped?.measurement ?? {}
+      expect(prompt_tokens + output_tokens).toBeLessThanOrEqual(budget.tokens)
+      await serve(5).ended
+      expect(limitOf(provider.calls[1]?.body ?? {})).toEqual([5])
+    })
+
+    it('a call that its budget does not cover is refused, and the provider hears nothing of it', async () => {
+      const { provider, front } = await served()
+      const body = { messages: undefined, ...bodyOf('Hi', 5) }
+      const { sink } = front.serve(body, { dialect, budget: { tokens: 20 } })
+      expect(await sink.over).toBeNull()
+      expect(sink.error).toMatchObject({
+        ...{ status: 402, retryable: false, error: { code: 'program_budget_exceeded' } },
+      })
+      expect(provider.calls).toEqual([])
+    })
+
     it('a wrong key is said, and not shown', async () => {
       await expect(served({}, 'sk-ant-wrong')).rejects.toThrow(/another API key: put its key into the variable KEY/)
       await expect(served({}, 'sk-ant-wrong')).rejects.not.toThrow(/sk-ant/)
@@ -110,6 +141,28 @@ describe.each([
 )
 
 describe("Anthropic's API", () => {
+  it('gets no limit of the answer that thinking alone may use up', async () => {
+    const provider = await new ScriptedProvider({ keys: [KEY], apis: ['messages'], words_per_s: 5000 }).listen()
+    onTestFinished(() => provider.close())
+    const server = { api_key: KEY, key_variable: 'KEY', kind: 'anthropic', api: 'messages' } as const
+    const front = await attachFront(
+      provider.url,
+      { context_tokens: 32_768 },
+      { model: 'hosted', ...server, native: ['messages'] },
+    )
+    const serve = (budget_tokens: number) => {
+      const thinking = { type: 'enabled', budget_tokens }
+      const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 4000, thinking }
+      return front.serve(body, { dialect: 'messages', budget: { tokens: 2000 } }).sink
+    }
+    const refused = serve(1900)
+    expect(await refused.over).toBeNull()
+    expect(refused.error).toMatchObject({ status: 402, error: { code: 'program_budget_exceeded' } })
+    expect(provider.calls).toEqual([])
+    expect(await serve(1024).over).toMatchObject({ outcome: 'completed' })
+    expect(provider.calls[0]?.body.max_tokens).toBeGreaterThan(1024)
+  })
+
   it('has turns that take sides, tools and their results, and two breakpoints', () => {
     const body = messagesBody({
       ...{ model: 'm', max_tokens: 9, temperature: 1.7, stop: 'END', parallel_tool_calls: false },

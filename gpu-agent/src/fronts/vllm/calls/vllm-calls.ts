@@ -11,7 +11,7 @@ import {
 } from '../../../../../src/protocol/index.ts'
 import { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { EmbeddingFrame } from '../../../openai/embeddings.ts'
-import { badRequest } from '../../../openai/errors.ts'
+import { badRequest, budgetExceeded } from '../../../openai/errors.ts'
 import type { LostCall } from '../../../outbox/lost-calls.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
 import { messagesBody } from '../../attached/native/messages-request.ts'
@@ -20,7 +20,7 @@ import { nativeRequest } from '../../attached/native/native-request.ts'
 import { TranslatedAnswer } from '../../attached/native/translated-answer.ts'
 import { ReportedLoad } from '../../attached/reported-load.ts'
 import type { ServerQueue } from '../../attached/server-queue.ts'
-import { cappedOutput, promptTokensAtMost } from '../../budget-cap.ts'
+import { cappedOutput, promptTokensAtMost, thinkingTokens } from '../../budget-cap.ts'
 import {
   type CallSink,
   type Dialect,
@@ -293,6 +293,7 @@ function underBudget(
   if (!capped.ok) return capped
   const { output_tokens_max } = capped
   if (output_tokens_max === asked) return { ok: true, request }
+  if (output_tokens_max <= thinkingTokens(request.fields)) return { ok: false, error: budgetExceeded() }
   // Its name in Responses is another.
   const limit = 'max_output_tokens' in request.fields ? 'max_output_tokens' : 'max_tokens'
   return {
