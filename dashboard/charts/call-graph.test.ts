@@ -30,7 +30,7 @@ const callOf = (id: string, change: Partial<ShownCall> = {}): ShownCall => ({
   ...{ rank: null, expected_remaining_tokens: null, error_code: null, tools: [], tool_s: null, expected_tool_s: null },
   kv: null,
   ...{ opened_at: '2026-11-23T12:00:00.000Z', ended_at: '2026-11-23T12:00:04.000Z', leases: [] },
-  ...{ ...NOTHING, wait_s: 0, service_s: 1 },
+  ...{ ...NOTHING, wait_s: 0, service_s: 1, queue_wait_s: null, server_wait_s: null },
   ...change,
 })
 const lease = { agent: 'a', engine: 'e', region: 'r', reason: null, state: 'settled' as const, outcome: null }

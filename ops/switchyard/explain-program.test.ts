@@ -27,6 +27,7 @@ const CALL: ShownCall = {
   ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true, duration_s: 3 }] },
   ...{ tool_s: 3, expected_tool_s: 2.5, kv: { handling: 'swap', reason: 'least_waste' } },
   ...{ prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
+  ...{ queue_wait_s: null, server_wait_s: null },
   ...{ wait_s: 0.25, preemptions: 0, recomputed_tokens: 0, swapped_in_tokens: 0, swap_s: 0, service_wall_s: 1 },
   leases: [
     {
@@ -88,6 +89,14 @@ it('tells of an engine that failed, a seat that was given up, a rank and an open
   const open = explain(PROGRAM, { ...CALL, state: 'open', leases: [] }, NOW_MS).join('\n')
   expect(open).toContain('No engine has taken it yet')
   expect(open).not.toContain('It ended')
+})
+
+it('tells where a call waited that an attached server served', () => {
+  const attached = { ...CALL, wait_s: 3.5, queue_wait_s: 3.25, server_wait_s: 0.25 }
+  expect(explain(PROGRAM, attached, NOW_MS).join('\n')).toContain(
+    'It waited 3.50 s (3.25 s in the agent’s queue, 0.25 s at the server) and was served',
+  )
+  expect(explain(PROGRAM, CALL, NOW_MS).join('\n')).not.toContain('queue')
 })
 
 it('tells what calls would have waited under first come, first served, and what is unknown', () => {

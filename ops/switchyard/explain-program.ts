@@ -79,7 +79,8 @@ function wentTo({ engine, region, reason, state, error_code }: ShownCall['leases
   return [sentence, `That engine did not serve it (${error_code ?? 'no reason was told'}).`]
 }
 
-function waited({ state, wait_s, service_s, rank, expected_remaining_tokens, leases }: ShownCall): string[] {
+function waited(call: ShownCall): string[] {
+  const { state, wait_s, service_s, rank, expected_remaining_tokens, leases } = call
   if (leases.length === 0) return []
   const order =
     rank === null
@@ -88,7 +89,12 @@ function waited({ state, wait_s, service_s, rank, expected_remaining_tokens, lea
   if (state === 'open') return [`It is open: how long it waits is known when it ends.${order}`]
   const first = leases.at(-1)?.first_token_s ?? null
   const until = first === null ? '' : `, its first token came after ${seconds(first)}`
-  return [`It waited ${seconds(wait_s)} and was served for ${seconds(service_s)}${until}.${order}`]
+  return [`It waited ${seconds(wait_s)}${waitedWhere(call)} and was served for ${seconds(service_s)}${until}.${order}`]
+}
+
+function waitedWhere({ queue_wait_s, server_wait_s }: ShownCall): string {
+  if (queue_wait_s === null || server_wait_s === null) return ''
+  return ` (${seconds(queue_wait_s)} in the agent’s queue, ${seconds(server_wait_s)} at the server)`
 }
 
 function cached({ state, prompt_tokens, cached_tokens }: ShownCall): string[] {

@@ -1,6 +1,6 @@
 /** What was measured of leases and summed over them, as the API shows it: of a lease, a call, a program, and usage. */
 import { z } from '@hono/zod-openapi'
-import type { MeasuredSums } from '../protocol/index.ts'
+import type { MeasuredSums, StoredMeasurement } from '../protocol/index.ts'
 
 export const Seconds = z.number().nonnegative()
 export const Tokens = z.number().int().nonnegative()
@@ -17,6 +17,29 @@ export const MeasuredShape = {
   swapped_in_tokens: Tokens.openapi({ description: 'KV that came back from there' }),
   recomputed_tokens: Tokens.openapi({ description: 'KV that preemptions lost and that was computed again' }),
   swap_s: Seconds.openapi({ description: 'For how long engine steps waited for KV to be moved' }),
+}
+
+/** How `wait_s` divides where a server is called that the agent does not run. */
+export const WaitShape = {
+  queue_wait_s: Seconds.nullable().openapi({
+    description:
+      "Of wait_s, in the agent's queue before a server that it does not run. Null: the engine orders calls itself, and nothing is told apart",
+  }),
+  server_wait_s: Seconds.nullable().openapi({ description: 'Of wait_s, the rest: at that server' }),
+}
+
+export function waitJson(of: readonly Pick<StoredMeasurement, 'wait_us' | 'queue_wait_us'>[]) {
+  let known = false
+  let [queue_us, server_us] = [0, 0]
+  for (const { wait_us, queue_wait_us } of of) {
+    if (queue_wait_us === undefined) continue
+    known = true
+    queue_us += queue_wait_us
+    server_us += wait_us - queue_wait_us
+  }
+  return known
+    ? { queue_wait_s: seconds(queue_us), server_wait_s: seconds(server_us) }
+    : { queue_wait_s: null, server_wait_s: null }
 }
 
 export const seconds = (us: number): number => us / 1e6

@@ -10,7 +10,7 @@ import {
 } from '../core/program/process-table.ts'
 import { toolUses } from '../core/tools/tool-uses.ts'
 import { addSums, type HandlingDecision, measuredSums, NOTHING_MEASURED } from '../protocol/index.ts'
-import { measuredJson, seconds } from './measured-json.ts'
+import { measuredJson, seconds, waitJson } from './measured-json.ts'
 import type { Call, Program, ProgramListItem } from './program-schemas.ts'
 
 const iso = (ms: number): string => new Date(ms).toISOString()
@@ -131,6 +131,7 @@ export function callJson(call: CallEntry, of_class: string, reading: ServiceRead
     ...toolsJson(call),
     service_s: seconds(service_us),
     ...measuredJson(sums),
+    ...waitJson(call.leases),
     leases,
   }
 }
@@ -175,6 +176,7 @@ function leaseJson(lease: LeaseEntry, reading: ServiceReading): Call['leases'][n
     opened_at: iso(lease.opened_at_ms),
     service_s: seconds(orderingServiceUs(lease, reading, lease.speed_factor)),
     ...measuredJson(lease),
+    ...waitJson([lease]),
     first_token_s: lease.first_token_us === null ? null : seconds(lease.first_token_us),
   }
 }

@@ -4,7 +4,7 @@ import { BUDGET_FIELDS, type BudgetField, DEADLINE_S_MAX } from '../core/budget/
 import { Handling, HandlingReason, Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
 import { PROGRAM_WEIGHT_MAX, PROGRAM_WEIGHT_MIN, ProgramWeight } from '../protocol/program-weight.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
-import { MeasuredShape, Seconds, Tokens } from './measured-json.ts'
+import { MeasuredShape, Seconds, Tokens, WaitShape } from './measured-json.ts'
 
 export const METADATA_KEYS_MAX = 16
 export const METADATA_KEY_CHARS_MAX = 64
@@ -174,6 +174,7 @@ const Lease = z.object({
   opened_at: Timestamp,
   service_s: Seconds,
   ...MeasuredShape,
+  ...WaitShape,
   first_token_s: Seconds.nullable(),
 })
 
@@ -225,6 +226,7 @@ export const Call = z
     kv: KvHandled.nullable(),
     service_s: Seconds.openapi({ description: 'This and all other measured values are summed over the leases' }),
     ...MeasuredShape,
+    ...WaitShape,
     leases: z.array(Lease),
   })
   .openapi('Call')

@@ -18,6 +18,8 @@ export const Measurement = z.object({
   service_modelled_us: Microseconds,
   /** Time on the engine in which the call was not scheduled. */
   wait_us: Microseconds,
+  /** Of it, in the agent's own queue before a server that the agent does not run. Left out: nothing tells that apart. */
+  queue_wait_us: Microseconds.optional(),
   preemptions: Count,
   // Engines and stored rows of versions that did not count these leave them out.
   /** KV tokens of preempted calls that were saved out of the cache, and put back. */
@@ -48,6 +50,7 @@ export type StoredMeasurement = z.infer<typeof StoredMeasurement>
 /** What adds up over the leases of a program. */
 export const MeasuredSums = StoredMeasurement.omit({
   first_token_us: true,
+  queue_wait_us: true,
   rank: true,
   expected_remaining_tokens: true,
 })
@@ -72,7 +75,7 @@ export const NOTHING_MEASURED: Measurement = {
 
 /** Of anything that has these fields and more. */
 export function storedMeasurement(of: StoredMeasurement): StoredMeasurement {
-  return { ...measuredSums(of), first_token_us: of.first_token_us, ...outlookOf(of) }
+  return { ...measuredSums(of), first_token_us: of.first_token_us, ...outlookOf(of), ...queueWaitOf(of) }
 }
 
 /** What an engine's policy knew of a call when it came. */
@@ -82,6 +85,13 @@ export type Outlook = Pick<Measurement, 'rank' | 'expected_remaining_tokens'>
 export function outlookOf({ rank, expected_remaining_tokens }: Nullable<Outlook>): Outlook {
   const known = expected_remaining_tokens == null ? {} : { expected_remaining_tokens }
   return rank == null ? known : { rank, ...known }
+}
+
+/** Of anything that has this field and more. Nothing where it is not known. */
+export function queueWaitOf({ queue_wait_us }: Nullable<Pick<Measurement, 'queue_wait_us'>>): {
+  queue_wait_us?: number
+} {
+  return queue_wait_us == null ? {} : { queue_wait_us }
 }
 
 type Nullable<T> = { [field in keyof T]: T[field] | null }

@@ -56,6 +56,9 @@ export const ShownCall = z.object({
   kv: Kv,
   leases: z.array(Lease),
   ...Measured,
+  /** Of `wait_s`, before an attached server. Null: not told apart. */
+  queue_wait_s: z.number().nullable().default(null),
+  server_wait_s: z.number().nullable().default(null),
 })
 export type ShownCall = z.infer<typeof ShownCall>
 

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { BudgetState } from '../core/budget/budget.ts'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program/program-state.ts'
-import { Id, measuredSums, outlookOf } from '../protocol/index.ts'
+import { Id, measuredSums, outlookOf, queueWaitOf } from '../protocol/index.ts'
 import {
   AnsweredJson,
   AskedToolsJson,
@@ -144,12 +144,13 @@ function jsonOrNull(value: object | null): string | null {
 }
 
 export function storeLease(key: RunKey, row: LeaseRow): StoredLease {
-  const { rank = null, expected_remaining_tokens = null } = row
-  return { ...key, ...row, rank, expected_remaining_tokens }
+  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null } = row
+  return { ...key, ...row, rank, expected_remaining_tokens, queue_wait_us }
 }
 
 export function leaseOf(stored: StoredLease): LeaseRow {
-  const { tenant: _, program: __, run: ___, reason, rank, expected_remaining_tokens, ...rest } = stored
-  const outlook = outlookOf({ rank, expected_remaining_tokens })
-  return { ...rest, ...outlook, reason: LeaseReasonJson.nullable().parse(reason) }
+  const { tenant: _, program: __, run: ___, reason, ...more } = stored
+  const { rank, expected_remaining_tokens, queue_wait_us, ...rest } = more
+  const known = { ...outlookOf({ rank, expected_remaining_tokens }), ...queueWaitOf({ queue_wait_us }) }
+  return { ...rest, ...known, reason: LeaseReasonJson.nullable().parse(reason) }
 }

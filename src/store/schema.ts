@@ -218,6 +218,8 @@ export const endedLeases = sqliteTable(
     /** Null: its engine's policy did not know it. */
     rank: real('rank'),
     expected_remaining_tokens: real('expected_remaining_tokens'),
+    /** Of `wait_us`, in the agent's queue before an attached server. Null: not told apart. */
+    queue_wait_us: integer('queue_wait_us'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
 )

@@ -99,6 +99,34 @@ describe('the calls of a program', () => {
   })
 })
 
+describe('the wait of a call that an attached server served', () => {
+  const shown = async () => {
+    const path = '/v1/programs/attached/calls'
+    const { data } = await json<{ data: Record<string, unknown>[] }>(request('GET', path, KEY_A))
+    return data.map(({ wait_s, queue_wait_s, server_wait_s, leases }) => {
+      const [lease] = leases as Record<string, unknown>[]
+      return { wait_s, queue_wait_s, server_wait_s, of_lease: lease?.queue_wait_s }
+    })
+  }
+
+  it('is told apart while its program runs and archived, and only where its record does', async () => {
+    let run = ''
+    for (const call of ['attached-0', 'attached-1']) run = await openCall('attached', call, 'app:attached')
+    await actor('attached').settle([
+      recordOf('attached', run, 'attached-0', { wait_us: 3_000_000, queue_wait_us: 2_500_000 }),
+      recordOf('attached', run, 'attached-1', { wait_us: 1_000_000 }),
+    ])
+    const told = [
+      { wait_s: 3, queue_wait_s: 2.5, server_wait_s: 0.5, of_lease: 2.5 },
+      { wait_s: 1, queue_wait_s: null, server_wait_s: null, of_lease: null },
+    ]
+    expect(await shown()).toEqual(told)
+    await actor('attached').end(Date.now())
+    await expect.poll(() => actor('attached').describe(Date.now())).toBeNull()
+    expect(await shown()).toEqual(told)
+  })
+})
+
 describe('while a class refuses', () => {
   const down = { CLASS: { getByName: () => ({ ended: refused }) } }
 

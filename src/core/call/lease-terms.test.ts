@@ -35,6 +35,15 @@ test('every field of an absurd record is lowered and named', () => {
   })
 })
 
+test('a call waits in a queue for no longer than it waits, and a record that does not tell it still does not', () => {
+  const told = (wait_us: number, queue_wait_us: number) =>
+    boundRecord({ ...honest, wait_us, queue_wait_us }, TERMS, TERMS.granted_at_ms + 10_000)
+  expect(told(5, 5)).toMatchObject({ record: { queue_wait_us: 5 }, flags: [] })
+  expect(told(5, 6)).toMatchObject({ record: { wait_us: 5, queue_wait_us: 5 }, flags: ['queue_wait_us'] })
+  const { record } = boundRecord({ ...honest, wait_us: 2 ** 53 - 1 }, TERMS, TERMS.granted_at_ms)
+  expect(record).not.toHaveProperty('queue_wait_us')
+})
+
 test.each(['swapped_out_tokens', 'swapped_in_tokens', 'recomputed_tokens'] as const)(
   '%s is at most all tokens of the call, once for each preemption and each token of output',
   (field) => {

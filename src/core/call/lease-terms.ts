@@ -87,13 +87,16 @@ export function boundRecord<Record extends Measurement>(
   // The embedded engine may take a call's KV and give it back between two tokens, which is no preemption.
   const losses_max = preemptions + output_tokens
   const moved_tokens_max = Math.min(COUNT_MAX, losses_max * (prompt_tokens_max + output_tokens_max))
+  const wait_us = Math.min(record.wait_us, sequences_us)
+  const { queue_wait_us } = record
   const lowered: Measurement = {
     prompt_tokens,
     cached_tokens: Math.min(record.cached_tokens, prompt_tokens),
     output_tokens,
     service_wall_us: Math.min(record.service_wall_us, sequences_us),
     service_modelled_us: Math.min(record.service_modelled_us, DURATION_US_MAX, modelledServiceUs(work)),
-    wait_us: Math.min(record.wait_us, sequences_us),
+    wait_us,
+    ...(queue_wait_us === undefined ? {} : { queue_wait_us: Math.min(queue_wait_us, wait_us) }),
     preemptions,
     swapped_out_tokens: Math.min(record.swapped_out_tokens, moved_tokens_max),
     swapped_in_tokens: Math.min(record.swapped_in_tokens, moved_tokens_max),

@@ -129,6 +129,13 @@ export function anyServerContract(server: AnyServer): void {
       }
       await Promise.all(programs.map(run))
       await settled(...programs)
+      const read = await system.fetch(`/v1/programs/${programs[0]}/calls`)
+      const { data } = (await read.json()) as { data: Record<'wait_s' | 'queue_wait_s' | 'server_wait_s', number>[] }
+      expect(data).toHaveLength(2)
+      for (const { wait_s, queue_wait_s, server_wait_s } of data) {
+        expect(queue_wait_s, 'waiting here and there are told apart').toBeGreaterThanOrEqual(0)
+        expect(queue_wait_s + server_wait_s).toBeCloseTo(wait_s)
+      }
     })
 
     it('a client that leaves ends its call, and the next one is served', async () => {

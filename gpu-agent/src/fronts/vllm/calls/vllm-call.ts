@@ -91,8 +91,6 @@ export class VllmCall implements VllmRequestListener {
   #told_pieces = 0
   #told_wall_us = 0
   #accepted = false
-  /** How long it waited in the agent's queue. */
-  #queue_wait_us = 0
   #state: 'queued' | 'requesting' | 'streaming' | 'settling' | 'over' = 'queued'
   #end: HttpEnd | null = null
   #wait: NodeJS.Timeout | null = null
@@ -341,7 +339,8 @@ export class VllmCall implements VllmRequestListener {
   #settle(): void {
     const end = this.#end
     if (end === null) throw new Error('a call settles after its end')
-    const measurement = { ...this.#measurement(), ...this.#gate?.outlook }
+    const measured = this.#measurement()
+    const measurement = { ...measured, ...this.#gate?.outlook, ...this.#queueWait(measured) }
     this.#leaveQueue(measurement)
     const error = end.outcome === 'completed' ? null : end.error
     const last_chunks = end.outcome === 'completed' ? this.#lastChunks(measurement) : []
@@ -374,7 +373,6 @@ export class VllmCall implements VllmRequestListener {
       this.#gate.charge(rest, Math.max(0, service_wall_us - this.#told_wall_us))
     }
     const { usage } = this.#answer
-    this.#queue_wait_us = this.#gate.waited_us
     this.#gate.ended(began ? { prompt_tokens, output_tokens, cached_tokens: usage?.cached_tokens ?? null } : null)
     this.#gate = null
   }
@@ -405,10 +403,16 @@ export class VllmCall implements VllmRequestListener {
     return frame.last(this.#answer.finishes, usage)
   }
 
-  /** What is told of waiting where no plug-in measures: how much of it was here, and how much there. */
-  #outside({ wait_us }: Measurement): Pick<UsageExtension, 'measured' | 'queue_wait_s' | 'server_wait_s'> {
-    const queue_us = Math.min(wait_us, this.#queue_wait_us)
-    return { measured: 'outside', queue_wait_s: queue_us / 1e6, server_wait_s: (wait_us - queue_us) / 1e6 }
+  /** How much of its wait was here. The rest was at the server. A plug-in measures the wait in its engine, before which there is no queue. */
+  #queueWait({ wait_us }: Measurement): Pick<Measurement, 'queue_wait_us'> {
+    return this.#options.records ? {} : { queue_wait_us: Math.min(wait_us, this.#gate?.waited_us ?? 0) }
+  }
+
+  #outside({ wait_us, queue_wait_us = 0 }: Measurement): Partial<UsageExtension> {
+    return {
+      measured: 'outside',
+      ...{ queue_wait_s: queue_wait_us / 1e6, server_wait_s: (wait_us - queue_wait_us) / 1e6 },
+    }
   }
 
   #over(measurement: Measurement | null, missing: boolean): void {

@@ -1,0 +1,1 @@
+ALTER TABLE `ended_leases` ADD `queue_wait_us` integer;
