@@ -116,7 +116,7 @@ export class EngineDriver {
     if (this.#isLive()) this.#endEarly(this.#options.scheduler.finish(lease, this.#now()))
   }
 
-  /** The program goes on elsewhere. */
+  /** The program goes on elsewhere or has ended. */
   discard(program: string): void {
     if (!this.#isLive()) return
     this.#options.scheduler.discard(program, this.#now())

@@ -100,7 +100,7 @@ export class Scheduler {
     return Array.from(this.#calls.values(), (call) => this.#end(call, 'failed', now_us, 'engine_lost'))
   }
 
-  /** The program goes on elsewhere: what is kept of its context while its tool runs is dropped. */
+  /** The program goes on elsewhere or has ended: what is kept of its context while its tool runs is dropped. */
   discard(program: string, now_us: number): void {
     this.#advance(now_us)
     this.#placement.discard(program, now_us)

@@ -127,7 +127,7 @@ export interface PoolRpc {
   release(lease: string): Promise<void>
   /** Asks the agents that hold these leases to cancel them. */
   cancel(leases: readonly { lease: string; agent: string }[]): Promise<void>
-  /** Tells the agent to discard what the engine keeps of a program's KV: the program goes on elsewhere. */
+  /** Tells the agent to discard what the engine keeps of a program's KV: the program goes on elsewhere or has ended. */
   discardContext(left: Omit<Handle, 'type' | 'handling'> & { agent: string }): Promise<void>
   /** Which of these leases their agents do not have open. A lease whose agent did not answer is not among them. */
   askForLost(leases: readonly { lease: string; agent: string }[]): Promise<string[]>

@@ -12,7 +12,8 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
-import type { LeftContext, OpenLeaseRef } from '../core/program/program-entry.ts'
+import { keptAfterEnd, type LeftContext } from '../core/program/left-context.ts'
+import type { OpenLeaseRef } from '../core/program/program-entry.ts'
 import {
   type EndReason,
   ORPHANED,
@@ -169,7 +170,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     // The program ended between admit and lease, so this call's tokens are not needed.
     if (opening === 'ended') this.ctx.waitUntil(this.cancel([lease]))
     const left = opening === 'opened' ? run.entry.leftContext(lease) : null
-    if (left !== null) this.ctx.waitUntil(this.discard(left))
+    if (left !== null) this.ctx.waitUntil(this.discard([left]))
   }
 
   async leaseLost(lost: Parameters<ProgramRpc['leaseLost']>[0]): Promise<void> {
@@ -198,6 +199,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       const settlement = this.runs.settle(record, now_ms)
       if (settlement === 'absent') late.push(record)
       if (settlement === 'foreign') foreign.add(record.lease)
+      if (settlement === 'applied' && this.runs.get(record.run)?.entry.state === 'ended') this.discardAfterEnd([record])
     }
     if (late.length > 0) await this.archiving.run(() => this.settleLate(late, foreign, now_ms))
     await this.flush.now()
@@ -328,6 +330,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const open_leases = run.entry.end(now_ms, reason)
     this.runs.changed(run)
     this.residency.ended(run.entry, reason, now_ms)
+    this.ctx.waitUntil(this.discard(run.entry.contextsOfEnded()))
     return open_leases
   }
 
@@ -345,6 +348,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
         continue
       }
       for (const lease of settled.foreign) foreign.add(lease)
+      this.discardAfterEnd(ofRun.filter(({ lease }) => !foreign.has(lease)))
       if (settled.changed !== null) this.classes.archiveChanged(run, settled.changed)
     }
     for (const record of [...here, ...(await this.adopted(forgotten, now_ms))]) {
@@ -449,13 +453,23 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     return cancelLeases(open, (region, model) => this.pool(region, model))
   }
 
+  /** These records came after their runs had ended. */
+  private discardAfterEnd(records: readonly ProvenRecord[]): void {
+    const kept = keptAfterEnd(records)
+    if (kept.length > 0) this.ctx.waitUntil(this.discard(kept))
+  }
+
   /** An engine that is not told keeps the KV until its own bounds (gpu-agent/engine/memory/handling). */
-  private async discard({ region, model, ...left }: LeftContext): Promise<void> {
-    try {
-      await this.pool(region, model).discardContext(left)
-    } catch (error) {
-      logFailure('discard_failed', error, { region, model })
-    }
+  private async discard(contexts: readonly LeftContext[]): Promise<void> {
+    await Promise.all(
+      contexts.map(async ({ region, model, ...left }) => {
+        try {
+          await this.pool(region, model).discardContext(left)
+        } catch (error) {
+          logFailure('discard_failed', error, { region, model })
+        }
+      }),
+    )
   }
 
   /** It exists, so no hint of where to create it is needed. */

@@ -165,8 +165,8 @@ export const Classes = z.object({
 export type Classes = z.infer<typeof Classes>
 
 /**
- * This program goes on elsewhere: what `engine` keeps of its KV until it comes back is to be discarded. The engine alone
- * decides what it does with contexts of programs that do come back. Ignored like `ask`.
+ * This program goes on elsewhere, or has ended: what `engine` keeps of its KV until it comes back is to be discarded. The
+ * engine alone decides what it does with contexts of programs that do come back. Ignored like `ask`.
  */
 export const Handle = z.object({
   type: z.literal('handle'),

@@ -323,10 +323,13 @@ it('cancels a program’s open calls on their engine when it is ended', async ()
   expect(await link.message()).toEqual({ type: 'cancel', leases: ['lease-call-0', 'lease-call-1'] })
 })
 
-describe('a program that goes on on another engine', () => {
-  const waste = { preserve: 10, discard: 20, swap: null }
-  const handled = { handling: 'preserve', reason: 'least_waste', waste } as const
+const HANDLED: HandlingDecision = {
+  handling: 'preserve',
+  reason: 'least_waste',
+  waste: { preserve: 10, discard: 20, swap: null },
+}
 
+describe('a program that goes on on another engine', () => {
   /** Its first call has ended in a tool on agent-east. The second one is leased to this engine. */
   async function moves(program: string, decided: HandlingDecision, engine: string): Promise<string> {
     const actor = programActor(env, 'tenant-a', program)
@@ -341,17 +344,39 @@ describe('a program that goes on on another engine', () => {
 
   it('has the KV discarded that the first one keeps for it', async () => {
     const { link } = await joined()
-    const run = await moves('moving', handled, 'agent-west-e0')
+    const run = await moves('moving', HANDLED, 'agent-west-e0')
     const told = { engine: 'agent-east-e0', tenant: 'tenant-a', program: 'moving', run }
     expect(await link.message()).toEqual({ type: 'handle', handling: 'discard', ...told })
   })
 
   it('has nothing discarded where it stays, or where nothing is kept', async () => {
     const { link } = await joined()
-    await moves('staying', handled, 'agent-east-e0')
-    await moves('leaving', { ...handled, handling: 'discard' }, 'agent-west-e0')
+    await moves('staying', HANDLED, 'agent-east-e0')
+    await moves('leaving', { ...HANDLED, handling: 'discard' }, 'agent-west-e0')
     await pool().cancel([{ lease: 'last', agent: 'agent-east' }])
     expect(await link.message()).toEqual({ type: 'cancel', leases: ['last'] })
+  })
+})
+
+describe('a program that has ended', () => {
+  const of = (program: string, run: string) => ({ engine: 'agent-east-e0', tenant: 'tenant-a', program, run })
+
+  it('has the KV discarded that an engine keeps for it', async () => {
+    const { link } = await joined()
+    const actor = programActor(env, 'tenant-a', 'ending')
+    const run = await openCall('ending', 'ending-1')
+    await actor.settle([recordOf('ending', run, 'ending-1', { tools: ['search'], handled: HANDLED })])
+    await actor.end(Date.now())
+    expect(await link.message()).toEqual({ type: 'handle', handling: 'discard', ...of('ending', run) })
+  })
+
+  it('has it discarded too if the record that says so comes after its end', async () => {
+    const { link } = await joined()
+    const actor = programActor(env, 'tenant-a', 'ended')
+    const run = await openCall('ended', 'ended-1')
+    await actor.end(Date.now())
+    await actor.settle([recordOf('ended', run, 'ended-1', { tools: ['search'], handled: HANDLED })])
+    expect(await link.message()).toEqual({ type: 'handle', handling: 'discard', ...of('ended', run) })
   })
 })
 

@@ -120,7 +120,7 @@ export interface EngineFront {
   /** Takes no further calls; resolves when those under way have ended. */
   drain(): Promise<void>
   stop(): Promise<void>
-  /** The program goes on elsewhere: what is kept of its KV until it comes back is of no use. Absent: nothing is kept. */
+  /** The program goes on elsewhere or has ended: what is kept of its KV until it comes back is of no use. Absent: nothing is kept. */
   discard?(program: ProgramKey): void
   /** What is known about classes of programs has changed. Engines of this process read the agent's book instead. */
   classes?(classes: readonly ClassData[]): void

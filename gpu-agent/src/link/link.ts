@@ -45,7 +45,7 @@ export interface LinkOptions {
   onCancel: (leases: readonly string[]) => void
   /** What the pool knows about classes of programs. */
   onClasses: (classes: readonly ClassData[]) => void
-  /** A program goes on elsewhere. */
+  /** A program goes on elsewhere or has ended. */
   onHandle: (handle: Handle) => void
   /** What a program's calls would have waited under first come, first served. */
   onReplay: (question: ReplayQuestion) => Replay

@@ -28,7 +28,7 @@ export interface PoolLinkOptions {
   cancel: (leases: readonly string[]) => void
   /** What a pool knows about classes of programs. */
   classes: (classes: readonly ClassData[]) => void
-  /** A program goes on elsewhere than on this engine. */
+  /** A program goes on elsewhere than on this engine, or has ended. */
   discard: (engine: string, program: ProgramKey) => void
   /** What a program's calls would have waited under first come, first served. */
   replay: (question: ReplayQuestion) => Replay

@@ -10,6 +10,7 @@ import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { ActingCalls } from './acting-calls.ts'
 import { CriticalPath } from './critical-path.ts'
+import { isKept } from './left-context.ts'
 import {
   type CallArrival,
   type CallRow,
@@ -249,13 +250,22 @@ export class CallTable {
    */
   leftContext({ brings }: CallState, engine: string): LeaseRow | null {
     const before = this.#byId.get(brings?.of ?? '')
-    const handled = before?.tools?.handled ?? null
     const left = before?.leases.at(-1)
-    if (handled === null || handled.handling === 'discard' || left === undefined || left.engine === engine) return null
+    if (!isKept(before?.tools?.handled ?? null) || left === undefined || left.engine === engine) return null
     const isThere = (lease: LeaseRow | undefined) => lease?.engine === left.engine
     const is_used =
       [...this.openLeases].some(isThere) || this.#acting.all().some(({ leases }) => isThere(leases.at(-1)))
     return is_used ? null : left
+  }
+
+  /** Of calls behind which a tool may be running: the leases whose engines keep the program's KV, one of each engine. */
+  keptContexts(): LeaseRow[] {
+    const byEngine = new Map<string, LeaseRow>()
+    for (const { tools, leases } of this.#acting.all()) {
+      const last = leases.at(-1)
+      if (last !== undefined && isKept(tools?.handled ?? null)) byEngine.set(last.engine, last)
+    }
+    return [...byEngine.values()]
   }
 
   /** What is running between calls, the latest first. */

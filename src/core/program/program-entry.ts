@@ -14,6 +14,7 @@ import type { Reservation } from '../budget/reservation.ts'
 import type { ServiceReading } from '../call/service.ts'
 import { hash32 } from '../wire/hash.ts'
 import { CallTable } from './call-table.ts'
+import { type LeftContext, leftContext } from './left-context.ts'
 import { pageBounds } from './page-bounds.ts'
 import { ProgramPlacement } from './program-placement.ts'
 import {
@@ -60,17 +61,6 @@ export interface ProgramOpening {
   /** Null or left out: none. */
   budget?: Budget | null
   now_ms: number
-}
-
-/** An engine that keeps KV of a program which goes on elsewhere. */
-export interface LeftContext {
-  tenant: string
-  program: string
-  run: string
-  agent: string
-  engine: string
-  region: string
-  model: string
 }
 
 /** The part of an open lease that its cancellation needs. */
@@ -260,9 +250,17 @@ export class ProgramEntry {
   leftContext({ call, engine }: Pick<LeaseGrant, 'call' | 'engine'>): LeftContext | null {
     const opened = this.#calls.get(call)
     const left = opened === undefined ? null : this.#calls.leftContext(opened, engine)
-    if (left === null) return null
+    return left === null ? null : this.#contextAt(left)
+  }
+
+  /** Where the KV of this run, which has ended, is kept for nothing: at most once for each engine. */
+  contextsOfEnded(): LeftContext[] {
+    return this.state === 'running' ? [] : this.#calls.keptContexts().map((lease) => this.#contextAt(lease))
+  }
+
+  #contextAt(lease: Pick<LeftContext, 'agent' | 'engine' | 'region' | 'model'>): LeftContext {
     const { tenant, program, run } = this
-    return { tenant, program, run, agent: left.agent, engine: left.engine, region: left.region, model: left.model }
+    return leftContext({ ...lease, tenant, program, run })
   }
 
   /** The lease never reached its engine, or its agent is gone. A record that comes later overrides this. */

@@ -180,4 +180,26 @@ describe('an engine that a program has left', () => {
     other.settle(record({ call: 'sub', lease: 'sub/0', thread: 'sub', tools: ['read'] }), 16)
     expect(goOn(other, 'e1')).toBeNull()
   })
+
+  it('keeps it for nothing once the program has ended, each engine once', () => {
+    const program = acting(kept('swap'))
+    for (const [call, engine, handling] of [
+      ['b', 'e1', 'preserve'],
+      ['c', 'e1', 'preserve'],
+      ['d', 'e2', 'discard'],
+    ] as const) {
+      program.admit({ call, thread: call, parents: [], model: 'model', now_ms: 20 })
+      program.leaseOpened(grant({ call, lease: `${call}/0`, engine, now_ms: 20 }))
+      program.settle(
+        record({ call, lease: `${call}/0`, thread: call, engine, tools: ['search'], handled: kept(handling) }),
+        30,
+      )
+    }
+    expect(program.contextsOfEnded()).toEqual([])
+    program.end(40, 'explicit')
+    expect(program.contextsOfEnded()).toEqual([
+      expect.objectContaining(left),
+      expect.objectContaining({ ...left, engine: 'e1' }),
+    ])
+  })
 })

@@ -157,7 +157,7 @@ export class ToolContexts {
     else this.#images.drop(context)
   }
 
-  /** The program goes on elsewhere. */
+  /** The program goes on elsewhere or has ended. */
   goneElsewhere(program: string, now_us: number): void {
     this.#now_us = now_us
     const context = this.#contexts.get(program)

@@ -16,7 +16,7 @@ export type ParentMessage =
   | { type: 'classes'; classes: readonly ClassData[] }
   | { type: 'serve'; call: DispatchedCall }
   | { type: 'cancel'; lease: string; error: StreamError | null }
-  /** It goes on elsewhere. */
+  /** It goes on elsewhere or has ended. */
   | { type: 'discard'; program: ProgramKey }
   | { type: 'drain' }
   | { type: 'stop' }

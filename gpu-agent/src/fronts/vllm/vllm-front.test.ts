@@ -137,6 +137,15 @@ describe('the engine', () => {
     expect(vllm.suspected).toHaveLength(1)
   })
 
+  test('whose KV swap failed goes on, and says so once until it is started again', async () => {
+    const vllm = await scriptedVllm()
+    const under = await startFront(vllm)
+    for (const swap_declined of [3, 4]) vllm.say({ type: 'status', swap_declined, swap_failed: true })
+    vllm.say({ type: 'status', failed: true, failed_reason: 'KeyError' })
+    await until(() => under.reports.some((told) => told.includes('plug-in failed')))
+    expect(under.reports.filter((told) => told.includes('the KV swap of vLLM failed'))).toHaveLength(1)
+  })
+
   test('whose plug-in does not measure any more is measured from outside, without waiting for records', async () => {
     const vllm = await scriptedVllm()
     const under = await startFront(vllm)

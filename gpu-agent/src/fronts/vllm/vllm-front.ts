@@ -77,6 +77,7 @@ export class VllmFront implements EngineFront {
   /** As last told. */
   #swap_costs = ''
   #plugin_failed = false
+  #swap_failed = false
   #told = ''
   #told_ms = 0
   #checking: NodeJS.Timeout | null = null
@@ -250,6 +251,7 @@ export class VllmFront implements EngineFront {
     this.#teller?.forget()
     if (restarted || !was_up) {
       this.#plugin_failed = false
+      this.#swap_failed = false
       this.#swap_costs = ''
       this.#calls.measured = true
     }
@@ -307,6 +309,7 @@ export class VllmFront implements EngineFront {
       if (report.swap_costs) this.#swapCosts(report.swap_costs)
       const { holds, tools } = report
       if (holds) this.#events.contexts?.({ holds, ...(tools ? { tools } : {}) })
+      if (report.swap_failed === true) this.#swapFailed()
       if (report.failed === true) this.#pluginFailed(report.failed_reason ?? 'no reason was given')
     }
     this.#events.status()
@@ -317,6 +320,13 @@ export class VllmFront implements EngineFront {
     if (told === this.#swap_costs) return
     this.#swap_costs = told
     this.#events.swapCosts?.(costs)
+  }
+
+  #swapFailed(): void {
+    if (this.#swap_failed) return
+    this.#swap_failed = true
+    const then = 'preempted calls are computed again until vLLM is started again; its log says why'
+    this.#options.report('the KV swap of vLLM failed', then)
   }
 
   #pluginFailed(reason: string): void {

@@ -7,7 +7,7 @@ that every call is accounted for either way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .identity import Identity
 from .mailbox import Mailbox
@@ -18,6 +18,9 @@ from .order.program_order import StepCharge, StepShare
 from .records import CallRecord, Outcome, RecordSink
 from .step_ledger import StepLedger
 from .swap.image import NOBODY, ImageOwner
+
+if TYPE_CHECKING:
+    from .swap.connector import BulkSwapConnector
 
 #: How often the agent is told what open calls have cost: what a kill -9 of this process leaves untold, at most.
 CHARGES_INTERVAL_US = 200_000
@@ -65,8 +68,8 @@ class CallMeter:
         self.swapped_in_tokens = 0
         self.recomputed_tokens = 0
         self.swap_us = 0
-        #: What the swap's choices go by (swap/swap_costs.py). None: this engine does not swap.
-        self.swap_costs: Callable[[], dict[str, float | bool]] | None = None
+        #: None: this engine does not swap.
+        self.swap: BulkSwapConnector | None = None
         #: Time in the plug-in's own code, and the steps that it was spent over (mixin.py).
         self.decision_ns = 0
         self.steps = 0
@@ -229,7 +232,7 @@ class CallMeter:
             "swapped_in_tokens": self.swapped_in_tokens,
             "recomputed_tokens": self.recomputed_tokens,
             "swap_us": self.swap_us,
-            **({} if self.swap_costs is None else {"swap_costs": self.swap_costs()}),
+            **({} if self.swap is None else _swap_status(self.swap)),
             "decision_us": self.decision_ns // 1000,
             "failures": self.failures,
         }
@@ -243,6 +246,10 @@ class CallMeter:
                 left_tokens = max(0, request.num_prompt_tokens - request.num_computed_tokens)
                 tokens += left_tokens - open_call.state.prompt_tokens
         return tokens
+
+
+def _swap_status(swap: BulkSwapConnector) -> dict[str, Any]:
+    return {"swap_costs": swap.costs.as_dict(), "swap_declined": swap.declined, "swap_failed": swap.failed}
 
 
 def _kv_capacity_tokens(scheduler: Any) -> int:

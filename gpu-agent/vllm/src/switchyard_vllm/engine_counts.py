@@ -32,11 +32,12 @@ COUNTERS = (
     "swapped_in_tokens",
     "recomputed_tokens",
     "swap_us",
+    "swap_declined",
     "malformed_tickets",
     "lost_steps",
     "failures",
 )
-GAUGES = ("programs", "failed")
+GAUGES = ("programs", "failed", "swap_failed")
 #: Of `holds` in the status.
 HOLD_PREFIX = "holds:"
 HOLD_COUNTERS = ("returned", "given_up", "expired", "held_back")

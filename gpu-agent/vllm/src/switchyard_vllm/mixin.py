@@ -72,7 +72,7 @@ class ProgramAwareMixin(VllmScheduler):
         self.switchyard_swap = _swap_of(self.connector)
         if self.switchyard_swap is not None and self.switchyard_swap.swap is not None:
             self.switchyard_swap.swap.ledger = self.switchyard_meter
-            self.switchyard_meter.swap_costs = self.switchyard_swap.costs.as_dict
+            self.switchyard_meter.swap = self.switchyard_swap
         #: The bystander once scheduling has failed, None once measuring has too.
         self.switchyard: Driver | Bystander | None = Driver(
             self.switchyard_meter,

@@ -33,6 +33,10 @@ _COUNTERS = {
         "switchyard_vllm_recomputed_tokens",
         "KV tokens of preempted calls that were computed again.",
     ),
+    "swap_declined": (
+        "switchyard_vllm_swap_declined",
+        "Contexts that got no image: moving them out did not pay, or there was no room.",
+    ),
     "malformed_tickets": ("switchyard_vllm_malformed_tickets", "Calls whose ticket could not be read."),
     "lost_steps": ("switchyard_vllm_lost_steps", "Steps whose outcome never came."),
     "failures": ("switchyard_vllm_failures", "Exceptions in the plug-in."),
@@ -40,6 +44,7 @@ _COUNTERS = {
 _GAUGES = {
     "programs": ("switchyard_vllm_programs", "Programs in the engine's process table."),
     "failed": ("switchyard_vllm_failed", "1: the plug-in failed, and vLLM schedules by itself."),
+    "swap_failed": ("switchyard_vllm_swap_failed", "1: the KV swap failed, and preempted calls are computed again."),
 }
 _REASONS = {"preemptions_for_seats": "seats", "preemptions_for_memory": "memory", "preemptions_by_vllm": "vllm"}
 

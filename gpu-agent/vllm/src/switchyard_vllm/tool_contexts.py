@@ -19,8 +19,8 @@ What it keeps true:
   running ones that grow. It is swapped if the policy swaps, and otherwise stays as a prefix that anybody may take.
 - No tenant's forecasts cost another its context: the tenant gives way first whose pins take most for its weight. The swap
   keeps the same of images (swap/held_images.py).
-- No image is kept for a program for longer than IMAGE_US_MAX, nor of a program that the agent says goes on elsewhere.
-  A program ends without a word: its image goes when another one needs the room (swap/held_images.py).
+- No image is kept for a program for longer than IMAGE_US_MAX, nor of one that the agent says goes on elsewhere or has ended.
+  The agent may say nothing: then an image goes when another one needs the room (swap/held_images.py).
 
 Copies leave and come back beside the forward pass here, so the rule's `hidden_swaps` changes nothing.
 """
@@ -146,7 +146,7 @@ class ToolContexts:
         return decision
 
     def gone_elsewhere(self, program: str) -> None:
-        """The program goes on at another engine: what is kept of its KV is of no use."""
+        """The program goes on at another engine or has ended: what is kept of its KV is of no use."""
         context = self._contexts.get(program)
         if context is None:
             return

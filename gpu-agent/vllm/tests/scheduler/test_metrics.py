@@ -1,5 +1,6 @@
 """The plug-in's figures on their way to /metrics: through vLLM's own statistics and their encoding, into Prometheus."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,14 +77,17 @@ def test_figures_arrive_and_add_up() -> None:
     assert engine.value("switchyard_vllm_failures_total") == 0
 
 
-def test_what_the_swap_costs_is_shown() -> None:
+def test_what_the_swap_costs_and_whether_it_works_is_shown() -> None:
     engine = OverTheWire("swap-costs")
     shown = {"base_us": 900.0, "save_us_per_token": 1.25, "restore_us_per_token": 2.5, "recompute_us_per_token": 72.0}
-    engine.scheduler.switchyard_meter.swap_costs = lambda: {**shown, "measured": True}
+    costs = SimpleNamespace(as_dict=lambda: {**shown, "measured": True})
+    engine.scheduler.switchyard_meter.swap = SimpleNamespace(costs=costs, declined=3, failed=True)
     engine.run(short_and_long(1))
     of = ("transfer", "token_out", "token_back", "token_computed")
     seconds = [engine.value("switchyard_vllm_swap_cost_seconds", of=one) for one in of]
     assert seconds == pytest.approx([us / 1e6 for us in shown.values()])
+    assert engine.value("switchyard_vllm_swap_declined_total") == 3
+    assert engine.value("switchyard_vllm_swap_failed") == 1
 
 
 def test_nothing_travels_where_no_logger_is_installed() -> None:

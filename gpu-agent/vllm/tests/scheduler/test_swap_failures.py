@@ -65,6 +65,8 @@ def test_a_bug_in_the_swap_leaves_vllm_running(method: str, depth: int, monkeypa
     assert next(calls) > 30
     assert engine.scheduler.switchyard_swap.swap is None
     assert engine.scheduler.switchyard_failures == 0
+    status = engine.scheduler.switchyard_meter.status()
+    assert (status["swap_failed"], status["swap_declined"]) == (True, swap.declined)
     # The workers forget all images with the next step.
     pool = engine.scheduler.kv_cache_manager.block_pool
     assert pool.get_num_free_blocks() == pool.num_gpu_blocks - 1

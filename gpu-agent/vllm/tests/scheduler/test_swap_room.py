@@ -112,6 +112,8 @@ def test_a_call_larger_than_the_ring_is_swapped_if_waiting_for_the_rest_is_worth
     while engine.swap.watched_calls > 0:
         engine.step()
     assert (engine.swap.images, engine.swap.declined) == (images, 1 - images)
+    status = engine.scheduler.switchyard_meter.status()
+    assert (status["swap_failed"], status["swap_declined"]) == (False, 1 - images)
     ended(engine)
 
 

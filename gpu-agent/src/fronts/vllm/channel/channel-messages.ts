@@ -26,7 +26,7 @@ export const Hello = z.object({
   context_tokens_max: Count.nullish(),
   /** It takes tables of classes of programs. */
   classes: z.boolean().nullish(),
-  /** It can be told that a program goes on elsewhere. */
+  /** It can be told that a program goes on elsewhere or has ended. */
   handle: z.boolean().nullish(),
 })
 export type EngineHello = z.infer<typeof Hello>
@@ -105,6 +105,10 @@ export const EngineReport = z.object({
   measures: z.boolean().nullish(),
   /** Null: it does not swap. */
   swap_costs: SwapCosts.nullish(),
+  /** Contexts that got no image since the engine started. */
+  swap_declined: Count.nullish(),
+  /** The swap's own code has failed: preempted calls are computed again, and no context is moved out. */
+  swap_failed: z.boolean().nullish(),
   /** Of contexts of programs whose tools run. */
   holds: Holds.nullish(),
   tools: Tools.nullish(),

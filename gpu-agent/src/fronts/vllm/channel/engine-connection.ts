@@ -22,7 +22,7 @@ export interface EngineFacts {
   context_tokens_max: number
   /** It takes tables of classes of programs. */
   takes_classes: boolean
-  /** It can be told that a program goes on elsewhere. */
+  /** It can be told that a program goes on elsewhere or has ended. */
   takes_handle: boolean
 }
 
@@ -90,7 +90,7 @@ export class EngineConnection {
     return this.#facts.takes_classes && this.#channel?.tellClasses(classes) === true
   }
 
-  /** The program goes on elsewhere. A plug-in that is not told keeps its KV until its own bounds end it. */
+  /** The program goes on elsewhere or has ended. A plug-in that is not told keeps its KV until its own bounds end it. */
   discard(program: string): void {
     if (this.#facts.takes_handle) this.#channel?.discard(program)
   }

@@ -69,7 +69,9 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         self.worker: SwapWorker | None = None
         #: Beside the scheduler, where the prefix cache is off: what is kept for programs whose tools run.
         self.pinned: PinnedBlocks | None = None
-        self._failed = False
+        #: It has failed, and does nothing any more. What it had declined until then.
+        self.failed = False
+        self._declined = 0
         self._reset_workers = False
         self._step = 0
         self._unloaded: set[int] = set()
@@ -128,6 +130,11 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
 
     def contexts_displaced(self) -> int:
         return 0 if self.swap is None else self.swap.contexts_displaced
+
+    @property
+    def declined(self) -> int:
+        """Contexts that got no image since the start, because moving them out did not pay or there was no room."""
+        return self._declined if self.swap is None else self.swap.declined
 
     def planned(self) -> set[int]:
         """Of Switchyard's scheduler, when vLLM has planned a step: blocks that it counts as restored and that will not be."""
@@ -276,7 +283,8 @@ class BulkSwapConnector(KVConnectorBase_V1, SupportsHMA):
         except Exception:
             logger.exception("switchyard: the KV swap failed and gives up; preempted calls are computed again")
             self.swap = None
-            self._failed = self._reset_workers = True
+            self._declined = swap.declined
+            self.failed = self._reset_workers = True
             try:
                 # What was to be restored in this step is not.
                 self._unloaded.update(swap.stop())
