@@ -11,6 +11,7 @@ import { LOG_COMMANDS } from './log-commands.ts'
 import { PLAN_COMMANDS } from './plan/plan-command.ts'
 import { PROGRAM_COMMANDS } from './program-commands.ts'
 import { SHELL_COMMANDS } from './shell-commands.ts'
+import { SPEND_COMMANDS } from './spend-commands.ts'
 import { SYSTEM_COMMANDS } from './system-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 
@@ -18,7 +19,7 @@ export const COMMANDS: readonly Command[] = [
   ...SYSTEM_COMMANDS,
   ...PROGRAM_COMMANDS,
   ...[...FILE_COMMANDS, ...BATCH_COMMANDS, ...APPLICATION_COMMANDS],
-  ...[...TENANT_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS],
+  ...[...TENANT_COMMANDS, ...SPEND_COMMANDS, ...CLASS_COMMANDS, ...FLEET_COMMANDS],
   ...[...PLAN_COMMANDS, ...APPLY_COMMANDS],
   ...[...BACKUP_COMMANDS, ...LOG_COMMANDS, ...SHELL_COMMANDS],
 ]

@@ -4,6 +4,8 @@
  */
 
 import type { Budget, BudgetStated } from '../core/budget/budget.ts'
+import type { TokenPrices } from '../core/budget/call-cap.ts'
+import type { Charge } from '../core/budget/charge.ts'
 import type { KeyVerdict } from '../core/call/idempotency-table.ts'
 import type { EndedProgram } from '../core/classes/ended-program.ts'
 import type { SketchBin } from '../core/classes/log-sketch.ts'
@@ -179,6 +181,38 @@ export interface UsageListed extends MeasuredSums {
   leases: number
 }
 
+/** A record with the prices of its model when its lease was granted. Null: the model had none. */
+export interface PricedRecord extends ProvenRecord {
+  prices: TokenPrices | null
+}
+
+/**
+ * Whether the record's call belongs to no program. Such a call goes by its own id, in its run too. The first call of a
+ * conversation gives its program its id, but not the run.
+ */
+export function isAlone({ program, run, call }: Pick<ProvenRecord, 'program' | 'run' | 'call'>): boolean {
+  return program === call && run === call
+}
+
+export interface SpendAsked {
+  per: 'day' | 'month'
+  by: 'total' | 'key' | 'class' | 'model' | 'program'
+  /** Only of this key, class, model or program. Null: all. */
+  name: string | null
+  /** UTC days, both included. */
+  from: string
+  to: string
+  cursor: string | null
+  limit: number
+}
+
+export interface SpendListed extends Charge {
+  /** UTC: a day, or a month. */
+  period: string
+  /** Null: not known, or all. */
+  name: string | null
+}
+
 /** RPC methods of TenantActor; one object per tenant. ProgramActors notify it when they flush, never on the call path. */
 export interface TenantRpc {
   programFlushed(program: ProgramListed): Promise<void>
@@ -203,8 +237,10 @@ export interface TenantRpc {
   roomForProgram(request: { program: string; live_programs_max: number }): Promise<boolean>
   /** Programs in the index of running ones. */
   runningCount(): Promise<number>
-  /** Counts the usage of calls that belong to no program, each lease once. Resolves when storage has it. */
-  meter(records: readonly ProvenRecord[]): Promise<void>
+  /** Counts spend, and the usage of calls that belong to no program, each lease once. Resolves when storage has it. */
+  meter(records: readonly PricedRecord[]): Promise<void>
+  /** What calls were charged, the latest period first. `cursor` is opaque. Null: the cursor is invalid. */
+  spend(asked: SpendAsked): Promise<{ spend: SpendListed[]; next: string | null } | null>
   /** That usage by day, key and model, the newest day first. `cursor` is opaque. Null: the cursor is invalid. */
   usage(page: { cursor: string | null; limit: number }): Promise<{ usage: UsageListed[]; next: string | null } | null>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */

@@ -227,6 +227,10 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return this.meteredUsage.page(page)
   }
 
+  spend(asked: Parameters<TenantRpc['spend']>[0]): ReturnType<TenantRpc['spend']> {
+    return this.meteredUsage.spend(asked)
+  }
+
   async goingOn(name: string): ReturnType<TenantRpc['goingOn']> {
     const db = await this.storage.stored()
     if (db === null) return []

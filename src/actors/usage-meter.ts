@@ -1,16 +1,26 @@
 /**
- * Usage of calls that belong to no program, by day, API key and model. Such a call has no process-table entry, so its
- * tenant's actor keeps the sums. Each lease counts once, however often its record comes: its id is remembered for
- * LEASE_REMEMBERED_MS. Agents send a record again only until it is acknowledged.
+ * What the tenant's records add up to. Usage is of calls that belong to no program, by day, API key and model: such a call has
+ * no process-table entry, so its tenant's actor keeps the sums. Spend is of all calls (spend-meter.ts). Each lease counts once,
+ * however often its record comes: its id is remembered for LEASE_REMEMBERED_MS. Agents send a record again only until it is
+ * acknowledged.
  */
 import { and, desc, eq, inArray, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
-import type { ProvenRecord } from '../core/program/program-state.ts'
 import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
-import type { UsageListed } from './contracts.ts'
+import { isAlone, type PricedRecord, type SpendAsked, type UsageListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import {
+  addSpend,
+  type Charged,
+  ClassesMet,
+  changesOf,
+  dayOf,
+  readCharged,
+  type SpendChange,
+  spendPage,
+} from './spend-meter.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
-import { meteredLeases, usage } from './storage/tenant-schema.ts'
+import { metered, usage } from './storage/tenant-schema.ts'
 
 export const LEASE_REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
 /** Rows of days before that are removed. */
@@ -20,14 +30,14 @@ export const USAGE_PAGE_MAX = 100
 const GATHER_MS = 20
 /** More than come with them, so that what is to be forgotten does not pile up. */
 const FORGOTTEN_PER_RECORD = 2
-/** A statement of an actor takes at most 100 parameters, and a lease's row has three. */
-const LEASES_PER_STATEMENT = 30
+/** A statement of an actor takes at most 100 parameters, and a lease's row has four. */
+const LEASES_PER_STATEMENT = 24
 /** In place of the key's id, where a lease was granted before leases named their keys. */
 const NO_KEY = ''
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** An actor's database, or a transaction on it. */
-type Db = Pick<ActorDb, 'select' | 'insert' | 'delete'>
+type Db = Pick<ActorDb, 'select' | 'selectDistinct' | 'insert' | 'delete'>
 type Metered = MeasuredSums & { day: string; key: string; model: string; calls: number; leases: number }
 
 /** Day, key and model of the last row of a page. */
@@ -36,15 +46,16 @@ const Position = z.tuple([z.iso.date(), z.union([z.literal(NO_KEY), Id]), Id])
 export class UsageMeter {
   readonly #storage: ActorDatabase
   /** Since the last commit. */
-  readonly #told: ProvenRecord[] = []
+  readonly #told: PricedRecord[] = []
   #writing: Promise<void> | null = null
+  readonly #classes = new ClassesMet()
 
   constructor(storage: ActorDatabase) {
     this.#storage = storage
   }
 
   /** Resolves when the records are counted. */
-  async record(records: readonly ProvenRecord[]): Promise<void> {
+  async record(records: readonly PricedRecord[]): Promise<void> {
     this.#told.push(...records)
     this.#writing ??= this.#writeSoon()
     await this.#writing
@@ -70,6 +81,12 @@ export class UsageMeter {
     return { usage: listed.map((row): UsageListed => ({ ...row, key: row.key === NO_KEY ? null : row.key })), next }
   }
 
+  /** Null: the cursor is invalid. */
+  async spend(asked: SpendAsked): Promise<ReturnType<typeof spendPage>> {
+    const db = await this.#storage.stored()
+    return db === null ? { spend: [], next: null } : spendPage(db, asked)
+  }
+
   async #writeSoon(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
     this.#writing = null
@@ -78,56 +95,70 @@ export class UsageMeter {
     const now_ms = Date.now()
     // A lease that is remembered is in the sums: both or neither.
     db.transaction((tx) => {
-      const fresh = notCounted(tx, told)
+      const fresh = notCounted(tx, told, this.#classes, now_ms)
       remember(tx, fresh, now_ms)
-      for (const sums of summed(fresh, now_ms)) add(tx, sums)
+      for (const sums of summed(fresh)) add(tx, sums)
+      const changes = fresh.flatMap((one) => one.changes)
+      addSpend(tx, changes, now_ms)
       forget(tx, now_ms, FORGOTTEN_PER_RECORD * told.length)
     })
   }
 }
 
-/** The leases that are not counted yet, each once. `first`: no lease of its call was counted. */
-function notCounted(db: Db, records: readonly ProvenRecord[]): (ProvenRecord & { first: boolean })[] {
-  const leases = new Set<string>()
-  const calls = new Set<string>()
-  for (let from = 0; from < records.length; from += LEASES_PER_STATEMENT) {
-    const some = records.slice(from, from + LEASES_PER_STATEMENT)
-    const known = db
-      .select({ lease: meteredLeases.lease, call: meteredLeases.call })
-      .from(meteredLeases)
-      .where(
-        inArray(
-          meteredLeases.call,
-          some.map(({ call }) => call),
-        ),
-      )
-      .all()
-    for (const { lease, call } of known) {
-      leases.add(lease)
-      calls.add(call)
-    }
-  }
+/** A record that is not counted yet. `first`: no lease of its call was counted. */
+interface Fresh {
+  record: PricedRecord
+  first: boolean
+  charged: Charged
+  /** What it changes of the tenant's spend. */
+  changes: SpendChange[]
+}
+
+/** Each lease once. */
+function notCounted(db: Db, records: readonly PricedRecord[], classes: ClassesMet, now_ms: number): Fresh[] {
+  const known = leasesOf(db, records)
   return records.flatMap((record) => {
+    const leases = known.get(record.call) ?? new Map<string, Charged | null>()
+    known.set(record.call, leases)
     if (leases.has(record.lease)) return []
-    leases.add(record.lease)
-    const first = !calls.has(record.call)
-    calls.add(record.call)
-    return { ...record, first }
+    const charged = classes.charged(db, record, now_ms)
+    const before = [...leases.values()].filter((one) => one !== null)
+    const fresh = { record, first: leases.size === 0, charged, changes: changesOf(charged, before) }
+    leases.set(record.lease, charged)
+    return [fresh]
   })
 }
 
-function remember(db: Db, records: readonly ProvenRecord[], at_ms: number): void {
-  for (let from = 0; from < records.length; from += LEASES_PER_STATEMENT) {
-    const rows = records.slice(from, from + LEASES_PER_STATEMENT).map(({ lease, call }) => ({ lease, call, at_ms }))
-    db.insert(meteredLeases).values(rows).run()
+/** By call: the leases that are remembered. */
+function leasesOf(db: Db, records: readonly PricedRecord[]): Map<string, Map<string, Charged | null>> {
+  const known = new Map<string, Map<string, Charged | null>>()
+  const calls = [...new Set(records.map(({ call }) => call))]
+  for (let from = 0; from < calls.length; from += LEASES_PER_STATEMENT) {
+    const some = calls.slice(from, from + LEASES_PER_STATEMENT)
+    const { call, lease, charged } = metered
+    for (const row of db.select({ call, lease, charged }).from(metered).where(inArray(call, some)).all()) {
+      const leases = known.get(row.call) ?? new Map<string, Charged | null>()
+      known.set(row.call, leases.set(row.lease, readCharged(row.charged)))
+    }
+  }
+  return known
+}
+
+function remember(db: Db, fresh: readonly Fresh[], at_ms: number): void {
+  for (let from = 0; from < fresh.length; from += LEASES_PER_STATEMENT) {
+    const rows = fresh.slice(from, from + LEASES_PER_STATEMENT).map(({ record: { call, lease }, charged }) => {
+      return { call, lease, at_ms, charged: JSON.stringify(charged) }
+    })
+    db.insert(metered).values(rows).run()
   }
 }
 
-function summed(records: readonly (ProvenRecord & { first: boolean })[], now_ms: number): Metered[] {
+function summed(fresh: readonly Fresh[]): Metered[] {
   const sums = new Map<string, Metered>()
-  for (const { first, ...record } of records) {
-    const { key, granted_at_ms, model } = record
-    const place = { day: dayOf(granted_at_ms ?? now_ms), key: key ?? NO_KEY, model }
+  for (const { first, record, charged } of fresh) {
+    if (!isAlone(record)) continue
+    const { day, key, model } = charged
+    const place = { day, key, model }
     const name = JSON.stringify(place)
     const sum = sums.get(name)
     const measured = { ...measuredSums(record), calls: first ? 1 : 0, leases: 1 }
@@ -150,19 +181,19 @@ function add(db: Db, sums: Metered): void {
 
 function forget(db: Db, now_ms: number, leases_max: number): void {
   const expired = db
-    .select({ lease: meteredLeases.lease })
-    .from(meteredLeases)
-    .where(lt(meteredLeases.at_ms, now_ms - LEASE_REMEMBERED_MS))
+    .select({ call: metered.call, lease: metered.lease })
+    .from(metered)
+    .where(lt(metered.at_ms, now_ms - LEASE_REMEMBERED_MS))
     .limit(leases_max)
-  db.delete(meteredLeases).where(inArray(meteredLeases.lease, expired)).run()
+    .all()
+  for (const { call, lease } of expired) {
+    db.delete(metered)
+      .where(and(eq(metered.call, call), eq(metered.lease, lease)))
+      .run()
+  }
   db.delete(usage)
     .where(lt(usage.day, dayOf(now_ms - USAGE_DAYS_KEPT * DAY_MS)))
     .run()
-}
-
-/** UTC. */
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10)
 }
 
 function beyond([day, key, model]: z.infer<typeof Position>) {

@@ -35,6 +35,7 @@ import { programRoutes } from './programs.ts'
 import { requestId } from './request-id.ts'
 import { requestPath } from './request-path.ts'
 import { responseRoutes } from './responses.ts'
+import { spendRoutes } from './spend.ts'
 import { traceRoutes } from './trace.ts'
 import { trendRoutes } from './trends.ts'
 import { usageRoutes } from './usage.ts'
@@ -61,6 +62,7 @@ app.route('/', programRoutes)
 app.route('/', traceRoutes)
 app.route('/', trendRoutes)
 app.route('/', usageRoutes)
+app.route('/', spendRoutes)
 app.route('/', agentRoutes)
 app.route('/', adminRoutes)
 

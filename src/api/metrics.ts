@@ -6,6 +6,7 @@
 import { Hono, type MiddlewareHandler } from 'hono'
 import type { PoolFigures } from '../actors/contracts.ts'
 import { poolActor, tenantActor } from '../actors/stubs.ts'
+import { CHARGE_FIELDS } from '../core/budget/charge.ts'
 import { expectedWaitUs } from '../core/pool/engine-load.ts'
 import type { EngineSnapshot } from '../core/pool/pool-types.ts'
 import type { Env } from '../env.ts'
@@ -19,6 +20,7 @@ import { catalogue } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { bearer, secretsEqual } from '../store/secrets.ts'
 import { tenantsPage } from '../store/tenants.ts'
+import { totalOf } from './admin/spend.ts'
 import { atOnce } from './bounded-concurrency.ts'
 import { type MetricFamily, PROMETHEUS_CONTENT_TYPE, prometheusText } from './prometheus-text.ts'
 
@@ -136,20 +138,32 @@ function engineSamples(
 async function tenantFamilies(env: Env): Promise<MetricFamily[]> {
   const listed = await fromStore(() => tenantsPage(env.DB, null, TENANTS_ASKED_MAX + 1))
   const asked = listed.slice(0, TENANTS_ASKED_MAX)
-  const counts = await atOnce(asked, ACTORS_AT_ONCE_MAX, async ({ id: tenant }) => {
+  const today = new Date().toISOString().slice(0, 10)
+  const days = { from: `${today.slice(0, 7)}-01`, to: today }
+  const answers = await atOnce(asked, ACTORS_AT_ONCE_MAX, async ({ id: tenant }) => {
     try {
-      return { labels: { tenant }, value: await tenantActor(env, tenant).runningCount() }
+      const [running, spent] = await Promise.all([tenantActor(env, tenant).runningCount(), totalOf(env, tenant, days)])
+      return { tenant, running, spent }
     } catch (error) {
       logFailure('tenant_unreachable', error, { tenant })
       return null
     }
   })
+  const tenants = answers.filter((answer) => answer !== null)
   return [
     {
       name: 'switchyard_tenant_programs_running',
       help: 'Running programs in the tenant’s index, which is updated about once a second.',
       type: 'gauge',
-      samples: counts.filter((count) => count !== null),
+      samples: tenants.map(({ tenant, running }) => ({ labels: { tenant }, value: running })),
+    },
+    {
+      name: 'switchyard_tenant_spend',
+      help: 'What the tenant’s calls were charged in this UTC month, by kind: calls, tokens, microseconds of service, billionths of money. Back to 0 with each month.',
+      type: 'gauge',
+      samples: tenants.flatMap(({ tenant, spent }) =>
+        CHARGE_FIELDS.map((kind) => ({ labels: { tenant, kind }, value: spent[kind] })),
+      ),
     },
     {
       name: 'switchyard_tenants_left_out',

@@ -1,14 +1,19 @@
 /**
- * Settles a batch of records. Each program's records are a group. Records of calls that belong to no program are metered by
- * their tenant, and are a group too. A group that fails or does not answer in time is left out of the acknowledgement. So
+ * Settles a batch of records. Each program's records are a group. Records of calls that belong to no program are a group of
+ * their tenant. The tenant meters all that are settled, and only then is a record acknowledged: it is sent again until its
+ * program has it and its tenant's spend counts it. A group that fails or does not answer in time is left out of the acknowledgement. So
  * one actor cannot stop the records of the others, and the whole batch is answered before its agent gives up waiting. What
  * a late group has written is acknowledged when the records come again.
  */
+import { isAlone, type PricedRecord } from '../actors/contracts.ts'
 import { programActor, tenantActor } from '../actors/stubs.ts'
+import { pricesAt } from '../core/budget/price-history.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
 import { within } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
+import { catalogue } from '../store/catalogue.ts'
+import type { Background } from '../store/isolate-cache.ts'
 import { atOnce } from './bounded-concurrency.ts'
 
 /** Actors that one batch asks at a time. */
@@ -31,14 +36,12 @@ export async function settleRecords(
 ): Promise<string[]> {
   const settlers = new Map<string, Group>()
   for (const record of records) {
-    const { tenant, program, run, call } = record
-    // A call that belongs to no program goes by its own id, in its run too. The first call of a conversation gives its
-    // program its id, but not the run.
-    const isAlone = program === call && run === call
-    const name = JSON.stringify(isAlone ? [tenant] : [tenant, program])
+    const { tenant, program } = record
+    const is_alone = isAlone(record)
+    const name = JSON.stringify(is_alone ? [tenant] : [tenant, program])
     const group = settlers.get(name) ?? {
       records: [],
-      settle: isAlone ? meterAlone(env, tenant) : settleIn(env, tenant, program),
+      settle: is_alone ? meterAlone(env, tenant, waitUntil) : settleIn(env, tenant, program, waitUntil),
     }
     settlers.set(name, group)
     group.records.push(record)
@@ -72,13 +75,29 @@ async function settleGroup(
   return settled.status === 'late' ? 'late' : settled.value
 }
 
-function settleIn(env: Env, tenant: string, program: string): Group['settle'] {
-  return async (records) => programActor(env, tenant, program).settle(records)
+function settleIn(env: Env, tenant: string, program: string, waitUntil: Background): Group['settle'] {
+  return async (records) => {
+    const settled = await programActor(env, tenant, program).settle(records)
+    const confirmed = new Set(settled)
+    const counted = records.filter(({ lease }) => confirmed.has(lease))
+    if (counted.length > 0) await tenantActor(env, tenant).meter(await priced(env, counted, waitUntil))
+    return settled
+  }
 }
 
-function meterAlone(env: Env, tenant: string): Group['settle'] {
+function meterAlone(env: Env, tenant: string, waitUntil: Background): Group['settle'] {
   return async (records) => {
-    await tenantActor(env, tenant).meter(records)
+    await tenantActor(env, tenant).meter(await priced(env, records, waitUntil))
     return records.map(({ lease }) => lease)
   }
+}
+
+/** A model that the catalogue does not have has no price. */
+async function priced(env: Env, records: readonly ProvenRecord[], waitUntil: Background): Promise<PricedRecord[]> {
+  const now_ms = Date.now()
+  const { models } = await catalogue(env, now_ms, waitUntil)
+  return records.map((record) => {
+    const model = models.get(record.model)
+    return { ...record, prices: model === undefined ? null : pricesAt(model, record.granted_at_ms ?? now_ms) }
+  })
 }

@@ -5,8 +5,8 @@
 
 import type { BudgetStated } from '../core/budget/budget.ts'
 import { readBudget } from '../core/budget/budget-text.ts'
-import { tokenPrices } from '../core/budget/call-cap.ts'
 import { callWants } from '../core/budget/call-wants.ts'
+import { pricesAt } from '../core/budget/price-history.ts'
 import type { CallWants } from '../core/budget/reservation.ts'
 import { KEY_CHARS_MAX } from '../core/call/idempotency-table.ts'
 import { identify as identifyProgram } from '../core/call/identity.ts'
@@ -205,7 +205,7 @@ export async function identify(
           prompt_tokens_estimate,
           context_tokens_max: model.context_tokens_max,
         },
-        tokenPrices(model),
+        pricesAt(model, deps.now()),
       ),
       budget: budget.budget,
       native,

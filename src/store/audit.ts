@@ -17,7 +17,7 @@ const ID_RANDOM_CHARS = 12
 /** Columns that no audit row and no answer shows. */
 const SECRET_COLUMNS: readonly string[] = ['hash', 'token_hash']
 /** Columns that hold JSON: shown as what they hold. */
-const JSON_COLUMNS: readonly string[] = ['models', 'regions', 'class_weights']
+const JSON_COLUMNS: readonly string[] = ['models', 'regions', 'class_weights', 'price_changes', 'budget']
 
 export interface Auditor {
   /** Fingerprint of the key that acts. */

@@ -3,11 +3,15 @@
  * leases name them. Every isolate sees a change within CACHE_TTL_MS (catalogue.ts).
  */
 import { and, asc, count, eq, gt, or, sql } from 'drizzle-orm'
+import { PRICE_CHANGES_MAX, PRICE_LEAD_MS } from '../core/budget/price-history.ts'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
 import { MODELS_MAX, type Model, REGIONS_MAX, type Region } from './catalogue.ts'
 import { database } from './database.ts'
 import { models, regions } from './schema.ts'
 import { builder } from './statements.ts'
+
+type ModelChange = Partial<Omit<Model, 'id' | 'created_at_ms' | 'price_changes'>>
+const PRICES = ['prompt_price', 'cached_prompt_price', 'output_price'] as const
 
 export type Insertion = AuditedOutcome | { status: 'full'; max: number }
 
@@ -23,10 +27,23 @@ export function updateModel(
   d1: D1Database,
   auditor: Auditor,
   id: string,
-  change: Partial<Omit<Model, 'id' | 'created_at_ms'>>,
+  change: ModelChange,
 ): Promise<AuditedOutcome> {
-  const statement = builder.update(models).set(change).where(eq(models.id, id)).toSQL()
+  const statement = builder.update(models).set(withPrices(change, auditor.at_ms)).where(eq(models.id, id)).toSQL()
   return audited(d1, auditor, 'changed', 'model.update', modelObject(id), statement)
+}
+
+/** A model whose prices change keeps those that it had. SQL reads them, so two changes at once lose none. */
+function withPrices(change: ModelChange, at_ms: number) {
+  const { prompt_price, cached_prompt_price, output_price, price_changes } = models
+  if (PRICES.every((field) => change[field] === undefined)) return change
+  const was_priced = sql`${prompt_price} IS NOT NULL AND ${output_price} IS NOT NULL`
+  const until_ms = sql`CASE WHEN ${was_priced} THEN ${at_ms + PRICE_LEAD_MS} ELSE ${at_ms} END`
+  const before = sql`json_object('until_ms', ${until_ms}, 'prompt_price', ${prompt_price},
+    'cached_prompt_price', ${cached_prompt_price}, 'output_price', ${output_price})`
+  const is_full = sql`json_array_length(${price_changes}) >= ${PRICE_CHANGES_MAX}`
+  const kept = sql`CASE WHEN ${is_full} THEN json_remove(${price_changes}, '$[0]') ELSE ${price_changes} END`
+  return { ...change, price_changes: sql`json_insert(${kept}, '$[#]', ${before})` }
 }
 
 export async function modelById(d1: D1Database, id: string): Promise<Model | null> {

@@ -31,6 +31,8 @@ export const tenants = sqliteTable('tenants', {
   borrow_gpus_max: integer('borrow_gpus_max').notNull().default(0),
   /** JSON object: class → what its programs weigh among the tenant's, of those that weigh other than 1. */
   class_weights: text('class_weights').notNull().default('{}'),
+  /** JSON of PeriodLimits (core/budget/period-limits.ts): what it may spend. Null: no limit. */
+  budget: text('budget'),
 })
 
 export const apiKeys = sqliteTable(
@@ -52,6 +54,8 @@ export const apiKeys = sqliteTable(
     strict: integer('strict', { mode: 'boolean' }).notNull().default(false),
     /** Whether the key carries a check (secret-check.ts). */
     checked: integer('checked', { mode: 'boolean' }).notNull().default(false),
+    /** As of a tenant. */
+    budget: text('budget'),
   },
   (table) => [
     index('api_keys_by_tenant').on(table.tenant),
@@ -83,6 +87,8 @@ export const models = sqliteTable('models', {
   /** Null: that of the prompt. */
   cached_prompt_price: real('cached_prompt_price'),
   output_price: real('output_price'),
+  /** JSON of the prices that it had before (core/budget/price-history.ts). */
+  price_changes: text('price_changes').notNull().default('[]'),
   created_at_ms: integer('created_at_ms').notNull(),
 })
 

@@ -132,6 +132,7 @@ const TENANT_ROUTES: Readonly<Record<string, Strangers>> = {
   'GET /v1/applications/{id}/nodes/{node}/output': { status: 404 },
   'GET /v1/applications/{id}/gantt.svg': { status: 404 },
   'GET /v1/usage': { status: 200 },
+  'GET /v1/spend': { status: 200 },
   'GET /v1/trends': { status: 200 },
   'POST /v1/programs': { status: 201, body: () => ({ id: 'program-of-b' }) },
   'GET /v1/programs': { status: 200 },

@@ -55,7 +55,7 @@ async function clear(tenant: string): Promise<void> {
     const tables = state.storage.sql.exec("SELECT name FROM sqlite_master WHERE name = 'usage'").toArray()
     if (tables.length === 0) return
     state.storage.sql.exec('DELETE FROM usage')
-    state.storage.sql.exec('DELETE FROM metered_leases')
+    state.storage.sql.exec('DELETE FROM metered')
   })
 }
 beforeEach(async () => {
@@ -133,13 +133,13 @@ describe('usage outside of programs', () => {
   it('forgets a lease after a week, and goes on from the sums', async () => {
     await send([alone()])
     await runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) => {
-      state.storage.sql.exec('UPDATE metered_leases SET at_ms = ?', Date.now() - LEASE_REMEMBERED_MS - 1)
+      state.storage.sql.exec('UPDATE metered SET at_ms = ?', Date.now() - LEASE_REMEMBERED_MS - 1)
     })
     await send([alone()])
     await send([alone()])
     const left = await runInDurableObject(
       tenantActor(env, 'tenant-a') as never,
-      (_: unknown, state: DurableObjectState) => state.storage.sql.exec('SELECT lease FROM metered_leases').toArray(),
+      (_: unknown, state: DurableObjectState) => state.storage.sql.exec('SELECT lease FROM metered').toArray(),
     )
     expect(left).toHaveLength(2)
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 3 }])

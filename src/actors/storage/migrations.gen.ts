@@ -92,6 +92,20 @@ export const tenantMigrations = {
         "when": 1795417051625,
         "tag": "0005_going_on",
         "breakpoints": true
+      },
+      {
+        "idx": 6,
+        "version": "6",
+        "when": 1795476717077,
+        "tag": "0006_spend",
+        "breakpoints": true
+      },
+      {
+        "idx": 7,
+        "version": "6",
+        "when": 1795476721477,
+        "tag": "0007_one_memory_of_leases",
+        "breakpoints": true
       }
     ]
   },
@@ -101,7 +115,9 @@ export const tenantMigrations = {
     "m0002": "CREATE TABLE `metered_leases` (\n\t`lease` text PRIMARY KEY NOT NULL,\n\t`call` text NOT NULL,\n\t`at_ms` integer NOT NULL\n);\n--> statement-breakpoint\nCREATE INDEX `metered_leases_by_call` ON `metered_leases` (`call`);--> statement-breakpoint\nCREATE INDEX `metered_leases_by_time` ON `metered_leases` (`at_ms`);--> statement-breakpoint\nCREATE TABLE `usage` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`leases` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_wall_us` integer NOT NULL,\n\t`service_modelled_us` integer NOT NULL,\n\t`wait_us` integer NOT NULL,\n\t`preemptions` integer NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `model`)\n);\n",
     "m0003": "ALTER TABLE `programs` ADD `told_at_ms` integer DEFAULT 0 NOT NULL;",
     "m0004": "ALTER TABLE `usage` ADD `swapped_out_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `swapped_in_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `recomputed_tokens` integer DEFAULT 0 NOT NULL;--> statement-breakpoint\nALTER TABLE `usage` ADD `swap_us` integer DEFAULT 0 NOT NULL;",
-    "m0005": "ALTER TABLE `programs` ADD `class` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `programs` ADD `output_tokens` integer DEFAULT 0 NOT NULL;"
+    "m0005": "ALTER TABLE `programs` ADD `class` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `programs` ADD `output_tokens` integer DEFAULT 0 NOT NULL;",
+    "m0006": "CREATE TABLE `metered` (\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`at_ms` integer NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE INDEX `metered_by_time` ON `metered` (`at_ms`);--> statement-breakpoint\nCREATE TABLE `program_spend` (\n\t`day` text NOT NULL,\n\t`program` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `program`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `spend` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`class` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `class`, `model`)\n) WITHOUT ROWID;\n",
+    "m0007": "INSERT INTO `metered` (`call`, `lease`, `at_ms`, `charged`) SELECT `call`, `lease`, `at_ms`, '' FROM `metered_leases`;--> statement-breakpoint\nDROP TABLE `metered_leases`;\n"
   }
 }
 

@@ -1,5 +1,6 @@
-/** SQLite of a TenantActor: an index of the tenant's running programs, kept by their flushes, and usage outside of programs. */
+/** SQLite of a TenantActor: an index of the tenant's running programs, kept by their flushes, usage outside of programs, and spend. */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { Charge } from '../../core/budget/charge.ts'
 import type { ProgramSource } from '../../protocol/index.ts'
 import { measuredColumns } from '../../store/measured-columns.ts'
 
@@ -43,13 +44,48 @@ export const usage = sqliteTable(
   (table) => [primaryKey({ columns: [table.day, table.key, table.model] })],
 )
 
-/** Leases that are in the sums of `usage`, for a while. */
-export const meteredLeases = sqliteTable(
-  'metered_leases',
+/** Leases that are in the sums of `usage` and `spend`, for a while. WITHOUT ROWID, as its migration says. */
+export const metered = sqliteTable(
+  'metered',
   {
-    lease: text('lease').primaryKey(),
     call: text('call').notNull(),
+    lease: text('lease').notNull(),
     at_ms: integer('at_ms').notNull(),
+    /** JSON: what the lease was charged, and to whom (spend-meter.ts). Empty: before there was this column. */
+    charged: text('charged').notNull(),
   },
-  (table) => [index('metered_leases_by_call').on(table.call), index('metered_leases_by_time').on(table.at_ms)],
+  (table) => [primaryKey({ columns: [table.call, table.lease] }), index('metered_by_time').on(table.at_ms)],
 )
+
+/** What all calls were charged, those of programs too. WITHOUT ROWID, as the next. */
+export const spend = sqliteTable(
+  'spend',
+  {
+    /** UTC, `YYYY-MM-DD`, of the lease's grant. */
+    day: text('day').notNull(),
+    /** Id of the API key; empty where it is not known. */
+    key: text('key').notNull(),
+    /** Empty: of classes past the number that is told apart in a day. */
+    class: text('class').notNull(),
+    model: text('model').notNull(),
+    ...chargeColumns(),
+  },
+  (table) => [primaryKey({ columns: [table.day, table.key, table.class, table.model] })],
+)
+
+export const programSpend = sqliteTable(
+  'program_spend',
+  { day: text('day').notNull(), program: text('program').notNull(), ...chargeColumns() },
+  (table) => [primaryKey({ columns: [table.day, table.program] })],
+)
+
+function chargeColumns() {
+  return {
+    calls: integer('calls').notNull(),
+    prompt_tokens: integer('prompt_tokens').notNull(),
+    cached_tokens: integer('cached_tokens').notNull(),
+    output_tokens: integer('output_tokens').notNull(),
+    service_us: integer('service_us').notNull(),
+    cost_nanos: integer('cost_nanos').notNull(),
+  } satisfies Record<keyof Charge, unknown>
+}

@@ -24,7 +24,7 @@ modelRoutes.openapi(
   }),
   async (c) => {
     const { auditor } = c.var
-    const model: Model = { ...c.req.valid('json'), created_at_ms: auditor.at_ms }
+    const model: Model = { ...c.req.valid('json'), price_changes: '[]', created_at_ms: auditor.at_ms }
     const inserted = await fromStore(() => insertModel(c.env.DB, auditor, model))
     if (inserted.status === 'full') return refusal(catalogueFull('model', inserted.max))
     return inserted.status === 'refused' ? refusal(exists('model', model.id)) : c.json(modelJson(model), 201)
@@ -83,6 +83,6 @@ modelRoutes.openapi(
   },
 )
 
-function modelJson({ created_at_ms, ...model }: Model): z.infer<typeof ModelJson> {
+function modelJson({ created_at_ms, price_changes: _, ...model }: Model): z.infer<typeof ModelJson> {
   return { ...model, created_at: iso(created_at_ms) }
 }

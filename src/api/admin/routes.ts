@@ -11,6 +11,7 @@ import { modelRoutes } from './models.ts'
 import { poolRoutes } from './pools.ts'
 import { tenantProgramRoutes } from './programs.ts'
 import { regionRoutes } from './regions.ts'
+import { spendAdminRoutes } from './spend.ts'
 import { tenantRoutes } from './tenants.ts'
 import { tenantTraceRoutes } from './trace.ts'
 import { tenantUsageRoutes } from './usage.ts'
@@ -26,6 +27,7 @@ for (const routes of [
   tenantTraceRoutes,
   tenantApplicationRoutes,
   tenantUsageRoutes,
+  spendAdminRoutes,
   modelRoutes,
   regionRoutes,
   agentAdminRoutes,

@@ -31,7 +31,7 @@ tenantRoutes.openapi(
   async (c) => {
     const { id = `tenant-${crypto.randomUUID()}`, ...given } = c.req.valid('json')
     const { auditor } = c.var
-    const made = { created_at_ms: auditor.at_ms, disabled_at_ms: null, class_weights: '{}' }
+    const made = { created_at_ms: auditor.at_ms, disabled_at_ms: null, class_weights: '{}', budget: null }
     const tenant: Tenant = { id, ...given, ...made }
     const { status } = await fromStore(() => insertTenant(c.env.DB, auditor, tenant))
     return status === 'refused' ? refusal(exists('tenant', id)) : c.json(tenantJson(tenant), 201)
@@ -94,7 +94,7 @@ tenantRoutes.openapi(
 )
 
 function tenantJson(stored: Tenant): z.infer<typeof TenantJson> {
-  const { created_at_ms, disabled_at_ms, ...tenant } = stored
+  const { created_at_ms, disabled_at_ms, budget: _, ...tenant } = stored
   const class_weights = classWeightsOf(stored)
   return { ...tenant, class_weights, created_at: iso(created_at_ms), disabled_at: isoOrNull(disabled_at_ms) }
 }

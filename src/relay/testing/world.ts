@@ -89,7 +89,7 @@ function catalogueOf(regions: readonly string[]): Catalogue {
     objective: 'token_latency' as const,
     context_tokens_max: 4096,
     bytes_per_token: 4,
-    ...{ prompt_price: null, cached_prompt_price: null, output_price: null },
+    ...{ prompt_price: null, cached_prompt_price: null, output_price: null, price_changes: '[]' },
   }
   return {
     regions: regions.map((id, position) => ({ id, position, location_hint: null, latitude: null, longitude: null })),
