@@ -15,7 +15,7 @@ export class ApiFailure extends Error {
 }
 
 interface Asked {
-  method?: 'GET' | 'POST' | 'DELETE'
+  method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   body?: object
   accept?: string
   signal?: AbortSignal

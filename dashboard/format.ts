@@ -27,7 +27,13 @@ export const clock = (at: string | number): string => new Date(at).toLocaleTimeS
 
 export const dateTime = (at: string | null): string => (at === null ? '–' : new Date(at).toLocaleString())
 
-/** Why the balancer chose an engine: the API's reasons, in words. */
+/** Null: not known. */
+export function rankText(rank: number | null, expected_remaining_tokens: number | null): string | null {
+  if (rank === null) return null
+  if (expected_remaining_tokens === null) return `Q${rank + 1}`
+  return `${rank.toFixed(0)}, ~${count(expected_remaining_tokens)} tokens left`
+}
+
 /** What an engine does with a program's context while its tool runs. */
 const HANDLED: Readonly<Record<string, string>> = {
   preserve: 'context kept',
@@ -37,5 +43,6 @@ const HANDLED: Readonly<Record<string, string>> = {
 
 export const handledText = (handling: string): string => HANDLED[handling] ?? handling
 
+/** Why the balancer chose an engine: the API's reasons, in words. */
 export const reasonText = (reason: string | null | undefined): string =>
   reason === null || reason === undefined ? '–' : (leaseReason(reason)?.label ?? reason)

@@ -12,11 +12,8 @@ import { flagsOrExit } from '../cli/flags.ts'
 import { ROOT } from './testbed/repository.ts'
 
 const TARGET = path.join(ROOT, 'src/api/page/assets.gen.ts')
-/** Of all scripts of the page together, compressed as a proxy compresses them. */
+/** Of all scripts of the page together, that of the thread that plays a plan included, compressed as a proxy compresses them. */
 const SCRIPT_GZIP_BYTES_MAX = 300_000
-/** Of the thread that plays a capacity plan (dashboard/planning/worker.ts), which is loaded when one is asked for. */
-const THREAD_GZIP_BYTES_MAX = 65_000
-const THREAD = /^worker-/
 
 /** Schemas of other rooms name Zod by its one object, of which a bundler can leave nothing out. */
 const zodByParts: Plugin = {
@@ -26,6 +23,36 @@ const zodByParts: Plugin = {
       const source = await readFile(file, 'utf8')
       return { loader: 'ts', contents: source.replace("import { z } from 'zod'", "import * as z from 'zod'") }
     }),
+}
+
+/**
+ * The page makes no JSON schemas. Its charts show tooltips without HTML, follow the page's colours, are in English, and have no
+ * options of earlier versions of ECharts. What does only that is left out.
+ */
+const leftOut: Plugin = {
+  name: 'left-out',
+  setup: (bundle) => {
+    bundle.onLoad(
+      { filter: /zod\/v4\/core\/(json-schema-processors|to-json-schema|json-schema-generator)\.js$/ },
+      () => ({
+        contents: 'module.exports = {}',
+      }),
+    )
+    bundle.onLoad(
+      { filter: /echarts\/lib\/(component\/tooltip\/TooltipHTMLContent|i18n\/langZH|theme\/dark)\.js$/ },
+      () => ({
+        contents: 'export default class {}',
+      }),
+    )
+    // From where a profile's times come is in its file and in the documentation.
+    bundle.onLoad({ filter: /emulated\/profiles\/.*\.json$/ }, async ({ path: file }) => {
+      const profile = { ...(JSON.parse(await readFile(file, 'utf8')) as object), provenance: path.basename(file) }
+      return { loader: 'json', contents: JSON.stringify(profile) }
+    })
+    bundle.onLoad({ filter: /echarts\/lib\/preprocessor\/backwardCompat\.js$/ }, () => ({
+      contents: 'export default () => {}',
+    }))
+  },
 }
 
 const HELP = `Bundles the page (dashboard/) into src/api/page/assets.gen.ts.
@@ -52,19 +79,16 @@ const result = await build({
   define: { 'process.env.NODE_ENV': '"production"' },
   tsconfig: 'tsconfig.dashboard.json',
   legalComments: 'none',
-  plugins: [zodByParts],
+  plugins: [zodByParts, leftOut],
 })
 const files = result.outputFiles
   .map(({ path: file, text }) => ({ name: path.basename(file), text }))
   .sort((a, b) => (a.name < b.name ? -1 : 1))
 const scripts = files.filter(({ name }) => name.endsWith('.js'))
-const gzipBytes = (of: typeof files): number => of.reduce((sum, { text }) => sum + gzipSync(text).length, 0)
-const script_gzip_bytes = gzipBytes(scripts.filter(({ name }) => !THREAD.test(name)))
-const thread_gzip_bytes = gzipBytes(scripts.filter(({ name }) => THREAD.test(name)))
-if (script_gzip_bytes > SCRIPT_GZIP_BYTES_MAX || thread_gzip_bytes > THREAD_GZIP_BYTES_MAX) {
+const script_gzip_bytes = scripts.reduce((sum, { text }) => sum + gzipSync(text).length, 0)
+if (script_gzip_bytes > SCRIPT_GZIP_BYTES_MAX) {
   console.error(
-    `Compressed, the page's scripts are ${script_gzip_bytes} bytes and those of the thread that plans ${thread_gzip_bytes}. ` +
-      `At most ${SCRIPT_GZIP_BYTES_MAX} and ${THREAD_GZIP_BYTES_MAX} are allowed.`,
+    `Compressed, the page's scripts are ${script_gzip_bytes} bytes. At most ${SCRIPT_GZIP_BYTES_MAX} are allowed.`,
   )
   process.exit(1)
 }
@@ -84,9 +108,7 @@ export const ASSETS: Readonly<Record<string, string>> = ${JSON.stringify(assets,
 if (!check) {
   writeFileSync(TARGET, source)
   for (const { name, text } of files) console.log(`${name}  ${text.length} bytes, ${gzipSync(text).length} compressed`)
-  console.log(
-    `scripts together: ${script_gzip_bytes} bytes compressed, and the thread that plans: ${thread_gzip_bytes}`,
-  )
+  console.log(`scripts together: ${script_gzip_bytes} bytes compressed`)
 } else if (!existsSync(TARGET) || readFileSync(TARGET, 'utf8') !== source) {
   console.error('src/api/page/assets.gen.ts is not the bundle of dashboard/. `npm run page:build` writes it.')
   process.exit(1)

@@ -35,7 +35,7 @@ async function serve(options: UpOptions, detached: boolean): Promise<void> {
   const reporter = detached
     ? detachedReporter()
     : terminalReporter((system, took_s) => {
-        console.log(banner(system, took_s, { detached: false, dataDir: options.dataDir }))
+        console.log(readyText(options, system, took_s, false))
       })
   const supervisor = options.production
     ? new ProductionSupervisor(options, reporter)
@@ -64,6 +64,11 @@ async function serve(options: UpOptions, detached: boolean): Promise<void> {
     if (!supervisor.stopping || !isAbort(error)) reporter.failed(errorText(error, dataDir(options.dataDir)))
     process.exit(error instanceof UpRefused ? error.exit_code : 1)
   }
+}
+
+function readyText({ json, dataDir: root }: UpOptions, system: DevJson, took_s: number, detached: boolean): string {
+  if (json) return JSON.stringify({ took_s, ...system })
+  return banner(system, took_s, { detached, dataDir: root })
 }
 
 function isAbort(error: unknown): boolean {
@@ -101,7 +106,7 @@ async function detach(options: UpOptions): Promise<void> {
     const tail = outcome.shown ? '' : `\nThe end of ${log}:\n${await logTail(log, TAIL_LINES)}`
     fail(`${outcome.failure}${tail}`)
   }
-  console.log(banner(outcome.system, outcome.took_s, { detached: true, dataDir: options.dataDir }))
+  console.log(readyText(options, outcome.system, outcome.took_s, true))
   child.disconnect()
   child.unref()
   process.exit(0)

@@ -1,4 +1,3 @@
 /** All charts, in a bundle of their own that is loaded with the first one that is shown. */
 export { curve, trend } from './curves.ts'
 export { fleets } from './fleets.ts'
-export { timeline } from './timeline.ts'

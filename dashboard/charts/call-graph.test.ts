@@ -92,7 +92,7 @@ test('a call’s time is its wait, its prefill, its decode and the tool after it
     wait_s: 1,
     tools: [{ name: 'search', returned: true, duration_s: 3 }],
     tool_s: 3,
-    leases: [{ ...lease, ...NOTHING, wait_s: 1, service_s: 1, opened_at: '', first_token_s: 1.5 }],
+    leases: [{ ...lease, ...NOTHING, wait_s: 1, service_s: 1, opened_at: '', first_token_s: 1.5, pauses: [] }],
   })
   const spans = callSpans([call], ['main'], start_ms + 99_000)
   expect(spans.map(({ kind, from_ms, to_ms }) => [kind, from_ms - start_ms, to_ms - start_ms])).toEqual([
@@ -104,9 +104,26 @@ test('a call’s time is its wait, its prefill, its decode and the tool after it
   expect(spans.at(-1)?.text).toBe('search')
   const kv = { handling: 'swap', reason: 'least_waste' }
   const told = callSpans([{ ...call, kv, preemptions: 2, swap_s: 0.5 }], ['main'], start_ms)
-  expect(told.slice(-2).map(({ text }) => text)).toEqual([
-    'preempted 2 times, its context was moved for 500 ms',
-    'search (context moved to host memory)',
+  expect(told.slice(-2).map(({ kind, text }) => [kind, text])).toEqual([
+    ['decode', 'preempted 2 times, at times that are not known, its context was moved for 500 ms'],
+    ['tool_moved', 'search (context moved to host memory)'],
+  ])
+  const pauses = [
+    { from_s: 1.25, to_s: 1.5, moved: false },
+    { from_s: 2, to_s: 3, moved: true },
+  ]
+  const leases = call.leases.map((one) => ({ ...one, first_token_s: 1.75, pauses }))
+  const paused = callSpans([{ ...call, wait_s: 2.25, preemptions: 2, leases }], ['main'], start_ms)
+  const inOrder = paused.toSorted((a, b) => a.from_ms - b.from_ms)
+  expect(inOrder.map(({ kind, from_ms, to_ms }) => [kind, from_ms - start_ms, to_ms - start_ms])).toEqual([
+    ['wait', 0, 1000],
+    ['prefill', 1000, 1250],
+    ['preempted', 1250, 1500],
+    ['prefill', 1500, 1750],
+    ['decode', 1750, 2000],
+    ['swapped', 2000, 3000],
+    ['decode', 3000, 4000],
+    ['tool', 4000, 7000],
   ])
   const open = callSpans([callOf('two', { state: 'open', ended_at: null })], ['main'], start_ms + 2000)
   expect(open.map(({ kind, to_ms }) => [kind, to_ms - start_ms])).toEqual([['open', 2000]])

@@ -1,6 +1,6 @@
 /** A place for a chart, which comes with the first one that is shown. Its figures are in a table beside it as well. */
 import { useEffect, useRef, useState } from 'hono/jsx/dom'
-import type { Chart } from './echarts.ts'
+import type { Chart, LegendItem } from './echarts.ts'
 
 type Charts = typeof import('./all.ts')
 
@@ -13,6 +13,7 @@ interface Box<T> {
 export function ChartBox<T>({ label, data, make }: Box<T>) {
   const box = useRef<HTMLDivElement>(null)
   const [chart, setChart] = useState<Chart<T> | null>(null)
+  const [legend, setLegend] = useState<readonly LegendItem[]>([])
   const [failed, setFailed] = useState(false)
   useEffect(() => {
     let made: Chart<T> | null = null
@@ -30,7 +31,18 @@ export function ChartBox<T>({ label, data, make }: Box<T>) {
       made?.close()
     }
   }, [])
-  useEffect(() => chart?.show(data), [chart, data])
+  useEffect(() => setLegend(chart?.show(data) ?? []), [chart, data])
   if (failed) return <p class="state">The chart could not be loaded. The table below has its figures.</p>
-  return <div class="chart" role="img" aria-label={label} ref={box} />
+  return (
+    <>
+      <p class="help legend">
+        {legend.map(({ name, color, isDashed = false }) => (
+          <span key={name}>
+            <i class={isDashed ? 'line dashed' : 'line'} style={{ borderColor: color }} /> {name}{' '}
+          </span>
+        ))}
+      </p>
+      <div class="chart" role="img" aria-label={label} ref={box} />
+    </>
+  )
 }

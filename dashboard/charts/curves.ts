@@ -2,6 +2,11 @@
 import type { Trend } from '../api-types.ts'
 import { type Chart, chartIn, look, type Options, TOOLTIP } from './echarts.ts'
 
+const INDEX = 'index (lower runs first)'
+const EXPECTED = 'output still expected, tokens'
+const P95 = 'response p95, s'
+const P50 = 'response p50, s'
+
 export interface CurvePoint {
   output_tokens: number
   index: number
@@ -12,7 +17,8 @@ export function curve(element: HTMLElement): Chart<readonly CurvePoint[]> {
   const { chart, close } = chartIn(element)
   return {
     show: (points) => {
-      const { text, quiet, line, font, kinds } = look(element)
+      const { text, quiet, line, font, lines } = look(element)
+      const [first = text, second = text] = lines
       const series = (name: string, of: (point: CurvePoint) => number, color: string, yAxisIndex: number) => ({
         ...{ name, yAxisIndex, type: 'line' as const, step: 'end' as const, showSymbol: false, color },
         data: points.map((point) => [point.output_tokens, of(point)]),
@@ -20,8 +26,7 @@ export function curve(element: HTMLElement): Chart<readonly CurvePoint[]> {
       chart.setOption({
         textStyle: { fontFamily: font, color: text },
         animation: false,
-        legend: { textStyle: { color: text }, top: 0 },
-        grid: { left: 8, right: 16, top: 36, bottom: 32, containLabel: true },
+        grid: { left: 8, right: 16, top: 16, bottom: 32, containLabel: true },
         tooltip: { ...TOOLTIP, trigger: 'axis' },
         xAxis: {
           type: 'value',
@@ -32,14 +37,18 @@ export function curve(element: HTMLElement): Chart<readonly CurvePoint[]> {
           splitLine: { lineStyle: { color: line } },
         },
         // They have different units.
-        yAxis: [kinds.decode, kinds.wait].map((color, at) => ({
+        yAxis: [first, second].map((color, at) => ({
           ...{ type: 'value', axisLabel: { color }, splitLine: { show: at === 0, lineStyle: { color: line } } },
         })),
         series: [
-          series('index (lower runs first)', ({ index }) => index, kinds.decode, 0),
-          series('output still expected, tokens', (point) => point.expected_remaining_tokens, kinds.wait, 1),
+          series(INDEX, ({ index }) => index, first, 0),
+          series(EXPECTED, (point) => point.expected_remaining_tokens, second, 1),
         ],
       } as Options)
+      return [
+        { name: INDEX, color: first },
+        { name: EXPECTED, color: second },
+      ]
     },
     close,
   }
@@ -50,7 +59,8 @@ export function trend(element: HTMLElement): Chart<readonly Trend[]> {
   const { chart, close } = chartIn(element)
   return {
     show: (rows) => {
-      const { text, quiet, line, font, kinds } = look(element)
+      const { text, quiet, line, font, lines } = look(element)
+      const [first = text, second = text] = lines
       const days = rows.toSorted((a, b) => (a.day < b.day ? -1 : 1))
       const series = (name: string, of: (row: Trend) => number, color: string) => ({
         ...{ name, type: 'line' as const, color, symbolSize: 7 },
@@ -59,8 +69,7 @@ export function trend(element: HTMLElement): Chart<readonly Trend[]> {
       chart.setOption({
         textStyle: { fontFamily: font, color: text },
         animation: false,
-        legend: { textStyle: { color: text }, top: 0 },
-        grid: { left: 8, right: 16, top: 36, bottom: 12, containLabel: true },
+        grid: { left: 8, right: 16, top: 16, bottom: 12, containLabel: true },
         tooltip: { ...TOOLTIP, trigger: 'axis' },
         xAxis: {
           type: 'category',
@@ -75,10 +84,14 @@ export function trend(element: HTMLElement): Chart<readonly Trend[]> {
           splitLine: { lineStyle: { color: line } },
         },
         series: [
-          series('response p95, s', ({ response_s }) => response_s.p95, kinds.wait),
-          series('response p50, s', ({ response_s }) => response_s.p50, kinds.decode),
+          series(P95, ({ response_s }) => response_s.p95, second),
+          series(P50, ({ response_s }) => response_s.p50, first),
         ],
       } as Options)
+      return [
+        { name: P95, color: second },
+        { name: P50, color: first },
+      ]
     },
     close,
   }

@@ -1,11 +1,10 @@
 /** The parts of ECharts that the page uses, and how its charts look. */
-import { CustomChart, LineChart } from 'echarts/charts'
-import { DataZoomComponent, GridComponent, LegendComponent, TooltipComponent } from 'echarts/components'
+import { LineChart } from 'echarts/charts'
+import { GridComponent, TooltipComponent } from 'echarts/components'
 import { type EChartsType, init, use } from 'echarts/core'
 import { CanvasRenderer } from 'echarts/renderers'
-import type { SpanKind } from './call-spans.ts'
 
-use([CustomChart, LineChart, DataZoomComponent, GridComponent, LegendComponent, TooltipComponent, CanvasRenderer])
+use([LineChart, GridComponent, TooltipComponent, CanvasRenderer])
 
 /** Colours and font of the page, so that a chart follows dark and light. Only a property in use has its value worked out. */
 export function look(element: HTMLElement) {
@@ -27,18 +26,20 @@ function colours(of: (name: string) => string, font: string) {
     quiet: of('--quiet'),
     line: of('--line'),
     font,
-    kinds: {
-      wait: of('--wait'),
-      prefill: of('--prefill'),
-      decode: of('--accent'),
-      open: of('--accent'),
-      tool: of('--tool'),
-    } satisfies Record<SpanKind, string>,
+    /** Of lines, in this order. */
+    lines: ['--accent', '--wait', '--tool', '--prefill', '--swapped', '--preempted'].map(of),
   }
 }
 
+/** A line of a chart, for the legend that is text of the page. */
+export interface LegendItem {
+  name: string
+  color: string
+  isDashed?: boolean
+}
+
 export interface Chart<T> {
-  show: (data: T) => void
+  show: (data: T) => readonly LegendItem[]
   close: () => void
 }
 

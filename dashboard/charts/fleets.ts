@@ -2,6 +2,8 @@
 import type { Measure, PlanResult } from '../planning/messages.ts'
 import { type Chart, chartIn, look, type Options, TOOLTIP } from './echarts.ts'
 
+const TARGET = 'target'
+
 export interface FleetsShown {
   result: PlanResult
   measure: Measure
@@ -13,15 +15,16 @@ export function fleets(element: HTMLElement): Chart<FleetsShown> {
   const { chart, close } = chartIn(element)
   return {
     show: ({ result, measure, at_most }) => {
-      const { text, quiet, line, font, kinds } = look(element)
-      const colors = [kinds.decode, kinds.wait, kinds.tool, kinds.prefill, text]
+      const { text, quiet, line, font, lines } = look(element)
       const sizes = [...new Set(result.fleets.flatMap(({ played }) => played.map(({ engines }) => engines)))]
       sizes.sort((a, b) => a - b)
+      const named = result.fleets.map(({ policy, balancer, played }, at) => ({
+        ...{ name: `${policy}, ${balancer}`, color: lines[at % lines.length] ?? text, played },
+      }))
       chart.setOption({
         textStyle: { fontFamily: font, color: text },
         animation: false,
-        legend: { type: 'scroll', textStyle: { color: text }, pageTextStyle: { color: quiet }, top: 0 },
-        grid: { left: 8, right: 16, top: 52, bottom: 32, containLabel: true },
+        grid: { left: 8, right: 16, top: 36, bottom: 32, containLabel: true },
         tooltip: { ...TOOLTIP, trigger: 'axis' },
         xAxis: {
           ...{ type: 'category', name: 'engines', nameLocation: 'middle', nameGap: 26, data: sizes.map(String) },
@@ -34,17 +37,18 @@ export function fleets(element: HTMLElement): Chart<FleetsShown> {
           ...{ axisLabel: { color: quiet }, splitLine: { lineStyle: { color: line } } },
         },
         series: [
-          ...result.fleets.map(({ policy, balancer, played }, at) => ({
-            ...{ name: `${policy}, ${balancer}`, type: 'line' as const, color: colors[at % colors.length] },
+          ...named.map(({ name, color, played }) => ({
+            ...{ name, type: 'line' as const, color },
             data: played.map(({ engines, p95 }) => [String(engines), Number(p95.toPrecision(4))]),
           })),
           {
-            ...{ name: 'target', type: 'line' as const, color: quiet, showSymbol: false },
+            ...{ name: TARGET, type: 'line' as const, color: quiet, showSymbol: false },
             lineStyle: { type: 'dashed' },
             data: sizes.map((engines) => [String(engines), at_most]),
           },
         ],
       } as Options)
+      return [...named, { name: TARGET, color: quiet, isDashed: true }]
     },
     close,
   }

@@ -59,16 +59,29 @@ const ORDERS: Record<Order, (a: LiveProgram, b: LiveProgram) => number> = {
   wait: (a, b) => (b.detail?.wait_s ?? 0) - (a.detail?.wait_s ?? 0),
 }
 
+/** Of a thousand programs few change in a second: the rows of the others are made once. */
+const made = new WeakMap<LiveProgram, Row>()
+
+function rowOf(tenant: string, program: LiveProgram): Row {
+  const known = made.get(program)
+  if (known !== undefined) return known
+  const row = { key: JSON.stringify([tenant, program.id]), tenant, program }
+  made.set(program, row)
+  return row
+}
+
+function wordsOf(tenant: string, { id, app, class: name, detail }: LiveProgram): (string | null | undefined)[] {
+  return [id, app, name, tenant, detail?.engine, detail?.region, ...(detail?.tools ?? []).map((tool) => tool.name)]
+}
+
 export function rowsOf(state: LiveState, order: Order, activity: Activity, text: string): Row[] {
   const wanted = text.trim().toLowerCase()
   const rows: Row[] = []
   for (const [tenant, { programs }] of state.tenants) {
     for (const program of programs.values()) {
       if (activity !== 'all' && activityOf(program) !== activity) continue
-      const { id, app, class: name, detail } = program
-      const words = [id, app, name, tenant, detail?.engine, detail?.region, ...(detail?.tools ?? []).map((t) => t.name)]
-      if (wanted !== '' && !words.some((word) => word?.toLowerCase().includes(wanted))) continue
-      rows.push({ key: JSON.stringify([tenant, id]), tenant, program })
+      if (wanted === '' || wordsOf(tenant, program).some((word) => word?.toLowerCase().includes(wanted)))
+        rows.push(rowOf(tenant, program))
     }
   }
   return rows.sort((a, b) => ORDERS[order](a.program, b.program) || (a.key < b.key ? -1 : 1))

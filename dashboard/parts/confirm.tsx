@@ -1,5 +1,5 @@
 /** An action that is done only after a second click, and says what came of it. */
-import { useRef, useState } from 'hono/jsx/dom'
+import { type Child, useRef, useState } from 'hono/jsx/dom'
 
 interface Action {
   /** On the button. */
@@ -8,9 +8,11 @@ interface Action {
   question: string
   act: () => Promise<string>
   isGrave?: boolean
+  /** What it needs to be told, in the dialog. */
+  children?: Child
 }
 
-export function ConfirmedAction({ name, question, act, isGrave = false }: Action) {
+export function ConfirmedAction({ name, question, act, isGrave = false, children = null }: Action) {
   const dialog = useRef<HTMLDialogElement>(null)
   const [told, setTold] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -34,6 +36,7 @@ export function ConfirmedAction({ name, question, act, isGrave = false }: Action
       {told === null ? null : <span role="status">{told}</span>}
       <dialog ref={dialog} aria-label={name}>
         <p>{question}</p>
+        {children}
         <div class="buttons">
           <button type="button" class={isGrave ? 'grave' : ''} disabled={isBusy} onClick={confirm}>
             {name}

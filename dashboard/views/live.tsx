@@ -1,6 +1,6 @@
 /** What runs: the sums, the engines, and every running program. */
 import { memo, useMemo, useState } from 'hono/jsx/dom'
-import { count, seconds, share } from '../format.ts'
+import { count, rankText, seconds, share } from '../format.ts'
 import {
   type Activity,
   activityOf,
@@ -98,7 +98,8 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
       </div>
       <p class="help">
         Wall: how long engine steps lasted in which its calls ran. Charged: its own share of the work in them. Programs
-        are compared by what they were charged.
+        are compared by what they were charged. Order: in which level its last finished call came (Q1 goes first), by
+        service until then. Where the policy learns, its rank (lower goes first), by the output that was expected.
       </p>
       <ProgramTable rows={rows} now_ms={state.at_ms} isOperator={isOperator} />
       {rows.length === 0 ? <p class="state">No running program matches.</p> : null}
@@ -116,8 +117,9 @@ const HEADS = [
   ['Class', 'class'],
   ['Now', 'now'],
   ['Engine', 'engine'],
+  ['Order', 'order'],
   ['Calls', 'number calls'],
-  ['Service, wall', 'number service'],
+  ['Wall', 'number service'],
   ['Charged', 'number charged'],
   ['Wait', 'number wait'],
   ['Cached', 'number cached'],
@@ -185,9 +187,16 @@ const ProgramRow = memo(({ tenant, program, at, now_ms, isOperator }: RowProps) 
         <a href={programLink(tenant, program.id)}>{program.id}</a>
       </th>
       {isOperator ? <td class="tenant">{tenant}</td> : null}
-      <td class="class">{program.app ?? program.class}</td>
+      <td class="class" title={program.class}>
+        {program.app ?? program.class}
+      </td>
       <td class={`now ${activity}`}>{nowText(activityText(activity, program.open_calls), detail, now_ms)}</td>
-      <td class="engine">{placeText(detail)}</td>
+      <td class="engine" title={placeText(detail)}>
+        {placeText(detail)}
+      </td>
+      <td class="order" title={orderText(program)}>
+        {orderText(program)}
+      </td>
       <td class="number calls">{count(program.calls)}</td>
       <td class="number service">{seconds(detail?.service_wall_s)}</td>
       <td class="number charged">{seconds(program.service_s)}</td>
@@ -214,6 +223,15 @@ function nowText(activity: string, detail: Detail, now_ms: number): string {
   const ran_s = Math.max(0, (now_ms - Date.parse(tool.since)) / 1000)
   const expected = tool.expected_s === null ? '' : ` of ~${seconds(tool.expected_s)}`
   return `acting${tool.name === null ? '' : `: ${tool.name}`} ${seconds(ran_s)}${expected}`
+}
+
+/** Where it stood when its latest call came, and why. */
+function orderText({ detail }: Row['program']): string {
+  const text = rankText(detail?.rank ?? null, detail?.expected_remaining_tokens ?? null)
+  if (detail === null || text === null) return '–'
+  const why = detail.expected_remaining_tokens === null ? ', by service' : ''
+  const weight = detail.weight === null || detail.weight === 1 ? '' : `, weight ${detail.weight}`
+  return `${text}${why}${weight}`
 }
 
 function HowToStart({ title }: { title: string }) {

@@ -6,14 +6,15 @@ import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { ask, segment } from '../api.ts'
 import { pageOf } from '../api-types.ts'
 import { callGraph } from '../charts/call-graph.ts'
-import { ChartBox } from '../charts/chart-box.tsx'
 import { GraphFigure } from '../charts/graph-figure.tsx'
-import { count, dateTime, handledText, reasonText, seconds, share } from '../format.ts'
+import { Timeline } from '../charts/timeline.tsx'
+import { count, dateTime, handledText, rankText, reasonText, seconds, share } from '../format.ts'
 import { useLoaded } from '../loaded.ts'
 import { ConfirmedAction } from '../parts/confirm.tsx'
 import { FcfsQuestion, fcfsTexts } from '../parts/fcfs-question.tsx'
 import { Fact, Failure, Loading } from '../parts/states.tsx'
 import { type Head, Num, Table } from '../parts/table.tsx'
+import { WeightAction } from '../parts/weight.tsx'
 import { classLink } from '../route.ts'
 
 /** Calls that are shown, the first ones. */
@@ -64,6 +65,18 @@ export function ProgramView({ tenant, program: id, isOperator, row }: ProgramPro
   return <Shown tenant={tenant} {...value} isOperator={isOperator} path={path} reload={reload} />
 }
 
+/** Spans of the timeline, by the names of their styles. */
+const LEGEND = [
+  ['wait', 'wait'],
+  ['prefill', 'prefill'],
+  ['decode', 'decode'],
+  ['preempted', 'preempted'],
+  ['swapped', 'preempted, context moved out'],
+  ['tool', 'tool'],
+  ['tool moved', 'tool, context moved out'],
+  ['tool dropped', 'tool, context discarded'],
+] as const
+
 interface ShownProps {
   tenant: string
   program: ShownProgram
@@ -91,12 +104,15 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
           {program.state === 'ended' ? `ended, ${program.end_reason ?? ''}` : (program.activity ?? 'no call yet')}
         </span>
         {program.state === 'running' ? (
-          <ConfirmedAction
-            name="End program"
-            question={`End ${program.id}? Its open calls are cancelled, and their clients get an error.`}
-            act={end}
-            isGrave
-          />
+          <>
+            <WeightAction program={program} path={path} done={reload} />
+            <ConfirmedAction
+              name="End program"
+              question={`End ${program.id}? Its open calls are cancelled, and their clients get an error.`}
+              act={end}
+              isGrave
+            />
+          </>
         ) : null}
       </div>
       <p class="help">
@@ -104,6 +120,7 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
         {isOperator ? <a href={classLink(tenant, program.class)}>{program.class}</a> : program.class}
         {`, started ${dateTime(program.started_at)}`}
         {program.ended_at === null ? '' : `, ended ${dateTime(program.ended_at)}`}
+        {program.weight === null || program.weight === 1 ? '' : `, weight ${program.weight}`}
       </p>
       <dl class="facts">
         <Fact
@@ -140,14 +157,14 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
           <GraphFigure graph={graph} chosen={chosen} choose={setChosen} />
           <h2>Timeline</h2>
           <p class="help legend">
-            <i class="wait" /> wait <i class="prefill" /> prefill <i class="decode" /> decode <i class="tool" /> tool.
-            Drag the handles below to zoom.
+            {LEGEND.map(([kind, text]) => (
+              <span key={kind}>
+                <i class={kind} /> {text}{' '}
+              </span>
+            ))}
           </p>
-          <ChartBox
-            label={`Timeline of ${calls.length} calls; the table below has its figures`}
-            data={graph}
-            make={(charts, element) => charts.timeline(element)}
-          />
+          <p class="help">Point at a span to read it, or click it to find its call below.</p>
+          <Timeline graph={graph} choose={setChosen} />
           <FcfsQuestion path={path} waits={fcfs} told={setFcfs} />
           <CallTable calls={calls} chosen={chosen} fcfs={fcfs} />
           {has_more ? <p class="help">The first {calls.length} calls are shown.</p> : null}
@@ -183,7 +200,7 @@ function CallTable({ calls, chosen, fcfs }: CallTableProps) {
             <th scope="row" title={call.id}>
               {at + 1} <small>{call.thread}</small>
             </th>
-            <td>{lease === undefined ? '–' : `${lease.engine} · ${lease.region}`}</td>
+            <td class="whole">{lease === undefined ? '–' : `${lease.engine} · ${lease.region}`}</td>
             <td>{reasonText(lease?.reason)}</td>
             <Num>{seconds(call.wait_s)}</Num>
             {waits === null ? null : <Num>{waits.get(call.id) ?? 'unknown'}</Num>}
@@ -191,8 +208,8 @@ function CallTable({ calls, chosen, fcfs }: CallTableProps) {
             <Num>{seconds(call.service_s)}</Num>
             <Num>{share(call.cached_tokens, call.prompt_tokens)}</Num>
             <Num>{count(call.output_tokens)}</Num>
-            <td class="number" title="A lower rank runs first. – : this engine’s policy goes by service">
-              {call.rank === null ? '–' : call.rank.toFixed(1)}
+            <td class="number" title="A lower rank or level runs first. – : not known, or its engine goes by arrival">
+              {rankText(call.rank, call.expected_remaining_tokens) ?? '–'}
             </td>
             <td>{toolText(call)}</td>
             <td>{call.state === 'open' ? 'open' : (call.error_code ?? call.outcome ?? '–')}</td>

@@ -3,6 +3,7 @@
  * memory/placement.ts and scheduler.ts each write the part named below.
  */
 import type { HandlingDecision } from '../../src/protocol/handling.ts'
+import { PAUSES_MAX, type Pause } from '../../src/protocol/measurement.ts'
 import type { Handling } from './memory/handling/waste.ts'
 import type { Image } from './memory/image-store.ts'
 import type { KvClaimant, Slot } from './memory/kv-cache.ts'
@@ -56,6 +57,10 @@ export class ScheduledCall implements KvClaimant {
   #reached_tokens = 0
   /** Tokens that were there when it got a slot again; null: it has not lost one. */
   #resumed_at_tokens: number | null = null
+  /** Pauses that are over. */
+  readonly #pauses: Pause[] = []
+  /** Since when it is preempted, and what had been swapped out until then. Null: it is not. */
+  #paused: { from_us: number; swapped_out_tokens: number } | null = null
 
   // The step under way (scheduler.ts).
   step_tokens = 0
@@ -97,8 +102,22 @@ export class ScheduledCall implements KvClaimant {
     return Math.max(0, Math.min(this.computed_tokens, this.#reached_tokens) - this.#resumed_at_tokens)
   }
 
+  /** It was preempted. */
+  pause(now_us: number): void {
+    this.#paused = { from_us: now_us - this.order.arrived_us, swapped_out_tokens: this.swapped_out_tokens }
+  }
+
+  /** It advances again, or ends. */
+  resume(now_us: number): void {
+    const { from_us, swapped_out_tokens } = this.#paused ?? {}
+    this.#paused = null
+    if (from_us === undefined || this.#pauses.length === PAUSES_MAX) return
+    this.#pauses.push([from_us, now_us - this.order.arrived_us, this.swapped_out_tokens !== swapped_out_tokens])
+  }
+
   measurement(ended_us: number): Measurement {
     const { order } = this
+    this.resume(ended_us)
     const duration_us = ended_us - order.arrived_us
     return {
       prompt_tokens: this.prompt.length,
@@ -115,6 +134,7 @@ export class ScheduledCall implements KvClaimant {
       first_token_us: order.first_token_us,
       duration_us,
       ...this.outlook,
+      ...(this.#pauses.length === 0 ? {} : { pauses: this.#pauses }),
       ...(this.handled === null ? {} : { handled: this.handled }),
     }
   }

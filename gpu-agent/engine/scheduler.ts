@@ -127,7 +127,7 @@ export class Scheduler {
     const first = seated[0]?.owner
     if (flight.length === 0 && first !== undefined && this.#placement.force(first, step)) flight.push(first)
     this.#tellResidency(now_us)
-    this.#countPreemptions(step)
+    this.#countPreemptions(step, now_us)
     const work = stepWork(flight, this.#kv.slots, step, this.config)
     invariant(
       work.length > 0 || this.#calls.size === 0 || this.#placement.isFirm,
@@ -299,15 +299,17 @@ export class Scheduler {
   }
 
   /** A call advances if its `placed_step` is `step`. A call that ran and does not advance was preempted. */
-  #countPreemptions(step: number): void {
+  #countPreemptions(step: number, now_us: number): void {
     const running = this.#running
     for (const call of running) {
       if (call.placed_step === step) continue
       call.running = false
       call.order.preemptions += 1
+      call.pause(now_us)
     }
     running.length = 0
     for (const call of this.#flight) {
+      if (!call.running) call.resume(now_us)
       call.running = true
       running.push(call)
     }

@@ -29,11 +29,16 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [['--planners', 'ours', '--applications', 'ensembling', '--lines', '8', '--json', '{out}/apps.json']],
     minutes_max: 12,
   },
+  'bench:backup': {
+    run: [['--megabytes', '10', '--programs', '10', '--json', '{out}/backup.json']],
+    minutes_max: 4,
+  },
   'bench:offline': { run: [['--seconds', '10', '--json', '{out}/offline.json']], minutes_max: 4 },
   'bench:vllm': { elsewhere: 'by hand: 15 minutes with --quick' },
   dev: { elsewhere: 'npm test starts the same Worker; wrangler dev runs until it is stopped' },
   format: { elsewhere: 'npm run check does the same without writing' },
   'db:generate': { elsewhere: 'npm run check does the same without writing' },
+  'page:pictures': { elsewhere: 'by hand when a view changes: it needs a Chromium' },
   'page:build': { elsewhere: 'npm run check does the same without writing' },
 
   up: { run: [['--detach', '--data-dir', '{data}', '--port', '{port}']], minutes_max: 4 },

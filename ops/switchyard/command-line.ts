@@ -133,8 +133,14 @@ function failureOf(error: CommanderError, operands: readonly string[], commands:
   if (error.code === 'commander.missingMandatoryOptionValue') {
     return wrong(command, `${/--[a-z-]+/.exec(said)?.[0] ?? said} is missing`)
   }
-  const is_arity = error.code === 'commander.missingArgument' || error.code === 'commander.excessArguments'
-  return wrong(command, is_arity ? `it takes ${command.args.join(' ') || 'no argument'}` : said)
+  if (error.code === 'commander.missingArgument') return wrong(command, `${/"(.*)"/.exec(said)?.[1]} is missing`)
+  if (error.code !== 'commander.excessArguments') return wrong(command, said)
+  const [many, takes] = [operands.length - command.words.length, command.args.length]
+  return wrong(command, `it takes ${takes === 0 ? 'no argument' : counted(takes)}, and there are ${many}`)
+}
+
+function counted(args: number): string {
+  return args === 1 ? '1 argument' : `${args} arguments`
 }
 
 export function wrong(command: Command, reason: string): CommandFailure {

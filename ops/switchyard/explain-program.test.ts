@@ -34,7 +34,7 @@ const CALL: ShownCall = {
       ...MEASURED,
       ...{ agent: 'a', outcome: 'completed', opened_at: '2026-11-23T12:00:00.000Z' },
       ...{ engine: 'e0', region: 'us', reason: 'pinned', state: 'settled' },
-      ...{ error_code: null, wait_s: 0.25, first_token_s: 0.4 },
+      ...{ error_code: null, wait_s: 0.25, pauses: [], first_token_s: 0.4 },
     },
   ],
 }
@@ -86,6 +86,8 @@ it('tells of an engine that failed, a seat that was given up, a rank and an open
     'gave its seat up 2 times: 0 tokens of its context were brought back and 30 were computed again',
   )
   expect(text).toContain('Its rank there was 12 (lower goes first), with 100 output tokens')
+  const levelled = explain(PROGRAM, { ...moved, rank: 3 }, NOW_MS).join('\n')
+  expect(levelled).toContain('It came into level Q4 there, by the service before it: Q1 goes first.')
   const open = explain(PROGRAM, { ...CALL, state: 'open', leases: [] }, NOW_MS).join('\n')
   expect(open).toContain('No engine has taken it yet')
   expect(open).not.toContain('It ended')

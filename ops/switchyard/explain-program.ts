@@ -82,10 +82,7 @@ function wentTo({ engine, region, reason, state, error_code }: ShownCall['leases
 function waited(call: ShownCall): string[] {
   const { state, wait_s, service_s, rank, expected_remaining_tokens, leases } = call
   if (leases.length === 0) return []
-  const order =
-    rank === null
-      ? ''
-      : ` Its rank there was ${rank} (lower goes first), with ${Math.round(expected_remaining_tokens ?? 0)} output tokens of its program expected from there on.`
+  const order = rank === null ? '' : ` ${ranked(rank, expected_remaining_tokens)}`
   if (state === 'open') return [`It is open: how long it waits is known when it ends.${order}`]
   const first = leases.at(-1)?.first_token_s ?? null
   const until = first === null ? '' : `, its first token came after ${seconds(first)}`
@@ -95,6 +92,12 @@ function waited(call: ShownCall): string[] {
 function waitedWhere({ queue_wait_s, server_wait_s }: ShownCall): string {
   if (queue_wait_s === null || server_wait_s === null) return ''
   return ` (${seconds(queue_wait_s)} in the agent’s queue, ${seconds(server_wait_s)} at the server)`
+}
+
+function ranked(rank: number, expected_remaining_tokens: number | null): string {
+  if (expected_remaining_tokens === null)
+    return `It came into level Q${rank + 1} there, by the service before it: Q1 goes first.`
+  return `Its rank there was ${rank} (lower goes first), with ${Math.round(expected_remaining_tokens)} output tokens of its program expected from there on.`
 }
 
 function cached({ state, prompt_tokens, cached_tokens }: ShownCall): string[] {

@@ -39,6 +39,7 @@ test('without flags: port 8787, two regions, one embedded engine each, least att
     programStaleAfter_s: 1800,
     dataDir: '.switchyard',
     detach: false,
+    json: false,
   })
 })
 

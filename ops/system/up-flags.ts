@@ -51,6 +51,8 @@ export interface UpOptions {
   programStaleAfter_s: number
   dataDir: string
   detach: boolean
+  /** What is ready is told as one line of JSON. */
+  json: boolean
 }
 
 export interface ServerFlags {
@@ -128,6 +130,7 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
                                (KEY_PEPPER, TICKET_SECRET, ADMIN_KEY), plain HTTP for a proxy with TLS in front; docs/self-host.md
   --bind ADDR                  with --production: the IP address that it listens on (default ${HOST})
   --detach                     returns once it is ready; \`npm run down\` stops it
+  --json                       one line of JSON once it is ready, with address and keys; progress goes to standard error
   --help`
 
 export function parseUpFlags(argv: readonly string[]): FlagVerdict {
@@ -199,6 +202,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       programStaleAfter_s: stale_s as number,
       dataDir: values['data-dir'],
       detach: values.detach,
+      json: values.json,
     },
   }
 }
@@ -228,6 +232,7 @@ const FLAGS = {
   'program-stale-after-s': { type: 'string', default: '1800' },
   'data-dir': { type: 'string', default: DATA_DIR_DEFAULT },
   detach: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
@@ -262,12 +267,14 @@ const LOCAL_FLAGS = [
     'policy',
     'region-rtt-ms',
     'detach',
+    'json',
   ],
 ]
 
 function productionFault(argv: readonly string[], bind: string | undefined): string | null {
   const local = LOCAL_FLAGS.find((name) => argv.some((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`)))
   if (local === 'detach') return '--detach does not go with --production: let a service manager keep it running'
+  if (local === 'json') return '--json does not go with --production: its log says when it is ready'
   if (local !== undefined) return `--${local} does not go with --production: agents run on their own hosts`
   if (bind !== undefined && isIP(bind) === 0) return `--bind must be an IP address, not ${JSON.stringify(bind)}`
   return null

@@ -178,5 +178,8 @@ function leaseJson(lease: LeaseEntry, reading: ServiceReading): Call['leases'][n
     ...measuredJson(lease),
     ...waitJson([lease]),
     first_token_s: lease.first_token_us === null ? null : seconds(lease.first_token_us),
+    pauses: (lease.pauses ?? []).map(([from_us, to_us, moved]) => ({
+      ...{ from_s: seconds(from_us), to_s: seconds(to_us), moved },
+    })),
   }
 }

@@ -2,6 +2,7 @@
 import { z } from '@hono/zod-openapi'
 import { BUDGET_FIELDS, type BudgetField, DEADLINE_S_MAX } from '../core/budget/budget.ts'
 import { Handling, HandlingReason, Id, Outcome, ProgramSource, TOOLS_PER_CALL_MAX } from '../protocol/index.ts'
+import { PAUSES_MAX } from '../protocol/measurement.ts'
 import { PROGRAM_WEIGHT_MAX, PROGRAM_WEIGHT_MIN, ProgramWeight } from '../protocol/program-weight.ts'
 import { PROGRAM_REGIONS_MAX } from '../relay/restrictions.ts'
 import { MeasuredShape, Seconds, Tokens, WaitShape } from './measured-json.ts'
@@ -176,6 +177,16 @@ const Lease = z.object({
   ...MeasuredShape,
   ...WaitShape,
   first_token_s: Seconds.nullable(),
+  pauses: z
+    .array(
+      z.object({
+        from_s: Seconds,
+        to_s: Seconds,
+        moved: z.boolean().openapi({ description: 'Its context was moved out of the cache meanwhile' }),
+      }),
+    )
+    .max(PAUSES_MAX)
+    .openapi({ description: 'When it was preempted, after its arrival on the engine: the first ones, where known' }),
 })
 
 const ToolUsed = z.object({
@@ -194,10 +205,10 @@ export const Call = z
     class: z.string().openapi({ description: 'Of its program' }),
     rank: z.number().nullable().openapi({
       description:
-        'On its last engine when it came there: a lower rank runs first. Null: the policy there does not learn',
+        'On its last engine when it came there: a lower rank runs first. Under plas, atlas and mlfq it is the level: 0 is Q1. Null: the policy there has none',
     }),
     expected_remaining_tokens: z.number().nonnegative().nullable().openapi({
-      description: 'Output that its program was expected to have from there on',
+      description: 'Output that its program was expected to have from there on. Null: the policy there does not learn',
     }),
     thread: z.string(),
     parents: z.array(z.string()),

@@ -20,6 +20,12 @@ export const LiveDetail = z.object({
   region: Name.nullable(),
   model: Name.nullable(),
   tools: z.array(LiveTool),
+  /** Of its latest call that ended: a lower rank runs first. Null: not known, or its engine's policy has none. */
+  rank: z.number().nullable(),
+  /** By which it was ranked. Null: the policy does not learn, and the rank is the level, 0 for Q1. */
+  expected_remaining_tokens: Amount.nullable(),
+  /** Among the tenant's own programs, without its class's. Null: not known. */
+  weight: z.number().nullable(),
 })
 export type LiveDetail = z.infer<typeof LiveDetail>
 

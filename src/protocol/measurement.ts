@@ -7,6 +7,12 @@ import { HandlingDecision } from './handling.ts'
 import { Count, Microseconds } from './ids.ts'
 import { ProgramSource } from './program-source.ts'
 
+/** Pauses that are kept of a call, the first ones. */
+export const PAUSES_MAX = 16
+/** From when to when after its arrival a call had lost its seat, and whether its KV was moved out of the cache meanwhile. */
+export const Pause = z.tuple([Microseconds, Microseconds, z.boolean()])
+export type Pause = z.infer<typeof Pause>
+
 export const Measurement = z.object({
   prompt_tokens: Count,
   /** Prompt tokens whose prefill was skipped because their KV was resident. */
@@ -33,11 +39,13 @@ export const Measurement = z.object({
   first_token_us: Microseconds.nullable(),
   /** From arrival on the engine to the end. */
   duration_us: Microseconds,
-  // As of the call's arrival on the engine. Left out where its policy does not go by what programs of the class had.
-  /** Its place in the order: a lower rank runs first. */
+  // As of the call's arrival on the engine. Left out where its policy knows nothing that means anything outside of it.
+  /** Its place in the order: a lower rank runs first. Without an expectation it is the level: 0 is Q1. */
   rank: z.number().optional(),
-  /** Output that the program was expected to have from there on. */
+  /** Output that the program was expected to have from there on, where the policy goes by what programs of the class had. */
   expected_remaining_tokens: z.number().nonnegative().optional(),
+  /** When it was preempted. Left out: it was not, or its engine does not tell when. */
+  pauses: z.array(Pause).max(PAUSES_MAX).optional(),
   /** What was decided for the call's context when it ended. Left out: the policy decides nothing, or no tool was expected. */
   handled: HandlingDecision.optional(),
 })
@@ -53,6 +61,7 @@ export const MeasuredSums = StoredMeasurement.omit({
   queue_wait_us: true,
   rank: true,
   expected_remaining_tokens: true,
+  pauses: true,
 })
 export type MeasuredSums = z.infer<typeof MeasuredSums>
 export const MEASURED_SUMS = Object.keys(MeasuredSums.shape) as readonly (keyof MeasuredSums)[]
@@ -75,7 +84,8 @@ export const NOTHING_MEASURED: Measurement = {
 
 /** Of anything that has these fields and more. */
 export function storedMeasurement(of: StoredMeasurement): StoredMeasurement {
-  return { ...measuredSums(of), first_token_us: of.first_token_us, ...outlookOf(of), ...queueWaitOf(of) }
+  const { first_token_us } = of
+  return { ...measuredSums(of), first_token_us, ...outlookOf(of), ...queueWaitOf(of), ...pausesOf(of) }
 }
 
 /** What an engine's policy knew of a call when it came. */
@@ -92,6 +102,11 @@ export function queueWaitOf({ queue_wait_us }: Nullable<Pick<Measurement, 'queue
   queue_wait_us?: number
 } {
   return queue_wait_us == null ? {} : { queue_wait_us }
+}
+
+/** Of anything that has these fields and more. */
+export function pausesOf({ pauses }: Pick<Measurement, 'pauses'>): Pick<Measurement, 'pauses'> {
+  return pauses === undefined ? {} : { pauses }
 }
 
 type Nullable<T> = { [field in keyof T]: T[field] | null }

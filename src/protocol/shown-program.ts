@@ -33,6 +33,8 @@ const Lease = z.object({
   error_code: z.string().nullable(),
   opened_at: z.string(),
   first_token_s: z.number().nullable(),
+  /** When it was preempted, after its arrival on the engine. */
+  pauses: z.array(z.object({ from_s: z.number(), to_s: z.number(), moved: z.boolean() })).default([]),
   ...Measured,
 })
 

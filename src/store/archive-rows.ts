@@ -77,6 +77,7 @@ export function summaryOf(stored: StoredProgram): ProgramSummary {
     threads: [],
     activity: null,
     tools: [],
+    outlook: {},
     open_calls: 0,
   }
 }
@@ -144,8 +145,9 @@ function jsonOrNull(value: object | null): string | null {
 }
 
 export function storeLease(key: RunKey, row: LeaseRow): StoredLease {
-  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null } = row
-  return { ...key, ...row, rank, expected_remaining_tokens, queue_wait_us }
+  // The table has no column for pauses: a record that comes after the archive tells none.
+  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null, pauses: _, ...rest } = row
+  return { ...key, ...rest, rank, expected_remaining_tokens, queue_wait_us }
 }
 
 export function leaseOf(stored: StoredLease): LeaseRow {

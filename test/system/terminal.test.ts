@@ -188,7 +188,7 @@ it('env gives a shell what clients need', async () => {
 it('what cannot be done is said, with an exit code', async () => {
   const absent = await switchyard('why', 'nobody')
   expect(absent).toMatchObject({ code: 1, stderr: expect.stringContaining('There is no program "nobody"') })
-  expect(await switchyard('kill')).toMatchObject({ code: 2, stderr: expect.stringContaining('it takes PROGRAM') })
+  expect(await switchyard('kill')).toMatchObject({ code: 2, stderr: expect.stringContaining('PROGRAM is missing') })
   expect(await switchyard('top', '--sort', 'size')).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('--sort takes one of service'),

@@ -144,7 +144,10 @@ export interface Policy<P extends Place = Place> {
    * call ends.
    */
   handlingOf?(place: P): HandlingChoice | null
-  /** What it knows of a call that has just arrived, for people. Absent: nothing that means anything outside of it. */
+  /**
+   * What it knows of a call that has just arrived, for people: its rank, and the output that it expects where it learns. A
+   * rank without that is a level. Absent: nothing that means anything outside of it.
+   */
   outlook?(place: P): Outlook
   /** Offered at or after `dueUs`. Returns true when the call goes to the tail of its (possibly same) rank. */
   due(place: P, now_us: number): boolean

@@ -99,7 +99,7 @@ describe('createFront, emulated', () => {
     }
   })
 
-  test('a policy that learns tells of each call what it knew when the call came, and no other does', async () => {
+  test('a policy that learns tells of each call what it knew when the call came, and one with levels its level', async () => {
     const known = new KnownClasses([learnedOf('class', 5000)])
     const measured = async (policy: FrontOptions['policy']) => {
       const front = await createFront({ ...emulated, policy }, quiet, known)
@@ -111,7 +111,9 @@ describe('createFront, emulated', () => {
     const { rank, expected_remaining_tokens } = (await measured('learned')) ?? {}
     expect(rank).toEqual(expect.any(Number))
     expect(expected_remaining_tokens).toBeGreaterThan(4000)
-    expect(await measured('plas')).not.toHaveProperty('rank')
+    const levelled = await measured('plas')
+    expect([levelled?.rank, levelled?.expected_remaining_tokens]).toEqual([0, undefined])
+    expect(await measured('fcfs')).not.toHaveProperty('rank')
   })
 
   test('an unknown profile is an error', async () => {

@@ -19,6 +19,7 @@ const DETAIL = {
     region: 'r',
     model: 'm',
     tools: [],
+    ...{ rank: 2, expected_remaining_tokens: null, weight: 1 },
   },
 }
 const idsOf = ({ changed }: ReturnType<LiveRows['since']>) => changed.map(({ id }) => id)

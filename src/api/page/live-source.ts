@@ -117,10 +117,12 @@ async function detailOf(
 function liveDetail(summary: ProgramSummary, now_ms: number): LiveDetail {
   const { wait_s, service_wall_s, prompt_tokens, cached_tokens, engines, tools } = programJson(summary, now_ms)
   const [place] = engines
+  const { rank, expected_remaining_tokens } = summary.outlook
   return {
     ...{ wait_s, service_wall_s, prompt_tokens, cached_tokens },
     ...{ engine: place?.engine ?? null, region: place?.region ?? null, model: place?.model ?? null },
     tools: tools.map(({ name, since, expected_s }) => ({ name, since, expected_s })),
+    ...{ rank: rank ?? null, expected_remaining_tokens: expected_remaining_tokens ?? null, weight: summary.weight },
   }
 }
 

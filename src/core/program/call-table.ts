@@ -3,6 +3,7 @@
  * rows storage does not have yet. It knows facts about calls and nothing about the program (program-entry.ts).
  */
 
+import { type Outlook, outlookOf } from '../../protocol/measurement.ts'
 import type { Budget } from '../budget/budget.ts'
 import { ProgramSpend } from '../budget/program-spend.ts'
 import type { Reservation } from '../budget/reservation.ts'
@@ -25,6 +26,8 @@ import { addLease, bounded, callServiceUs, noTotals, type ProgramTotals } from '
 import { applyRecord, askedTools, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
 
+/** Calls that are looked through for one that was settled, the latest first. More are hardly ever open at once. */
+const OUTLOOK_CALLS_MAX = 64
 const NOTHING_CAME = { results: [], times: [] }
 
 export class CallTable {
@@ -354,6 +357,12 @@ export class CallTable {
     this.openCalls.delete(call)
     this.#threads.ended(call.thread, call.call)
     return true
+  }
+
+  /** What was said of the latest call that was settled, among the last OUTLOOK_CALLS_MAX. */
+  outlook(): Outlook {
+    const latest = this.#calls.slice(-OUTLOOK_CALLS_MAX).flatMap(({ leases }) => leases)
+    return outlookOf(latest.findLast(({ rank }) => rank !== undefined) ?? {})
   }
 
   /** Service of a call's settled leases, in the ordering reading. */

@@ -384,6 +384,7 @@ export class ProgramEntry {
       threads: [...this.#calls.openCalls].map((call) => this.#thread(call)),
       activity: this.#activity(),
       tools: this.state === 'running' ? this.#calls.tools() : [],
+      outlook: this.#calls.outlook(),
       calls: this.#calls.size,
       open_calls: this.open_calls,
     }

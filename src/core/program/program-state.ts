@@ -7,6 +7,7 @@ import type {
   HandlingDecision,
   MeasuredSums,
   Outcome,
+  Outlook,
   ProgramSource,
   StoredMeasurement,
   ToolResult,
@@ -172,6 +173,8 @@ export interface ProgramSummary extends MeasuredSums {
   activity: 'reasoning' | 'acting' | null
   /** What is running between its calls, the latest first, at most TOOLS_LISTED_MAX. */
   tools: ToolUnderWay[]
+  /** What its engine's policy said of its latest call of which a record is here. Empty: nothing. */
+  outlook: Outlook
   last_arrival_ms: number | null
   last_completion_ms: number | null
   calls: number

@@ -7,6 +7,7 @@ import {
   type MeasuredSums,
   type Measurement,
   outlookOf,
+  pausesOf,
   type TicketClaims,
   tpotUs,
   type UsageExtension,
@@ -33,6 +34,8 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
     first_token_us: first.length === 0 ? null : Math.min(...first),
     duration_us: Math.max(...measurements.map(({ duration_us }) => duration_us)),
     ...outlookOf(measurements[0] ?? {}),
+    // Choices are preempted one by one, so only a single one has pauses of its lease.
+    ...pausesOf(measurements.length === 1 ? (measurements[0] ?? {}) : {}),
     ...handledOf(measurements),
   }
 }

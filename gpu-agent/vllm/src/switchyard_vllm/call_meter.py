@@ -90,7 +90,7 @@ class CallMeter:
         self.steps += 1
         calls = self.calls
         if self._away:
-            self._back(output.num_scheduled_tokens)
+            self._back(output.num_scheduled_tokens, started_us)
         shares: list[StepShare] = []
         for request_id, tokens in output.num_scheduled_tokens.items():
             open_call = calls.get(request_id)
@@ -107,14 +107,16 @@ class CallMeter:
     def preempted(self, open_call: OpenCall) -> None:
         """It still has its blocks."""
         open_call.state.preemptions += 1
+        open_call.pause(self.clock_us())
         self.recomputed_tokens += open_call.leaves()
         self._away.add(open_call.request.request_id)
 
-    def _back(self, scheduled: Mapping[str, int]) -> None:
+    def _back(self, scheduled: Mapping[str, int], now_us: int) -> None:
         for lease in self._away.intersection(scheduled):
             self._away.discard(lease)
             open_call = self.calls.get(lease)
             if open_call is not None:
+                open_call.resume(now_us)
                 open_call.resumed_at_tokens = open_call.request.num_computed_tokens - scheduled[lease]
 
     # What the swap writes down (swap/swap_scheduler.py).
@@ -170,6 +172,7 @@ class CallMeter:
         self._prompt_tokens -= state.prompt_tokens
         self._away.discard(request.request_id)
         self.recomputed_tokens += open_call.leaves()
+        open_call.resume(now_us)
         if identity.lease is not None and self._charges.ended(identity.lease, state):
             self.mailbox.forget_charges(identity.lease)
         return CallRecord(
@@ -182,6 +185,7 @@ class CallMeter:
             state.computed_tokens,
             state.measurement(now_us),
             open_call.outlook,
+            pauses=tuple(open_call.pauses.over),
         )
 
     def publish(self, record: CallRecord) -> None:

@@ -9,6 +9,7 @@ from .order.call_state import CallState
 from .order.policy import Outlook
 from .order.program_order import StepShare
 from .order.service import NO_TOKENS, ONE_TOKEN
+from .pauses import Pauses
 
 _ANSWERED = ("FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_REPETITION")
 
@@ -22,6 +23,7 @@ class OpenCall:
         "identity",
         "outlook",
         "output_tokens_at_admission",
+        "pauses",
         "reached_tokens",
         "request",
         "resumed_at_tokens",
@@ -33,7 +35,7 @@ class OpenCall:
         self.request = request
         self.identity = identity
         self.state = state
-        #: What the policy knew of it when it came. None: it does not learn.
+        #: What the policy knew of it when it came. None: nothing that means anything outside of it.
         self.outlook: Outlook | None = None
         #: That it came with.
         self.stock_priority = request.priority
@@ -43,6 +45,7 @@ class OpenCall:
         self.reached_tokens = 0
         #: Tokens of which KV was at hand when it last came back; None: it was not preempted, or is not back.
         self.resumed_at_tokens: int | None = None
+        self.pauses = Pauses()
         #: Its share of a step that only decodes, as planned and as it comes out: most are of these.
         self.decode = StepShare(state, NO_TOKENS, 1)
         self.decoded = StepShare(state, ONE_TOKEN, 1)
@@ -52,6 +55,14 @@ class OpenCall:
         """It was answered, and its program has no other open call and may come back."""
         status = self.request.status.name
         return self.state.program.open_calls == 0 and self.state.call.comes_back and status.startswith(_ANSWERED)
+
+    def pause(self, now_us: int) -> None:
+        """It was preempted."""
+        self.pauses.begin(now_us - self.state.arrived_us, self.state.swapped_out_tokens)
+
+    def resume(self, now_us: int) -> None:
+        """It is scheduled again, or ends."""
+        self.pauses.end(now_us - self.state.arrived_us, self.state.swapped_out_tokens)
 
     def leaves(self) -> int:
         """It is about to lose its blocks. Returns how many tokens it has computed again since it last came back."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from .handling.decision import HandlingDecision
 from .order.call_state import Measurement
 from .order.policy import Outlook
+from .pauses import Pause
 
 RECORD_VERSION = 1
 #: Records not taken yet. Of more, the oldest is dropped and counted: an engine must not grow with its records.
@@ -31,8 +32,10 @@ class CallRecord:
     #: Tokens that steps computed for it, what they computed again included.
     computed_tokens: int
     measurement: Measurement
-    #: None: the policy did not learn when it came.
+    #: None: its policy says nothing of a call that comes.
     outlook: Outlook | None = None
+    #: When it was preempted.
+    pauses: tuple[Pause, ...] = ()
     #: What was decided for its context. None: nothing, since its policy does not or no tool is expected.
     handled: HandlingDecision | None = None
 
@@ -40,12 +43,14 @@ class CallRecord:
         """JSON-ready; times are microseconds of the engine's own clock."""
         own = {name: getattr(self, name) for name in _OWN_FIELDS}
         measured = {name: getattr(self.measurement, name) for name in _MEASURED_FIELDS}
-        known = {} if self.outlook is None else self.outlook._asdict()
+        known = {} if self.outlook is None else self.outlook.known()
         handled = {} if self.handled is None else {"handled": self.handled.as_dict()}
-        return {"v": RECORD_VERSION, **own, **measured, **known, **handled}
+        paused = {"pauses": self.pauses} if self.pauses else {}
+        return {"v": RECORD_VERSION, **own, **measured, **known, **paused, **handled}
 
 
-_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name not in {"measurement", "outlook", "handled"})
+_GIVEN_APART = {"measurement", "outlook", "pauses", "handled"}
+_OWN_FIELDS = tuple(one.name for one in fields(CallRecord) if one.name not in _GIVEN_APART)
 _MEASURED_FIELDS = tuple(one.name for one in fields(Measurement))
 
 

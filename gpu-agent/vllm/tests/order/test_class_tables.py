@@ -171,8 +171,12 @@ def test_an_order_that_learns_says_what_it_knew_of_a_call_when_it_came() -> None
     assert outlook.expected_remaining_tokens != 93
 
 
-def test_an_order_that_does_not_learn_says_nothing() -> None:
+def test_an_order_by_levels_says_the_level_and_one_by_arrival_nothing() -> None:
     order = order_of("plas", ClassTables())
+    outlook = order.outlook(order.arrive(call("app:x", 0), 0))
+    assert outlook is not None
+    assert outlook.known() == {"rank": 0}
+    order = order_of("fcfs", ClassTables())
     assert order.outlook(order.arrive(call("app:x", 0), 0)) is None
 
 

@@ -17,6 +17,7 @@
  *
  * A call that starves is promoted to Q1 (starvation.ts). From there it goes down only by its own charges.
  */
+import type { Outlook } from '../../../types.ts'
 import type { Charge, Place, Policy, PolicyCall } from '../../policy.ts'
 import type { ProgramView } from '../../program-table.ts'
 import { Levels, type ProgramLevelConfig } from './levels.ts'
@@ -94,6 +95,10 @@ export class ProgramLevels implements Policy<ProgramPlace> {
     if (!place.promoted) return left_us
     const window_end_us = this.#levels.end_us[this.#levels.levelOf(place.window_charge_us)] as number
     return Math.min(left_us, window_end_us - place.window_charge_us)
+  }
+
+  outlook({ rank }: ProgramPlace): Outlook {
+    return { rank }
   }
 
   dueUs(place: ProgramPlace): number {

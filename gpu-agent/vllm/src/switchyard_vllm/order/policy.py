@@ -93,11 +93,14 @@ class ClassLookup(Protocol):
 
 
 class Outlook(NamedTuple):
-    """What a policy that learns knows of a call when it comes, for people."""
+    """What a policy knows of a call when it comes, for people."""
 
     rank: float
-    #: Output that its program is expected to have from there on.
-    expected_remaining_tokens: float
+    #: Output that its program is expected to have from there on. None: the policy does not learn, and the rank is a level.
+    expected_remaining_tokens: float | None = None
+
+    def known(self) -> dict[str, float]:
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @runtime_checkable
@@ -116,7 +119,7 @@ class DecidesEarly(Protocol):
 
 
 @runtime_checkable
-class Learns(Protocol):
+class Foresees(Protocol):
     def outlook(self, place: Any) -> Outlook: ...
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .call_state import Call, CallState, Measurement
 from .due_calls import DueCalls
-from .policy import Charge, Learns, Outlook, Policy
+from .policy import Charge, Foresees, Outlook, Policy
 from .program_table import ProgramTable
 from .seating import Seating, SeatingConfig, SeatShares
 from .service import DEFAULT_SERVICE_RATES, ONE_TOKEN, ServiceRates, ServiceReading, ServiceTokens
@@ -111,8 +111,8 @@ class ProgramOrder:
         return state
 
     def outlook(self, call: CallState) -> Outlook | None:
-        """What the policy knows of a call that has just come. None: it does not learn."""
-        return self.policy.outlook(call.place) if isinstance(self.policy, Learns) else None
+        """What the policy knows of a call that has just come. None: nothing that means anything here."""
+        return self.policy.outlook(call.place) if isinstance(self.policy, Foresees) else None
 
     def resident(self, call: CallState, tokens: int, now_us: int, device_tokens: int | None = None) -> None:
         """Another number of the call's prompt tokens has its KV at hand.

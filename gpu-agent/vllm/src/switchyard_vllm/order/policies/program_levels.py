@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 
-from ..policy import NEVER_US, Charge, PolicyCall, Ties
+from ..policy import NEVER_US, Charge, Outlook, PolicyCall, Ties
 from ..program_table import ProgramSums
 from .levels import Levels, ProgramLevelConfig
 from .starvation import WindowPlace, promotion_us
@@ -74,6 +74,9 @@ class ProgramLevels:
 
     def yields_to(self, worst: ProgramPlace, best: ProgramPlace) -> bool:
         return best.rank < worst.rank and worst.rank - best.rank >= self._preemption_levels_min
+
+    def outlook(self, place: ProgramPlace) -> Outlook:
+        return Outlook(place.rank)
 
     def due_us(self, place: ProgramPlace) -> float:
         if place.rank == 0:
