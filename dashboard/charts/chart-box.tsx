@@ -38,7 +38,7 @@ export function ChartBox<T>({ label, data, make }: Box<T>) {
       <p class="help legend">
         {legend.map(({ name, color, isDashed = false }) => (
           <span key={name}>
-            <i class={isDashed ? 'line dashed' : 'line'} style={{ borderColor: color }} /> {name}{' '}
+            <i class={isDashed ? 'line dashed' : 'line'} style={{ borderColor: color }} /> {name}
           </span>
         ))}
       </p>

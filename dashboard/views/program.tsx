@@ -159,7 +159,7 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
           <p class="help legend">
             {LEGEND.map(([kind, text]) => (
               <span key={kind}>
-                <i class={kind} /> {text}{' '}
+                <i class={kind} /> {text}
               </span>
             ))}
           </p>

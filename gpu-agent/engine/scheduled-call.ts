@@ -59,8 +59,8 @@ export class ScheduledCall implements KvClaimant {
   #resumed_at_tokens: number | null = null
   /** Pauses that are over. */
   readonly #pauses: Pause[] = []
-  /** Since when it is preempted, and what had been swapped out until then. Null: it is not. */
-  #paused: { from_us: number; swapped_out_tokens: number } | null = null
+  /** Since when it is preempted, and how much had been moved until then. Null: it is not. */
+  #paused: { from_us: number; moved_tokens: number } | null = null
 
   // The step under way (scheduler.ts).
   step_tokens = 0
@@ -104,15 +104,19 @@ export class ScheduledCall implements KvClaimant {
 
   /** It was preempted. */
   pause(now_us: number): void {
-    this.#paused = { from_us: now_us - this.order.arrived_us, swapped_out_tokens: this.swapped_out_tokens }
+    this.#paused = { from_us: now_us - this.order.arrived_us, moved_tokens: this.#movedTokens }
   }
 
   /** It advances again, or ends. */
   resume(now_us: number): void {
-    const { from_us, swapped_out_tokens } = this.#paused ?? {}
+    const { from_us, moved_tokens } = this.#paused ?? {}
     this.#paused = null
     if (from_us === undefined || this.#pauses.length === PAUSES_MAX) return
-    this.#pauses.push([from_us, now_us - this.order.arrived_us, this.swapped_out_tokens !== swapped_out_tokens])
+    this.#pauses.push([from_us, now_us - this.order.arrived_us, this.#movedTokens !== moved_tokens])
+  }
+
+  get #movedTokens(): number {
+    return this.swapped_out_tokens + this.swapped_in_tokens
   }
 
   measurement(ended_us: number): Measurement {

@@ -15,7 +15,7 @@ describe('preemption', () => {
       work: [{ lease: 'long', slot: 0, from: 10, to: 11 }],
     })
     expect(step(scheduler, 300).ended).toMatchObject([
-      { measurement: { preemptions: 1, wait_us: 100, service_wall_us: 300 } },
+      { measurement: { preemptions: 1, wait_us: 100, service_wall_us: 300, pauses: [[100, 200, false]] } },
     ])
   })
 

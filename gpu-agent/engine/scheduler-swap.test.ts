@@ -74,7 +74,10 @@ describe('swapping', () => {
     scheduler.submit(engineCall({ lease: 'short', max_output_tokens: 1, prompt: [99, 98] }), 100)
     expect(stepMoving(100, 30.4)).toMatchObject([{ lease: 'short', measurement: { swap_us: 0 } }])
     expect([...stepMoving(200, 12.2), ...stepMoving(300, null)]).toMatchObject([
-      { lease: 'long', measurement: { swap_us: 43, swapped_out_tokens: 10, swapped_in_tokens: 10 } },
+      {
+        lease: 'long',
+        measurement: { swap_us: 43, swapped_out_tokens: 10, swapped_in_tokens: 10, pauses: [[100, 200, true]] },
+      },
     ])
   })
 

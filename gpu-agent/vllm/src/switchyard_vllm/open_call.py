@@ -58,11 +58,14 @@ class OpenCall:
 
     def pause(self, now_us: int) -> None:
         """It was preempted."""
-        self.pauses.begin(now_us - self.state.arrived_us, self.state.swapped_out_tokens)
+        self.pauses.begin(now_us - self.state.arrived_us, self._moved_tokens())
 
     def resume(self, now_us: int) -> None:
         """It is scheduled again, or ends."""
-        self.pauses.end(now_us - self.state.arrived_us, self.state.swapped_out_tokens)
+        self.pauses.end(now_us - self.state.arrived_us, self._moved_tokens())
+
+    def _moved_tokens(self) -> int:
+        return int(self.state.swapped_out_tokens + self.state.swapped_in_tokens)
 
     def leaves(self) -> int:
         """It is about to lose its blocks. Returns how many tokens it has computed again since it last came back."""

@@ -14,17 +14,17 @@ class Pauses:
 
     def __init__(self) -> None:
         self.over: list[Pause] = []
-        #: Since when it is preempted, and what had been swapped out until then. None: it is not.
+        #: Since when it is preempted, and how much had been moved until then. None: it is not.
         self._open: tuple[int, int] | None = None
 
-    def begin(self, after_us: int, swapped_out_tokens: int) -> None:
-        self._open = (after_us, swapped_out_tokens)
+    def begin(self, after_us: int, moved_tokens: int) -> None:
+        self._open = (after_us, moved_tokens)
 
-    def end(self, after_us: int, swapped_out_tokens: int) -> None:
+    def end(self, after_us: int, moved_tokens: int) -> None:
         """It is scheduled again, or ends."""
         if self._open is None:
             return
         from_us, before_tokens = self._open
         self._open = None
         if len(self.over) < PAUSES_MAX:
-            self.over.append((from_us, after_us, swapped_out_tokens != before_tokens))
+            self.over.append((from_us, after_us, moved_tokens != before_tokens))
