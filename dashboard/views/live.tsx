@@ -88,7 +88,7 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
           </select>
         </label>
         <label>
-          Order
+          Sort
           <select value={order} onChange={(e) => setOrder((e.target as HTMLSelectElement).value as Order)}>
             <option value="newest">newest first</option>
             <option value="service">most charged</option>
@@ -96,11 +96,15 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
           </select>
         </label>
       </div>
-      <p class="help">
-        Wall: how long engine steps lasted in which its calls ran. Charged: its own share of the work in them. Programs
-        are compared by what they were charged. Order: in which level its last finished call came (Q1 goes first), by
-        service until then. Where the policy learns, its rank (lower goes first), by the output that was expected.
-      </p>
+      <details class="help">
+        <summary>What the columns say</summary>
+        <p>
+          Wall: how long engine steps lasted in which its calls ran. Charged: its own share of the work in them.
+          Programs are compared by what they were charged. Order: in which level its last finished call came (Q1 goes
+          first), by service until then. Where the policy learns, its rank (lower goes first), by the output that was
+          expected.
+        </p>
+      </details>
       <ProgramTable rows={rows} now_ms={state.at_ms} isOperator={isOperator} />
       {rows.length === 0 ? <p class="state">No running program matches.</p> : null}
       {running > rows.length && text === '' && activity === 'all' ? (
