@@ -127,6 +127,7 @@ export class ScheduledCall implements KvClaimant {
       prompt_tokens: this.prompt.length,
       cached_tokens: order.cached_tokens ?? 0,
       output_tokens: order.output_tokens,
+      resumed_tokens: 0,
       service_wall_us: order.service_wall_us,
       service_modelled_us: order.service_modelled_us,
       wait_us: duration_us - order.service_wall_us,

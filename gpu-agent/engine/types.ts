@@ -49,6 +49,12 @@ export interface EngineCall extends OrderedCall {
   cache_salt: string
   /** Token ids. Use a typed array if many calls are open at once. */
   prompt: ArrayLike<number>
+  /**
+   * How many tokens at the end of `prompt` are output of this same call, which another engine began: penalties, a grammar and
+   * what a model says count them as output. Absent: 0.
+   */
+  resumed_tokens?: number
+  /** Of what is still to be generated. */
   max_output_tokens: number
   sampling: Sampling
   /** Its answer is the embedding of the prompt: no token is sampled, and `max_output_tokens` is 1. */

@@ -224,6 +224,7 @@ function recordOf(claims: TicketClaims): CallRecord {
     ...{ v: 1, lease, call, tenant, program, run, thread, class: claims.class, agent, engine, epoch, region, model },
     ...{ lease_proof, outcome: 'completed', finish_reason: 'stop', error_code: null },
     ...{ prompt_tokens: ABSURD, cached_tokens: ABSURD, output_tokens: ABSURD, preemptions: ABSURD },
+    resumed_tokens: ABSURD,
     ...{ swapped_out_tokens: ABSURD, swapped_in_tokens: ABSURD, recomputed_tokens: ABSURD, swap_us: ABSURD },
     ...{ service_wall_us: ABSURD, service_modelled_us: ABSURD, wait_us: ABSURD },
     ...{ first_token_us: ABSURD, duration_us: ABSURD, ended_at_ms: Date.now() },

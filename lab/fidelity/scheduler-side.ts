@@ -121,7 +121,7 @@ function durationUs(profile: LatencyProfile, work: Work): number {
 }
 
 function measurementOf({ request_id: _, outcome: __, computed_tokens: ___, ...sums }: EndedRecord): Measurement {
-  return { ...sums, swapped_out_tokens: 0, swapped_in_tokens: 0, recomputed_tokens: 0, swap_us: 0 }
+  return { ...sums, resumed_tokens: 0, swapped_out_tokens: 0, swapped_in_tokens: 0, recomputed_tokens: 0, swap_us: 0 }
 }
 
 export async function playScheduler(

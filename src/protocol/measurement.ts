@@ -17,7 +17,10 @@ export const Measurement = z.object({
   prompt_tokens: Count,
   /** Prompt tokens whose prefill was skipped because their KV was resident. */
   cached_tokens: Count,
+  /** That this lease generated. */
   output_tokens: Count,
+  /** Output of the call that another engine had generated, and that this one computed again to go on from it. */
+  resumed_tokens: Count.default(0),
   /** Summed duration of the engine steps in which the call was scheduled (the papers' model execution time). */
   service_wall_us: Microseconds,
   /** The call's own share of GPU work, by core/call/service.ts. */
@@ -70,6 +73,7 @@ export const NOTHING_MEASURED: Measurement = {
   prompt_tokens: 0,
   cached_tokens: 0,
   output_tokens: 0,
+  resumed_tokens: 0,
   service_wall_us: 0,
   service_modelled_us: 0,
   wait_us: 0,
@@ -136,6 +140,7 @@ export function tpotUs(
 
 /** `usage.switchyard` of the final usage chunk. */
 export const UsageExtension = Measurement.pick({
+  resumed_tokens: true,
   preemptions: true,
   swapped_out_tokens: true,
   swapped_in_tokens: true,

@@ -10,6 +10,7 @@
  * the agent has no such lease any more.
  */
 import { z } from 'zod'
+import { RESUME_BYTES_MAX } from './resume.ts'
 
 /** A client's body, as a Worker takes it. */
 export const BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -17,6 +18,8 @@ export const BODY_BYTES_MAX = 4 * 1024 * 1024
 const DISPATCH_SLACK_BYTES = 64 * 1024
 /** What an agent takes. No Worker sends more, so that no body is refused where its client cannot know the bound. */
 export const DISPATCHED_BODY_BYTES_MAX = BODY_BYTES_MAX + DISPATCH_SLACK_BYTES
+/** The same of a call that is resumed. */
+export const RESUMED_BODY_BYTES_MAX = DISPATCHED_BODY_BYTES_MAX + RESUME_BYTES_MAX
 
 export const LEASE_PATH = '/v1/leases/'
 /** How long an agent gives a reader for the rest of a response that has ended, and how long a Worker waits for those bytes. */

@@ -88,6 +88,8 @@ export const TicketClaims = z.object({
   /** The client's hint of how long the tool after this call takes (core/tools/tool-hint.ts). */
   expect_tool_us: Microseconds.optional(),
   budget: BudgetCap.optional(),
+  /** The body says where the call goes on from (resume.ts). */
+  resumes: z.literal(true).optional(),
   /** Why the call belongs to its program, for the usage that its client sees. */
   source: ProgramSource.optional(),
   /** Says that the control plane granted this lease; the record carries it back (record.ts). */

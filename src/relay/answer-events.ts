@@ -1,8 +1,14 @@
 /**
- * Reads an engine's answer event by event, for a response that is not the engine's bytes: one in one piece, or a stream in
- * another dialect. A living agent is never silent for long, so silence ends the reading.
+ * Reads an answer event by event, over all engines that serve it. The Worker is the one process that survives an engine and
+ * knows what the client has, so it keeps that (core/call/answer-so-far.ts). When an engine fails in the middle, the call goes
+ * on at another one from there, and whoever reads here sees one answer.
+ *
+ * A living agent says something every 2 s, so silence is a failure, and no other watch is needed. A Worker that did not run
+ * does not take its own pause for silence (platform/pause-proof-timer.ts).
+ *
+ * What ends an answer, its finish reason and its usage, is held until the engine's [DONE], so that a client never sees two ends.
  */
-import { SseSplitter } from '../core/wire/sse.ts'
+import { parseFrame, SseSplitter, withoutId } from '../core/wire/sse.ts'
 import { within } from '../platform/deadline.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
 import { type AgentFailure, errorEvent } from './agent-connection.ts'
@@ -10,39 +16,57 @@ import { type AnswerContext, brokenAnswer, ENDED_EARLY, type Served } from './an
 import { StatedFault } from './dialects/aggregate.ts'
 
 export type AnswerEvent =
-  | { kind: 'chunk'; data: string }
-  /** The engine says that it lives. */
+  /** `bytes`: the frame as the client may see it. */
+  | { kind: 'chunk'; data: string; bytes: Uint8Array }
+  /** An engine lives, or one is being found. */
   | { kind: 'comment' }
 
 export type AnswerEnd =
   /** The engine's [DONE]. */
   | { status: 'done' }
   | { status: 'failed'; failure: AgentFailure }
+  /** The last event was an error that a server wrote in the client's own API. */
+  | { status: 'stated'; failure: AgentFailure }
   /** The client has left. */
   | { status: 'cancelled' }
 
 type Data = Served & { status: 'data' }
+type ChunkEvent = AnswerEvent & { kind: 'chunk' }
+type Context = Pick<AnswerContext, 'gone' | 'times' | 'answer'>
+/** Takes events in order. May throw what a ResponseBuilder throws, and answers false when the client has left. */
+type Take = (events: readonly AnswerEvent[]) => boolean | Promise<boolean>
 
-/**
- * Hands the events of each read to `take`, in order. `take` may throw what a ResponseBuilder throws, and answers false when
- * the client has left.
- */
-export async function readAnswer(
-  served: Data,
-  context: Pick<AnswerContext, 'gone' | 'times'>,
-  take: (events: readonly AnswerEvent[]) => boolean | Promise<boolean>,
-): Promise<AnswerEnd> {
+export async function readAnswer(served: Data, context: Context, take: Take): Promise<AnswerEnd> {
+  for (let serving = served; ; ) {
+    const end = await readEngine(serving, context, take)
+    if (end.status !== 'broken') return end
+    const next = await goOn(serving, end.failure, context, take)
+    if (next.status === 'cancelled') return next
+    if (next.status === 'failed') return { status: 'failed', failure: end.failure }
+    serving = next
+  }
+}
+
+type EngineEnd = AnswerEnd | { status: 'broken'; failure: AgentFailure }
+
+async function readEngine(served: Data, context: Context, take: Take): Promise<EngineEnd> {
   const reader = served.body.getReader()
+  const frames = new EventFrames(context)
   try {
-    const splitter = new SseSplitter()
     for (let bytes = served.head; ; ) {
-      const { events, end } = eventsOf(splitter, bytes)
+      const { events, end } = frames.read(bytes)
       if (events.length > 0 && !(await take(events))) return { status: 'cancelled' }
-      if (end !== null) return end
-      const read = await within(reader.read(), context.times.silence_ms_max)
-      if (read.status === 'late') throw new Error(`it was silent for ${context.times.silence_ms_max} ms`)
-      if (read.value.done) throw new Error(ENDED_EARLY)
-      bytes = read.value.value
+      if (end !== null) {
+        if (end.status === 'broken') await cancelQuietly(reader, new Error('the engine failed'))
+        return end
+      }
+      const read = await nextRead(reader, context)
+      if (read.status === 'broken') {
+        if (context.gone.aborted) return { status: 'cancelled' }
+        await cancelQuietly(reader, new Error(read.reason))
+        return frames.ended(read.reason)
+      }
+      bytes = read.bytes
     }
   } catch (error) {
     if (context.gone.aborted) return { status: 'cancelled' }
@@ -51,15 +75,110 @@ export async function readAnswer(
   }
 }
 
-function eventsOf(splitter: SseSplitter, bytes: Uint8Array): { events: AnswerEvent[]; end: AnswerEnd | null } {
-  const events: AnswerEvent[] = []
-  for (const frame of splitter.frames(bytes)) {
-    if (frame.kind === 'comment') events.push({ kind: 'comment' })
-    else if (frame.event === EVENT_ERROR) return { events, end: { status: 'failed', failure: errorEvent(frame.data) } }
-    else if (frame.data === DONE) return { events, end: { status: 'done' } }
-    else events.push({ kind: 'chunk', data: frame.data })
+type Read = { status: 'bytes'; bytes: Uint8Array } | { status: 'broken'; reason: string }
+
+async function nextRead(reader: ReadableStreamDefaultReader<Uint8Array>, { times }: Context): Promise<Read> {
+  try {
+    const read = await within(reader.read(), times.stream_silence_ms_max)
+    if (read.status === 'late')
+      return { status: 'broken', reason: `it was silent for ${times.stream_silence_ms_max} ms` }
+    return read.value.done ? { status: 'broken', reason: ENDED_EARLY } : { status: 'bytes', bytes: read.value.value }
+  } catch (error) {
+    return { status: 'broken', reason: messageOf(error) }
   }
-  return { events, end: null }
+}
+
+/** The events of one engine's stream. */
+class EventFrames {
+  readonly #splitter = new SseSplitter()
+  readonly #answer: AnswerContext['answer']
+  /** What may end the answer. */
+  #held: { event: ChunkEvent; id: string | null }[] = []
+  #last = ''
+
+  constructor({ answer }: Pick<AnswerContext, 'answer'>) {
+    this.#answer = answer
+  }
+
+  /** Throws FrameTooLarge. */
+  read(bytes: Uint8Array): { events: AnswerEvent[]; end: EngineEnd | null } {
+    const events: AnswerEvent[] = []
+    this.#splitter.push(bytes)
+    for (let frame = this.#splitter.next(); frame !== null; frame = this.#splitter.next()) {
+      const parsed = parseFrame(frame)
+      if (parsed.kind === 'comment') events.push({ kind: 'comment' })
+      else if (parsed.event === EVENT_ERROR) {
+        const failure = errorEvent(parsed.data)
+        if (failure.replaceable) return { events, end: { status: 'broken', failure } }
+        return { events: [...events, ...this.#release()], end: { status: 'failed', failure } }
+      } else if (parsed.data === DONE) return { events: [...events, ...this.#release()], end: this.#done() }
+      else this.#chunk({ kind: 'chunk', data: parsed.data, bytes: withoutId(frame) }, parsed.id ?? null, events)
+    }
+    return { events, end: null }
+  }
+
+  /** The connection is over, and [DONE] has not come. */
+  ended(reason: string): EngineEnd {
+    const stated = statedError(this.#last)
+    return stated === null
+      ? { status: 'broken', failure: brokenAnswer(reason) }
+      : { status: 'stated', failure: errorEvent(stated) }
+  }
+
+  #done(): EngineEnd {
+    // Some servers send [DONE] behind an error too.
+    const stated = statedError(this.#last)
+    return stated === null ? { status: 'done' } : { status: 'stated', failure: errorEvent(stated) }
+  }
+
+  #chunk(event: ChunkEvent, id: string | null, events: AnswerEvent[]): void {
+    this.#last = event.data
+    if (mayEnd(event.data)) {
+      this.#held.push({ event, id })
+      return
+    }
+    if (this.#held.length > 0) events.push(...this.#release())
+    this.#answer?.add(event.data, id)
+    events.push(event)
+  }
+
+  #release(): ChunkEvent[] {
+    const held = this.#held
+    this.#held = []
+    for (const { event, id } of held) this.#answer?.add(event.data, id)
+    return held.map(({ event }) => event)
+  }
+}
+
+/** A quote inside of text is escaped, so neither can be text. */
+function mayEnd(data: string): boolean {
+  return data.includes('"finish_reason":"') || data.includes('"choices":[]')
+}
+
+/** The data, if it is an error in a server's own form. */
+function statedError(data: string): string | null {
+  if (!data.includes('"error"')) return null
+  try {
+    const chunk: unknown = JSON.parse(data)
+    return typeof chunk === 'object' && chunk !== null && 'error' in chunk && chunk.error !== null ? data : null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}
+
+/** Another engine that goes on, if one can. The client hears comments while it is found. */
+async function goOn(broken: Data, failure: AgentFailure, context: Context, take: Take): Promise<Served> {
+  const so_far = broken.goOn === null ? null : (context.answer?.resume() ?? null)
+  if (broken.goOn === null || so_far === null) return { status: 'failed', failure, retry_after_s: null }
+  const finding = broken.goOn(so_far, failure)
+  let found = await within(finding, 0)
+  while (found.status === 'late') {
+    // A client that has left ends the search.
+    await take([{ kind: 'comment' }])
+    found = await within(finding, context.times.waiting_interval_ms)
+  }
+  return found.value
 }
 
 async function cancelQuietly(reader: ReadableStreamDefaultReader<Uint8Array>, reason: unknown): Promise<void> {
@@ -70,8 +189,11 @@ async function cancelQuietly(reader: ReadableStreamDefaultReader<Uint8Array>, re
   }
 }
 
-/** Every failure while reading is the engine's: its error, its data, or its connection. */
+/** The engine's data is no answer, or an error that it states. */
 function failureOf(error: unknown): AgentFailure {
-  if (error instanceof StatedFault) return errorEvent(error.data)
-  return brokenAnswer(error instanceof Error ? error.message : String(error))
+  return error instanceof StatedFault ? errorEvent(error.data) : brokenAnswer(messageOf(error))
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

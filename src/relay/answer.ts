@@ -1,9 +1,10 @@
 /** What a response in one piece and a stream share: what an engine gave, how the call ended, and writing to the client. */
+
+import type { AnswerSoFar } from '../core/call/answer-so-far.ts'
 import { type ApiErrorFields, apiError, type ErrorFormat } from '../platform/api-error.ts'
 import { type Within, within } from '../platform/deadline.ts'
-import type { ErrorBody, Outcome } from '../protocol/index.ts'
-import { AGENT_CONNECTION_LIMITS, type AgentConnection, type AgentFailure } from './agent-connection.ts'
-import { LEASE_WATCH_TIMES, type LeaseCheck, type LeaseWatchTimes } from './lease-watch.ts'
+import { type ErrorBody, KEEPALIVE_INTERVAL_MS, type Outcome, type Resume } from '../protocol/index.ts'
+import type { AgentConnection, AgentFailure } from './agent-connection.ts'
 import type { ResponseStore } from './response-store.ts'
 
 const HEADERS_HOLD_MS = 1000
@@ -11,6 +12,8 @@ const HEADERS_HOLD_MS = 1000
 const ACCEPTANCE_HOLD_MS = 10_000
 /** Between two comments, or two spaces of a response in one piece. */
 const WAITING_INTERVAL_MS = 1000
+/** A stream is silent for so long only if its agent is gone: three comments of it have not come. */
+const STREAM_SILENCE_MS_MAX = 3 * KEEPALIVE_INTERVAL_MS
 /** nginx's status for a request whose client has left. No client reads it. */
 const CLIENT_LEFT_STATUS = 499
 
@@ -18,9 +21,12 @@ export const ENDED_EARLY = 'its stream ended too early'
 
 /** The result of finding an engine. */
 export type Served =
-  | (AgentConnection & { status: 'data' } & { check: LeaseCheck })
+  | (AgentConnection & { status: 'data' } & { goOn: GoOn | null })
   | { status: 'failed'; failure: AgentFailure; retry_after_s: number | null }
   | { status: 'cancelled' }
+
+/** Another engine goes on with the answer, after `failure` of this one. Null where the call's answers cannot be gone on with. */
+export type GoOn = (so_far: Resume, failure: AgentFailure) => Promise<Served>
 
 /** How the call ended for its client. */
 export interface Ending {
@@ -41,25 +47,23 @@ export interface SettledAnswer extends Answer {
   settled: Promise<void>
 }
 
-export interface AnswerTimes extends LeaseWatchTimes {
+export interface AnswerTimes {
   headers_hold_ms: number
   acceptance_hold_ms: number
   waiting_interval_ms: number
-  /** The longest wait between two reads of an engine. */
-  silence_ms_max: number
+  /** The longest wait between two reads of an engine whose answer has begun. */
+  stream_silence_ms_max: number
 }
 
 export const ANSWER_TIMES: AnswerTimes = {
-  ...LEASE_WATCH_TIMES,
   headers_hold_ms: HEADERS_HOLD_MS,
   acceptance_hold_ms: ACCEPTANCE_HOLD_MS,
   waiting_interval_ms: WAITING_INTERVAL_MS,
-  silence_ms_max: AGENT_CONNECTION_LIMITS.silence_ms_max,
+  stream_silence_ms_max: STREAM_SILENCE_MS_MAX,
 }
 
 export interface AnswerContext {
   times: AnswerTimes
-  now: () => number
   errors: ErrorFormat
   store: ResponseStore
   /** Fires when the client has left. */
@@ -68,12 +72,10 @@ export interface AnswerContext {
   accepted: Promise<void>
   /** Declares that the client has left: a write to it failed. Aborts the connection to the agent. */
   clientLeft(): void
-  /** Whether the agent's streams must be read, since it has stated nonsense. */
-  isDoubted(): boolean
-  /** Is given the last event of a stream that flowed unread, once the client has it. */
-  checkLast(data: string): unknown
-  /** Is given the engine's bytes where they flow to the client unread. */
-  observe?: (bytes: Uint8Array) => void
+  /** What the client has. Null: it is not kept. */
+  answer: AnswerSoFar | null
+  /** The data of an event with sound usage only. */
+  sound(data: string): string
   /** Headers that say who serves the call, as known at this moment. */
   headers(): Headers
 }

@@ -25,7 +25,6 @@ import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
 import { ClassNotices } from './class-notices.ts'
-import { DoubtedAgents } from './doubted-agents.ts'
 import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'
 import { PoolMemory } from './pool-memory.ts'
@@ -50,6 +49,8 @@ const KEY_HEARD_MS = SILENCE_MS_MAX / 3
 
 /** Wait for a ResponsesActor's answer. Past it a call that continues a stored response is refused. */
 const STORE_TIMEOUT_MS = 1000
+const RESUME_WAIT_MS_MAX = 15_000
+const RESUME_RETRY_MS = 500
 
 export interface RelayTimes extends AnswerTimes, AgentConnectionLimits {
   admit_timeout_ms: number
@@ -60,6 +61,9 @@ export interface RelayTimes extends AnswerTimes, AgentConnectionLimits {
   key_timeout_ms: number
   key_heard_ms: number
   store_timeout_ms: number
+  /** How long a call whose answer has begun waits for an engine to go on, and how often it asks. */
+  resume_wait_ms_max: number
+  resume_retry_ms: number
 }
 
 export const RELAY_TIMES: RelayTimes = {
@@ -73,6 +77,8 @@ export const RELAY_TIMES: RelayTimes = {
   key_timeout_ms: KEY_TIMEOUT_MS,
   key_heard_ms: KEY_HEARD_MS,
   store_timeout_ms: STORE_TIMEOUT_MS,
+  resume_wait_ms_max: RESUME_WAIT_MS_MAX,
+  resume_retry_ms: RESUME_RETRY_MS,
 }
 
 export interface RelayDeps {
@@ -91,7 +97,6 @@ export interface RelayDeps {
   pools: PoolMemory
   permits: RatePermits
   files: FileBudget
-  doubted: DoubtedAgents
   holds: HoldMemory
   classNotices: ClassNotices
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
@@ -116,7 +121,6 @@ export interface RelayDeps {
 const pools = new PoolMemory()
 const permits = new RatePermits()
 let files: FileBudget | null = null
-const doubted = new DoubtedAgents()
 const holds = new HoldMemory()
 const classNotices = new ClassNotices()
 
@@ -146,7 +150,6 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     pools,
     permits,
     files: fileBudget(env),
-    doubted,
     holds,
     classNotices,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),

@@ -9,21 +9,25 @@ import { openElsewhereUs } from '../core/pool/reported-charges.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program/program-state.ts'
 import { type Attributes, SPAN_KIND } from '../core/wire/spans.ts'
 import { RETRY_AFTER_S } from '../platform/api-error.ts'
-import { LEASE_PATH, NATIVE_PATHS, type TicketClaims } from '../protocol/index.ts'
+import { sleep } from '../platform/deadline.ts'
+import { NATIVE_PATHS, RESUME_FIELD, type Resume, type TicketClaims } from '../protocol/index.ts'
 import { NATIVE_BODY_FIELDS } from '../protocol/request-fields.ts'
 import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
-import type { Served } from './answer.ts'
+import type { GoOn, Served } from './answer.ts'
 import type { RelayDeps } from './deps.ts'
 import type { NativeBody } from './dialects/dialect.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
 import { leaseProof } from './lease-proof.ts'
-import type { LeaseCheck, LeaseSign } from './lease-watch.ts'
-import type { SettleNotes } from './settle.ts'
+import { releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
 
+/** `off`: an answer that breaks ends with an error event. */
+const RESUME_HEADER = 'x-resume'
+/** After so long an engine that has failed is tried again, although it has not restarted. */
+const SAME_ENGINE_MS = 2000
 /** W3C trace context: an instrumented agent's trace goes on through the engine. */
 const PASSED_HEADERS = ['traceparent', 'tracestate'] as const
 
@@ -41,18 +45,28 @@ export interface Dispatch {
 }
 
 /** Serves the call on `first`, or on another engine if `first` fails early. */
-export async function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
-  const failed: Leased[] = []
+export function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
+  return serveOn(first, [], null, journey)
+}
+
+/** `failed`: leases that the call had. `so_far`: what the client has of the answer. Null: nothing. */
+async function serveOn(
+  first: Leased,
+  failed: readonly Leased[],
+  so_far: Resume | null,
+  journey: Dispatch,
+): Promise<Served> {
+  const tried = [...failed]
   let leased = first
   for (;;) {
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
-    const opened = await attempt(leased, journey)
+    const opened = await attempt(leased, so_far, journey)
     if (opened.status === 'data') {
       journey.accepted()
-      journey.times.ttft_ms = journey.times.elapsed_ms
-      journey.times.stream = journey.times.trace?.start('stream') ?? null
-      return { ...opened, check: leaseCheck(leased, journey) }
+      journey.times.ttft_ms ??= journey.times.elapsed_ms
+      journey.times.stream ??= journey.times.trace?.start('stream') ?? null
+      return { ...opened, goOn: goOnFrom(leased, tried, journey) }
     }
     if (opened.status === 'cancelled') {
       journey.notes.leaseLost(leased, 'client_left')
@@ -61,12 +75,48 @@ export async function dispatch(first: Leased, journey: Dispatch): Promise<Served
     const { failure } = opened
     journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
     if (!failure.replaceable) return { ...opened, retry_after_s: null }
-    failed.push(leased)
-    if (failed.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
-    const next = await another(failed, journey)
+    tried.push(leased)
+    if (tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
+    const next = await another(tried, journey)
     if (journey.gone.aborted) return { status: 'cancelled' }
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
     leased = next.leased
+  }
+}
+
+/**
+ * How the call goes on when this lease breaks after its client has part of the answer. Null: an answer in several choices, one
+ * in a server's own API, embeddings, or the client asks for none of it.
+ */
+function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Dispatch): GoOn | null {
+  const { call, notes, gone } = journey
+  const is_text = call.dialect.engine_path !== '/v1/embeddings' && nativeFor(leased, call) === null
+  if (!is_text || call.bounds.sequences_max > 1 || call.headers.get(RESUME_HEADER) === 'off') return null
+  return async (so_far, failure) => {
+    notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    const failed = [...tried, leased]
+    if (failed.length >= LEASES_PER_CALL_MAX) return { status: 'failed', failure, retry_after_s: null }
+    const next = await anotherInTime(failed, journey)
+    if (gone.aborted) return { status: 'cancelled' }
+    if (next.status === 'none') return { status: 'failed', failure, retry_after_s: null }
+    return serveOn(next.leased, failed, so_far, journey)
+  }
+}
+
+/** Where no other engine has room, one that has failed may come back within seconds, or only the way to it was broken. */
+async function anotherInTime(failed: readonly Leased[], journey: Dispatch): Promise<Leasing> {
+  const { call, admission, deps, gone } = journey
+  for (let waited_ms = 0; ; waited_ms += deps.times.resume_retry_ms) {
+    const next = await another(failed, journey)
+    if (next.status === 'leased' || gone.aborted) return next
+    const again = await lease(call, admission.pin, [], deps)
+    if (again.status === 'leased') {
+      const { epoch } = again.leased
+      if (waited_ms >= SAME_ENGINE_MS || failed.every((one) => one.epoch !== epoch)) return again
+      releaseLease(again.leased, call.model, deps)
+    }
+    if (waited_ms >= deps.times.resume_wait_ms_max) return next
+    await sleep(deps.times.resume_retry_ms)
   }
 }
 
@@ -95,11 +145,11 @@ function gaveUp(failure: AgentFailure, retry_after_s = RETRY_AFTER_S): Served {
   return { status: 'failed', failure: { ...failure, status }, retry_after_s: failure.retry_after_s ?? retry_after_s }
 }
 
-async function attempt(leased: Leased, journey: Dispatch): Promise<AgentConnection> {
+async function attempt(leased: Leased, so_far: Resume | null, journey: Dispatch): Promise<AgentConnection> {
   const { call, deps, gone, times } = journey
   const arrived = times.start('dispatch')
   const headers = new Headers({
-    authorization: `Bearer ${await ticketOf(leased, journey)}`,
+    authorization: `Bearer ${await ticketOf(leased, so_far, journey)}`,
     'content-type': 'application/json',
     accept: 'text/event-stream',
   })
@@ -116,11 +166,11 @@ async function attempt(leased: Leased, journey: Dispatch): Promise<AgentConnecti
     first_data = times.start('first_data')
   }
   await travel(call, leased.region, deps)
-  const native = nativeFor(leased, call)
+  const native = so_far === null ? nativeFor(leased, call) : null
   const sorted = native === null ? null : sortFields(native.body, NATIVE_BODY_FIELDS[native.api])
   journey.notes.sent(sorted?.ignored ?? null)
   const url = `${baseOf(leased)}${native === null ? call.dialect.engine_path : NATIVE_PATHS[native.api]}`
-  const body = sorted === null ? call.forwarded : JSON.stringify({ ...sorted.body, stream: true })
+  const body = sorted === null ? bodyOf(call, so_far) : JSON.stringify({ ...sorted.body, stream: true })
   const { accepted: onAccepted } = journey
   const opened = await openAgentConnection({
     ...{ url, headers, body, gone, fetch: deps.fetch, limits: deps.times, onHeaders, onAccepted },
@@ -136,31 +186,9 @@ function nativeFor({ native_apis = [] }: Leased, { native }: IdentifiedCall): Na
   return native !== null && native_apis.includes(native.api) ? native : null
 }
 
-/** Asks the lease's agent, with a ticket of that lease, whether its response is open. */
-function leaseCheck(leased: Leased, journey: Dispatch): LeaseCheck {
-  const { call, deps } = journey
-  return async (timeout_ms) => {
-    const late = new AbortController()
-    const timer = setTimeout(() => late.abort(new Error('no answer')), timeout_ms)
-    try {
-      const authorization = `Bearer ${await ticketOf(leased, journey)}`
-      await travel(call, leased.region, deps)
-      const url = `${baseOf(leased)}${LEASE_PATH}${leased.lease}`
-      const response = await deps.fetch(url, { headers: { authorization }, redirect: 'manual', signal: late.signal })
-      await response.body?.cancel()
-      return signOf(response.status)
-    } catch {
-      // For any reason, there was no answer.
-      return 'none'
-    } finally {
-      clearTimeout(timer)
-    }
-  }
-}
-
-function signOf(status: number): LeaseSign {
-  if (status === 200) return 'open'
-  return status === 404 ? 'over' : 'none'
+/** The call as its engine gets it. Its own fields cannot have that name: what is unknown has been left out. */
+function bodyOf({ forwarded }: IdentifiedCall, so_far: Resume | null): string {
+  return so_far === null ? forwarded : `{"${RESUME_FIELD}":${JSON.stringify(so_far)},${forwarded.slice(1)}`
 }
 
 function baseOf({ url }: Leased): string {
@@ -177,7 +205,7 @@ function attributesOf({ lease, agent, engine, region, reason }: Leased): Attribu
   }
 }
 
-async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Promise<string> {
+async function ticketOf(leased: Leased, so_far: Resume | null, { call, admission, deps }: Dispatch): Promise<string> {
   const { run, thread, settled_service_us, critical_path_us, program_wait_us, program_output_tokens } = admission
   const { position, last_tool } = admission
   const { lease, agent, engine, epoch, region } = leased
@@ -201,6 +229,7 @@ async function ticketOf(leased: Leased, { call, admission, deps }: Dispatch): Pr
     ...(last_tool === null ? {} : { last_tool }),
     ...(expect_tool_us === null ? {} : { expect_tool_us }),
     ...capOf(admission, deps.now()),
+    ...(so_far === null ? {} : { resumes: true as const }),
     cache_salt: await cacheSaltOf(tenant, deps.ticket_secret),
   }
   return ticketFor(claims, leased.ticket_kid, deps.ticket_secret, deps.now())

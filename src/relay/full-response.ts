@@ -83,5 +83,6 @@ async function collect(serving: Promise<Served>, builder: ResponseBuilder, conte
     await builder.keep?.(context.store)
     return { status: 'complete', json }
   }
-  return end.status === 'failed' ? { ...end, retry_after_s: null } : end
+  if (end.status === 'cancelled') return end
+  return { status: 'failed', failure: end.failure, retry_after_s: null }
 }

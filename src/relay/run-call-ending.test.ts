@@ -5,7 +5,6 @@ import { idempotencyActor } from '../actors/stubs.ts'
 import { countedCalls } from './call-counters.ts'
 import { Tracing } from './call-trace.ts'
 import { runCall } from './run-call.ts'
-import { TAIL_BYTES } from './stream-tail.ts'
 import { answering, chat, delta, type Engine, PROGRAM, Script, world } from './testing/world.ts'
 
 const ERROR = { message: 'out of memory', type: 'server_error', param: null, code: 'engine_oom' }
@@ -17,6 +16,9 @@ interface SentSpan {
 }
 
 let keys = 0
+const UNRESUMED = { 'X-Resume': 'off' }
+/** Characters. */
+const LONG = 100_000
 
 /** The call of a client that streams under a key, from an engine that answers `engine` and later "hi". */
 async function ended(engine: Engine) {
@@ -41,7 +43,7 @@ async function ended(engine: Engine) {
   })
   const failed = (): number => countedCalls(['chat']).find(({ outcome }) => outcome === 'failed')?.calls ?? 0
   const failed_before = failed()
-  const request = () => chat({ stream: true }, { ...PROGRAM, 'Idempotency-Key': `ending-${keys}` })
+  const request = () => chat({ stream: true }, { ...PROGRAM, ...UNRESUMED, 'Idempotency-Key': `ending-${keys}` })
   const text = await (await runCall(request(), 'chat', it.deps)).text()
   await it.settled()
   const counted_as_failed = failed() - failed_before === 1
@@ -70,11 +72,7 @@ function breaking(...frames: readonly string[]): Engine {
 
 const FAILED_IN_STREAM: [string, Engine, string][] = [
   ['an error event', streaming(STATED), 'engine_oom'],
-  [
-    'an error event after more than is looked at',
-    streaming(`data: ${'x'.repeat(3 * TAIL_BYTES)}\n\n`, STATED),
-    'engine_oom',
-  ],
+  ['an error event after a long event', streaming(`data: ${'x'.repeat(LONG)}\n\n`, STATED), 'engine_oom'],
   ["an error in OpenAI's form", streaming(`data: ${JSON.stringify({ error: ERROR })}\n\n`), 'engine_oom'],
   ['neither [DONE] nor an error', streaming(), 'engine_failed'],
   ['half an event', streaming('data: {"id":"c","cho'), 'engine_failed'],
@@ -109,7 +107,7 @@ describe('a stream that ends with [DONE]', () => {
     ['at once', streaming('data: [DONE]\n\n')],
     ['before its connection breaks', breaking('data: [DONE]\n\n')],
     ['after text that looks like an error', streaming(`data: ${JSON.stringify(STATED)}\n\n`, 'data: [DONE]\n\n')],
-    ['after more than is looked at', streaming(`data: ${'x'.repeat(3 * TAIL_BYTES)}\n\n`, 'data: [DONE]\n\n')],
+    ['after a long event', streaming(`data: ${'x'.repeat(LONG)}\n\n`, 'data: [DONE]\n\n')],
   ])('is a completed call: %s', async (_, engine) => {
     const { text, counted_as_failed, traced_error, callEnded, retry } = await ended(engine)
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)

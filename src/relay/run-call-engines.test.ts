@@ -135,24 +135,6 @@ describe('an engine that fails before its first data event', () => {
 })
 
 describe('an engine that fails after its first data event', () => {
-  it('a stream ends with a chunk that has the error, and the call settles as failed', async () => {
-    const script = new Script().chunk(delta('half'))
-    const it = world({ engines: { e0: () => script.response, e1: answering('x') } })
-    const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
-    expect(response.status).toBe(200)
-    const text = response.text()
-    script.break()
-    const events = (await text).split('\n\n').filter((event) => event !== '')
-    expect(events[0]).toBe(`data: ${JSON.stringify(delta('half'))}`)
-    expect(JSON.parse(events.at(-1)?.replace('data: ', '') ?? '')).toMatchObject({
-      error: { code: 'engine_failed', type: 'server_error' },
-    })
-    expect(await text).not.toContain('[DONE]')
-    await it.settled()
-    expect(it.saidTo('lease')).toHaveLength(1)
-    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'engine_failed' }])
-  })
-
   it.each<[string, (script: Script) => void, number, string]>([
     ['breaks', (script) => script.break(), 502, 'engine_failed'],
     ['ends without [DONE]', (script) => script.end(), 502, 'engine_failed'],

@@ -4,13 +4,13 @@
  */
 
 import { BUDGET_LEFT_HEADER, budgetLeftText } from '../core/budget/budget-text.ts'
+import type { AnswerSoFar } from '../core/call/answer-so-far.ts'
 import { type FieldWarnings, fieldWarnings, WARNINGS_HEADER, warningsHeader } from '../core/call/field-warnings.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool/pool-types.ts'
 import { tooManyNewPrograms } from '../core/program/run-limits.ts'
 import { type ApiErrorFields, apiError, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { type Admission, type Admitted, admit } from './admit.ts'
 import type { Answer, AnswerContext, Ending, SettledAnswer } from './answer.ts'
-import { type AnswerObserver, observed } from './answer-observer.ts'
 import { emitCallTelemetry } from './call-telemetry.ts'
 import type { RelayDeps } from './deps.ts'
 import type { AnswerFacts } from './dialects/dialect.ts'
@@ -118,7 +118,7 @@ function rateLimited(asked: IdentifiedCall, times: StageTimes, retry_after_s: nu
 
 async function placeAndServe(
   signal: AbortSignal,
-  { call: asked, observer }: Inferred,
+  { call: asked, answer: so_far }: Inferred,
   deps: RelayDeps,
   times: StageTimes,
 ): Promise<SettledAnswer> {
@@ -142,7 +142,7 @@ async function placeAndServe(
     return refuse(call, admission, times, 503, noEngine(call.model, call.regions, call.held), leasedNow.retry_after_s)
   }
   if (kept !== null && asked.class !== call.class) noticeClass(call, leasedNow.leased, deps)
-  return serve(signal, call, admission, leasedNow.leased, notes, observer, deps, times)
+  return serve(signal, call, admission, leasedNow.leased, notes, so_far, deps, times)
 }
 
 /** Narrows the call's regions to those that its program may use. */
@@ -177,7 +177,7 @@ async function serve(
   admission: Admission,
   first: Leased,
   notes: SettleNotes,
-  observer: AnswerObserver | null,
+  so_far: AnswerSoFar | null,
   deps: RelayDeps,
   times: StageTimes,
 ): Promise<SettledAnswer> {
@@ -189,24 +189,18 @@ async function serve(
     leased = next
   }
   const accepted = Promise.withResolvers<void>()
-  const sound = soundDataOf(call.bounds, () => {
-    deps.report('usage_nonsense', `of the agent ${leased.agent}`)
-    deps.doubted.doubt(leased.agent, deps.now())
-  })
-  const checked = withSoundUsage(call.answer, sound)
-  const format = observer === null ? checked : observed(checked, observer)
+  const sound = soundDataOf(call.bounds, () => deps.report('usage_nonsense', `of the agent ${leased.agent}`))
+  const format = withSoundUsage(call.answer, sound)
   const context: AnswerContext = {
     times: deps.times,
-    now: deps.now,
     errors: call.errors ?? call.dialect.errors,
     store: deps.store(call.tenant),
     gone: left.signal,
     accepted: accepted.promise,
     clientLeft: () => left.abort(new Error('the client has left')),
     headers: () => headersOf(call, admission, leased, times, notes.warnings),
-    isDoubted: () => deps.doubted.has(leased.agent, deps.now()),
-    checkLast: sound,
-    ...(observer === null ? {} : { observe: (bytes) => observer.bytes(bytes) }),
+    answer: so_far,
+    sound,
   }
   const taken = { gone: left.signal, accepted: accepted.resolve, leasedTo }
   const serving = dispatch(first, { call, admission, notes, deps, times, ...taken })

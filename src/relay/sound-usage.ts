@@ -1,15 +1,13 @@
 /**
- * Usage that an engine states, as far as it can be true. It is checked where the relay reads the engine's events: for an
- * answer in one piece, for a stream in another dialect, and for one whose agent is doubted. Of a stream whose bytes flow
- * unread to its client, the last event is checked when the client has it, and its agent is doubted if it is nonsense
- * (doubted-agents.ts). The record is bounded in any case (core/call/lease-terms.ts).
+ * Usage that an engine states, as far as it can be true. Every event is checked before its client sees it. The record is
+ * bounded in any case (core/call/lease-terms.ts).
  *
  * Counts that cannot be are left out with the rest of the usage. The extension `switchyard` is left out alone.
  */
 import { z } from 'zod'
 import { DURATION_US_MAX, type TokenBounds } from '../core/call/lease-terms.ts'
-import { Count, DONE, UsageExtension } from '../protocol/index.ts'
-import type { AnswerFormat, Json, ResponseBuilder, StreamTranslator } from './dialects/dialect.ts'
+import { Count, UsageExtension } from '../protocol/index.ts'
+import type { AnswerFormat, Json, ResponseBuilder } from './dialects/dialect.ts'
 
 const DURATION_S_MAX = DURATION_US_MAX / 1_000_000
 /** Almost every chunk has no usage, or `null`. An engine may escape any letter of the key. */
@@ -47,7 +45,7 @@ export function soundDataOf(bounds: TokenBounds, onNonsense: () => void): SoundD
   return (data) => soundData(data, bounds, onNonsense)
 }
 
-/** The same format, whose builders see what `sound` leaves. */
+/** The same format, whose builders and translators see what `sound` leaves. */
 export function withSoundUsage(format: AnswerFormat, sound: SoundData): AnswerFormat {
   return {
     whole: (facts) => {
@@ -57,7 +55,7 @@ export function withSoundUsage(format: AnswerFormat, sound: SoundData): AnswerFo
     stream: (facts) => {
       const stream = format.stream(facts)
       const { translator } = stream
-      if (translator === null) return { ...stream, reader: asItCame(sound) }
+      if (translator === null) return stream
       return {
         ...stream,
         waiting: () => stream.waiting(),
@@ -74,11 +72,6 @@ export function withSoundUsage(format: AnswerFormat, sound: SoundData): AnswerFo
 
 function keeper(builder: Pick<ResponseBuilder, 'keep'>): Pick<ResponseBuilder, 'keep'> {
   return builder.keep === undefined ? {} : { keep: builder.keep.bind(builder) }
-}
-
-/** The engine's own events, each as it came as far as its usage is sound. */
-function asItCame(sound: SoundData): StreamTranslator {
-  return { add: (data) => `data: ${sound(data)}\n\n`, finish: () => `data: ${DONE}\n\n` }
 }
 
 /** What is no JSON object is left to the builder, which says what is wrong. */

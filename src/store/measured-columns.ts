@@ -12,6 +12,7 @@ export function measuredColumns() {
     wait_us: integer('wait_us').notNull(),
     preemptions: integer('preemptions').notNull(),
     // 0 in rows from before there were these columns.
+    resumed_tokens: integer('resumed_tokens').notNull().default(0),
     swapped_out_tokens: integer('swapped_out_tokens').notNull().default(0),
     swapped_in_tokens: integer('swapped_in_tokens').notNull().default(0),
     recomputed_tokens: integer('recomputed_tokens').notNull().default(0),

@@ -77,7 +77,7 @@ export function recordOf(program: string, run: string, call: string, change: Par
     lease: `lease-${call}`,
     ...{ call, tenant: 'tenant-a', program, run, thread: 'thread-1', class: 'tenant' },
     ...{ agent: 'agent-east', engine: 'agent-east-e0', epoch: 'epoch-1', region: 'us-east', model: MODEL },
-    ...{ outcome: 'completed', finish_reason: 'stop', error_code: null },
+    ...{ outcome: 'completed', finish_reason: 'stop', error_code: null, resumed_tokens: 0 },
     ...{ prompt_tokens: 10, cached_tokens: 4, output_tokens: 5, preemptions: 2 },
     ...{ swapped_out_tokens: 12, swapped_in_tokens: 8, recomputed_tokens: 3, swap_us: 60 },
     ...{ service_wall_us: 2_000, service_modelled_us: 1_000, wait_us: 300, first_token_us: 400, duration_us: 2_300 },

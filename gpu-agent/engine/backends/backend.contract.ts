@@ -4,7 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { engineCall } from '../testing/calls.ts'
-import type { Backend, SlotOperation, StepWork } from '../types.ts'
+import type { Backend, Sampling, SlotOperation, StepWork } from '../types.ts'
 
 /** Tokens that any model's vocabulary has. */
 const prompt = (first: number, tokens: number): number[] => Array.from({ length: tokens }, (_, at) => 40 + first + at)
@@ -32,10 +32,11 @@ export function backendContract(name: string, create: () => Promise<Backend>): v
       ended: boolean
     }
 
-    function admit(tokens: readonly number[], sampling = GREEDY): Call {
+    function admit(tokens: readonly number[], sampling: Sampling = GREEDY, resumed_tokens = 0): Call {
       leases += 1
       const lease = `lease-${leases}`
-      backend.admit(engineCall({ lease, prompt: tokens, sampling }))
+      const max_output_tokens = 20 - resumed_tokens
+      backend.admit(engineCall({ lease, prompt: tokens, sampling, resumed_tokens, max_output_tokens }))
       return { lease, tokens: [...tokens], computed: 0, ended: false }
     }
 
@@ -104,6 +105,20 @@ export function backendContract(name: string, create: () => Promise<Backend>): v
       await advance({ 0: second }, { chunk: 8 })
       expect(backend.evaluatedTokens() - before).toBe(8)
       expect((await text(0, second)).slice(0, fresh.length - 1)).toEqual(fresh.slice(1))
+    })
+
+    it.each<[string, Sampling]>([
+      ['greedy', GREEDY],
+      ['sampled', { temperature: 1, top_p: 0.95, seed: 7 }],
+      ['penalised', { temperature: 1, top_p: 1, seed: 3, frequency_penalty: 1.5, repetition_penalty: 1.3 }],
+    ])('goes on with a call that another engine began: %s', async (_, sampling) => {
+      const whole = await text(0, admit(prompt(4, 20), sampling))
+      for (const resumed of [1, 3, whole.length - 1]) {
+        await clear(0)
+        const call = admit([...prompt(4, 20), ...whole.slice(0, resumed)], sampling, resumed)
+        while (!call.ended && call.tokens.length < 20 + whole.length) await advance({ 0: call }, { chunk: 32 })
+        expect(call.tokens.slice(20)).toEqual(whole)
+      }
     })
 
     it('says the same after its KV was dropped and computed again', async () => {

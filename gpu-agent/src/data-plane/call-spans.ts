@@ -70,6 +70,7 @@ function attributesOf(record: CallRecord, operation: string): Attributes {
     'switchyard.service_modelled_s': record.service_modelled_us / 1e6,
     'switchyard.wait_s': record.wait_us / 1e6,
     'switchyard.preemptions': record.preemptions,
+    'switchyard.resumed_tokens': record.resumed_tokens,
     'switchyard.swapped_out_tokens': record.swapped_out_tokens,
     'switchyard.swapped_in_tokens': record.swapped_in_tokens,
     'switchyard.recomputed_tokens': record.recomputed_tokens,

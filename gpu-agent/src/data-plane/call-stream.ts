@@ -1,7 +1,8 @@
 /**
  * One call's response (src/protocol/stream.ts). The headers wait at most `hold_ms` for the front's verdict on the body,
  * so that most refusals are plain HTTP; after that, silence is filled with comments, since proxies cut silent responses
- * and workerd learns that a client left only by a failed write. Every chunk is written in the turn in which it came.
+ * and workerd learns that a client left only by a failed write. Chunks that follow one another quickly become one event
+ * (event-merger.ts), whose `id` names the tokens that it is of (src/protocol/resume.ts).
  *
  * Memory is bounded against a reader that is slower than the engine: what the socket has not taken may reach
  * `unread_bytes_max`; the chunk that would pass it is not written and the response ends broken, never shortened.
@@ -16,9 +17,11 @@ import {
   KEEPALIVE_INTERVAL_MS,
   LEASE_READ_OUT_MS,
   type StreamError,
+  tokensText,
 } from '../../../src/protocol/index.ts'
 import type { CallEnd } from '../fronts/engine-front.ts'
 import { NativeFrame } from '../openai/native-frame.ts'
+import { EVENT_INTERVAL_MS, EventMerger, type MergedEvent } from './event-merger.ts'
 import type { Refusal } from './stream-errors.ts'
 
 const HEADERS_HOLD_MS = 250
@@ -28,6 +31,8 @@ const RETRY_AFTER_S = 1
 export interface StreamTimes {
   hold_ms: number
   keepalive_ms: number
+  /** Between two events of text. 0: each chunk is an event. */
+  event_interval_ms: number
   unread_bytes_max: number
   /** The rest of a finished response, at most UNREAD_BYTES_MAX, must be read within this time, else it is cut. */
   read_out_ms: number
@@ -36,6 +41,7 @@ export interface StreamTimes {
 export const STREAM_TIMES: StreamTimes = {
   hold_ms: HEADERS_HOLD_MS,
   keepalive_ms: KEEPALIVE_INTERVAL_MS,
+  event_interval_ms: EVENT_INTERVAL_MS,
   unread_bytes_max: UNREAD_BYTES_MAX,
   read_out_ms: LEASE_READ_OUT_MS,
 }
@@ -55,6 +61,9 @@ export class CallStream {
   readonly #hints_not_applied: readonly string[]
   readonly #hold: NodeJS.Timeout
   readonly #keepalive: NodeJS.Timeout
+  readonly #events: EventMerger
+  /** Until the event that is held is due. */
+  #due: NodeJS.Timeout | null = null
   #state: 'held' | 'streaming' | 'too_slow' | 'finished' | 'gone' = 'held'
 
   /** `onGone`: the reader closed the connection before the end. */
@@ -67,6 +76,7 @@ export class CallStream {
     this.#response = response
     this.#times = times
     this.#hints_not_applied = hints_not_applied
+    this.#events = new EventMerger(times.event_interval_ms)
     this.#hold = setTimeout(() => this.#begin(), times.hold_ms)
     this.#keepalive = setInterval(() => this.#keepAlive(), times.keepalive_ms)
     response.on('close', () => {
@@ -87,11 +97,27 @@ export class CallStream {
   }
 
   /** False: the reader is too slow; this chunk and all later ones are dropped and the response will end broken. */
-  chunk(chunk: object): boolean {
+  chunk(chunk: object, tokens: readonly number[] = []): boolean {
     this.#begin()
-    const data = chunk instanceof NativeFrame ? chunk.data : JSON.stringify(chunk)
-    if (this.#state === 'streaming') this.#write(`data: ${data}\n\n`)
+    this.#send(this.#events.add(chunk, tokens, performance.now()))
+    const { due_ms } = this.#events
+    if (due_ms !== null) this.#due ??= setTimeout(() => this.#flush(), Math.max(0, due_ms - performance.now()))
     return this.#state !== 'too_slow'
+  }
+
+  #flush(): void {
+    if (this.#due !== null) clearTimeout(this.#due)
+    this.#due = null
+    this.#send(this.#events.flush(performance.now()))
+  }
+
+  #send(events: readonly MergedEvent[]): void {
+    for (const { chunk, tokens } of events) {
+      if (this.#state !== 'streaming') return
+      const id = tokens.length === 0 ? '' : `id: ${tokensText(tokens)}\n`
+      const data = chunk instanceof NativeFrame ? chunk.data : JSON.stringify(chunk)
+      this.#write(`${id}data: ${data}\n\n`)
+    }
   }
 
   /** The front refused the body. */
@@ -107,6 +133,7 @@ export class CallStream {
     }
     this.#begin()
     for (const chunk of end.last_chunks) this.chunk(chunk)
+    this.#flush()
     if (this.#state === 'streaming') this.#end(`data: ${DONE}\n\n`)
     else this.#cut()
   }
@@ -140,6 +167,7 @@ export class CallStream {
   }
 
   #fail(error: StreamError): void {
+    this.#flush()
     if (this.#state === 'streaming') this.#end(`event: ${EVENT_ERROR}\ndata: ${JSON.stringify(error)}\n\n`)
     else this.#cut()
   }
@@ -169,5 +197,6 @@ export class CallStream {
   #disarm(): void {
     clearTimeout(this.#hold)
     clearInterval(this.#keepalive)
+    if (this.#due !== null) clearTimeout(this.#due)
   }
 }

@@ -3,11 +3,12 @@
  * (refusal, cancel, a client that left, a front that throws), exactly one record is written, and only then does the
  * client see the end.
  */
-import type { CallRecord, StreamError, TicketClaims } from '../../../src/protocol/index.ts'
+import type { CallRecord, Resume, StreamError, TicketClaims } from '../../../src/protocol/index.ts'
 import type { CallForecasts } from '../classes/call-forecasts.ts'
 import { messageOf, type Report } from '../events.ts'
 import type { CallEnd, CallSink, Dialect } from '../fronts/engine-front.ts'
 import { orderedCall } from '../fronts/local/engine-call.ts'
+import { cannotResume } from '../openai/errors.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { endWithoutService, recordOf } from '../outbox/record.ts'
 import type { ServedEngine } from '../served-engine.ts'
@@ -71,13 +72,17 @@ export class Call implements CallSink {
     this.#resolve = resolve
   }
 
-  /** Hands the call to its engine; its lease is on disk. */
-  start(dialect: Dialect, body: unknown, stream: CallOutput): void {
+  /** Hands the call to its engine; its lease is on disk. `resume`: what another engine began. */
+  start(dialect: Dialect, body: unknown, stream: CallOutput, resume: Resume | null = null): void {
     this.#stream = stream
     this.#dialect = dialect
     if (this.#cancelled !== null) {
       // What another engine may still serve was not the client's wish.
       this.#settle(endWithoutService(this.#cancelled.retryable ? 'failed' : 'cancelled', this.#cancelled))
+      return
+    }
+    if (resume !== null && this.#engine.front.resumes !== true) {
+      this.#settle(endWithoutService('failed', cannotResume('it cannot be told how an answer began')))
       return
     }
     this.#state = 'serving'
@@ -86,7 +91,8 @@ export class Call implements CallSink {
     this.#engine.arrivals.arrived(orderedCall(this.claims), this.claims.call, this.#context.clock())
     try {
       const forecast = this.#context.forecasts?.of(this.claims, dialect, body) ?? null
-      this.#engine.front.serve({ claims: this.claims, dialect, body, ...(forecast === null ? {} : { forecast }) }, this)
+      const known = { ...(forecast === null ? {} : { forecast }), ...(resume === null ? {} : { resume }) }
+      this.#engine.front.serve({ claims: this.claims, dialect, body, ...known }, this)
     } catch (error) {
       this.#context.report({ event: 'call_crashed', lease: this.claims.lease, message: messageOf(error) })
       this.#settle(endWithoutService('failed', ERRORS.engine_failed))
@@ -110,11 +116,11 @@ export class Call implements CallSink {
     this.#stream?.accepted()
   }
 
-  chunk(chunk: object): void {
+  chunk(chunk: object, tokens?: readonly number[]): void {
     if (!this.#expect('chunk')) return
     this.#gaps.chunk(chunk)
     this.#tools.chunk(chunk)
-    if (this.#stream?.chunk(chunk) === false) this.cancel(ERRORS.reader_too_slow)
+    if (this.#stream?.chunk(chunk, tokens) === false) this.cancel(ERRORS.reader_too_slow)
   }
 
   ended(end: CallEnd): void {

@@ -5,7 +5,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { DISPATCHED_BODY_BYTES_MAX, LEASE_PATH, NATIVE_PATHS, type StreamError } from '../../../src/protocol/index.ts'
+import {
+  DISPATCHED_BODY_BYTES_MAX,
+  LEASE_PATH,
+  NATIVE_PATHS,
+  RESUME_FIELD,
+  RESUMED_BODY_BYTES_MAX,
+  Resume,
+  type StreamError,
+  type TicketClaims,
+} from '../../../src/protocol/index.ts'
 import { messageOf } from '../events.ts'
 import { type Dialect, isNativeApi } from '../fronts/engine-front.ts'
 import { acceptFields } from '../openai/accepted-fields.ts'
@@ -139,10 +148,13 @@ export class DataPlane {
     const { gate, context } = this.#options
     const judged = await gate.judge(request.headers.authorization)
     if (!judged.ok) return this.#refuse(response, judged)
-    const body = await readJsonBody(request, this.#options.body_bytes_max ?? DISPATCHED_BODY_BYTES_MAX)
+    const bytes_max = judged.claims.resumes ? RESUMED_BODY_BYTES_MAX : DISPATCHED_BODY_BYTES_MAX
+    const body = await readJsonBody(request, this.#options.body_bytes_max ?? bytes_max)
     if (!body.ok) return this.#refuseBody(response, body)
     const verdict = gate.recheck(judged.claims)
     if (!verdict.ok) return this.#refuse(response, verdict)
+    const asked = splitResume(body.value, verdict.claims)
+    if (asked === null) return this.#refuse(response, REFUSALS.resume_malformed)
     const { native_apis = [] } = verdict.engine.description
     // The server of the engine may be another one than when the call was leased.
     if (isNativeApi(dialect) && !native_apis.includes(dialect)) return this.#refuse(response, REFUSALS.not_found)
@@ -159,7 +171,7 @@ export class DataPlane {
       new Call(verdict.claims, verdict.engine, context, request.headers.traceparent as string | undefined),
       lease.committed,
       dialect,
-      body.value,
+      asked,
     )
   }
 
@@ -169,7 +181,7 @@ export class DataPlane {
     call: Call,
     committed: Promise<void>,
     dialect: Dialect,
-    body: unknown,
+    { body, resume }: AskedCall,
   ): Promise<void> {
     this.#calls.set(call.claims.lease, call)
     this.#responding.add(call.claims.lease)
@@ -182,7 +194,7 @@ export class DataPlane {
     if (!(await isOnDisk(committed, this.#options.context.disk_wait_ms))) call.cancel(ERRORS.disk_full)
     if (response.destroyed) call.cancel(ERRORS.client_gone)
     else if (engine.epoch !== call.claims.epoch) call.cancel(REFUSALS.epoch_gone.error)
-    call.start(dialect, accepted.body, stream)
+    call.start(dialect, accepted.body, stream, resume)
   }
 
   /** Whether the response of a lease is open. Also of an engine that takes no more calls. */
@@ -225,4 +237,19 @@ export class DataPlane {
     if (response.headersSent) response.destroy()
     else answerRefusal(response, { http_status: ERRORS.engine_failed.status, error: ERRORS.engine_failed })
   }
+}
+
+interface AskedCall {
+  body: unknown
+  /** What another engine began. Null: the answer begins here. */
+  resume: Resume | null
+}
+
+/** Only the ticket says that a call is resumed: a field of the same name in a client's body means nothing. Null: it is malformed. */
+function splitResume(value: unknown, { resumes }: TicketClaims): AskedCall | null {
+  if (resumes !== true) return { body: value, resume: null }
+  if (typeof value !== 'object' || value === null) return null
+  const { [RESUME_FIELD]: given, ...body } = value as Record<string, unknown>
+  const parsed = Resume.safeParse(given)
+  return parsed.success ? { body, resume: parsed.data } : null
 }

@@ -60,6 +60,7 @@ export const REFUSALS = {
   not_found: refusal(404, 404, 'not_found', 'no such path', false),
   method_not_allowed: refusal(405, 405, 'method_not_allowed', 'no such method on this path', false),
   request_too_large: refusal(413, 413, 'request_too_large', 'the body is larger than the agent takes', false),
+  resume_malformed: refusal(400, 502, 'resume_malformed', 'the body does not say where the answer goes on', false),
   invalid_json: refusal(400, 400, 'invalid_json', 'the body is not JSON', false),
 } as const
 

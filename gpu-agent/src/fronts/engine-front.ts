@@ -14,6 +14,7 @@ import {
   type Measurement,
   NativeApi,
   type Outcome,
+  type Resume,
   type StreamError,
   type TicketClaims,
 } from '../../../src/protocol/index.ts'
@@ -37,6 +38,8 @@ export interface DispatchedCall {
   body: unknown
   /** What is expected of it. Left out: nothing is. */
   forecast?: CallForecast
+  /** Its answer began on another engine. Left out: it begins here. */
+  resume?: Resume
 }
 
 /** How a call ended. `last_chunks` (finish reason, usage) must reach the client only after the record is on disk. */
@@ -52,7 +55,11 @@ export interface CallEnd {
 export interface CallSink {
   refused(error: StreamError): void
   accepted(prompt_tokens: number): void
-  chunk(chunk: object): void
+  /**
+   * `tokens`: what was generated since the last chunk that named any, so that another engine can go on from here. Left out or
+   * none: it cannot be told.
+   */
+  chunk(chunk: object, tokens?: readonly number[]): void
   ended(end: CallEnd): void
 }
 
@@ -110,6 +117,8 @@ export type ProgramKey = Pick<TicketClaims, 'tenant' | 'program' | 'run'>
 export interface EngineFront {
   /** Hints that it applies, as protocol/request-fields.ts names them. Left out: none. */
   readonly hints?: ReadonlySet<string>
+  /** It goes on with answers that another engine began. */
+  readonly resumes?: boolean
   /** Calls that it is given at once, where that is learned. Left out: as described. */
   readonly seats?: number | null
   describe(): EngineDescription

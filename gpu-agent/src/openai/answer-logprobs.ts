@@ -33,6 +33,11 @@ export class AnswerLogprobs {
     this.#generated += text.length
   }
 
+  /** Another engine generated it, and told of it. */
+  replayed(text: string): void {
+    this.#generated += text.length
+  }
+
   /** `text` goes out: the tokens that begin in it. */
   sent(text: string): TokenReport[] {
     this.#sent += text.length

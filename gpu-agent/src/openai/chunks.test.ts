@@ -18,6 +18,7 @@ const switchyard: UsageExtension = {
   wait_s: 0,
   ttft_s: 0.5,
   tpot_s: 0.25,
+  resumed_tokens: 0,
   preemptions: 0,
   swapped_out_tokens: 0,
   swapped_in_tokens: 0,

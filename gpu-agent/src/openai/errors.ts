@@ -60,6 +60,12 @@ function spanText(seconds: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
+/** Another engine may be able to. */
+export function cannotResume(reason: string): StreamError {
+  const message = `this engine cannot go on with an answer that another one began: ${reason}`
+  return refusal(502, 'server_error', 'cannot_resume', message, null, true)
+}
+
 /** The engine died or broke under a call that it had accepted. */
 export function engineFailed(message: string): StreamError {
   return refusal(502, 'server_error', 'engine_failed', message, null, true)

@@ -170,6 +170,7 @@ function record({ random, agent, region, model, pick }: BodyWorld): object {
     lease_proof: random.pick(['', '0'.repeat(32), 'A'.repeat(64)]),
     ...{ outcome: 'completed', finish_reason: 'stop', error_code: null },
     ...{ prompt_tokens: count(), cached_tokens: count(), output_tokens: count(), preemptions: count() },
+    resumed_tokens: count(),
     ...{ swapped_out_tokens: count(), swapped_in_tokens: count(), recomputed_tokens: count(), swap_us: count() },
     ...{ service_wall_us: count(), service_modelled_us: count(), wait_us: count(), first_token_us: count() },
     ...{ duration_us: count(), ended_at_ms: Date.now() },

@@ -98,6 +98,7 @@ export function boundRecord<Record extends Measurement>(
     wait_us,
     ...(queue_wait_us === undefined ? {} : { queue_wait_us: Math.min(queue_wait_us, wait_us) }),
     preemptions,
+    resumed_tokens: Math.min(record.resumed_tokens, output_tokens_max),
     swapped_out_tokens: Math.min(record.swapped_out_tokens, moved_tokens_max),
     swapped_in_tokens: Math.min(record.swapped_in_tokens, moved_tokens_max),
     recomputed_tokens: Math.min(record.recomputed_tokens, moved_tokens_max),

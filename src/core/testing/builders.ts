@@ -42,6 +42,7 @@ export function record(of: Partial<CallRecord> & { lease: string; call: string }
     service_modelled_us: service_us,
     wait_us: 7,
     preemptions: 1,
+    resumed_tokens: 0,
     swapped_out_tokens: 12,
     swapped_in_tokens: 8,
     recomputed_tokens: 3,

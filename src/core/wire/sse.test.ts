@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { concat, FRAME_BYTES_MAX, FrameTooLarge, parseFrame, SseSplitter } from './sse.ts'
+import { concat, FRAME_BYTES_MAX, FrameTooLarge, parseFrame, SseSplitter, withoutId } from './sse.ts'
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
@@ -84,8 +84,16 @@ describe('parseFrame', () => {
       kind: 'event',
       event: 'error',
       data: 'a\nb',
+      id: '7',
     })
     expect(parseFrame(encode('\ndata:  two spaces\n\n'))).toEqual({ kind: 'event', event: null, data: ' two spaces' })
+  })
+
+  it('reads the id before one line of data, and takes it off', () => {
+    const frame = encode('id: 4,5\ndata: {"a":"ü"}\n\n')
+    expect(parseFrame(frame)).toEqual({ kind: 'event', event: null, data: '{"a":"ü"}', id: '4,5' })
+    expect(decode(withoutId(frame))).toBe('data: {"a":"ü"}\n\n')
+    expect(withoutId(encode('data: id: 4\n\n'))).toEqual(encode('data: id: 4\n\n'))
   })
 
   it('takes comments and empty frames for keep-alive', () => {

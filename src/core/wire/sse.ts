@@ -12,12 +12,15 @@ export const FRAME_BYTES_MAX = 1024 * 1024
 const LF = 10
 const CR = 13
 const DATA = 'data: '
+const ID = 'id: '
+/** The bytes of ID. */
+const ID_BYTES = [105, 100, 58, 32] as const
 
 export type Frame =
   /** Comment lines only: keep-alive. `text` is the last one's. */
   | { kind: 'comment'; text: string }
-  /** `event` is null for an unnamed event. Several data lines are joined by a line feed. */
-  | { kind: 'event'; event: string | null; data: string }
+  /** `event` is null for an unnamed event. Several data lines are joined by a line feed. `id` is left out where it has none. */
+  | { kind: 'event'; event: string | null; data: string; id?: string }
 
 export class FrameTooLarge extends Error {
   override readonly name = 'FrameTooLarge'
@@ -77,6 +80,13 @@ const decoder = new TextDecoder()
 
 export function parseFrame(bytes: Uint8Array): Frame {
   const text = decoder.decode(bytes)
+  if (text.startsWith(ID)) {
+    const end = text.indexOf('\n')
+    const rest = text.slice(end + 1)
+    if (end > 0 && isOneDataLine(rest)) {
+      return { kind: 'event', event: null, data: rest.slice(DATA.length, -2), id: text.slice(ID.length, end) }
+    }
+  }
   return isOneDataLine(text) ? { kind: 'event', event: null, data: text.slice(DATA.length, -2) } : parseLines(text)
 }
 
@@ -87,6 +97,7 @@ function isOneDataLine(text: string): boolean {
 
 function parseLines(text: string): Frame {
   let event: string | null = null
+  let id: string | null = null
   let comment = ''
   const data: string[] = []
   for (const line of text.split(/\r?\n/)) {
@@ -95,9 +106,18 @@ function parseLines(text: string): Frame {
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
     if (colon === 0) comment = value
     else if (field === 'event') event = value
+    else if (field === 'id') id = value
     else if (field === 'data') data.push(value)
   }
-  return data.length === 0 ? { kind: 'comment', text: comment } : { kind: 'event', event, data: data.join('\n') }
+  if (data.length === 0) return { kind: 'comment', text: comment }
+  const read = { kind: 'event' as const, event, data: data.join('\n') }
+  return id === null ? read : { ...read, id }
+}
+
+/** The frame without the `id` that it begins with. */
+export function withoutId(frame: Uint8Array): Uint8Array {
+  if (ID_BYTES.some((byte, at) => frame[at] !== byte)) return frame
+  return frame.subarray(frame.indexOf(LF) + 1)
 }
 
 export function concat(a: Uint8Array, b: Uint8Array): Uint8Array {

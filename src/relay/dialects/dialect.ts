@@ -115,10 +115,8 @@ export interface StreamFormat {
   waiting(): string
   /** Ends a stream that has begun, with an error that the Worker or the engine states. `status`: what HTTP would have said. */
   fail(status: number, error: ErrorBody): string
-  /** Null: the engine's bytes are the client's, and flow unread. */
+  /** Null: the engine's frames are the client's. */
   translator: StreamTranslator | null
-  /** For bytes that would flow unread, from an agent that is doubted: its events, read. Left out: there is a translator. */
-  reader?: StreamTranslator
 }
 
 export interface StreamTranslator {

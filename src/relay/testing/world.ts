@@ -16,7 +16,6 @@ import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { ClassNotices } from '../class-notices.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
-import { DoubtedAgents } from '../doubted-agents.ts'
 import { FileBudget } from '../file-budget.ts'
 import { HoldMemory } from '../hold-memory.ts'
 import { PoolMemory } from '../pool-memory.ts'
@@ -175,7 +174,6 @@ export function world(options: WorldOptions = {}): World {
     pools: options.pools ?? new PoolMemory(),
     permits: new RatePermits(),
     files: new FileBudget(null),
-    doubted: new DoubtedAgents(),
     holds: new HoldMemory(),
     classNotices: new ClassNotices(),
     residency: async () => ({ regions: null, has_budget: false }),
@@ -199,7 +197,8 @@ export function world(options: WorldOptions = {}): World {
     tracing: null,
     ticket_secret: 'secret',
     region_rtt_ms: 0,
-    times: { ...RELAY_TIMES, ...options.times },
+    // An engine that has failed does not come back by itself.
+    times: { ...RELAY_TIMES, resume_wait_ms_max: 0, ...options.times },
     ...options.deps,
   }
   const settled = async (): Promise<void> => {

@@ -100,8 +100,9 @@ export class EmulatedModel {
     this.#options = options
   }
 
-  admit(call: EngineCall): void {
-    invariant(!this.#calls.has(call.lease), 'a call is admitted once')
+  admit(admitted: EngineCall): void {
+    invariant(!this.#calls.has(admitted.lease), 'a call is admitted once')
+    const call = asBegun(admitted)
     const seed = call.sampling.temperature === 0 ? 0 : call.sampling.seed
     const answer = this.#options.answer?.(call) ?? null
     const output_tokens = answer?.length ?? this.#options.output_tokens?.(call) ?? Number.POSITIVE_INFINITY
@@ -139,6 +140,14 @@ export class EmulatedModel {
   evaluatedTokens(): number {
     return this.#evaluated_tokens
   }
+}
+
+/** The call as the engine saw it that began it: what it says depends on nothing else. */
+function asBegun(call: EngineCall): EngineCall {
+  const { prompt, max_output_tokens, resumed_tokens = 0 } = call
+  if (resumed_tokens === 0) return call
+  const begun = Array.from(prompt).slice(0, -resumed_tokens)
+  return { ...call, prompt: begun, max_output_tokens: max_output_tokens + resumed_tokens, resumed_tokens: 0 }
 }
 
 /** The token that ends an answer has no text, so any will do. */

@@ -165,13 +165,15 @@ export class LlamaBackend implements Backend {
 
   admit(call: EngineCall): void {
     if (this.#calls.has(call.lease)) throw new Error(`lease ${call.lease} is admitted already`)
-    const { lease, prompt, sampling } = call
-    const adjustments = new TokenAdjustments(this.#model, sampling, prompt.length)
-    const embeds = call.embeds === true
-    const own = { tokens: Array.from(prompt), prompt_tokens: prompt.length, prompt_logprobs: new Map(), embeds }
+    const { lease, prompt, sampling, resumed_tokens = 0 } = call
+    const tokens = Array.from(prompt)
+    const prompt_tokens = tokens.length - resumed_tokens
+    const adjustments = new TokenAdjustments(this.#model, sampling, prompt_tokens)
+    const own = { tokens, prompt_tokens, prompt_logprobs: new Map(), embeds: call.embeds === true }
     const admitted = { ...own, sampling, adjustments, grammar: null, refused: null }
     try {
-      const grammar = sampling.grammar === undefined ? null : grammarState(this.#model, sampling.grammar)
+      const { grammar: asked } = sampling
+      const grammar = asked === undefined ? null : grammarState(this.#model, asked, tokens.slice(prompt_tokens))
       this.#calls.set(lease, { ...admitted, grammar })
     } catch (error) {
       this.#calls.set(lease, { ...admitted, refused: error })

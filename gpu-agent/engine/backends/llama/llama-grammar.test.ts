@@ -91,6 +91,30 @@ describeWithModel('grammars on the real model', () => {
     },
   )
 
+  test.each([0, 1])(
+    'a call that another engine began goes on in its grammar, at temperature %j',
+    async (temperature) => {
+      const sampling = { temperature, top_p: 1, seed: 11, grammar: LIST }
+      const asked = prompt('Name five animals.')
+      const whole = await plans.run(plans.admit(0, asked, sampling), 40)
+      for (const [slot, resumed_tokens] of [3, whole.length - 1].entries()) {
+        await plans.clear(slot)
+        const call = plans.admit(slot, [...asked, ...whole.slice(0, resumed_tokens)], sampling, { resumed_tokens })
+        expect([...whole.slice(0, resumed_tokens), ...(await plans.run(call, 40))]).toEqual(whole)
+      }
+    },
+  )
+
+  test('a call whose earlier output its grammar does not allow ends, and no other', async () => {
+    const asked = prompt('Name five animals.')
+    const foreign = runtime.model.tokenize('Once upon')
+    const sampling = { ...greedy, grammar: LIST }
+    const dead = plans.admit(0, [...asked, ...foreign], sampling, { resumed_tokens: foreign.length })
+    const alive = plans.admit(1, prompt('Count to five.'))
+    expect(await plans.step([dead, alive])).toEqual([dead.lease])
+    expect(output(alive)).toHaveLength(1)
+  })
+
   test('a grammar that no token can continue ends its call and no other', async () => {
     const impossible = 'root ::= "a" [\\uE000] never\nnever ::= [^\\x00-\\U0010FFFF]'
     const [dead, alive] = [

@@ -37,8 +37,8 @@ export class ChildCall {
     this.#sink.accepted(prompt_tokens)
   }
 
-  chunk(chunk: object): void {
-    this.#sink.chunk(chunk)
+  chunk(chunk: object, tokens?: readonly number[]): void {
+    this.#sink.chunk(chunk, tokens)
   }
 
   ended(end: CallEnd): void {

@@ -222,7 +222,7 @@ export class ChildFront implements EngineFront {
     if (event.type === 'refused' || event.type === 'ended') this.#calls.delete(event.lease)
     if (event.type === 'refused') call.refused(event.error)
     else if (event.type === 'accepted') call.accepted(event.prompt_tokens)
-    else if (event.type === 'chunk') call.chunk(event.chunk)
+    else if (event.type === 'chunk') call.chunk(event.chunk, event.tokens)
     else call.ended(event.end)
   }
 

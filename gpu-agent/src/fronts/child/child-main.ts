@@ -55,7 +55,7 @@ function sinkOf(lease: string): CallSink {
   return {
     refused: (error) => outbox.push({ type: 'refused', lease, error }),
     accepted: (prompt_tokens) => outbox.push({ type: 'accepted', lease, prompt_tokens }),
-    chunk: (chunk) => outbox.push({ type: 'chunk', lease, chunk }),
+    chunk: (chunk, tokens = []) => outbox.push({ type: 'chunk', lease, chunk, tokens }),
     ended: (end) => outbox.push({ type: 'ended', lease, end }),
   }
 }

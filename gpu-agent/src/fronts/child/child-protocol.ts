@@ -27,7 +27,7 @@ export type ChildEvent =
   | { type: 'failed'; message: string }
   | { type: 'refused'; lease: string; error: StreamError }
   | { type: 'accepted'; lease: string; prompt_tokens: number }
-  | { type: 'chunk'; lease: string; chunk: object }
+  | { type: 'chunk'; lease: string; chunk: object; tokens?: readonly number[] }
   | { type: 'ended'; lease: string; end: CallEnd }
   | { type: 'ledger'; rows: readonly LedgerRow[] }
   | { type: 'status'; status: FrontStatus }

@@ -41,6 +41,7 @@ function answer(
     decoder: decoder(),
     ...{ stops, stop_tokens: new Set<number>(), format, logprobs, echo },
     send: (chunk) => sent.push(chunk as Chunk),
+    resume: null,
     finish: () => undefined,
     ended: () => undefined,
   })

@@ -3,12 +3,13 @@
  * and what may go out becomes chunks. The role chunk goes with the first of them (an engine that fails before can be
  * retried without the client noticing).
  */
-import type { FinishReason, Measurement } from '../../../../src/protocol/index.ts'
+import type { FinishReason, Measurement, Resume } from '../../../../src/protocol/index.ts'
 import type { CallListener } from '../../../engine/driver.ts'
 import type { EndReason, FailureCode, TokenLogprobs } from '../../../engine/types.ts'
 import { AnswerLogprobs, type TokenReport } from '../../openai/answer-logprobs.ts'
 import { type AnswerEvent, type AnswerParser, answerParser } from '../../openai/answer-parser.ts'
 import type { ChunkBuilder } from '../../openai/chunks.ts'
+import { Delivered } from '../../openai/delivered.ts'
 import type { OutputFormat } from '../../openai/output-format.ts'
 import { StopMatcher } from '../../openai/stop-matcher.ts'
 import { assistantText, type ToolCall } from '../../openai/tool-text.ts'
@@ -52,7 +53,10 @@ export interface ChoiceOutputOptions {
   /** Whether the client asked for log probabilities. */
   logprobs: boolean
   echo: Echo | null
-  send: (chunk: object) => void
+  /** What another engine generated, and what the client has of it. Null: the answer begins here. */
+  resume: Resume | null
+  /** `tokens`: generated since the last chunk that named any. */
+  send: (chunk: object, tokens: readonly number[]) => void
   /** The engine need not go on. */
   finish: () => void
   ended: (end: ChoiceEnd) => void
@@ -65,10 +69,15 @@ export class ChoiceOutput implements CallListener {
   readonly #stops: StopMatcher
   readonly #parser: AnswerParser
   readonly #tokens: number[] = []
+  /** Those that no chunk has named yet. */
+  readonly #unnamed: number[] = []
+  readonly #delivered: Delivered | null
+  #replaying = false
   readonly #calls: ToolCall[] = []
   /** Null: they were not asked for, or the answer is a tool's call, of whose tokens OpenAI tells none. */
   readonly #logprobs: AnswerLogprobs | null
   #text = ''
+  #resumed = false
   #begun = false
   #echoed = false
   #stopped = false
@@ -82,6 +91,7 @@ export class ChoiceOutput implements CallListener {
     this.#stops = new StopMatcher(options.stops)
     this.#parser = answerParser(options.format)
     this.#logprobs = options.logprobs && options.format.kind !== 'tool_call' ? new AnswerLogprobs() : null
+    this.#delivered = options.resume === null ? null : new Delivered(options.resume)
   }
 
   prompt(logprobs: readonly TokenLogprobs[]): void {
@@ -94,6 +104,11 @@ export class ChoiceOutput implements CallListener {
 
   token(token: number, logprobs?: TokenLogprobs): void {
     this.#sendEcho()
+    this.#replay()
+    this.#take(token, logprobs)
+  }
+
+  #take(token: number, logprobs?: TokenLogprobs): void {
     if (this.#isOver() || this.#options.echo?.alone === true) return
     if (this.#options.stop_tokens.has(token)) {
       this.#stop_token = true
@@ -101,10 +116,12 @@ export class ChoiceOutput implements CallListener {
       return
     }
     this.#tokens.push(token)
+    if (!this.#replaying) this.#unnamed.push(token)
     const { kind } = this.#options.format
     if (kind === 'text' || kind === 'json' || kind === 'enforced') this.#begin('')
     const piece = this.#options.decoder.push(token)
-    if (logprobs !== undefined) this.#logprobs?.add(token, logprobs, piece)
+    if (this.#replaying) this.#logprobs?.replayed(piece)
+    else if (logprobs !== undefined) this.#logprobs?.add(token, logprobs, piece)
     this.#write(piece)
     if (this.#isOver() && !this.#over) this.#options.finish()
   }
@@ -120,6 +137,7 @@ export class ChoiceOutput implements CallListener {
       return
     }
     this.#sendEcho()
+    this.#replay()
     this.#write(this.#options.decoder.end())
     if (!this.#stopped) this.#emit(this.#parser.push(this.#stops.end()))
     this.#emit(this.#parser.end())
@@ -150,7 +168,23 @@ export class ChoiceOutput implements CallListener {
     const { echo, chunks, index, send } = this.#options
     if (echo === null || this.#echoed || this.#over) return
     this.#echoed = true
-    send(chunks.content(index, echo.text, this.#logprobs?.sent(echo.text) ?? null))
+    const reports = this.#logprobs?.sent(echo.text) ?? null
+    const fresh = this.#fresh({ type: 'text', text: echo.text })
+    if (fresh?.type === 'text') send(chunks.content(index, fresh.text, reports), [])
+  }
+
+  /** Goes through what another engine generated, once, before anything that this one does. */
+  #replay(): void {
+    const { resume } = this.#options
+    if (resume === null || this.#resumed || this.#over) return
+    this.#resumed = true
+    this.#replaying = true
+    for (const token of resume.tokens) this.#take(token)
+    this.#replaying = false
+  }
+
+  #fresh(event: AnswerEvent): AnswerEvent | null {
+    return this.#delivered === null ? event : this.#delivered.rest(event)
   }
 
   #finishReason(reason: EndReason): FinishReason {
@@ -178,42 +212,70 @@ export class ChoiceOutput implements CallListener {
     for (const event of events) {
       if (this.#over) return
       this.#begin(event.type === 'text' ? '' : null)
-      const chunk = this.#chunk(event)
-      this.#options.send(chunk)
+      const reports = this.#noted(event)
+      const fresh = this.#fresh(event)
+      if (fresh !== null) this.#options.send(this.#chunk(fresh, reports), this.#named(reports))
     }
   }
 
-  #chunk(event: AnswerEvent): object {
-    const { chunks, index } = this.#options
-    switch (event.type) {
-      case 'text':
-        this.#text += event.text
-        return chunks.content(index, event.text, this.#logprobs?.sent(event.text) ?? null)
-      case 'call':
-        this.#logprobs?.skip()
-        this.#calls.push({ name: event.name, arguments: '' })
-        return chunks.toolCall(index, this.#calls.length - 1, event.name)
-      case 'arguments': {
-        const call = this.#calls.at(-1)
-        if (call === undefined) throw new Error('arguments belong to a call')
-        call.arguments += event.text
-        return chunks.arguments(index, this.#calls.length - 1, event.text)
-      }
+  /** Keeps what the answer consists of. Returns the log probabilities that go out with the event. */
+  #noted(event: AnswerEvent): TokenReport[] | null {
+    if (event.type === 'text') {
+      this.#text += event.text
+      return this.#logprobs?.sent(event.text) ?? null
     }
+    if (event.type === 'call') {
+      this.#logprobs?.skip()
+      this.#calls.push({ name: event.name, arguments: '' })
+      return null
+    }
+    const call = this.#calls.at(-1)
+    if (call === undefined) throw new Error('arguments belong to a call')
+    call.arguments += event.text
+    return null
+  }
+
+  #chunk(event: AnswerEvent, reports: readonly TokenReport[] | null): object {
+    const { chunks, index } = this.#options
+    if (event.type === 'text') return chunks.content(index, event.text, reports)
+    const call = this.#calls.length - 1
+    return event.type === 'call' ? chunks.toolCall(index, call, event.name) : chunks.arguments(index, call, event.text)
+  }
+
+  /** Of a token whose log probabilities have not gone out, another engine would have none to tell: it is to generate it again. */
+  #named(reports: readonly TokenReport[] | null): number[] {
+    return this.#unnamed.splice(0, reports?.length ?? this.#unnamed.length)
   }
 
   /** Tokens at the end that became no text of their own. */
   #restOfLogprobs(): void {
     const reports: TokenReport[] = this.#calls.length > 0 ? [] : (this.#logprobs?.rest() ?? [])
-    if (reports.length > 0) this.#options.send(this.#options.chunks.content(this.#options.index, '', reports))
+    if (reports.length > 0) this.#options.send(this.#options.chunks.content(this.#options.index, '', reports), [])
   }
 
   #begin(content: '' | null): void {
     if (this.#begun || this.#over) return
     this.#begun = true
+    // A client has the role with the first thing that it has.
+    if (this.#delivered !== null) return
     const role = this.#options.chunks.role(this.#options.index, content)
-    if (role !== null) this.#options.send(role)
+    if (role !== null) this.#options.send(role, [])
   }
+}
+
+/** Whether these tokens end an answer, by a stop string or by a call that is whole. */
+export function endsAnswer(
+  tokens: readonly number[],
+  { decoder, stops, format }: Pick<ChoiceOutputOptions, 'decoder' | 'stops' | 'format'>,
+): boolean {
+  const matcher = new StopMatcher(stops)
+  const parser = answerParser(format)
+  for (const token of tokens) {
+    const { text, stopped } = matcher.push(decoder.push(token))
+    parser.push(text)
+    if (stopped || parser.done) return true
+  }
+  return false
 }
 
 function isJson(text: string): boolean {

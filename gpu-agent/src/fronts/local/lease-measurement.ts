@@ -23,6 +23,7 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
     prompt_tokens: prompts > 1 ? sum('prompt_tokens') : Math.max(...of('prompt_tokens')),
     cached_tokens: prompts > 1 ? sum('cached_tokens') : Math.min(...of('cached_tokens')),
     output_tokens: sum('output_tokens'),
+    resumed_tokens: sum('resumed_tokens'),
     service_wall_us: sum('service_wall_us'),
     service_modelled_us: sum('service_modelled_us'),
     wait_us: sum('wait_us'),
@@ -38,6 +39,13 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
     ...pausesOf(measurements.length === 1 ? (measurements[0] ?? {}) : {}),
     ...handledOf(measurements),
   }
+}
+
+/** What the engine measured of a call whose prompt ends with so many tokens of its own output. */
+export function resumedBy(measurement: Measurement, resumed_tokens: number): Measurement {
+  const prompt_tokens = measurement.prompt_tokens - resumed_tokens
+  const cached_tokens = Math.min(measurement.cached_tokens, prompt_tokens)
+  return { ...measurement, prompt_tokens, cached_tokens, resumed_tokens }
 }
 
 /** The context of a lease is handled when its last choice ends. */
@@ -61,6 +69,7 @@ export function usageExtension(
     service_wall_s,
     service_modelled_s,
     wait_s: measurement.wait_us / 1e6,
+    resumed_tokens: measurement.resumed_tokens,
     ttft_s: secondsOf(measurement.first_token_us),
     tpot_s: secondsOf(tpotUs(measurement, choices)),
     preemptions: measurement.preemptions,

@@ -5,14 +5,14 @@
  * The lease's measurement is the sum of its choices' (lease-measurement.ts), and its ledger rows the sums of theirs
  * (local-front.ts).
  */
-import type { Measurement, StreamError, TicketClaims } from '../../../../src/protocol/index.ts'
+import type { Measurement, Resume, StreamError, TicketClaims } from '../../../../src/protocol/index.ts'
 import type { CallListener } from '../../../engine/driver.ts'
 import type { ChunkBuilder } from '../../openai/chunks.ts'
 import { deadlineExceeded, engineFailed, incompleteOutput } from '../../openai/errors.ts'
 import type { OutputFormat } from '../../openai/output-format.ts'
 import type { CallSink } from '../engine-front.ts'
 import { type Answer, type ChoiceEnd, ChoiceOutput, type Echo } from './choice-output.ts'
-import { summed, usageExtension } from './lease-measurement.ts'
+import { resumedBy, summed, usageExtension } from './lease-measurement.ts'
 import type { TokenDecoder } from './text-model.ts'
 
 export interface LocalCallOptions {
@@ -30,6 +30,8 @@ export interface LocalCallOptions {
   logprobs: boolean
   /** By choice; none: answers begin with what is generated. */
   echoes: readonly Echo[]
+  /** Of a call with one choice. Null: its answer begins here. */
+  resume: Resume | null
   emulated: boolean
   /** Which reading `usage.switchyard.service_s` shows. */
   ordering: 'wall' | 'modelled'
@@ -75,7 +77,7 @@ export class LocalCall {
   }
 
   #choice(lease: string, index: number): ChoiceOutput {
-    const { chunks, decoder, stops, stop_tokens, format, logprobs, echoes, sink, finish } = this.#options
+    const { chunks, decoder, stops, stop_tokens, format, logprobs, echoes, resume, sink, finish } = this.#options
     return new ChoiceOutput({
       index,
       chunks,
@@ -85,7 +87,9 @@ export class LocalCall {
       format,
       logprobs,
       echo: echoes[index] ?? null,
-      send: (chunk) => sink.chunk(chunk),
+      resume,
+      // The Worker can resume a call of one choice.
+      send: (chunk, tokens) => sink.chunk(chunk, this.leases.length === 1 ? tokens : []),
       finish: () => finish(lease),
       ended: (end) => this.#choiceEnded(index, end),
     })
@@ -105,9 +109,12 @@ export class LocalCall {
     const ends = this.leases.map((_, index) => this.#ends.get(index)).filter((end) => end !== undefined)
     // Cancelling the others may have ended the last of them within the first's end.
     this.#ends.clear()
-    const measurement = summed(
-      ends.map((end) => end.measurement),
-      this.#options.prompts,
+    const measurement = resumedBy(
+      summed(
+        ends.map((end) => end.measurement),
+        this.#options.prompts,
+      ),
+      this.#options.resume?.tokens.length ?? 0,
     )
     const failed = ends.find(({ reason }) => reason === 'failed')
     if (failed !== undefined || ends.some(({ reason }) => reason === 'cancelled')) {
@@ -125,12 +132,13 @@ export class LocalCall {
 
   #lastChunks(ends: readonly ChoiceEnd[], measurement: Measurement): object[] {
     const { chunks, claims, emulated, ordering } = this.#options
-    const { prompt_tokens, output_tokens, cached_tokens } = measurement
+    const { prompt_tokens, output_tokens, resumed_tokens, cached_tokens } = measurement
+    const completion_tokens = resumed_tokens + output_tokens
     const switchyard = usageExtension(claims, measurement, ordering, emulated, ends.length)
     const finishes = ends.map(({ finish_reason, stop }, index) =>
       chunks.finish(index, { reason: finish_reason ?? 'stop', stop }),
     )
-    const usage = chunks.usage({ prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard })
+    const usage = chunks.usage({ prompt_tokens, completion_tokens, cached_tokens, switchyard })
     return usage === null ? finishes : [...finishes, usage]
   }
 }

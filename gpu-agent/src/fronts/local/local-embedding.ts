@@ -118,6 +118,7 @@ function added(a: Measurement, b: Measurement): Measurement {
     service_modelled_us: a.service_modelled_us + b.service_modelled_us,
     wait_us: a.wait_us + b.wait_us,
     preemptions: a.preemptions + b.preemptions,
+    resumed_tokens: 0,
     swapped_out_tokens: a.swapped_out_tokens + b.swapped_out_tokens,
     swapped_in_tokens: a.swapped_in_tokens + b.swapped_in_tokens,
     recomputed_tokens: a.recomputed_tokens + b.recomputed_tokens,

@@ -6,7 +6,13 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
-import type { EngineDescription, EngineStatus, StreamError, TicketClaims } from '../../../../src/protocol/index.ts'
+import type {
+  EngineDescription,
+  EngineStatus,
+  Resume,
+  StreamError,
+  TicketClaims,
+} from '../../../../src/protocol/index.ts'
 import type { CallListener, EngineDriver } from '../../../engine/driver.ts'
 import type { EngineCall, LedgerRow } from '../../../engine/types.ts'
 import type { Capabilities } from '../../openai/capabilities.ts'
@@ -36,6 +42,7 @@ import { readPrompt } from './lengths/read-prompt.ts'
 import { LocalCall } from './local-call.ts'
 import { LocalEmbedding } from './local-embedding.ts'
 import { OutputMemory } from './output-memory.ts'
+import { resumed } from './resumed-call.ts'
 import { submitError } from './submit-error.ts'
 import type { TextModel } from './text-model.ts'
 
@@ -78,6 +85,7 @@ const TEMPLATE_HINT = 'chat_template_kwargs'
 export class LocalFront implements EngineFront {
   /** Options of the chat template, where it reads any. */
   readonly hints: ReadonlySet<string>
+  readonly resumes = true
   readonly #options: LocalFrontOptions
   readonly #events: EngineFrontEvents
   readonly #memory = new OutputMemory()
@@ -169,7 +177,7 @@ export class LocalFront implements EngineFront {
   }
 
   #submit(dispatched: DispatchedCall, sink: CallSink): StreamError | null {
-    const { claims, dialect, body, forecast } = dispatched
+    const { claims, dialect, body, forecast, resume: asked_resume } = dispatched
     const driver = this.#driver
     if (this.#draining) return unavailable('draining', 'the engine takes no further calls')
     if (driver === null) return unavailable('engine_down', 'the engine is down')
@@ -189,17 +197,19 @@ export class LocalFront implements EngineFront {
     }
     const capped = underBudget(asked, claims, translation.choices)
     if (!capped.ok) return capped.error
-    const { calls } = capped
-    const call = this.#localCall({ ...dispatched, dialect }, translation, calls, sink, driver)
+    const resuming = resumed(capped.calls, asked_resume ?? null, translation, text)
+    if (!resuming.ok) return resuming.error
+    const { calls, resume } = resuming
+    const call = this.#localCall({ ...dispatched, dialect }, translation, calls, resume, sink, driver)
     const refusal = this.#isRead(calls, call)
       ? this.#submitReading(claims, calls, call, driver, dialect)
       : this.#submitChoices(calls, call, driver, dialect)
     if (refusal !== null) return refusal
     this.#calls.set(claims.lease, { call, driver })
-    for (const [index, { prompt }] of calls.entries()) {
-      this.#bytes.add(translation.prompts[index] ?? translation.prompts[0], prompt.length)
+    for (const [index, { prompt, resumed_tokens = 0 }] of calls.entries()) {
+      this.#bytes.add(translation.prompts[index] ?? translation.prompts[0], prompt.length - resumed_tokens)
     }
-    sink.accepted(totalTokens(calls.map(({ prompt }) => prompt)))
+    sink.accepted(totalTokens(calls.map(({ prompt }) => prompt)) - (resume?.tokens.length ?? 0))
     return null
   }
 
@@ -237,6 +247,7 @@ export class LocalFront implements EngineFront {
     const { lengths = null } = this.#options
     const [call] = calls
     if (lengths === null || call === undefined || calls.length + leases.length > 2) return false
+    if (call.resumed_tokens !== undefined) return false
     return call.sampling.prompt_logprobs === undefined && lengths.wants(call.prompt.length)
   }
 
@@ -283,11 +294,13 @@ export class LocalFront implements EngineFront {
     { claims, dialect }: DispatchedCall & { dialect: TextDialect },
     { prompts, stops, sampling, include_usage, choices, logprobs, echo, max_output_tokens, output }: Translation,
     calls: readonly EngineCall[],
+    resume: Resume | null,
     sink: CallSink,
     driver: EngineDriver,
   ): LocalCall {
-    const { text, system_fingerprint, description, ordering, wall_ms = Date.now } = this.#options
-    const created_s = Math.floor(wall_ms() / 1000)
+    const { text, description, ordering, wall_ms = Date.now } = this.#options
+    const created_s = resume?.created_s ?? Math.floor(wall_ms() / 1000)
+    const system_fingerprint = resume?.system_fingerprint ?? this.#options.system_fingerprint
     const { call, model, lease } = claims
     const answers = prompts.length * choices
     const echoed = (index: number): Echo => {
@@ -306,6 +319,7 @@ export class LocalFront implements EngineFront {
       format: output.format,
       logprobs: logprobs !== null,
       echoes: echo ? Array.from({ length: answers }, (_, index) => echoed(index)) : [],
+      resume,
       emulated: description.kind === 'emulated',
       ordering,
       finish: (engine_lease) => driver.finish(engine_lease),

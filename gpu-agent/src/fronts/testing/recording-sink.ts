@@ -13,6 +13,8 @@ interface Chunk {
 
 export class RecordingSink implements CallSink {
   readonly chunks: Chunk[] = []
+  /** Of each chunk. */
+  readonly tokens: (readonly number[])[] = []
   readonly over: Promise<CallEnd | null>
   error: StreamError | null = null
   end: CallEnd | null = null
@@ -38,8 +40,9 @@ export class RecordingSink implements CallSink {
     this.prompt_tokens = prompt_tokens
   }
 
-  chunk(chunk: object): void {
+  chunk(chunk: object, tokens: readonly number[] = []): void {
     this.#expect(this.prompt_tokens !== null)
+    this.tokens.push(tokens)
     this.chunks.push(chunk as Chunk)
     this.onChunk(chunk as Chunk)
   }

@@ -45,12 +45,12 @@ export class HandPlans {
     return { lease, slot, tokens: [...prompt], prompt_tokens: prompt.length, computed: 0, ...none() }
   }
 
-  /** One step: each call computes up to `chunk` of its missing tokens and samples when none is left. */
+  /** One step: each call computes up to `chunk` of its missing tokens and samples when none is left. Returns those that failed. */
   async step(
     calls: readonly HandCall[],
     chunk = EXACT_CHUNK_TOKENS_MAX,
     operations: readonly SlotOperation[] = [],
-  ): Promise<void> {
+  ): Promise<string[]> {
     for (const operation of operations) {
       if (operation.op !== 'truncate') continue
       for (const call of calls) if (call.slot === operation.slot) call.computed = operation.tokens
@@ -62,7 +62,7 @@ export class HandPlans {
         return { lease, slot, from: computed, to, samples: to === tokens.length }
       })
     this.#step += 1
-    const { sampled } = await this.backend.execute({ step: this.#step, operations, work })
+    const { sampled, failed = new Map() } = await this.backend.execute({ step: this.#step, operations, work })
     for (const { lease, to } of work) {
       const call = calls.find((candidate) => candidate.lease === lease)
       if (call === undefined) throw new Error('unreachable')
@@ -78,6 +78,7 @@ export class HandPlans {
       call.embedding = outcome.embedding ?? null
       call.ended = outcome.end
     }
+    return [...failed.keys()]
   }
 
   /** Runs one call alone for `count` output tokens or to its end. */

@@ -72,6 +72,7 @@ function after(read: Measurement, own: Measurement): Measurement {
     service_modelled_us: read.service_modelled_us + own.service_modelled_us,
     wait_us: read.wait_us + own.wait_us,
     preemptions: read.preemptions + own.preemptions,
+    resumed_tokens: read.resumed_tokens + own.resumed_tokens,
     swapped_out_tokens: read.swapped_out_tokens + own.swapped_out_tokens,
     swapped_in_tokens: read.swapped_in_tokens + own.swapped_in_tokens,
     recomputed_tokens: read.recomputed_tokens + own.recomputed_tokens,

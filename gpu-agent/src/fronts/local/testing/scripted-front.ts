@@ -1,7 +1,7 @@
 /** A front on a real scheduler and driver, whose model has one token per character and whose backend writes what a test says. */
-import type { TicketClaims } from '../../../../../src/protocol/index.ts'
+import type { Resume, TicketClaims } from '../../../../../src/protocol/index.ts'
 import { EngineDriver } from '../../../../engine/driver.ts'
-import type { Backend, EngineCall, LedgerRow, StepOutcome, StepPlan } from '../../../../engine/types.ts'
+import type { Backend, EngineCall, LedgerRow, SampledToken, StepOutcome, StepPlan } from '../../../../engine/types.ts'
 import { EMBEDDED } from '../../../openai/capabilities.ts'
 import type { EngineFrontEvents } from '../../engine-front.ts'
 import { dispatched } from '../../testing/dispatched.ts'
@@ -102,7 +102,7 @@ class ScriptedBackend implements Backend {
   }
   async execute(plan: StepPlan): Promise<StepOutcome> {
     if (script.breaks) throw new Error('broken')
-    const sampled = new Map<string, { token: number; end: boolean; embedding?: Float32Array }>()
+    const sampled = new Map<string, SampledToken>()
     for (const { lease, to, samples } of plan.work) {
       if (!samples) continue
       const call = this.#calls.get(lease)
@@ -110,9 +110,11 @@ class ScriptedBackend implements Backend {
         sampled.set(lease, { token: END, end: true, embedding: script.embedding(call.prompt) })
         continue
       }
-      const position = to - (this.#calls.get(lease)?.prompt.length ?? 0)
+      const { prompt, resumed_tokens = 0 } = call ?? { prompt: [] }
+      const position = to - (prompt.length - resumed_tokens)
       const token = script.answer.codePointAt(position)
-      sampled.set(lease, token === undefined ? { token: END, end: true } : { token, end: false })
+      const logprobs = call?.sampling.logprobs === undefined ? {} : { logprobs: { logprob: -1, top: [] } }
+      sampled.set(lease, token === undefined ? { token: END, end: true } : { token, end: false, ...logprobs })
     }
     return { sampled }
   }
@@ -194,10 +196,13 @@ export async function run(
   body: Record<string, unknown>,
   dialect: 'chat' | 'completions' = 'chat',
   claims: Partial<TicketClaims> = {},
+  resume: Resume | null = null,
+  context_tokens = CONTEXT_TOKENS,
 ): Promise<RecordingSink> {
-  const front = await startFront()
+  const front = await startFront(context_tokens)
   const sink = new RecordingSink()
-  front.serve(dispatched(front.describe().epoch, body, { ...claims, dialect }), sink)
+  const call = dispatched(front.describe().epoch, body, { ...claims, dialect })
+  front.serve(resume === null ? call : { ...call, resume }, sink)
   await sink.over
   await front.stop()
   return sink

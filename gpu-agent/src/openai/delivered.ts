@@ -1,0 +1,39 @@
+/**
+ * What a client already has of an answer that another engine began, taken off what this one says when it goes through the
+ * same tokens again. Counted in characters, since a client may have part of what a token became.
+ */
+import type { Resume } from '../../../src/protocol/index.ts'
+import type { AnswerEvent } from './answer-parser.ts'
+
+export class Delivered {
+  #text: number
+  readonly #calls: number[]
+  /** Calls of tools that were met. */
+  #met = 0
+
+  constructor({ content, tool_calls }: Pick<Resume, 'content' | 'tool_calls'>) {
+    this.#text = content.length
+    this.#calls = tool_calls.map((call) => call.arguments.length)
+  }
+
+  /** What the client lacks of it. Null: nothing. */
+  rest(event: AnswerEvent): AnswerEvent | null {
+    switch (event.type) {
+      case 'text': {
+        const text = event.text.slice(this.#text)
+        this.#text -= event.text.length - text.length
+        return text === '' && event.text !== '' ? null : { type: 'text', text }
+      }
+      case 'call':
+        this.#met += 1
+        return this.#met > this.#calls.length ? event : null
+      case 'arguments': {
+        const at = this.#met - 1
+        const had = this.#calls[at] ?? 0
+        const text = event.text.slice(had)
+        if (had > 0) this.#calls[at] = had - (event.text.length - text.length)
+        return text === '' && event.text !== '' ? null : { type: 'arguments', text }
+      }
+    }
+  }
+}

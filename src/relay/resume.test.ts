@@ -1,0 +1,245 @@
+/** Answers that break after their client has a part: which go on elsewhere, and what client, engines and program see of it. */
+import { decodeJwt } from 'jose'
+import { describe, expect, it } from 'vitest'
+import { LEASES_PER_CALL_MAX } from '../core/program/program-state.ts'
+import type { DialectName } from './dialects/index.ts'
+import { runCall } from './run-call.ts'
+import { chat, cutWithSignal, type Engine, leaseOf, MODEL, PROGRAM, Script, world } from './testing/world.ts'
+
+type Json = Record<string, unknown>
+
+const FRAME = { id: 'chatcmpl-x', object: 'chat.completion.chunk', created: 17, model: MODEL, system_fingerprint: 'f' }
+const USAGE = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
+
+const event = (delta: Json, tokens = '', finish_reason: string | null = null) => {
+  const data = JSON.stringify({ ...FRAME, choices: [{ index: 0, delta, finish_reason }] })
+  return `${tokens === '' ? '' : `id: ${tokens}\n`}data: ${data}\n\n`
+}
+const ROLE = event({ role: 'assistant', content: '' })
+const FINISH = event({}, '', 'stop')
+const USED = `data: ${JSON.stringify({ ...FRAME, choices: [], usage: USAGE })}\n\n`
+const DONE = 'data: [DONE]\n\n'
+const stated = (code: string, retryable: boolean) => {
+  const error = { message: code, type: 'server_error', param: null, code }
+  return `event: error\ndata: ${JSON.stringify({ error, status: 503, retryable })}\n\n`
+}
+
+/** Has said the half of "Hello", as two events. */
+const half = (): Script =>
+  new Script()
+    .write(': accepted\n\n')
+    .write(ROLE)
+    .write(event({ content: 'He' }, '5,6'))
+
+interface Asked {
+  body: Json
+  claims: Json
+}
+
+/** Goes on where the other one broke. */
+function goingOn(
+  asked: Asked[],
+  rest: (body: Json) => string[] = () => [event({ content: 'llo' }, '7'), FINISH, USED, DONE],
+): Engine {
+  return async (request) => {
+    const body = (await request.json()) as Json
+    asked.push({ body, claims: decodeJwt((request.headers.get('authorization') ?? '').slice('Bearer '.length)) })
+    const script = new Script().write(': accepted\n\n')
+    for (const frame of rest(body)) script.write(frame)
+    return script.end().response
+  }
+}
+
+/** All of the answer that the client has when `breaks` happens to its first engine. */
+async function brokenBy(
+  breaks: (script: Script) => void,
+  {
+    headers = {},
+    body = {},
+    dialect = 'chat',
+    others = 1,
+    rest,
+  }: {
+    headers?: Record<string, string>
+    body?: Json
+    dialect?: DialectName
+    others?: number
+    rest?: (body: Json) => string[]
+  } = {},
+) {
+  const script = half()
+  const asked: Asked[] = []
+  const engines: Record<string, Engine> = { e0: (request) => cutWithSignal(script.response, request.signal) }
+  for (let at = 1; at <= others; at++) engines[`e${at}`] = goingOn(asked, rest)
+  const times = { stream_silence_ms_max: 40, waiting_interval_ms: 5 }
+  const it = world({ engines, times })
+  const request = chat({ stream: true, ...body }, { ...PROGRAM, ...headers })
+  const answer = runCall(request, dialect, it.deps)
+  // What a broken stream has not handed out is lost.
+  setTimeout(() => breaks(script), 20)
+  const response = await answer
+  const text = await response.text()
+  await it.settled()
+  return { it, response, text, asked }
+}
+
+/** The client's data events. */
+function dataOf(text: string): string[] {
+  return text.split('\n\n').flatMap((frame) => (frame.startsWith('data: ') ? [frame.slice('data: '.length)] : []))
+}
+
+const contentOf = (text: string): string =>
+  dataOf(text)
+    .filter((data) => data !== '[DONE]')
+    .flatMap((data) => (JSON.parse(data) as { choices?: { delta: { content?: string } }[] }).choices ?? [])
+    .map(({ delta }) => delta.content ?? '')
+    .join('')
+
+const BREAKS: [string, (script: Script) => void][] = [
+  ['its connection breaks', (script) => script.break()],
+  ['it ends without its end', (script) => script.end()],
+  ['it says nothing more', () => {}],
+  ['it reports a failure of its own', (script) => script.write(stated('engine_failed', true)).end()],
+  ['it ends in the middle of an event', (script) => script.write('data: {"id":"x","cho').end()],
+  [
+    'it breaks before the end of a whole answer',
+    (script) =>
+      script
+        .write(event({ content: 'l' }, '8'))
+        .write(FINISH)
+        .break(),
+  ],
+]
+
+describe.each(BREAKS)('an engine of which %s', (name, breaks) => {
+  const content = name.includes('whole') ? 'l' : ''
+
+  it('is replaced, and its client has one answer with one end', async () => {
+    const { it, text, asked } = await brokenBy(breaks)
+    expect(contentOf(text)).toBe(`He${content}llo`)
+    const data = dataOf(text)
+    expect(data.filter((one) => one.includes('"role"'))).toHaveLength(1)
+    expect(data.filter((one) => one.includes('"finish_reason":"stop"'))).toHaveLength(1)
+    expect(data.filter((one) => one.includes('"prompt_tokens"'))).toHaveLength(1)
+    expect(data.at(-1)).toBe('[DONE]')
+    expect(text).not.toContain('id: ')
+    expect(asked).toHaveLength(1)
+    expect(it.saidTo('leaseOpened')).toHaveLength(2)
+    expect(it.saidTo('leaseLost')).toHaveLength(1)
+    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'completed', error_code: null }])
+  })
+})
+
+describe('the engine that goes on', () => {
+  it('has the same body, what the client has, and a ticket that says so', async () => {
+    const { asked } = await brokenBy((script) => script.break(), { body: { temperature: 0.5 } })
+    const [{ body, claims } = expect.fail()] = asked
+    const { switchyard_resume, ...own } = body
+    expect(own).toMatchObject({ model: MODEL, temperature: 0.5, stream: true })
+    expect(switchyard_resume).toEqual({
+      ...{ tokens: [5, 6], content: 'He', reasoning: '', tool_calls: [] },
+      ...{ created_s: 17, system_fingerprint: 'f' },
+    })
+    expect(claims.resumes).toBe(true)
+  })
+
+  it('may break too, until the call has had as many leases as it may', async () => {
+    const { it, text, asked } = await brokenBy((script) => script.break(), {
+      others: LEASES_PER_CALL_MAX + 1,
+      rest: () => [event({ content: '.' }, '9'), stated('engine_failed', true)],
+    })
+    expect(contentOf(text)).toBe(`He${'.'.repeat(LEASES_PER_CALL_MAX - 1)}`)
+    expect(asked.map(({ body }) => (body.switchyard_resume as { tokens: number[] }).tokens.length)).toEqual(
+      Array.from({ length: LEASES_PER_CALL_MAX - 1 }, (_, at) => 2 + at),
+    )
+    expect(text).toContain('"code":"engine_failed"')
+    expect(text).not.toContain('[DONE]')
+    expect(it.saidTo('leaseOpened')).toHaveLength(LEASES_PER_CALL_MAX)
+    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'engine_failed' }])
+  })
+
+  it('may be the same one, once it has restarted', async () => {
+    const script = half()
+    const asked: Asked[] = []
+    let epoch = 1
+    const engine: Engine = (request) =>
+      epoch === 1 ? cutWithSignal(script.response, request.signal) : goingOn(asked)(request)
+    let questions = 0
+    const pool = {
+      lease: async () => {
+        questions += 1
+        if (questions > 3) epoch = 2
+        return { ...leaseOf('e0'), epoch: `epoch-${epoch}` }
+      },
+    }
+    const times = { resume_wait_ms_max: 10_000, resume_retry_ms: 1, waiting_interval_ms: 5 }
+    const it = world({ engines: { e0: engine }, pool, times })
+    const answer = runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+    setTimeout(() => script.break(), 20)
+    const response = await answer
+    expect(contentOf(await response.text())).toBe('Hello')
+    expect(asked).toHaveLength(1)
+  })
+})
+
+describe('an answer ends with an error', () => {
+  it.each<[string, (script: Script) => void, Parameters<typeof brokenBy>[1], string]>([
+    ['where no other engine is', (script) => script.break(), { others: 0 }, 'engine_failed'],
+    ['where its client wants that', (script) => script.break(), { headers: { 'X-Resume': 'off' } }, 'engine_failed'],
+    ['where it has several choices', (script) => script.break(), { body: { n: 2 } }, 'engine_failed'],
+    ["where it was the client's mistake", (script) => script.write(stated('too_long', false)).end(), {}, 'too_long'],
+    ['where its text cannot be read', (script) => script.write('data: {"half\n\n').break(), {}, 'engine_failed'],
+  ])('%s', async (_, breaks, options, code) => {
+    const { it, text, asked } = await brokenBy(breaks, options)
+    expect(contentOf(text.replaceAll('data: {"half\n\n', ''))).toBe('He')
+    expect(text).toContain(`"code":"${code}"`)
+    expect(text).not.toContain('[DONE]')
+    expect(asked).toEqual([])
+    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: code }])
+  })
+})
+
+describe('an answer that goes on elsewhere', () => {
+  it('is one object for a client that asked for no stream', async () => {
+    const { text } = await brokenBy((script) => script.break(), { body: { stream: false } })
+    expect(JSON.parse(text)).toMatchObject({
+      choices: [{ message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+      usage: USAGE,
+    })
+  })
+
+  it('is one message of Messages', async () => {
+    const body = { max_tokens: 9, messages: [{ role: 'user', content: 'hi' }] }
+    const { text } = await brokenBy((script) => script.break(), { dialect: 'messages', body })
+    const events = dataOf(text.replaceAll(/event: .*\n/g, '')).map((data) => JSON.parse(data) as Json)
+    const named = (type: string) => events.filter((one) => one.type === type)
+    expect(
+      named('content_block_delta')
+        .map(({ delta }) => (delta as { text: string }).text)
+        .join(''),
+    ).toBe('Hello')
+    expect([named('message_start').length, named('message_stop').length, named('error').length]).toEqual([1, 1, 0])
+  })
+
+  it('is one response of Responses', async () => {
+    const { text } = await brokenBy((script) => script.break(), { dialect: 'responses', body: { input: 'hi' } })
+    const events = dataOf(text.replaceAll(/event: .*\n/g, '')).map((data) => JSON.parse(data) as Json)
+    const done = events.filter(({ type }) => type === 'response.completed')
+    expect(done).toHaveLength(1)
+    expect(JSON.stringify(done[0])).toContain('"text":"Hello"')
+  })
+
+  it('ends quietly when its client leaves while an engine is found', async () => {
+    const script = half()
+    const never = (request: Request) => cutWithSignal(new Script().response, request.signal)
+    const engines = { e0: (request: Request) => cutWithSignal(script.response, request.signal), e1: never }
+    const it = world({ engines, times: { waiting_interval_ms: 5 } })
+    const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    await reader.read()
+    script.break()
+    await reader.cancel()
+    await it.settled()
+    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'cancelled', error_code: 'client_left' }])
+  })
+})
