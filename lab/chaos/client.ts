@@ -6,6 +6,7 @@
 
 import { SseSplitter } from '../../src/core/wire/sse.ts'
 import { DONE } from '../../src/protocol/stream.ts'
+import { expectedText } from './expected-text.ts'
 
 export interface ClientCall {
   url: string
@@ -63,6 +64,7 @@ export async function clientCall(call: ClientCall): Promise<ClientEnd> {
         messages: [{ role: 'user', content: call.prompt }],
         max_tokens: call.output_tokens,
         stream: call.stream,
+        temperature: 0,
         ...(call.stream ? { stream_options: { include_usage: true } } : {}),
       }),
       ...(call.signal === undefined ? {} : { signal: call.signal }),
@@ -115,7 +117,7 @@ interface Chunk {
 }
 
 function judgeStream(text: string, call: ClientCall): Judged {
-  let tokens = 0
+  let said = ''
   let finishes = 0
   let usage: Usage | null = null
   let state: 'open' | 'done' | 'failed' = 'open'
@@ -131,15 +133,14 @@ function judgeStream(text: string, call: ClientCall): Judged {
       continue
     }
     const chunk = parsed(frame.data)
-    // An engine that dies inside a frame leaves a piece of one; the error event must follow it.
-    if (chunk === null) continue
+    if (chunk === null) return halfTruth('has an event that is no JSON', text)
     if (chunk.error !== undefined) {
       state = 'failed'
       code = chunk.error.code
     }
     for (const choice of chunk.choices ?? []) {
       if (finishes > 0) return halfTruth('has a choice after its finish', text)
-      if ((choice.delta.content ?? '') !== '') tokens += 1
+      said += choice.delta.content ?? ''
       if (choice.finish_reason !== null) finishes += 1
     }
     usage = chunk.usage ?? usage
@@ -148,9 +149,16 @@ function judgeStream(text: string, call: ClientCall): Judged {
   if (state === 'open') return halfTruth('ends without [DONE] or an error', text)
   if (finishes !== 1) return halfTruth(`finished ${finishes} times`, text)
   if (usage === null) return halfTruth('has no usage', text)
-  return usage.completion_tokens === call.output_tokens && tokens === call.output_tokens
-    ? { end: 'completed', usage }
-    : halfTruth(`${tokens} tokens seen, ${usage.completion_tokens} billed, ${call.output_tokens} due`, text)
+  return usage.completion_tokens === call.output_tokens
+    ? saying(said, call, { end: 'completed', usage }, text)
+    : halfTruth(`${usage.completion_tokens} tokens billed, ${call.output_tokens} due`, text)
+}
+
+/** `judged`, if an unbroken answer says the same. */
+function saying(said: string, call: ClientCall, judged: Judged, text: string): Judged {
+  return said === expectedText(call.prompt, call.output_tokens)
+    ? judged
+    : halfTruth('does not say what it should', text)
 }
 
 function parsed(json: string): Chunk | null {
@@ -161,13 +169,18 @@ function parsed(json: string): Chunk | null {
   }
 }
 
+interface WholeChoice {
+  message?: { content?: string | null }
+  finish_reason: string | null
+}
+
 function judgeWhole(text: string, call: ClientCall): Judged {
-  const answer = parsed(text) as { choices?: { finish_reason: string | null }[]; usage?: Usage } | null
+  const answer = parsed(text) as { choices?: WholeChoice[]; usage?: Usage } | null
   if (answer === null) return halfTruth('is not JSON', text)
   const { choices, usage } = answer
   if (choices?.length !== 1 || choices[0]?.finish_reason == null) return halfTruth('has no finished choice', text)
   if (usage?.completion_tokens !== call.output_tokens) return halfTruth('has other tokens than it should', text)
-  return { end: 'completed', usage }
+  return saying(choices[0].message?.content ?? '', call, { end: 'completed', usage }, text)
 }
 
 function reasonOf(error: unknown): string {

@@ -1,6 +1,7 @@
 /** Answers that break after their client has a part: which go on elsewhere, and what client, engines and program see of it. */
 import { decodeJwt } from 'jose'
 import { describe, expect, it } from 'vitest'
+import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
 import { LEASES_PER_CALL_MAX } from '../core/program/program-state.ts'
 import type { DialectName } from './dialects/index.ts'
 import { runCall } from './run-call.ts'
@@ -24,12 +25,31 @@ const stated = (code: string, retryable: boolean) => {
   return `event: error\ndata: ${JSON.stringify({ error, status: 503, retryable })}\n\n`
 }
 
-/** Has said the half of "Hello", as two events. */
-const half = (): Script =>
-  new Script()
-    .write(': accepted\n\n')
-    .write(ROLE)
-    .write(event({ content: 'He' }, '5,6'))
+/** What comes after the half of "Hello", and how the connection ends. */
+interface Break {
+  frames?: string[]
+  end: 'broken' | 'closed' | 'silent'
+}
+
+/** Ends when all that it has said was read, since what a broken stream has not handed out is lost. */
+function half({ frames = [], end }: Break): Engine {
+  return (request) => {
+    const left = [': accepted\n\n', ROLE, event({ content: 'He' }, '5,6'), ...frames]
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+      const frame = left.shift()
+      if (frame !== undefined) controller.enqueue(new TextEncoder().encode(frame))
+      else if (end === 'broken') controller.error(new Error('Network connection lost.'))
+      else if (end === 'closed') controller.close()
+      else await new Promise(() => undefined)
+    }
+    const headers = { 'content-type': 'text/event-stream' }
+    const body = new ReadableStream({ pull }, { highWaterMark: 0 })
+    return cutWithSignal(new Response(body, { headers }), request.signal)
+  }
+}
+
+const NOTHING = { ticket_kid: null, snapshot: null, charges: [] }
+const BROKEN: Break = { end: 'broken' }
 
 interface Asked {
   body: Json
@@ -50,9 +70,9 @@ function goingOn(
   }
 }
 
-/** All of the answer that the client has when `breaks` happens to its first engine. */
+/** All of the answer that its client has when the first engine breaks. */
 async function brokenBy(
-  breaks: (script: Script) => void,
+  breaks: Break,
   {
     headers = {},
     body = {},
@@ -67,17 +87,13 @@ async function brokenBy(
     rest?: (body: Json) => string[]
   } = {},
 ) {
-  const script = half()
   const asked: Asked[] = []
-  const engines: Record<string, Engine> = { e0: (request) => cutWithSignal(script.response, request.signal) }
+  const engines: Record<string, Engine> = { e0: half(breaks) }
   for (let at = 1; at <= others; at++) engines[`e${at}`] = goingOn(asked, rest)
   const times = { stream_silence_ms_max: 40, waiting_interval_ms: 5 }
   const it = world({ engines, times })
   const request = chat({ stream: true, ...body }, { ...PROGRAM, ...headers })
-  const answer = runCall(request, dialect, it.deps)
-  // What a broken stream has not handed out is lost.
-  setTimeout(() => breaks(script), 20)
-  const response = await answer
+  const response = await runCall(request, dialect, it.deps)
   const text = await response.text()
   await it.settled()
   return { it, response, text, asked }
@@ -95,20 +111,13 @@ const contentOf = (text: string): string =>
     .map(({ delta }) => delta.content ?? '')
     .join('')
 
-const BREAKS: [string, (script: Script) => void][] = [
-  ['its connection breaks', (script) => script.break()],
-  ['it ends without its end', (script) => script.end()],
-  ['it says nothing more', () => {}],
-  ['it reports a failure of its own', (script) => script.write(stated('engine_failed', true)).end()],
-  ['it ends in the middle of an event', (script) => script.write('data: {"id":"x","cho').end()],
-  [
-    'it breaks before the end of a whole answer',
-    (script) =>
-      script
-        .write(event({ content: 'l' }, '8'))
-        .write(FINISH)
-        .break(),
-  ],
+const BREAKS: [string, Break][] = [
+  ['its connection breaks', BROKEN],
+  ['it ends without its end', { end: 'closed' }],
+  ['it says nothing more', { end: 'silent' }],
+  ['it reports a failure of its own', { frames: [stated('engine_failed', true)], end: 'closed' }],
+  ['it ends in the middle of an event', { frames: ['data: {"id":"x","cho'], end: 'closed' }],
+  ['it breaks before the end of a whole answer', { frames: [event({ content: 'l' }, '8'), FINISH], end: 'broken' }],
 ]
 
 describe.each(BREAKS)('an engine of which %s', (name, breaks) => {
@@ -132,7 +141,7 @@ describe.each(BREAKS)('an engine of which %s', (name, breaks) => {
 
 describe('the engine that goes on', () => {
   it('has the same body, what the client has, and a ticket that says so', async () => {
-    const { asked } = await brokenBy((script) => script.break(), { body: { temperature: 0.5 } })
+    const { asked } = await brokenBy(BROKEN, { body: { temperature: 0.5 } })
     const [{ body, claims } = expect.fail()] = asked
     const { switchyard_resume, ...own } = body
     expect(own).toMatchObject({ model: MODEL, temperature: 0.5, stream: true })
@@ -144,7 +153,7 @@ describe('the engine that goes on', () => {
   })
 
   it('may break too, until the call has had as many leases as it may', async () => {
-    const { it, text, asked } = await brokenBy((script) => script.break(), {
+    const { it, text, asked } = await brokenBy(BROKEN, {
       others: LEASES_PER_CALL_MAX + 1,
       rest: () => [event({ content: '.' }, '9'), stated('engine_failed', true)],
     })
@@ -159,36 +168,33 @@ describe('the engine that goes on', () => {
   })
 
   it('may be the same one, once it has restarted', async () => {
-    const script = half()
     const asked: Asked[] = []
     let epoch = 1
-    const engine: Engine = (request) =>
-      epoch === 1 ? cutWithSignal(script.response, request.signal) : goingOn(asked)(request)
+    const engine: Engine = (request) => (epoch === 1 ? half(BROKEN)(request) : goingOn(asked)(request))
     let questions = 0
     const pool = {
-      lease: async () => {
+      lease: async ({ excluded_engines }: LeaseRequest): Promise<LeaseReply> => {
         questions += 1
-        if (questions > 3) epoch = 2
-        return { ...leaseOf('e0'), epoch: `epoch-${epoch}` }
+        if (questions > 4) epoch = 2
+        if (excluded_engines.length > 0) return { status: 'none', retry_after_s: 1, ...NOTHING }
+        return { ...leaseOf('e0'), epoch: `epoch-${epoch}` } as LeaseReply
       },
     }
     const times = { resume_wait_ms_max: 10_000, resume_retry_ms: 1, waiting_interval_ms: 5 }
     const it = world({ engines: { e0: engine }, pool, times })
-    const answer = runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
-    setTimeout(() => script.break(), 20)
-    const response = await answer
+    const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
     expect(contentOf(await response.text())).toBe('Hello')
     expect(asked).toHaveLength(1)
   })
 })
 
 describe('an answer ends with an error', () => {
-  it.each<[string, (script: Script) => void, Parameters<typeof brokenBy>[1], string]>([
-    ['where no other engine is', (script) => script.break(), { others: 0 }, 'engine_failed'],
-    ['where its client wants that', (script) => script.break(), { headers: { 'X-Resume': 'off' } }, 'engine_failed'],
-    ['where it has several choices', (script) => script.break(), { body: { n: 2 } }, 'engine_failed'],
-    ["where it was the client's mistake", (script) => script.write(stated('too_long', false)).end(), {}, 'too_long'],
-    ['where its text cannot be read', (script) => script.write('data: {"half\n\n').break(), {}, 'engine_failed'],
+  it.each<[string, Break, Parameters<typeof brokenBy>[1], string]>([
+    ['where no other engine is', BROKEN, { others: 0 }, 'engine_failed'],
+    ['where its client wants that', BROKEN, { headers: { 'X-Resume': 'off' } }, 'engine_failed'],
+    ['where it has several choices', BROKEN, { body: { n: 2 } }, 'engine_failed'],
+    ["where it was the client's mistake", { frames: [stated('too_long', false)], end: 'closed' }, {}, 'too_long'],
+    ['where its text cannot be read', { frames: ['data: {"half\n\n'], end: 'broken' }, {}, 'engine_failed'],
   ])('%s', async (_, breaks, options, code) => {
     const { it, text, asked } = await brokenBy(breaks, options)
     expect(contentOf(text.replaceAll('data: {"half\n\n', ''))).toBe('He')
@@ -201,7 +207,7 @@ describe('an answer ends with an error', () => {
 
 describe('an answer that goes on elsewhere', () => {
   it('is one object for a client that asked for no stream', async () => {
-    const { text } = await brokenBy((script) => script.break(), { body: { stream: false } })
+    const { text } = await brokenBy(BROKEN, { body: { stream: false } })
     expect(JSON.parse(text)).toMatchObject({
       choices: [{ message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
       usage: USAGE,
@@ -210,7 +216,7 @@ describe('an answer that goes on elsewhere', () => {
 
   it('is one message of Messages', async () => {
     const body = { max_tokens: 9, messages: [{ role: 'user', content: 'hi' }] }
-    const { text } = await brokenBy((script) => script.break(), { dialect: 'messages', body })
+    const { text } = await brokenBy(BROKEN, { dialect: 'messages', body })
     const events = dataOf(text.replaceAll(/event: .*\n/g, '')).map((data) => JSON.parse(data) as Json)
     const named = (type: string) => events.filter((one) => one.type === type)
     expect(
@@ -222,7 +228,7 @@ describe('an answer that goes on elsewhere', () => {
   })
 
   it('is one response of Responses', async () => {
-    const { text } = await brokenBy((script) => script.break(), { dialect: 'responses', body: { input: 'hi' } })
+    const { text } = await brokenBy(BROKEN, { dialect: 'responses', body: { input: 'hi' } })
     const events = dataOf(text.replaceAll(/event: .*\n/g, '')).map((data) => JSON.parse(data) as Json)
     const done = events.filter(({ type }) => type === 'response.completed')
     expect(done).toHaveLength(1)
@@ -230,14 +236,18 @@ describe('an answer that goes on elsewhere', () => {
   })
 
   it('ends quietly when its client leaves while an engine is found', async () => {
-    const script = half()
-    const never = (request: Request) => cutWithSignal(new Script().response, request.signal)
-    const engines = { e0: (request: Request) => cutWithSignal(script.response, request.signal), e1: never }
+    const reached = Promise.withResolvers<void>()
+    const never: Engine = (request) => {
+      reached.resolve()
+      return cutWithSignal(new Script().response, request.signal)
+    }
+    const engines = { e0: half(BROKEN), e1: never }
     const it = world({ engines, times: { waiting_interval_ms: 5 } })
     const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
     const reader = (response.body as ReadableStream<Uint8Array>).getReader()
     await reader.read()
-    script.break()
+    void reader.read().catch(() => undefined)
+    await reached.promise
     await reader.cancel()
     await it.settled()
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'cancelled', error_code: 'client_left' }])

@@ -140,7 +140,7 @@ function testApi(api: ApiCase): void {
         await new Promise((resolve) => setTimeout(resolve, 50))
         die(call)
       }
-      const answer = await read(await post(true, { headers: { 'x-program-id': program } }))
+      const answer = await read(await post(true, { headers: { 'x-program-id': program, 'x-resume': 'off' } }))
       expect(answer.is_whole).toBe(false)
       expect(answer.error).toMatchObject({ code })
       expect(await ended(program)).toMatchObject({ outcome: 'failed', error_code: code })

@@ -58,11 +58,7 @@ function losesPower({ child, dataWire, linkWire }: FleetAgent): Promise<void> {
   return child.end('SIGKILL')
 }
 
-const HOST_GIVEN_UP_SOON = { lease_check_interval_ms: 1000, lease_check_timeout_ms: 2000, lease_silent_ms_max: 5000 }
-
-it('a host that loses its power in mid-stream: the client’s stream ends with an error event, and nothing stays open', async () => {
-  // As in production it takes up to 45 s until a host is given up (docs/faults.md).
-  await fleet.setFaults({ relay_times: HOST_GIVEN_UP_SOON })
+it('a host that loses its power in mid-stream: the stream goes on elsewhere, and nothing stays open', async () => {
   let started = false
   const streaming = clientCall({
     ...callOf(fleet, 'power', { stream: true, output_tokens: 1000 }),
@@ -75,7 +71,7 @@ it('a host that loses its power in mid-stream: the client’s stream ends with a
   const host = fleet.agents.find(({ engines }) => engines.includes(engine)) as FleetAgent
   await losesPower(host)
   const ended = await streaming
-  expect(ended).toMatchObject({ end: 'error_event', code: 'engine_failed' })
+  expect(ended).toMatchObject({ end: 'completed' })
   // Others are served meanwhile.
   expect(await clientCall(eastCall('others', {}))).toMatchObject({ end: 'completed' })
   host.dataWire.set('open')
@@ -116,7 +112,7 @@ it('a link that flaps every second: calls go on, and every record arrives', asyn
   await reconciled(fleet, [localTenant(fleet)], programs)
 })
 
-it('a region that is cut off: the other one serves; when it returns it serves again, and its records reconcile', async () => {
+it('a region that is cut off: the other one goes on and serves; when it returns it serves again, and its records reconcile', async () => {
   const east = agentsIn('us-east').flatMap(({ dataWire, linkWire }) => [dataWire, linkWire])
   let started = false
   const caught = clientCall({
@@ -127,7 +123,7 @@ it('a region that is cut off: the other one serves; when it returns it serves ag
   })
   await eventually('tokens flow', () => started || undefined)
   for (const wire of east) wire.set('cut')
-  expect(await caught).toMatchObject({ end: 'error_event', code: 'engine_failed' })
+  expect(await caught).toMatchObject({ end: 'completed', region: 'us-east' })
   for (const program of ['away-1', 'away-2']) {
     expect(await clientCall(callOf(fleet, program, {}))).toMatchObject({ end: 'completed', region: 'eu-west' })
   }

@@ -116,11 +116,13 @@ function counted(call: CallState): Counted {
     return reserved.expired ? { amounts: { ...NOTHING }, final: true } : { amounts: held, final: false }
   }
   if (last.outcome === 'failed') return { amounts: { ...NOTHING }, final: true }
+  // A call that went on elsewhere is charged as an unbroken one: its prompt once, and all that its client has.
+  const output_tokens = last.resumed_tokens + last.output_tokens
   const used: Amounts = {
     calls: 1,
-    tokens: last.prompt_tokens + last.output_tokens,
+    tokens: last.prompt_tokens + output_tokens,
     service_us: last.service_modelled_us,
-    cost_nanos: reserved.prices === null ? 0 : costNanos(reserved.prices, last),
+    cost_nanos: reserved.prices === null ? 0 : costNanos(reserved.prices, { ...last, output_tokens }),
   }
   const amounts = { ...used }
   for (const kind of AMOUNT_KINDS) amounts[kind] = Math.min(used[kind], reserved.amounts[kind] ?? used[kind])

@@ -326,7 +326,8 @@ export async function cutWithSignal(coming: Response | Promise<Response>, signal
     start: (controller) => {
       signal.addEventListener('abort', () => {
         controller.error(signal.reason)
-        void reader.cancel()
+        // It may have broken by itself.
+        reader.cancel().catch(() => undefined)
       })
     },
     pull: async (controller) => {

@@ -93,6 +93,7 @@ describe('a call', () => {
       prompt_tokens: 7,
       cached_tokens: 1,
       output_tokens: 6,
+      resumed_tokens: 0,
       service_wall_us: 6000,
       service_modelled_us: 4254,
       wait_us: 40,
