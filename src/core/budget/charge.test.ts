@@ -2,7 +2,13 @@ import { expect, it } from 'vitest'
 import { addCharge, chargeOf, isLater, NO_CHARGE } from './charge.ts'
 
 const prices = { prompt_picos: 150_000, cached_prompt_picos: 75_000, output_picos: 600_000 }
-const used = { prompt_tokens: 100, cached_tokens: 40, output_tokens: 10, service_modelled_us: 12_540 }
+const used = {
+  prompt_tokens: 100,
+  cached_tokens: 40,
+  resumed_tokens: 0,
+  output_tokens: 10,
+  service_modelled_us: 12_540,
+}
 
 it('charges what was served, cached tokens at their own price, and nothing of a lease that failed', () => {
   const charge = chargeOf({ ...used, outcome: 'completed' }, prices)
@@ -31,4 +37,10 @@ it('is of the lease that was granted last, and the same one whichever record com
   expect(isLater(second, first)).toBe(true)
   expect(isLater(first, second)).toBe(false)
   expect([isLater(twin, second), isLater(second, twin)]).toEqual([true, false])
+})
+
+it('a call that went on at another engine is charged what an unbroken one is', () => {
+  const unbroken = chargeOf({ ...used, outcome: 'completed' }, prices)
+  const [resumed_tokens, output_tokens] = [1, used.output_tokens - 1]
+  expect(chargeOf({ ...used, resumed_tokens, output_tokens, outcome: 'completed' }, prices)).toEqual(unbroken)
 })

@@ -33,17 +33,20 @@ export interface ChargedRecord {
   prompt_tokens: number
   cached_tokens: number
   output_tokens: number
+  /** Output that another engine had generated, and that its client has too. */
+  resumed_tokens: number
   service_modelled_us: number
 }
 
 /** `prices` null: the model has none. */
 export function chargeOf(record: ChargedRecord, prices: TokenPrices | null): Charge {
   if (record.outcome === 'failed') return { ...NO_CHARGE }
-  const { prompt_tokens, cached_tokens, output_tokens, service_modelled_us } = record
+  const { prompt_tokens, cached_tokens, service_modelled_us } = record
+  const output_tokens = record.resumed_tokens + record.output_tokens
   return {
     ...{ calls: 1, prompt_tokens, cached_tokens, output_tokens },
     service_us: service_modelled_us,
-    cost_nanos: prices === null ? 0 : costNanos(prices, record),
+    cost_nanos: prices === null ? 0 : costNanos(prices, { prompt_tokens, cached_tokens, output_tokens }),
   }
 }
 
