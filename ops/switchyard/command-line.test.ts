@@ -68,6 +68,7 @@ it.each([
   [['keys', 'creat', 'acme'], 'there is no command "keys creat". Did you mean create?'],
   [['keys', 'xyzzy'], 'There are list, create, set, revoke'],
   [['kill'], 'kill PROGRAM: PROGRAM is missing.'],
+  [['nice'], 'PROGRAM or CLASS is missing.'],
   [['nice', 'a'], 'nice PROGRAM|CLASS WEIGHT: WEIGHT is missing.'],
   [['kill', 'a', 'b'], 'kill PROGRAM: it takes 1 argument, and there are 2'],
   [['keys', 'list', 'a', 'b'], 'it takes 1 argument, and there are 2'],

@@ -133,7 +133,8 @@ function failureOf(error: CommanderError, operands: readonly string[], commands:
   if (error.code === 'commander.missingMandatoryOptionValue') {
     return wrong(command, `${/--[a-z-]+/.exec(said)?.[0] ?? said} is missing`)
   }
-  if (error.code === 'commander.missingArgument') return wrong(command, `${/"(.*)"/.exec(said)?.[1]} is missing`)
+  if (error.code === 'commander.missingArgument')
+    return wrong(command, `${/"(.*)"/.exec(said)?.[1]?.replace('|', ' or ')} is missing`)
   if (error.code !== 'commander.excessArguments') return wrong(command, said)
   const [many, takes] = [operands.length - command.words.length, command.args.length]
   return wrong(command, `it takes ${takes === 0 ? 'no argument' : counted(takes)}, and there are ${many}`)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { freePort } from '../../lab/testbed/free-port.ts'
 import { ROOT } from '../../lab/testbed/repository.ts'
 import { type CommandOutcome, runCommand } from '../../lab/testbed/run-command.ts'
 import { eventually, System } from './support/system.ts'
@@ -133,6 +134,29 @@ it('logs shows what every process has written, filtered, and goes on with it', a
   const ended = once(following, 'exit')
   following.kill('SIGINT')
   expect(await ended).toEqual([0, null])
+})
+
+it('up --json tells address and keys in one line', async () => {
+  const dataDir = mkdtempSync(path.join(tmpdir(), 'switchyard-up-json-'))
+  const other = new System(dataDir, await freePort(), 'emulated', ['--json', '--regions', 'us-east'])
+  try {
+    const { stdout } = await other.up()
+    const { took_s, ...told } = JSON.parse(stdout) as { took_s: number }
+    expect([typeof took_s, told]).toEqual(['number', other.dev])
+  } finally {
+    await other.remove()
+  }
+})
+
+it('demo --json writes figures of its programs, and nothing else', async () => {
+  const done = await runCommand('ops/demo/main.ts', ['--json', '--data-dir', system.dataDir])
+  expect(done.code, done.stderr).toBe(0)
+  const { programs } = JSON.parse(done.stdout) as { programs: { kind: string; outcome: string }[] }
+  expect(programs.map(({ kind, outcome }) => [kind, outcome])).toEqual([
+    ['chat', 'done'],
+    ['react', 'done'],
+    ['tree', 'done'],
+  ])
 })
 
 it('completes in bash what it is asked for', async () => {
