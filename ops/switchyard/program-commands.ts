@@ -5,7 +5,7 @@ import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
 import { field, figure, type TenantAsked, type TenantCommand, weightOf } from './command.ts'
 import { explain, explainFcfs } from './explain-program.ts'
-import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, type View } from './top.ts'
+import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, typedFilter, type View } from './top.ts'
 
 /** As many as a run may have (core/program/program-state.ts). */
 const CALLS_SEARCHED_MAX = 20_000
@@ -44,7 +44,7 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
       ...{ sort: SORT, filter: FILTER },
       interval: { type: 'string', value: 'S', help: `seconds between two looks (default ${INTERVAL_S})` },
     },
-    purpose: 'the same while they run; s sorts by something else, q ends it',
+    purpose: 'the same while they run; s sorts by something else, / filters, q ends it',
     run: async (asked) => {
       await top(asked)
       return { kind: 'done' }
@@ -140,9 +140,10 @@ async function top(asked: TenantAsked): Promise<void> {
     throw new CommandFailure('usage', '--interval takes seconds from 0.2 to 3600')
   }
   let sort = sortOf(asked.text('sort'))
-  const filter = asked.text('filter') ?? ''
+  let filter = asked.text('filter') ?? ''
+  let isTyping = false
   const { stdout, stdin } = process
-  const view = (rows: number): View => ({ sort, filter, columns: stdout.columns ?? 120, rows })
+  const view = (rows: number): View => ({ sort, filter, columns: stdout.columns || 120, rows })
   let listed = await look(asked.client)
   if (asked.json) return void console.log(JSON.stringify(listed.programs, null, 2))
   if (!stdout.isTTY) {
@@ -156,14 +157,21 @@ async function top(asked: TenantAsked): Promise<void> {
   }
   let note = ''
   const draw = (): void => {
-    const lines = topLines(listed.programs, listed.more, view((stdout.rows ?? 24) - 1), Date.now())
-    stdout.write(`\x1b[H\x1b[2J${lines.join('\n')}\n${note}`)
+    const lines = topLines(listed.programs, listed.more, view((stdout.rows || 24) - 1), Date.now())
+    stdout.write(
+      `\x1b[H\x1b[2J${lines.join('\n')}\n${isTyping ? `Only with: ${filter}▏ (Enter: keep, Esc: all)` : note}`,
+    )
   }
   const { promise: left, resolve: leave } = Promise.withResolvers<'left'>()
-  const onKey = (_: unknown, { name, ctrl }: { name?: string; ctrl?: boolean }): void => {
-    if (name === 'q' || (ctrl === true && name === 'c')) leave('left')
-    if (name !== 's') return
-    sort = nextSort(sort)
+  const onKey = (text: string | undefined, { name, ctrl }: { name?: string; ctrl?: boolean }): void => {
+    if (ctrl === true && name === 'c') leave('left')
+    else if (isTyping) {
+      const typed = typedFilter(filter, text ?? '', name)
+      filter = typed.filter
+      isTyping = !typed.over
+    } else if (text === '/') isTyping = true
+    else if (name === 'q') leave('left')
+    else if (name === 's') sort = nextSort(sort)
     draw()
   }
   emitKeypressEvents(stdin)

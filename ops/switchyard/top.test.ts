@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { type ListedProgram, nextSort, SORT_NAMES, topLines, type View } from './top.ts'
+import { type ListedProgram, nextSort, SORT_NAMES, topLines, typedFilter, type View } from './top.ts'
 
 const NOW_MS = Date.parse('2026-11-23T12:00:00.000Z')
 const VIEW: View = { sort: 'service', filter: '', columns: 200, rows: 20 }
@@ -41,4 +41,12 @@ it('sorts in every way, filters by id and app, and fits the terminal', () => {
 
 it('says what to do where there is nothing', () => {
   expect(topLines([], false, VIEW, NOW_MS).at(-1)).toContain('The first call with an X-Program-Id starts one')
+})
+
+it('takes a filter as it is typed', () => {
+  const keys: [string, string?][] = [['r'], ['e'], ['x'], ['\x7f', 'backspace'], ['s'], ['\x1b[A', 'up']]
+  const typed = keys.reduce((filter, [text, key]) => typedFilter(filter, text, key).filter, '')
+  expect(typed).toBe('res')
+  expect(typedFilter('res', '\r', 'return')).toEqual({ filter: 'res', over: true })
+  expect(typedFilter('res', '\x1b', 'escape')).toEqual({ filter: '', over: true })
 })

@@ -38,6 +38,14 @@ export function nextSort(sort: Sort): Sort {
   return SORT_NAMES[(SORT_NAMES.indexOf(sort) + 1) % SORT_NAMES.length] as Sort
 }
 
+/** A filter while it is typed, after a key. `over`: the key ends it. */
+export function typedFilter(filter: string, text: string, key: string | undefined): { filter: string; over: boolean } {
+  if (key === 'return' || key === 'enter') return { filter, over: true }
+  if (key === 'escape') return { filter: '', over: true }
+  if (key === 'backspace') return { filter: filter.slice(0, -1), over: false }
+  return { filter: /^[\x20-\x7e]$/.test(text) ? filter + text : filter, over: false }
+}
+
 /** Lines that fit the view. `more`: programs beyond those given. */
 export function topLines(programs: readonly ListedProgram[], more: boolean, view: View, now_ms: number): string[] {
   const shown = programs
