@@ -3,10 +3,12 @@
  * llama.cpp's own server, and where SWITCHYARD_LITELLM names its command, of LiteLLM's proxy, which speaks three APIs
  * (docs/any-engine.md says how to install both).
  */
+import { randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { describe, it } from 'vitest'
 import { MODEL_PATH } from '../../gpu-agent/engine/backends/llama/testing/real-model.ts'
 import { freePort } from '../../lab/testbed/free-port.ts'
 import { anyServerContract } from './support/any-server.contract.ts'
@@ -22,29 +24,41 @@ anyServerContract({
   attached: { kind: 'openai', model: 'plain', seats: null, kv_tokens: null, reports_queue: false },
 })
 
-// Left out, not skipped, where there is none: nothing else depends on it.
-if (LLAMA !== '') {
+const KEY = `sk-${randomUUID()}`
+
+if (LLAMA === '') {
+  describe("in front of llama.cpp's server", () => {
+    it.skip('runs where SWITCHYARD_LLAMA_SERVER names its binary (docs/any-engine.md#try-it)')
+  })
+} else {
   anyServerContract({
     name: "llama.cpp's server",
     command: (port) => ({
       command: LLAMA,
       args: [
         ...['-m', MODEL_PATH, '--port', String(port), '--parallel', '4', '-c', '8192', '--metrics', '--slots'],
-        ...['--threads', '1', '--alias', 'smollm2'],
+        ...['--threads', '1', '--alias', 'smollm2', '--api-key', KEY],
       ],
     }),
+    key: KEY,
     real: true,
-    tools: true,
+    // The model's template has none.
+    tools: false,
     attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true },
   })
 }
 
-if (LITELLM !== '') {
+if (LITELLM === '') {
+  describe("in front of LiteLLM's proxy", () => {
+    it.skip('runs where SWITCHYARD_LITELLM names its command (docs/any-engine.md#try-it)')
+  })
+} else {
   // The proxy has a model of the server with two routes, which is in its process group and ends with it.
   const upstream = await freePort()
   const config = path.join(tmpdir(), `switchyard-litellm-${process.pid}.json`)
   const litellm_params = { model: 'openai/plain', api_base: `http://127.0.0.1:${upstream}/v1`, api_key: 'none' }
-  writeFileSync(config, JSON.stringify({ model_list: [{ model_name: 'plain', litellm_params }] }))
+  const general_settings = { master_key: KEY }
+  writeFileSync(config, JSON.stringify({ model_list: [{ model_name: 'plain', litellm_params }], general_settings }))
   const plain = `"${process.execPath}" "${PLAIN}" --port ${upstream} --step-ms 20`
   anyServerContract({
     name: "LiteLLM's proxy",
@@ -52,6 +66,7 @@ if (LITELLM !== '') {
       const proxy = `exec "${LITELLM}" --config "${config}" --host 127.0.0.1 --port ${port} --telemetry False`
       return { command: 'bash', args: ['-c', `${plain} & ${proxy}`] }
     },
+    key: KEY,
     real: false,
     attached: { kind: 'openai', model: 'plain', apis: ['chat', 'messages', 'responses'] },
   })

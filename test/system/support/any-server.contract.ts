@@ -4,14 +4,20 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import type OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { unsettled } from '../../../lab/chaos/ledger.ts'
 import { freePort } from '../../../lab/testbed/free-port.ts'
 import { reconciled } from './fleet-calls.ts'
 import { eventually, System } from './system.ts'
 
 const SERVER_START_MS = 400_000
+const KEY_VARIABLE = 'ANY_SERVER_KEY'
+const WRONG_KEY_VARIABLE = 'ANY_SERVER_WRONG_KEY'
+const WRONG_KEY = 'sk-wrong-7d21c0'
 
 export interface AnyServer {
   name: string
@@ -23,6 +29,8 @@ export interface AnyServer {
   /** What an agent must say of it. */
   attached: Record<string, unknown>
   flags?: string[]
+  /** That it asks for. Left out: it asks for none. */
+  key?: string
 }
 
 class ServerProcess {
@@ -54,7 +62,9 @@ class ServerProcess {
     }
     const answers = async (): Promise<true | undefined> => {
       if (child.exitCode !== null) throw new Error(`${this.#server.name} ended: ${this.#output}`)
-      const models = await fetch(`${this.url}/v1/models`).catch(() => null)
+      const { key } = this.#server
+      const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` }
+      const models = await fetch(`${this.url}/v1/models`, { headers }).catch(() => null)
       return models?.ok === true ? true : undefined
     }
     await eventually(`${this.#server.name} answers`, answers, SERVER_START_MS)
@@ -79,8 +89,7 @@ export function anyServerContract(server: AnyServer): void {
     beforeAll(async () => {
       served = new ServerProcess(server, await freePort())
       await served.start()
-      const flags = ['--url', `${served.url}/v1`, ...(server.flags ?? [])]
-      system = await System.start({ engine: 'openai', flags })
+      system = await System.start({ engine: 'openai', flags: flagsOf(KEY_VARIABLE) })
       model = system.dev.model
     }, SERVER_START_MS)
     afterAll(async () => {
@@ -88,6 +97,12 @@ export function anyServerContract(server: AnyServer): void {
       await served?.kill()
     })
 
+    function flagsOf(key_variable: string): string[] {
+      const { key, flags = [] } = server
+      if (key === undefined) return ['--url', `${served.url}/v1`, ...flags]
+      Object.assign(process.env, { [KEY_VARIABLE]: key, [WRONG_KEY_VARIABLE]: WRONG_KEY })
+      return ['--url', `${served.url}/v1`, '--key-env', key_variable, ...flags]
+    }
     const client = (program: string): OpenAI => system.client({ headers: { 'X-Program-Id': program } })
     const ask = (content: string, max_tokens = 8) => ({
       ...{ model, max_tokens, temperature: 0 },
@@ -161,6 +176,20 @@ export function anyServerContract(server: AnyServer): void {
       await expect(seen).rejects.toMatchObject({ status: 400 })
       await expect(system.client({ apiKey: 'sk-sy-wrong' }).models.list()).rejects.toMatchObject({ status: 401 })
     })
+
+    if (server.key !== undefined) {
+      it('does not start with a key that the server refuses, and names the variable that had it', async () => {
+        const dataDir = mkdtempSync(path.join(tmpdir(), 'switchyard-wrong-key-'))
+        onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }))
+        const wrong = System.start({ engine: 'openai', flags: flagsOf(WRONG_KEY_VARIABLE), dataDir })
+        const { message } = await wrong.then(
+          () => expect.fail('it started'),
+          (error: Error) => error,
+        )
+        expect(message).toContain(WRONG_KEY_VARIABLE)
+        expect(message).not.toContain(WRONG_KEY)
+      })
+    }
 
     if (server.real) {
       it('keeps to a JSON schema', async () => {

@@ -131,7 +131,7 @@ export class AttachedServer implements VllmServer {
       reports_queue: facts.reports_queue,
       behaviour,
       unknown: this.#unknown(facts, address, behaviour),
-      reduced: reducedPowers(address, profile),
+      reduced: reducedPowers(address, facts),
     })
     this.#listener?.up(address)
   }
@@ -280,7 +280,7 @@ export class AttachedServer implements VllmServer {
     const context_tokens_max = least(told_context, context_tokens) ?? CONTEXT_TOKENS_ASSUMED
     const known_kv = kv_tokens ?? hello?.kv_capacity_tokens ?? facts.kv_tokens
     const seats_told = hello?.seats ?? seats ?? facts.seats ?? ATTACHED_SEATS
-    const profile = withBehaviour(profileOf(facts.kind), behaviour)
+    const profile = withFound(profileOf(facts.kind), facts, behaviour)
     const address: VllmAddress = {
       ...{ url, api_key, api_version, key_header, socket, context_tokens_max, profile, native_apis },
       served_model: model.id,
@@ -308,10 +308,14 @@ export class AttachedServer implements VllmServer {
   }
 }
 
-/** What a probe has seen to be there or missing counts; what it could not see stays as it is for this kind of server. */
-function withBehaviour(profile: ServerProfile, behaviour: Behaviour | null): ServerProfile {
-  if (behaviour === null) return profile
+/**
+ * What a probe has seen to be there or missing counts; what it could not see stays as it is for this kind of server. llama.cpp
+ * (seen with build 11434) leaves tools out of the prompt where the template has none, and `tool_choice: required` does not help.
+ */
+function withFound(profile: ServerProfile, { tools }: ServerFacts, behaviour: Behaviour | null): ServerProfile {
   const capabilities = new Set(profile.capabilities)
+  if (tools === false) capabilities.delete('tools')
+  if (behaviour === null) return { ...profile, capabilities }
   const seen: readonly [Capability, boolean | null][] = [
     ['tools', behaviour.tools],
     ['structured_output', behaviour.schemas],
@@ -325,7 +329,7 @@ function withBehaviour(profile: ServerProfile, behaviour: Behaviour | null): Ser
   return { ...profile, capabilities, takes_back: behaviour.stops_when_left ?? profile.takes_back }
 }
 
-function reducedPowers({ order, queued }: VllmAddress, { name }: ServerProfile): string[] {
+function reducedPowers({ order, queued, profile: { name, capabilities } }: VllmAddress, facts: ServerFacts): string[] {
   const powers = ['the agent does not start, end or restart this server']
   if (queued === null) return [...powers, 'it keeps the policy that it was started with: --policy has no effect in it']
   powers.push(
@@ -337,6 +341,12 @@ function reducedPowers({ order, queued }: VllmAddress, { name }: ServerProfile):
   )
   if (order === 'none' || order === 'provider')
     powers.push("tenants' prefix caches are not kept apart: the times of answers may tell what others sent")
+  if (facts.tools === false && !capabilities.has('tools')) {
+    powers.push(
+      "calls with tools are refused: its model's chat template has none, so it would leave them out without a word " +
+        '(start it with a template that has: --chat-template-file)',
+    )
+  }
   return powers
 }
 

@@ -33,8 +33,10 @@ describe('what servers say of themselves', () => {
   it('llama.cpp: slots, the context of each, and its queue where it has --metrics', async () => {
     expect(await factsOf(LLAMA)).toMatchObject({
       ...{ kind: 'llama.cpp', version: 'b1', seats: 4, context_tokens: 2048, kv_tokens: 8192 },
-      ...{ reports_queue: false, prefix_cache: true },
+      ...{ reports_queue: false, prefix_cache: true, tools: null },
     })
+    const props = { ...LLAMA['/props'], chat_template_caps: { supports_tools: false, supports_typed_content: false } }
+    expect(await factsOf({ ...LLAMA, '/props': props })).toMatchObject({ seats: 4, tools: false })
     const metrics = 'llamacpp:requests_processing 1\nllamacpp:requests_deferred 0\n'
     expect(await factsOf({ ...LLAMA, '/metrics': metrics })).toMatchObject({ reports_queue: true })
   })

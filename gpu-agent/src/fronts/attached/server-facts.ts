@@ -34,6 +34,8 @@ export interface ServerFacts {
   reports_queue: boolean
   /** It reuses prefixes of prompts. */
   prefix_cache: boolean | null
+  /** Its model's chat template has tools. */
+  tools: boolean | null
   /** Seconds since 1970 at which its process started. */
   process_start_s: number | null
 }
@@ -85,6 +87,7 @@ const Props = z.object({
   total_slots: told,
   build_info: z.string().nullish().catch(null),
   default_generation_settings: z.object({ n_ctx: told }).nullish().catch(null),
+  chat_template_caps: z.object({ supports_tools: z.boolean().nullish() }).nullish().catch(null),
 })
 const OllamaVersion = z.object({ version: z.string() })
 const OllamaShow = z.object({
@@ -123,7 +126,7 @@ export async function askFacts(
   const specific = await ASKED[found](server, model)
   const { kv_capacity_tokens, process_start_s } = readMetrics(text)
   return {
-    ...{ kind: found, models, version: null, seats: null, prefix_cache: null, process_start_s },
+    ...{ kind: found, models, version: null, seats: null, prefix_cache: null, tools: null, process_start_s },
     kv_tokens: kv_capacity_tokens,
     reports_queue: loadOfMetrics(text, 0) !== null,
     context_tokens: models.find(({ id }) => id === model)?.context_tokens_max ?? null,
@@ -177,6 +180,7 @@ const ASKED: Readonly<Record<ServerKind, (server: Asking, model: string) => Prom
       // Each slot has its own context and keeps what it last computed.
       kv_tokens: seats === null || context === null ? null : seats * context,
       prefix_cache: props === null ? null : true,
+      tools: props?.chat_template_caps?.supports_tools ?? null,
     }
   },
   ollama: async (server, model) => ({

@@ -98,6 +98,27 @@ test('usage is what vLLM counted', () => {
   expect(answer.usage?.cached_tokens).toBe(4)
 })
 
+test('a choice that has ended may come with the usage and say nothing, and nothing else', () => {
+  const ended = () => {
+    const answer = stream()
+    said(answer, { index: 0, delta: { content: 'a' } }, { index: 0, delta: {}, finish_reason: 'length' })
+    return answer
+  }
+  const usage = { prompt_tokens: 3, completion_tokens: 1 }
+  for (const choice of [
+    { index: 0, delta: {} },
+    { index: 0, delta: { role: 'assistant', content: '' } },
+  ]) {
+    const answer = ended()
+    expect(answer.read({ choices: [choice], usage })).toEqual({ ok: true, chunks: [] })
+    expect(answer.usage).toMatchObject({ prompt_tokens: 3, output_tokens: 1 })
+    expect(answer.pieces).toBe(1)
+  }
+  for (const choice of [{ delta: { content: 'b' } }, { delta: {}, finish_reason: 'stop' }, { text: 'b' }]) {
+    expect(ended().read({ choices: [{ index: 0, ...choice }] })).toMatchObject({ ok: false })
+  }
+})
+
 test('property: everything an engine says is read or called broken', () => {
   const keys = fc.constantFrom(
     'choices',

@@ -107,7 +107,11 @@ export class AnswerStream implements CallAnswer {
     const chunks: object[] = []
     for (const choice of choices) {
       if (choice.index >= this.#choices) return { ok: false, broken: 'a choice that was not asked for' }
-      if (this.#finishes.has(choice.index)) return { ok: false, broken: 'a choice that had ended' }
+      if (this.#finishes.has(choice.index)) {
+        // LiteLLM and OpenRouter send the usage with one that has ended and says nothing.
+        if (saysNothing(choice)) continue
+        return { ok: false, broken: 'a choice that had ended' }
+      }
       chunks.push(...this.#choice(choice))
       if (choice.finish_reason == null) continue
       const reason = this.#finishReason(choice.index, choice.finish_reason)
@@ -172,4 +176,10 @@ export class AnswerStream implements CallAnswer {
         return null
     }
   }
+}
+
+function saysNothing({ delta, message, text, finish_reason }: Choice): boolean {
+  const { content, reasoning, reasoning_content, tool_calls } = delta ?? message ?? {}
+  const said = [text, content, reasoning, reasoning_content].some((part) => part != null && part !== '')
+  return !said && (tool_calls?.length ?? 0) === 0 && finish_reason == null
 }
