@@ -205,7 +205,7 @@ export const Call = z
     class: z.string().openapi({ description: 'Of its program' }),
     rank: z.number().nullable().openapi({
       description:
-        'On its last engine when it came there: a lower rank runs first. Under plas, atlas and mlfq it is the level: 0 is Q1. Null: the policy there has none',
+        'On its last engine when it came there: a lower rank runs first. Under plas and atlas it is the level: 0 is Q1. Null: the policy there tells none',
     }),
     expected_remaining_tokens: z.number().nonnegative().nullable().openapi({
       description: 'Output that its program was expected to have from there on. Null: the policy there does not learn',
