@@ -109,7 +109,7 @@ function Shown({ application, chart }: { application: Application; chart: string
   return (
     <>
       <h1>{application.name}</h1>
-      <p class="help">{`${application.status}, made ${at(application.created_at)}, ends ${endText(application)}`}</p>
+      <p class="help">{`${application.status}, made ${at(application.created_at)}, ${application.ended_at === null ? 'ends' : 'ended'} ${endText(application)}`}</p>
       <h2>Plan and reality</h2>
       <p class="help">When each node worked. Pale: until when it is expected to.</p>
       <Gantt svg={chart} />
