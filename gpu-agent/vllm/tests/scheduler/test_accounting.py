@@ -118,6 +118,7 @@ def test_a_preempted_call_can_be_aborted(depth: int) -> None:
     engine.run()
     taken = records(engine)
     assert (taken["worse"].outcome, taken["worse"].measurement.preemptions) == ("cancelled", 1)
+    assert len(taken["worse"].pauses) == 1
     assert taken["better"].outcome == "length"
     assert engine.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == 399
 

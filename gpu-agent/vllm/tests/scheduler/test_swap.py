@@ -127,8 +127,13 @@ def test_under_async_scheduling_an_image_ends_before_the_tokens_that_are_under_w
 def test_records_say_what_was_swapped_and_what_was_computed_again() -> None:
     engine = swapped_out(prefix_cache=False)
     ended(engine)
-    records = {record.request_id: record.measurement for record in engine.scheduler.switchyard_sink.take()}
+    taken = {record.request_id: record for record in engine.scheduler.switchyard_sink.take()}
+    records = {name: record.measurement for name, record in taken.items()}
     victim = records["victim"]
+    ((from_us, to_us, moved),) = taken["victim"].pauses
+    assert moved
+    assert 0 < from_us < to_us < victim.duration_us
+    assert taken["other"].pauses == ()
     held = 205
     assert (victim.swapped_out_tokens, victim.swapped_in_tokens, victim.recomputed_tokens) == (held, held, 0)
     assert victim.swap_us > 0
@@ -150,6 +155,8 @@ def test_without_the_swap_records_count_what_is_computed_again() -> None:
     engine.run()
     (record,) = engine.scheduler.switchyard_sink.take()
     assert (record.measurement.preemptions, record.measurement.recomputed_tokens) == (1, 102)
+    ((_, _, moved),) = record.pauses
+    assert not moved
 
 
 # Ends and voids.
