@@ -82,6 +82,7 @@ export const ELSEWHERE: readonly { start: string; by: string }[] = [
   { start: 'npx vitest', by: 'a part of npm test' },
   { start: 'SWITCHYARD_LLAMA_SERVER=', by: 'by hand: needs a llama.cpp server' },
   { start: 'SWITCHYARD_LITELLM=', by: 'by hand: needs LiteLLM' },
+  { start: "pip install 'litellm[proxy]", by: 'by hand, for the line above' },
   { start: 'npx node lab/provider.ts', by: 'bench:front --provider starts the same server' },
   { start: 'npx node lab/plain-server.ts', by: 'test/system/any-server.test.ts starts the same server' },
   {
