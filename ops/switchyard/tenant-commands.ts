@@ -1,6 +1,39 @@
 /** `tenants`, `keys`, `programs`, `calls`: who pays, with which keys, and what of theirs runs. */
-import { at } from './client.ts'
+import { at, CommandFailure, type Row } from './client.ts'
 import { type Asked, bodyOf, field, figure, ids, number, type OperatorCommand, switchOf, weightOf } from './command.ts'
+
+const BUDGET_FLAGS = {
+  'day-budget': {
+    type: 'string',
+    value: 'tokens=N,…|none',
+    help: 'what its calls may use in a UTC day (with calls, tokens, service_s, cost)',
+  },
+  'month-budget': {
+    type: 'string',
+    value: 'tokens=N,…|none',
+    help: 'the same of a UTC month. One without the other lifts the other',
+  },
+} as const
+
+/** Left out: undefined, which changes nothing. */
+function budgetOf(asked: Asked): Row | null | undefined {
+  const [day, month] = [limitsOf(asked, 'day-budget'), limitsOf(asked, 'month-budget')]
+  if (day === undefined && month === undefined) return undefined
+  const budget = bodyOf({ day: day ?? undefined, month: month ?? undefined })
+  return Object.keys(budget).length === 0 ? null : budget
+}
+
+/** Null: `none`. */
+function limitsOf(asked: Asked, flag: string): Row | null | undefined {
+  const text = asked.text(flag)
+  if (text === undefined || text === 'none') return text === undefined ? undefined : null
+  const limits = text.split(',').map((part) => part.split('=').map((piece) => piece.trim()))
+  const is_sound = limits.every(
+    ([name, value, ...more]) => name && value && Number.isFinite(Number(value)) && more.length === 0,
+  )
+  if (is_sound) return Object.fromEntries(limits.map(([name, value]) => [name, Number(value)]))
+  throw new CommandFailure('usage', `--${flag} takes limits such as tokens=1000000,cost=50, or none, not "${text}"`)
+}
 
 const LIMITS = {
   'calls-per-minute': { type: 'string', value: 'N|none', help: 'calls that it may make a minute' },
@@ -15,6 +48,7 @@ const LIMITS = {
     help: 'what the policy learned makes small: token_latency or response (none: as the model has it)',
   },
   'live-programs': { type: 'string', value: 'N|none', help: 'programs that it may have running' },
+  ...BUDGET_FLAGS,
   'borrow-gpus': { type: 'string', value: 'N', help: 'GPUs that its applications may borrow at a time (default 0)' },
 } as const
 const WEIGHT = { type: 'string', value: 'W', help: 'share of seats relative to other tenants (default 1)' } as const
@@ -24,6 +58,7 @@ const TENANT_COLUMNS = [
   ...[
     figure('live_programs_max', 'programs'),
     figure('borrow_gpus_max', 'may borrow'),
+    field('budget'),
     field('inference'),
     field('created_at', 'created'),
     field('disabled_at', 'disabled'),
@@ -37,6 +72,7 @@ function tenantFields(asked: Asked) {
     calls_per_minute_max: number(asked, 'calls-per-minute', 'nullable'),
     live_programs_max: number(asked, 'live-programs', 'nullable'),
     borrow_gpus_max: number(asked, 'borrow-gpus'),
+    budget: budgetOf(asked),
     inference: switchOf(asked, 'inference'),
     objective: asked.text('objective') === 'none' ? null : asked.text('objective'),
   })
@@ -108,6 +144,7 @@ const keys: OperatorCommand[] = [
         field('models'),
         field('regions'),
         field('strict'),
+        field('budget'),
         field('created_at', 'created'),
         field('revoked_at', 'revoked'),
       ]
@@ -122,11 +159,17 @@ const keys: OperatorCommand[] = [
       models: { type: 'string', value: 'A,B', help: 'models that it may call (default: every one)' },
       regions: { type: 'string', value: 'A,B', help: 'regions that may serve its calls (default: every one)' },
       strict: STRICT,
+      ...BUDGET_FLAGS,
     },
     purpose: 'a new key, shown this once',
     run: async (asked) => {
       const [tenant = ''] = asked.args
-      const grants = { models: ids(asked, 'models'), regions: ids(asked, 'regions'), strict: switchOf(asked, 'strict') }
+      const grants = {
+        models: ids(asked, 'models'),
+        regions: ids(asked, 'regions'),
+        strict: switchOf(asked, 'strict'),
+        budget: budgetOf(asked),
+      }
       const body = bodyOf({ name: asked.text('name'), ...grants })
       return { kind: 'one', row: await asked.client.one('POST', `/tenants/${at(tenant)}/keys`, body), secret: 'key' }
     },
@@ -139,12 +182,13 @@ const keys: OperatorCommand[] = [
       models: { type: 'string', value: 'A,B|any', help: 'models that it may call' },
       regions: { type: 'string', value: 'A,B|any', help: 'regions that may serve its calls' },
       strict: STRICT,
+      ...BUDGET_FLAGS,
     },
     purpose: 'changes what a key may do; calls see it within 10 s',
     run: async (asked) => {
       const [tenant = '', key = ''] = asked.args
       const named = { models: idsOrAny(asked, 'models'), regions: idsOrAny(asked, 'regions') }
-      const grants = { ...named, strict: switchOf(asked, 'strict') }
+      const grants = { ...named, strict: switchOf(asked, 'strict'), budget: budgetOf(asked) }
       const body = bodyOf({ name: asked.text('name'), ...grants })
       return { kind: 'one', row: await asked.client.one('PATCH', `/tenants/${at(tenant)}/keys/${at(key)}`, body) }
     },

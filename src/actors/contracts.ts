@@ -4,6 +4,7 @@
  */
 
 import type { Budget, BudgetStated } from '../core/budget/budget.ts'
+import type { BudgetAnswer, BudgetQuestion } from '../core/budget/budget-ledger.ts'
 import type { TokenPrices } from '../core/budget/call-cap.ts'
 import type { Charge } from '../core/budget/charge.ts'
 import type { KeyVerdict } from '../core/call/idempotency-table.ts'
@@ -239,6 +240,8 @@ export interface TenantRpc {
   runningCount(): Promise<number>
   /** Counts spend, and the usage of calls that belong to no program, each lease once. Resolves when storage has it. */
   meter(records: readonly PricedRecord[]): Promise<void>
+  /** What an isolate's calls may use of the budgets of the tenant and of their key. Null: a later question was heard. */
+  shareBudget(asked: BudgetQuestion): Promise<BudgetAnswer | null>
   /** What calls were charged, the latest period first. `cursor` is opaque. Null: the cursor is invalid. */
   spend(asked: SpendAsked): Promise<{ spend: SpendListed[]; next: string | null } | null>
   /** That usage by day, key and model, the newest day first. `cursor` is opaque. Null: the cursor is invalid. */

@@ -18,6 +18,7 @@ import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { programs } from './storage/tenant-schema.ts'
 import { classActor } from './stubs.ts'
+import { TenantBudgets } from './tenant-budgets.ts'
 import { UsageMeter } from './usage-meter.ts'
 
 /** Programs in the index. Past it the longest-running one is left out of lists; it is served as before. */
@@ -50,6 +51,7 @@ const Position = z.tuple([z.number().int(), Id])
 
 export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private readonly storage: ActorDatabase
+  private readonly budgets: TenantBudgets
   private readonly meteredUsage: UsageMeter
   /** Rows of the index; null until counted. */
   private indexed: number | null = null
@@ -70,7 +72,8 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
-    this.meteredUsage = new UsageMeter(this.storage)
+    this.budgets = new TenantBudgets(this.storage)
+    this.meteredUsage = new UsageMeter(this.storage, this.budgets)
     this.stale_after_ms = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     ctx.blockConcurrencyWhile(async () => {
       const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))
@@ -225,6 +228,10 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   usage(page: Parameters<TenantRpc['usage']>[0]): ReturnType<TenantRpc['usage']> {
     return this.meteredUsage.page(page)
+  }
+
+  shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {
+    return this.budgets.share(asked, Date.now())
   }
 
   spend(asked: Parameters<TenantRpc['spend']>[0]): ReturnType<TenantRpc['spend']> {

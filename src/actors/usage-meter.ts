@@ -21,6 +21,7 @@ import {
 } from './spend-meter.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
 import { metered, usage } from './storage/tenant-schema.ts'
+import type { TenantBudgets } from './tenant-budgets.ts'
 
 export const LEASE_REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
 /** Rows of days before that are removed. */
@@ -50,8 +51,12 @@ export class UsageMeter {
   #writing: Promise<void> | null = null
   readonly #classes = new ClassesMet()
 
-  constructor(storage: ActorDatabase) {
+  /** Hears of what was stored. */
+  readonly #budgets: Pick<TenantBudgets, 'charged'>
+
+  constructor(storage: ActorDatabase, budgets: Pick<TenantBudgets, 'charged'>) {
     this.#storage = storage
+    this.#budgets = budgets
   }
 
   /** Resolves when the records are counted. */
@@ -94,14 +99,16 @@ export class UsageMeter {
     const db = await this.#storage.writable()
     const now_ms = Date.now()
     // A lease that is remembered is in the sums: both or neither.
-    db.transaction((tx) => {
+    const { changes, leases } = db.transaction((tx) => {
       const fresh = notCounted(tx, told, this.#classes, now_ms)
       remember(tx, fresh, now_ms)
       for (const sums of summed(fresh)) add(tx, sums)
       const changes = fresh.flatMap((one) => one.changes)
       addSpend(tx, changes, now_ms)
       forget(tx, now_ms, FORGOTTEN_PER_RECORD * told.length)
+      return { changes, leases: fresh.map(({ record }) => record.lease) }
     })
+    this.#budgets.charged(db, changes, leases)
   }
 }
 

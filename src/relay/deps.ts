@@ -22,6 +22,7 @@ import { type Authentication, authenticate } from '../store/keys.ts'
 import { type HeldTo, residencyOf } from '../store/residency.ts'
 import { AGENT_CONNECTION_LIMITS, type AgentConnectionLimits } from './agent-connection.ts'
 import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
+import { BudgetShares } from './budget-shares.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
 import { ClassNotices } from './class-notices.ts'
@@ -47,6 +48,13 @@ const KEY_TIMEOUT_MS = 1000
 /** How often it hears that a call is open: a third of the silence after which it takes the call for lost. */
 const KEY_HEARD_MS = SILENCE_MS_MAX / 3
 
+/** Wait for the ledger of a tenant's budget. Past it a call under it is refused. */
+const BUDGET_TIMEOUT_MS = 1000
+/** From the end of a call to the message that tells the ledger. */
+const BUDGET_TOLD_MS = 200
+/** A key without calls for so long gives its chunk back. */
+const BUDGET_IDLE_MS = 5000
+
 /** Wait for a ResponsesActor's answer. Past it a call that continues a stored response is refused. */
 const STORE_TIMEOUT_MS = 1000
 const RESUME_WAIT_MS_MAX = 15_000
@@ -64,6 +72,9 @@ export interface RelayTimes extends AnswerTimes, AgentConnectionLimits {
   /** How long a call whose answer has begun waits for an engine to go on, and how often it asks. */
   resume_wait_ms_max: number
   resume_retry_ms: number
+  budget_timeout_ms: number
+  budget_told_ms: number
+  budget_idle_ms: number
 }
 
 export const RELAY_TIMES: RelayTimes = {
@@ -79,6 +90,9 @@ export const RELAY_TIMES: RelayTimes = {
   store_timeout_ms: STORE_TIMEOUT_MS,
   resume_wait_ms_max: RESUME_WAIT_MS_MAX,
   resume_retry_ms: RESUME_RETRY_MS,
+  budget_timeout_ms: BUDGET_TIMEOUT_MS,
+  budget_told_ms: BUDGET_TOLD_MS,
+  budget_idle_ms: BUDGET_IDLE_MS,
 }
 
 export interface RelayDeps {
@@ -96,6 +110,7 @@ export interface RelayDeps {
   conversationKey(tenant: string): Promise<HashKey>
   pools: PoolMemory
   permits: RatePermits
+  shares: BudgetShares
   files: FileBudget
   holds: HoldMemory
   classNotices: ClassNotices
@@ -120,6 +135,7 @@ export interface RelayDeps {
 /** The isolate's own, so what one request learns of a pool serves the next. */
 const pools = new PoolMemory()
 const permits = new RatePermits()
+const shares = new BudgetShares()
 let files: FileBudget | null = null
 const holds = new HoldMemory()
 const classNotices = new ClassNotices()
@@ -149,6 +165,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     conversationKey: (tenant) => conversationKeyOf(tenant, env.TICKET_SECRET),
     pools,
     permits,
+    shares,
     files: fileBudget(env),
     holds,
     classNotices,

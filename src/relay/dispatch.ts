@@ -15,6 +15,7 @@ import { NATIVE_BODY_FIELDS } from '../protocol/request-fields.ts'
 import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
 import type { GoOn, Served } from './answer.ts'
+import { failureUnderShare } from './call-share.ts'
 import type { RelayDeps } from './deps.ts'
 import type { NativeBody } from './dialects/dialect.ts'
 import type { IdentifiedCall } from './identify.ts'
@@ -57,10 +58,13 @@ async function serveOn(
   journey: Dispatch,
 ): Promise<Served> {
   const tried = [...failed]
+  // The last lease that may be charged.
+  let served = so_far === null ? null : (failed.at(-1)?.lease ?? null)
   let leased = first
   for (;;) {
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
+    journey.call.share?.placed(leased.lease)
     const opened = await attempt(leased, so_far, journey)
     if (opened.status === 'data') {
       journey.accepted()
@@ -72,9 +76,11 @@ async function serveOn(
       journey.notes.leaseLost(leased, 'client_left')
       return opened
     }
-    const { failure } = opened
+    const failure = failureUnderShare(opened.failure, journey.call, journey.admission)
+    if (!hasRefused(failure)) served = leased.lease
+    journey.call.share?.placed(served)
     journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
-    if (!failure.replaceable) return { ...opened, retry_after_s: null }
+    if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
     tried.push(leased)
     if (tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
     const next = await another(tried, journey)
@@ -83,6 +89,12 @@ async function serveOn(
     leased = next.leased
   }
 }
+
+/** The agent has said why it failed, so it charges nothing. Otherwise it may have served a part, of which its record tells. */
+function hasRefused({ error }: AgentFailure): boolean {
+  return !UNHEARD.includes(error.code ?? '')
+}
+const UNHEARD: readonly string[] = ['engine_unreachable', 'engine_ended_early', 'engine_malformed']
 
 /**
  * How the call goes on when this lease breaks after its client has part of the answer. Null: an answer in several choices, one

@@ -4,6 +4,7 @@
  */
 
 import type { BudgetStated } from '../core/budget/budget.ts'
+import type { LedgerLimits } from '../core/budget/budget-ledger.ts'
 import { readBudget } from '../core/budget/budget-text.ts'
 import { callWants } from '../core/budget/call-wants.ts'
 import { pricesAt } from '../core/budget/price-history.ts'
@@ -27,6 +28,7 @@ import type { Objective } from '../protocol/objective.ts'
 import type { Region } from '../store/catalogue.ts'
 import type { TenantIdentity } from '../store/keys.ts'
 import { readBody, tooLarge } from './body.ts'
+import type { TakenShare } from './budget-shares.ts'
 import type { RelayDeps } from './deps.ts'
 import type { Dialect, NativeBody, ParsedCall } from './dialects/dialect.ts'
 import { forwardedBody } from './dialects/openai-body.ts'
@@ -81,6 +83,10 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   bounds: TokenBounds
   /** What it may use of a budget. */
   wants: CallWants
+  /** What its tenant and its key may spend. Null: neither has a limit. */
+  limits: LedgerLimits | null
+  /** Its share of those. Null: none is limited, or it has not been asked for. */
+  share: TakenShare | null
   /** Of the program that it opens. Null: it states none. */
   budget: BudgetStated | null
   /** Retries under it are one call; null: the client sent none. */
@@ -183,6 +189,8 @@ export async function identify(
       objective: who.objective ?? model.objective,
       calls_per_minute_max: who.calls_per_minute_max,
       live_programs_max: who.live_programs_max,
+      limits: who.limits,
+      share: null,
       ...(kind === 'offline' ? ALONE : await namedOrInferred(identity, who, dialect, body, wanted.regions, deps)),
       overruled: identity.overruled,
       thread: identity.thread,

@@ -3,7 +3,7 @@
  * short prompt needs no pin, so its admit and lease run in parallel. A long prompt is leased where its program's KV is.
  */
 
-import { BUDGET_LEFT_HEADER, budgetLeftText } from '../core/budget/budget-text.ts'
+import { BUDGET_LEFT_HEADER, budgetLeftText, PERIODS_LEFT_HEADER, periodsLeftText } from '../core/budget/budget-text.ts'
 import type { AnswerSoFar } from '../core/call/answer-so-far.ts'
 import { type FieldWarnings, fieldWarnings, WARNINGS_HEADER, warningsHeader } from '../core/call/field-warnings.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool/pool-types.ts'
@@ -11,6 +11,7 @@ import { tooManyNewPrograms } from '../core/program/run-limits.ts'
 import { type ApiErrorFields, apiError, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { type Admission, type Admitted, admit } from './admit.ts'
 import type { Answer, AnswerContext, Ending, SettledAnswer } from './answer.ts'
+import { type Sharing, share, withShare } from './call-share.ts'
 import { emitCallTelemetry } from './call-telemetry.ts'
 import type { RelayDeps } from './deps.ts'
 import type { AnswerFacts } from './dialects/dialect.ts'
@@ -94,6 +95,32 @@ async function permitted(
 ): Promise<{ call: IdentifiedCall; answer: SettledAnswer }> {
   const permit = asked.offline ? null : await deps.permits.take(asked, deps)
   if (permit?.status === 'refused') return { call: asked, answer: rateLimited(asked, times, permit.retry_after_s) }
+  const sharing = await share(asked, deps)
+  if (sharing.status === 'refused') return { call: asked, answer: refuseShare(asked, sharing, times) }
+  try {
+    const made = await inProgram(signal, sharing.call, deps, times)
+    void made.answer.ended.finally(() => sharing.call.share?.ended())
+    return made
+  } catch (error) {
+    sharing.call.share?.ended()
+    throw error
+  }
+}
+
+function refuseShare(
+  call: IdentifiedCall,
+  { http_status, error, retry_after_s }: Sharing & { status: 'refused' },
+  times: StageTimes,
+): SettledAnswer {
+  return refuse(call, null, times, http_status, error, retry_after_s)
+}
+
+async function inProgram(
+  signal: AbortSignal,
+  asked: IdentifiedCall,
+  deps: RelayDeps,
+  times: StageTimes,
+): Promise<{ call: IdentifiedCall; answer: SettledAnswer }> {
   const inferred = await inferProgram(asked, deps, times)
   if (!hasRoom(inferred.call, deps)) return { call: inferred.call, answer: noRoom(inferred.call, times) }
   const answer = await placeAndServe(signal, inferred, deps, times)
@@ -127,7 +154,7 @@ async function placeAndServe(
     if (leasing?.status === 'leased') releaseLease(leasing.leased, asked.model, deps)
     return refuse(asked, null, times, admitted.http_status, admitted.error, admitted.retry_after_s)
   }
-  const { admission } = admitted
+  const admission = withShare(admitted.admission, asked)
   const call = { ...heldTo(asked, admission.regions), class: admission.class }
   const notes = new SettleNotes(call, admission, deps)
   if (call.regions.length === 0 && asked.regions.length > 0) {
@@ -263,6 +290,8 @@ function headersOf(
   }
   const left = admission?.budget == null ? null : budgetLeftText(admission.budget)
   if (left !== null) headers.set(BUDGET_LEFT_HEADER, left)
+  const periods_left = call.share === null ? null : periodsLeftText(call.share.standing)
+  if (periods_left !== null) headers.set(PERIODS_LEFT_HEADER, periods_left)
   if (warnings !== null) headers.set(WARNINGS_HEADER, warningsHeader(warnings))
   if (leased !== null) {
     headers.set('x-engine-id', leased.engine)

@@ -5,6 +5,8 @@
  */
 import { and, asc, eq, gt, isNull, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
+import type { LedgerLimits } from '../core/budget/budget-ledger.ts'
+import { periodLimits, readPeriods, type StatedPeriods, storedPeriods } from '../core/budget/period-limits.ts'
 import type { Env } from '../env.ts'
 import type { Objective } from '../protocol/objective.ts'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
@@ -37,6 +39,8 @@ export interface TenantIdentity {
   objective: Objective | null
   /** Whether fields of a body that have no effect are refused. */
   strict: boolean
+  /** What the tenant and the key may spend in a day and a month. Null: neither has a limit. */
+  limits: LedgerLimits | null
 }
 
 /**
@@ -133,12 +137,16 @@ async function tenantByKeyHash(d1: D1Database, hash: string, now_ms: number): Pr
 
 function keyQuery(d1: D1Database) {
   return database(d1)
-    .select({ tenant: tenants, models: apiKeys.models, regions: apiKeys.regions, strict: apiKeys.strict })
+    .select({
+      ...{ tenant: tenants, models: apiKeys.models, regions: apiKeys.regions, strict: apiKeys.strict },
+      // D1 gives the rows of a batch by the names of columns, and the tenant has one of this name.
+      budget: sql<string | null>`${apiKeys.budget}`.as('key_budget'),
+    })
     .from(apiKeys)
     .innerJoin(tenants, eq(tenants.id, apiKeys.tenant))
 }
 
-interface KeyRow extends Pick<typeof apiKeys.$inferSelect, 'models' | 'regions' | 'strict'> {
+interface KeyRow extends Pick<typeof apiKeys.$inferSelect, 'models' | 'regions' | 'strict' | 'budget'> {
   tenant: typeof tenants.$inferSelect
 }
 
@@ -151,8 +159,15 @@ function knownOf(row: KeyRow | undefined): Known | null {
     models: idsOf(row.models),
     regions: idsOf(row.regions),
     strict: row.strict,
+    limits: limitsOf(row.tenant.budget, row.budget),
     disabled: disabled_at_ms !== null,
   }
+}
+
+function limitsOf(of_tenant: string | null, of_key: string | null): LedgerLimits | null {
+  if (of_tenant === null && of_key === null) return null
+  const [tenant, key] = [readPeriods(of_tenant), readPeriods(of_key)]
+  return { tenant: tenant === null ? null : periodLimits(tenant), key: key === null ? null : periodLimits(key) }
 }
 
 function idsOf(stored: string | null): string[] | null {
@@ -168,6 +183,8 @@ export interface KeyGrant {
   strict: boolean
   /** Whether the key carries a check. */
   checked: boolean
+  /** Null: no limit. */
+  budget: StatedPeriods | null
 }
 
 export function keyIdOf(hash: string): string {
@@ -175,10 +192,10 @@ export function keyIdOf(hash: string): string {
 }
 
 /** The tenant must be there: tenants are never deleted. */
-export function insertKey(d1: D1Database, auditor: Auditor, { hash, models, regions, ...rest }: KeyGrant) {
+export function insertKey(d1: D1Database, auditor: Auditor, { hash, models, regions, budget, ...rest }: KeyGrant) {
   const key = {
     ...{ hash, ...rest, created_at_ms: auditor.at_ms },
-    ...{ models: storedIds(models), regions: storedIds(regions) },
+    ...{ models: storedIds(models), regions: storedIds(regions), budget: storedPeriods(budget) },
   }
   const change = builder.insert(apiKeys).values(key).onConflictDoNothing().toSQL()
   return audited(d1, auditor, 'created', 'key.create', keyObject(rest.tenant, keyIdOf(hash)), change)
@@ -195,6 +212,7 @@ export interface KeyChange {
   models?: readonly string[] | null | undefined
   regions?: readonly string[] | null | undefined
   strict?: boolean | undefined
+  budget?: StatedPeriods | null | undefined
 }
 
 /** `refused`: the tenant has no such key, or it was revoked. */
@@ -202,13 +220,14 @@ export function updateKey(
   d1: D1Database,
   auditor: Auditor,
   key: { tenant: string; id: string },
-  { models, regions, name, strict }: KeyChange,
+  { models, regions, name, strict, budget }: KeyChange,
 ): Promise<AuditedOutcome> {
   const set = {
     ...(name === undefined ? {} : { name }),
     ...(strict === undefined ? {} : { strict }),
     ...(models === undefined ? {} : { models: storedIds(models) }),
     ...(regions === undefined ? {} : { regions: storedIds(regions) }),
+    ...(budget === undefined ? {} : { budget: storedPeriods(budget) }),
   }
   return changeKey(d1, auditor, 'key.update', key, set)
 }
@@ -256,6 +275,7 @@ export interface KeyListed {
   models: string[] | null
   regions: string[] | null
   strict: boolean
+  budget: StatedPeriods | null
 }
 
 /** In order of their ids, after `after`. */
@@ -281,10 +301,13 @@ async function selectKeys(d1: D1Database, where: SQL | undefined, limit: number)
     .where(where)
     .orderBy(asc(hash))
     .limit(limit)
-  return rows.map((row) => ({ ...row, models: idsOf(row.models), regions: idsOf(row.regions) }))
+  return rows.map((row) => ({
+    ...{ ...row, models: idsOf(row.models), regions: idsOf(row.regions) },
+    budget: readPeriods(row.budget),
+  }))
 }
 
 function apiKeysColumns() {
-  const { hash, tenant, name, created_at_ms, revoked_at_ms, models, regions, strict } = apiKeys
-  return { hash, tenant, name, created_at_ms, revoked_at_ms, models, regions, strict }
+  const { hash, tenant, name, created_at_ms, revoked_at_ms, models, regions, strict, budget } = apiKeys
+  return { hash, tenant, name, created_at_ms, revoked_at_ms, models, regions, strict, budget }
 }

@@ -79,6 +79,14 @@ export const programSpend = sqliteTable(
   (table) => [primaryKey({ columns: [table.day, table.program] })],
 )
 
+/** What is reserved of the tenant's budgets and those of its keys (tenant-budgets.ts). WITHOUT ROWID. */
+export const budgetState = sqliteTable('budget_state', {
+  /** `holder:` and an isolate's id, or `lease:` and a lease. */
+  name: text('name').primaryKey(),
+  /** JSON. */
+  row: text('row').notNull(),
+})
+
 function chargeColumns() {
   return {
     calls: integer('calls').notNull(),

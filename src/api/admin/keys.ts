@@ -51,14 +51,14 @@ keyRoutes.openapi(
   }),
   async (c) => {
     const { id: tenant } = c.req.valid('param')
-    const { name, models, regions, strict } = c.req.valid('json')
+    const { name, models, regions, strict, budget } = c.req.valid('json')
     const { auditor } = c.var
     if ((await fromStore(() => tenantById(c.env.DB, tenant))) === null) return refusal(absent('tenant', tenant))
     const unknown = await unknownGrant(c.env, { models, regions })
     if (unknown !== null) return refusal(unknown)
     const key = await newSecret(c.env.KEY_PEPPER, API_KEY_PREFIX)
     const hash = await hashSecret(c.env.KEY_PEPPER, key)
-    const grant = { tenant, name, models, regions, strict }
+    const grant = { tenant, name, models, regions, strict, budget }
     await fromStore(() => insertKey(c.env.DB, auditor, { hash, checked: true, ...grant }))
     const created_at_ms = auditor.at_ms
     return c.json({ ...keyJson({ id: keyIdOf(hash), ...grant, created_at_ms, revoked_at_ms: null }), key }, 201)

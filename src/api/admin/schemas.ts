@@ -1,5 +1,6 @@
 /** What /admin/v1 takes and gives, as OpenAPI schemas, with the bounds of each field. */
 import { z } from '@hono/zod-openapi'
+import { StatedPeriods } from '../../core/budget/period-limits.ts'
 import { Id } from '../../protocol/index.ts'
 import { Objective } from '../../protocol/objective.ts'
 
@@ -21,6 +22,8 @@ const Timestamp = z.iso.datetime()
 const Grants = z.array(Id).min(1).max(KEY_GRANTS_MAX).nullable()
 const Strict = z.boolean().openapi({ description: 'Whether fields of a body that have no effect are refused' })
 const CallsPerMinute = z.number().int().min(1).max(CALLS_PER_MINUTE_MAX).nullable()
+const Budget = StatedPeriods.nullable()
+const BUDGET_SHOWN = 'What its calls may use in a UTC day and month: calls, tokens, service_s, cost. Null: no limit'
 const BorrowGpus = z.number().int().min(0).max(BORROW_GPUS_MAX)
 const LivePrograms = z.number().int().min(1).max(LIVE_PROGRAMS_MAX).nullable()
 
@@ -39,6 +42,7 @@ export const TenantCreate = z
     inference: z.boolean().default(true),
     objective: Objective.nullable().default(null),
     borrow_gpus_max: BorrowGpus.default(0),
+    budget: Budget.default(null),
   })
   .openapi('TenantCreate')
 
@@ -51,6 +55,7 @@ export const TenantUpdate = z
     inference: z.boolean().optional(),
     objective: Objective.nullable().optional(),
     borrow_gpus_max: BorrowGpus.optional(),
+    budget: Budget.optional(),
     disabled: z.boolean().optional(),
   })
   .refine(...someField)
@@ -72,6 +77,7 @@ export const TenantJson = z
     borrow_gpus_max: z.number().openapi({
       description: 'GPUs of lending hosts that its offline applications may have at a time. 0: none',
     }),
+    budget: Budget.openapi({ description: BUDGET_SHOWN }),
     class_weights: z.record(z.string(), z.number()).openapi({
       description: 'What classes of its programs weigh among one another, of those that weigh other than 1',
     }),
@@ -86,6 +92,7 @@ export const KeyCreate = z
     models: Grants.default(null),
     regions: Grants.default(null),
     strict: Strict.default(false),
+    budget: Budget.default(null),
   })
   .openapi('KeyCreate')
 
@@ -95,6 +102,7 @@ export const KeyUpdate = z
     models: Grants.optional(),
     regions: Grants.optional(),
     strict: Strict.optional(),
+    budget: Budget.optional(),
   })
   .refine(...someField)
   .openapi('KeyUpdate')
@@ -107,6 +115,7 @@ export const KeyJson = z
     models: z.array(z.string()).nullable().openapi({ description: 'Models that it may call; null: every one' }),
     regions: z.array(z.string()).nullable().openapi({ description: 'Regions that may serve it; null: every one' }),
     strict: Strict,
+    budget: Budget.openapi({ description: BUDGET_SHOWN }),
     created_at: Timestamp,
     revoked_at: Timestamp.nullable(),
   })

@@ -1,5 +1,6 @@
 /** /admin/v1/tenants: who pays, with what share and within which limits. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { readPeriods, storedPeriods } from '../../core/budget/period-limits.ts'
 import { Id } from '../../protocol/index.ts'
 import { fromStore } from '../../store/database.ts'
 import {
@@ -29,9 +30,14 @@ tenantRoutes.openapi(
     responses: { 201: json(TenantJson, 'Created'), 409: failure('A tenant of this id exists') },
   }),
   async (c) => {
-    const { id = `tenant-${crypto.randomUUID()}`, ...given } = c.req.valid('json')
+    const { id = `tenant-${crypto.randomUUID()}`, budget, ...given } = c.req.valid('json')
     const { auditor } = c.var
-    const made = { created_at_ms: auditor.at_ms, disabled_at_ms: null, class_weights: '{}', budget: null }
+    const made = {
+      created_at_ms: auditor.at_ms,
+      disabled_at_ms: null,
+      class_weights: '{}',
+      budget: storedPeriods(budget),
+    }
     const tenant: Tenant = { id, ...given, ...made }
     const { status } = await fromStore(() => insertTenant(c.env.DB, auditor, tenant))
     return status === 'refused' ? refusal(exists('tenant', id)) : c.json(tenantJson(tenant), 201)
@@ -83,10 +89,11 @@ tenantRoutes.openapi(
   }),
   async (c) => {
     const { id } = c.req.valid('param')
-    const { disabled, ...fields } = c.req.valid('json')
+    const { disabled, budget, ...fields } = c.req.valid('json')
     const { auditor } = c.var
     const disabling = disabled === undefined ? {} : { disabled_at_ms: disabled ? auditor.at_ms : null }
-    const change = definedOf({ ...fields, ...disabling })
+    const limiting = budget === undefined ? {} : { budget: storedPeriods(budget) }
+    const change = definedOf({ ...fields, ...disabling, ...limiting })
     const { status } = await fromStore(() => updateTenant(c.env.DB, auditor, id, change))
     const tenant = status === 'refused' ? null : await fromStore(() => tenantById(c.env.DB, id))
     return tenant === null ? refusal(absent('tenant', id)) : c.json(tenantJson(tenant), 200)
@@ -94,7 +101,8 @@ tenantRoutes.openapi(
 )
 
 function tenantJson(stored: Tenant): z.infer<typeof TenantJson> {
-  const { created_at_ms, disabled_at_ms, budget: _, ...tenant } = stored
+  const { created_at_ms, disabled_at_ms, ...tenant } = stored
   const class_weights = classWeightsOf(stored)
-  return { ...tenant, class_weights, created_at: iso(created_at_ms), disabled_at: isoOrNull(disabled_at_ms) }
+  const budget = readPeriods(stored.budget)
+  return { ...tenant, class_weights, budget, created_at: iso(created_at_ms), disabled_at: isoOrNull(disabled_at_ms) }
 }

@@ -4,7 +4,15 @@
  * send it with every call of the program: later ones change nothing.
  */
 import type { HeaderGetter } from '../call/identity.ts'
-import { BUDGET_FIELDS, type BudgetField, type BudgetState, type BudgetStated, DEADLINE_S_MAX } from './budget.ts'
+import {
+  type AmountKind,
+  BUDGET_FIELDS,
+  type BudgetField,
+  type BudgetState,
+  type BudgetStated,
+  DEADLINE_S_MAX,
+} from './budget.ts'
+import type { Standing } from './budget-ledger.ts'
 
 export const BUDGET_HEADER = 'X-Program-Budget'
 /** Of an answer: what no call has used or reserved. This one has reserved its share. */
@@ -45,6 +53,24 @@ export function readBudget(header: HeaderGetter, metadata: Readonly<Record<strin
 function mostOf(name: string): number | null {
   if (name === 'deadline_s') return DEADLINE_S_MAX
   return Object.hasOwn(BUDGET_FIELDS, name) ? BUDGET_FIELDS[name as BudgetField].max : null
+}
+
+/** Of an answer: what is left to the tenant and the key, as the ledger last told this isolate. */
+export const PERIODS_LEFT_HEADER = 'x-budget-left'
+
+/** `tenant_day_tokens=5200, key_month_cost=1.5`. Null: it is not known. */
+export function periodsLeftText(standing: readonly Standing[]): string | null {
+  const parts = standing.map(({ of, period, kind, limit, used, reserved }) => {
+    const [name, { unit }] = fieldOf(kind)
+    return `${of}_${period}_${name}=${Math.max(0, limit - used - reserved) / unit}`
+  })
+  return parts.length === 0 ? null : parts.join(', ')
+}
+
+function fieldOf(kind: AmountKind): [string, { unit: number }] {
+  const found = Object.entries(BUDGET_FIELDS).find(([, field]) => field.kind === kind)
+  if (found === undefined) throw new Error(`no field of a budget is of the kind ${kind}`)
+  return found
 }
 
 /** Null: nothing but time is limited. */

@@ -5,6 +5,7 @@
  * tenant does not pay twice for a prompt because an engine was replaced. A lease that failed costs nothing.
  */
 import type { Outcome } from '../../protocol/index.ts'
+import type { Amounts } from './budget.ts'
 import { costNanos, type TokenPrices } from './call-cap.ts'
 
 /** Integers. */
@@ -59,6 +60,11 @@ export interface ChargedLease {
 export function isLater(one: ChargedLease, other: ChargedLease): boolean {
   if (one.granted_at_ms !== other.granted_at_ms) return one.granted_at_ms > other.granted_at_ms
   return one.lease > other.lease
+}
+
+/** In the units of a budget. */
+export function amountsOf({ calls, prompt_tokens, output_tokens, service_us, cost_nanos }: Charge): Amounts {
+  return { calls, tokens: prompt_tokens + output_tokens, service_us, cost_nanos }
 }
 
 /** `sign` −1: takes `of` away. */

@@ -14,6 +14,7 @@ import type { EngineSnapshot } from '../../core/pool/pool-types.ts'
 import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
+import { BudgetShares } from '../budget-shares.ts'
 import { ClassNotices } from '../class-notices.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
 import { FileBudget } from '../file-budget.ts'
@@ -79,6 +80,7 @@ export const ADMITTED: AdmitReply = {
 export const UNRESTRICTED = {
   ...{ tenant: 't', key: 'key-0123456789abcdef', weight: 1, class_weights: {}, models: null, regions: null },
   ...{ calls_per_minute_max: null, live_programs_max: null, inference: false, objective: null, strict: false },
+  limits: null,
 }
 
 function catalogueOf(regions: readonly string[]): Catalogue {
@@ -173,6 +175,7 @@ export function world(options: WorldOptions = {}): World {
     conversationKey: async () => [1, 2],
     pools: options.pools ?? new PoolMemory(),
     permits: new RatePermits(),
+    shares: new BudgetShares(),
     files: new FileBudget(null),
     holds: new HoldMemory(),
     classNotices: new ClassNotices(),
