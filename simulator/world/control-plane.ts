@@ -75,6 +75,8 @@ export class ControlPlane {
   /** Regions by delay from each one, as far as asked for. */
   readonly #nearest = new Map<string, readonly string[]>()
   readonly #open = new Map<string, OpenLease>()
+  /** Those that have answered calls of the program. */
+  readonly #engines = new Map<ProgramRun, Set<WorldEngine>>()
   #runs = 0
 
   constructor(options: ControlPlaneOptions) {
@@ -206,6 +208,7 @@ export class ControlPlane {
     const { run, index } = open
     const { timeline, record_us, onCall, onProgram } = this.#options
     const record = this.#record(lease, open, measured, now_us)
+    this.#enginesOf(run).add(open.engine)
     if (record_us === 0) this.#settle(run, record, measured, now_us)
     else timeline.send(record_us, (later_us) => this.#settle(run, record, measured, later_us))
     onCall(run, index, measured)
@@ -223,6 +226,22 @@ export class ControlPlane {
     if (!run.recorded() || run.program.client?.tells_end === false) return
     this.#table.end(run.place.tenant, run.name, now_us * MS_PER_US, 'explicit')
     onEnd(run)
+    this.#discard(run)
+  }
+
+  /** Engines hear that the program has ended. */
+  #discard(run: ProgramRun): void {
+    const { timeline, delayUs } = this.#options
+    for (const engine of this.#enginesOf(run)) {
+      timeline.send(delayUs(run.place.region, engine.region), (now_us) => engine.discard?.(run.name, now_us))
+    }
+    this.#engines.delete(run)
+  }
+
+  #enginesOf(run: ProgramRun): Set<WorldEngine> {
+    const engines = this.#engines.get(run) ?? new Set()
+    this.#engines.set(run, engines)
+    return engines
   }
 
   #record(lease: string, open: OpenLease, measured: Measurement, now_us: number): CallRecord {

@@ -112,6 +112,11 @@ export class SimEngine implements WorldEngine {
     if (this.#plan === null) this.#options.timeline.set(this.#planning, now_us)
   }
 
+  discard(program: string, now_us: number): void {
+    this.#catchUp(now_us, false)
+    this.scheduler.discard(program, now_us)
+  }
+
   status(now_us: number): SchedulerStatus {
     this.#catchUp(now_us, this.#options.jump)
     return this.scheduler.status()

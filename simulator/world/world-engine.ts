@@ -32,6 +32,8 @@ export interface WorldEngine {
   readonly sizes: WorldEngineSizes
   submit(call: EngineCall, now_us: number): void
   status(now_us: number): Pick<SchedulerStatus, 'waiting' | 'running' | 'queued_tokens' | 'kv_used_tokens'>
+  /** The program has ended: what is kept of its KV is of no use. Absent: it cannot be told. */
+  discard?(program: string, now_us: number): void
   /** As of the status before it. */
   openCharges(): LeaseCharge[]
   /** Calls that it sent on and that were not taken in, each time. */

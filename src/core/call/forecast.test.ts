@@ -22,7 +22,11 @@ describe('the tool that is expected', () => {
     expect(expectedTool({ tool: impossible, confidence })).toBe(impossible)
   })
 
-  it('is none if the call is expected to be the last', () => {
+  it('is none if the call is expected to be the last, or is believed to be', () => {
     expect(expectedTool({ tool: null, confidence: 1 })).toBeNull()
+    const rare = tool({ probability: 0.1 })
+    const other = [tool({ name: 'image', probability: 0.05 })]
+    expect(expectedTool({ tool: rare, alternatives: other, confidence: CONFIDENCE_MIN })).toBeNull()
+    expect(expectedTool({ tool: rare, alternatives: other, confidence: CONFIDENCE_MIN - 0.01 })).not.toBeNull()
   })
 })

@@ -37,10 +37,19 @@ export const CONFIDENCE_MIN = 0.7
 /** Tools named beside the likeliest one: the forecast travels with the call, so it stays small. */
 export const FORECAST_ALTERNATIVES_MAX = 3
 
+type Followers = Pick<CallForecast, 'tool' | 'alternatives'>
+
+/** The probability that a tool follows the call. */
+export function followsProbability({ tool, alternatives = [] }: Followers): number {
+  if (tool === null) return 0
+  return [tool, ...alternatives].reduce((sum, { probability }) => sum + probability, 0)
+}
+
 /**
  * What the tool after the call is expected to take: that of the likeliest tool, or, below CONFIDENCE_MIN, the mean over all
  * that may follow. Every cost of handling a cache is linear in the tool's time (LAMPS eq. 1–3), so that mean decides as well as
- * the tools one by one. Null: no tool is expected.
+ * the tools one by one. Null: no tool is expected, or it is believed that none follows. A context that is kept for a program
+ * which ends takes room from those that come back.
  */
 export function expectedTool({
   tool,
@@ -50,9 +59,10 @@ export function expectedTool({
   ToolForecast,
   'duration_us' | 'answer_tokens'
 > | null {
-  if (tool === null || confidence >= CONFIDENCE_MIN) return tool
+  if (tool === null) return null
   const tools = [tool, ...alternatives]
-  const weight = tools.reduce((sum, { probability }) => sum + probability, 0)
+  const weight = followsProbability({ tool, alternatives })
+  if (confidence >= CONFIDENCE_MIN) return 1 - weight > tool.probability ? null : tool
   if (weight === 0) return tool
   const mean = (of: 'duration_us' | 'answer_tokens') =>
     tools.reduce((sum, one) => sum + one.probability * one[of], 0) / weight

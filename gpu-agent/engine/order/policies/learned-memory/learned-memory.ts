@@ -3,7 +3,7 @@
  * the tool at its end, and counts nothing of the program behind it: "predicting the total number of API calls and their
  * combined resource usage beforehand is challenging" (§4.2). Here that is learned from how programs of the class ended:
  *
- *     rank = LAMPS' score of the call + LATER_SHARE · later work × memory
+ *     rank = LAMPS' score of the call + LATER_SHARE · p(a tool follows) · later work × memory
  *
  * The later work is the median of the class's output, given what the program will have written when the call ends, less
  * that; with the prompt tokens that go with it, and a tool for each call. Its memory is the context as it grows. A program
@@ -12,12 +12,13 @@
  *
  * Contexts are handled, and starving calls promoted, as `lamps` does.
  */
+import { followsProbability } from '../../../../../src/core/call/forecast.ts'
 import { type IndexStep, type IndexTable, indexTable, stepAt } from '../../../../../src/core/classes/index-table.ts'
 import type { ClassTables, EngineMemory, PolicyCall } from '../../policy.ts'
 import { Lamps, type LampsConfig, type LampsPlace, outputOf } from '../lamps/lamps.ts'
 
 /** Of the later work: it is expected of a class, the call's own of the call. */
-export const LATER_SHARE = 0.3
+export const LATER_SHARE = 0.1
 const US_PER_S = 1e6
 
 let prior_table: IndexTable | null = null
@@ -56,5 +57,6 @@ function laterMemory(
   // A call writes a token at least.
   const tools = table.call_tokens > 0 ? later_tokens / Math.max(1, table.call_tokens) : 0
   const wasted_byte_s = choice === null ? 0 : (choice.waste[choice.handling] ?? 0)
-  return (busy_us / US_PER_S) * context_tokens + (tools * wasted_byte_s) / costs.kv_bytes_per_token
+  const follows = call.forecast === undefined ? 1 : followsProbability(call.forecast)
+  return follows * ((busy_us / US_PER_S) * context_tokens + (tools * wasted_byte_s) / costs.kv_bytes_per_token)
 }

@@ -141,17 +141,20 @@ def choose_handling(
 
 
 def expected_tool_us(tools: Sequence[ToolChance], confidence: float) -> float | None:
-    """How long the tool after the call is expected to run, the likeliest first. None: no tool is expected."""
+    """How long the tool after the call is expected to run, the likeliest first.
+
+    None: no tool is expected, or it is believed that none follows.
+    """
     if not tools:
         return None
     likeliest = tools[0]
-    if confidence >= TOOL_CONFIDENCE_MIN:
-        return likeliest.duration_us
     weighted_us = 0.0
     weight = 0.0
     for tool in tools:
         weighted_us += tool.probability * tool.duration_us
         weight += tool.probability
+    if confidence >= TOOL_CONFIDENCE_MIN:
+        return None if 1 - weight > likeliest.probability else likeliest.duration_us
     return weighted_us / weight if weight > 0 else likeliest.duration_us
 
 

@@ -22,6 +22,11 @@ class CallForecast:
     confidence: float
 
     @property
+    def follows(self) -> float:
+        """The probability that a tool follows the call."""
+        return sum(tool.probability for tool in self.tools)
+
+    @property
     def tool_us(self) -> float | None:
         """How long the tool after the call is expected to run. None: no tool is expected."""
         return expected_tool_us(self.tools, self.confidence)

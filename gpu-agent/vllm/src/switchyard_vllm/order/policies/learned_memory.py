@@ -12,7 +12,7 @@ from .lamps import Lamps, LampsConfig, LampsPlace, output_of
 from .learned import prior_table
 
 #: Of the later work: it is expected of a class, the call's own of the call.
-LATER_SHARE = 0.3
+LATER_SHARE = 0.1
 _US_PER_S = 1e6
 
 
@@ -52,4 +52,5 @@ class LearnedMemory(Lamps):
         # A call writes a token at least.
         tools = later_tokens / max(1, table.call_tokens) if table.call_tokens > 0 else 0
         wasted_byte_s = 0.0 if choice is None else wasted_by(choice.waste, choice.handling) or 0.0
-        return (busy_us / _US_PER_S) * context_tokens + (tools * wasted_byte_s) / costs.kv_bytes_per_token
+        follows = 1 if forecast is None else forecast.follows
+        return follows * ((busy_us / _US_PER_S) * context_tokens + (tools * wasted_byte_s) / costs.kv_bytes_per_token)
