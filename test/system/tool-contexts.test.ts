@@ -1,8 +1,8 @@
 /**
  * Contexts of programs whose tools run, through the whole system: what the API shows of the decision, that an engine which
- * keeps a context is told when the program goes on on another engine, and that nothing is left of an engine that is killed.
+ * keeps a context is told when the program goes on on another engine or ends, and that nothing is left of an engine that is killed.
  */
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { clientCall } from '../../lab/chaos/client.ts'
 import { startTestbed, type Testbed } from '../../lab/testbed/testbed.ts'
@@ -69,6 +69,16 @@ it('is shown with its wastes, and discarded where its program has left', async (
   expect(data[0]).toMatchObject({ kv })
 })
 
+it('is discarded when its program has ended', async () => {
+  const engine = await call('The only call.', 'ending')
+  const agent = engine.slice(0, -'-e0'.length)
+  await expect.poll(() => shown('/v1/programs/ending')).toMatchObject({ tools: [{ kv: { handling: 'preserve' } }] })
+  const expired = () => metric(agent, `tool_context_events_total{engine="${engine}",event="expired"}`)
+  const before = await expired()
+  expect((await testbed.fetch('/v1/programs/ending', { method: 'DELETE' })).status).toBe(200)
+  await expect.poll(expired).toBe(before + 1)
+})
+
 /** Images that a process has open. They have no names. */
 function imagesOf(pid: string): string[] {
   return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
@@ -81,31 +91,49 @@ function imagesOf(pid: string): string[] {
   })
 }
 
-it('leaves nothing behind when its engine is killed with a context moved out, and its program goes on', async () => {
-  const model = await findOrFetchModel({})
-  const bed = await startTestbed({ name: 'tool-images', regions: [REGION], model: model.id })
-  try {
-    const sizes = { seats: 1, slots: 2, 'context-tokens': 512, threads: 1 }
-    const flags = { engine: 'embedded', 'model-path': model.path, policy: 'infercept', ...sizes }
-    const agent = bed.agent({ id: 'us-east-1', region: REGION, flags })
-    const { ready } = await agent.start()
-    urls.set('us-east-1', String(ready.url))
-    const named = () => readdirSync('/dev/shm').filter((name) => name.startsWith('switchyard-kv-'))
-    const before = named()
-    const prompt = `Say something about ${'rain and wind and '.repeat(20)}sun.`
-    await call(prompt, 'stays', bed)
+/** A context of a killed engine: its policy, how it is kept when the engine is killed, and what tells that it is. */
+const KILLED = [
+  {
     // Nothing says how long its tool takes: it is preserved at first, and moved out as the tool lasts.
-    const revised = 'tool_context_events_total{engine="us-east-1-e0",event="revised"}'
-    await expect.poll(() => metric('us-east-1', revised), { timeout: 20_000 }).toBe(1)
-    const [child = ''] = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8').split(' ')
-    await expect.poll(() => imagesOf(child).length).toBe(1)
+    ...{ kept: 'moved out', policy: 'infercept', images: 1, reason: 'not_foreseen' },
+    sign: 'tool_context_events_total{engine="us-east-1-e0",event="revised"}',
+  },
+  {
+    ...{ kept: 'pinned', policy: 'vllm-preserve', images: 0, reason: 'only_choice' },
+    sign: 'tool_contexts_total{engine="us-east-1-e0",handling="preserve"}',
+  },
+] as const
 
-    process.kill(Number(child), 'SIGKILL')
-    await expect.poll(() => call(prompt, 'stays', bed).catch(() => null), { timeout: 60_000 }).toBe('us-east-1-e0')
-    expect(named().filter((name) => !before.includes(name))).toEqual([])
-    const { data } = (await (await bed.fetch('/v1/programs/stays/calls')).json()) as Shown
-    expect(data[0]).toMatchObject({ kv: { handling: 'preserve', reason: 'not_foreseen' } })
-  } finally {
-    await bed.remove()
-  }
-}, 180_000)
+it.each(KILLED)(
+  'leaves nothing behind when its engine is killed with a context $kept, and its program goes on',
+  async ({ policy, images, reason, sign }) => {
+    const model = await findOrFetchModel({})
+    const bed = await startTestbed({ name: `tool-${policy}`, regions: [REGION], model: model.id })
+    try {
+      const sizes = { seats: 1, slots: 2, 'context-tokens': 512, threads: 1 }
+      const agent = bed.agent({
+        ...{ id: 'us-east-1', region: REGION },
+        flags: { engine: 'embedded', 'model-path': model.path, policy, ...sizes },
+      })
+      const { ready } = await agent.start()
+      urls.set('us-east-1', String(ready.url))
+      const named = () => readdirSync('/dev/shm').filter((name) => name.startsWith('switchyard-kv-'))
+      const before = named()
+      const prompt = `Say something about ${'rain and wind and '.repeat(20)}sun.`
+      await call(prompt, 'stays', bed)
+      await expect.poll(() => metric('us-east-1', sign), { timeout: 20_000 }).toBe(1)
+      const [child = ''] = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8').split(' ')
+      await expect.poll(() => imagesOf(child).length).toBe(images)
+
+      process.kill(Number(child), 'SIGKILL')
+      await expect.poll(() => call(prompt, 'stays', bed).catch(() => null), { timeout: 60_000 }).toBe('us-east-1-e0')
+      expect(existsSync(`/proc/${child}`)).toBe(false)
+      expect(named().filter((name) => !before.includes(name))).toEqual([])
+      const { data } = (await (await bed.fetch('/v1/programs/stays/calls')).json()) as Shown
+      expect(data[0]).toMatchObject({ kv: { handling: 'preserve', reason } })
+    } finally {
+      await bed.remove()
+    }
+  },
+  180_000,
+)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { PaperRow } from '../figure.ts'
 import { Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
-import { goalOf, paperRows, worstLearned } from './cells.ts'
+import { goalOf, learnedLosses, paperRows, worstLearned } from './cells.ts'
 import { LAMPS_FIGURES } from './index.ts'
 import { DATASET_NAMES, lampsSpec, loadsOf, MODEL_NAMES, type Point, ROWS, rateAt } from './setting.ts'
 
@@ -67,12 +67,34 @@ test('a cell that is missed says what its baseline waits for, and one that is re
 
 test('learned forecasts are worse where a metric is more than 2 % worse', () => {
   const better = played({ 'lamps-learned': outcome(5, 3), infercept: outcome(10, 2) })
-  expect(worstLearned(better, POINTS, SCOPE)).toMatchObject({ beyond: 0, of: 5 * POINTS.length })
+  expect(worstLearned(better, POINTS, SCOPE, ROWS['lamps-learned'])).toMatchObject({ beyond: 0, of: 5 * POINTS.length })
   const slower = played({ 'lamps-learned': outcome(10.3, 2), infercept: outcome(10, 2) })
-  const worst = worstLearned(slower, POINTS, SCOPE)
+  const worst = worstLearned(slower, POINTS, SCOPE, ROWS['lamps-learned'])
   expect(worst.percent).toBeCloseTo(3)
   expect(worst.beyond).toBe(4 * POINTS.length)
 })
+
+test('where learned forecasts are worse, what they cost is said from the runs', () => {
+  const infercept = { ...outcome(10, 2), ...memory(0.8, 100, 100) }
+  const slower = played({ 'lamps-learned': { ...outcome(12, 2), ...memory(0.4, 200, 100) }, infercept })
+  const losses = learnedLosses(slower, POINTS, SCOPE, ROWS['lamps-learned'])
+  expect(losses).toHaveLength(POINTS.length)
+  expect(losses[0]).toMatch(
+    /worse than InferCept by mean latency 20 %, .* It keeps 200 contexts, of which 100 are returned to \(InferCept: 100 and 100\)\. 40 % of its prompts are cached, and 80 % of InferCept’s\./,
+  )
+  const alike = played({ 'lamps-learned': infercept, infercept })
+  expect(learnedLosses(alike, POINTS, SCOPE, ROWS['lamps-learned'])).toEqual([])
+})
+
+/** Half of the contexts are pinned, the others moved out. */
+function memory(cached_share: number, decided: number, returned: number) {
+  const counts = { decided: decided / 2, returned: returned / 2, context_tokens: 0, cached_tokens: 0 }
+  const none = { decided: 0, returned: 0, context_tokens: 0, cached_tokens: 0 }
+  return {
+    ...{ prompt_tokens: 1_000, cached_tokens: 1_000 * cached_share },
+    tools: { preserve: counts, swap: counts, discard: none } as RunOutcome['tools'],
+  }
+}
 
 test('rates follow from loads, and figures have names of their own', () => {
   expect(rateAt({ model: 'gpt-j', dataset: 'multi', load: 1 })).toBeGreaterThan(

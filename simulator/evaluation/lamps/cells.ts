@@ -2,7 +2,7 @@
 import type { PaperRow, Scope } from '../figure.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
-import { whyMissed } from './missed-cells.ts'
+import { whyLearned, whyMissed } from './missed-cells.ts'
 import {
   changePercent,
   DATASETS,
@@ -119,22 +119,39 @@ export interface Worst {
 
 const TOLERATED_PERCENT = 2
 
-/** LAMPS with learned forecasts against InferCept with the truth, in every metric at every load. */
-export function worstLearned(runs: Runs, points: readonly Point[], scope: Scope): Worst {
+/** A row with learned forecasts against InferCept with the truth, in every metric at every load. */
+export function worstLearned(runs: Runs, points: readonly Point[], scope: Scope, row: Row): Worst {
   const worst: Worst = { percent: Number.NEGATIVE_INFINITY, where: '', beyond: 0, of: 0 }
   for (const point of points) {
-    const own = outcomesOf(runs, point, ROWS['lamps-learned'], scope)
-    const other = outcomesOf(runs, point, ROWS.infercept, scope)
-    for (const metric of Object.values(METRICS)) {
-      const percent = lossPercent(metric, own, other)
+    for (const { metric, percent } of lossesAt(runs, point, scope, row)) {
       worst.of += 1
       if (percent > TOLERATED_PERCENT) worst.beyond += 1
       if (percent <= worst.percent) continue
       worst.percent = percent
-      worst.where = `${metric.label}, ${MODELS[point.model].label}, ${DATASETS[point.dataset].label}, load ${point.load}`
+      worst.where = `${metric.label}, ${placeOf(point)}`
     }
   }
   return worst
+}
+
+/** Of each place and load at which a row with learned forecasts is more than 2 % worse than InferCept: in what, and why. */
+export function learnedLosses(runs: Runs, points: readonly Point[], scope: Scope, row: Row): string[] {
+  return points.flatMap((point) => {
+    const losses = lossesAt(runs, point, scope, row).filter(({ percent }) => percent > TOLERATED_PERCENT)
+    if (losses.length === 0) return []
+    const worse = losses.map(({ metric, percent }) => `${metric.label} ${percent.toFixed(percent < 10 ? 1 : 0)} %`)
+    return `${placeOf(point)}: ${row.label} is worse than InferCept by ${worse.join(', ')}. ${whyLearned(runs, point, [row, ROWS.infercept], scope)}`
+  })
+}
+
+function lossesAt(runs: Runs, point: Point, scope: Scope, row: Row): { metric: Metric; percent: number }[] {
+  const own = outcomesOf(runs, point, row, scope)
+  const other = outcomesOf(runs, point, ROWS.infercept, scope)
+  return Object.values(METRICS).map((metric) => ({ metric, percent: lossPercent(metric, own, other) }))
+}
+
+function placeOf({ model, dataset, load }: Point): string {
+  return `${MODELS[model].label}, ${DATASETS[dataset].label}, load ${load}`
 }
 
 /** Above 0: worse. */

@@ -2,6 +2,7 @@
  * Why a cell of the paper is not reached, from the runs that it is read from: what the baseline's time consists of says how much
  * of it an order or a handling of contexts can take away at all.
  */
+import { HANDLINGS } from '../../../gpu-agent/engine/memory/handling/waste.ts'
 import type { Scope } from '../figure.ts'
 import type { Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
@@ -42,6 +43,23 @@ export function whyMissed(
   const waiting = times.wait_s / all_s
   const taken = 1 - timesOf(own).wait_s / times.wait_s
   return `Of ${base.label}’s latency ${percent(times.tools_s / all_s)} are tools, ${percent(times.service_s / all_s)} steps in which the program is computed and ${percent(waiting)} waiting, of which ${percent(taken)} are taken away. ${grows}`
+}
+
+/**
+ * What a row with learned forecasts pays for: contexts that it keeps for calls after which nothing comes, and prompts that it
+ * computes again for want of their room; or, if it finds as much as the baseline does, the order.
+ */
+export function whyLearned(runs: Runs, point: Point, [row, base]: readonly [Row, Row], scope: Scope): string {
+  const [own, other] = [row, base].map((one) => outcomesOf(runs, point, one, scope)) as [RunOutcome[], RunOutcome[]]
+  const cached = (of: readonly RunOutcome[]) => meanOf(of, (one) => one.cached_tokens / one.prompt_tokens)
+  const found = `${percent(cached(own))} of its prompts are cached, and ${percent(cached(other))} of ${base.label}’s`
+  const kept = HANDLINGS.filter((handling) => handling !== 'discard')
+  const times = (of: readonly RunOutcome[], what: 'decided' | 'returned') =>
+    Math.round(meanOf(of, ({ tools }) => kept.reduce((sum, handling) => sum + tools[handling][what], 0)))
+  const contexts = `It keeps ${times(own, 'decided')} contexts, of which ${times(own, 'returned')} are returned to (${base.label}: ${times(other, 'decided')} and ${times(other, 'returned')})`
+  const p50 = [own, other].map((of) => meanOf(of, ({ response_s }) => response_s.p50)) as [number, number]
+  const median = `Half of the programs end within ${p50[0].toFixed(1)} s (${base.label}: ${p50[1].toFixed(1)} s)`
+  return `${contexts}. ${found}. ${median}.`
 }
 
 /** What ends before the last program comes counts. */
