@@ -59,7 +59,12 @@ const SECTIONS: readonly Section[] = [
     title: 'Figures',
     pages: [
       ...['docs/benchmarks.md', 'docs/simulator.md', 'docs/traces.md', 'docs/engine-profiles.md'],
-      ...['docs/evaluation/evaluation.md', 'docs/evaluation/lamps/evaluation.md', 'docs/evaluation/samullm/evaluation.md', 'docs/plain-questions.md'],
+      ...[
+        'docs/evaluation/evaluation.md',
+        'docs/evaluation/lamps/evaluation.md',
+        'docs/evaluation/samullm/evaluation.md',
+        'docs/plain-questions.md',
+      ],
     ],
   },
 ]
