@@ -4,7 +4,6 @@
  */
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { clientCall } from '../../lab/chaos/client.ts'
 import { startTestbed, type Testbed } from '../../lab/testbed/testbed.ts'
 import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 
@@ -35,12 +34,17 @@ beforeAll(async () => {
 })
 afterAll(() => testbed.remove())
 
+/** The engine that answered. */
 async function call(prompt: string, program = 'moving', bed = testbed): Promise<string> {
-  const { url, secrets, model } = bed
-  const asked = { url, api_key: secrets.apiKey, model, program, prompt, output_tokens: 8, stream: true }
-  const ended = await clientCall(asked)
-  if (ended.end !== 'completed') throw new Error(`the call ended as ${ended.end}`)
-  return ended.usage.switchyard.engine
+  const messages = [{ role: 'user', content: prompt }]
+  const response = await bed.fetch('/v1/chat/completions', {
+    method: 'POST',
+    headers: { 'x-program-id': program },
+    body: JSON.stringify({ model: bed.model, messages, max_tokens: 8, temperature: 0 }),
+  })
+  if (!response.ok) throw new Error(`the call was answered with ${response.status}: ${await response.text()}`)
+  const { usage } = (await response.json()) as { usage: { switchyard: { engine: string } } }
+  return usage.switchyard.engine
 }
 
 const shown = async (path: string) => (await (await testbed.fetch(path)).json()) as Shown
