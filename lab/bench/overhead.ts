@@ -3,9 +3,11 @@
  * through a bare Worker; what streams lose in it; what a program costs in memory; and, on request, the same load through
  * other gateways. One generator, one run; its own cost is shown.
  */
-import { writeFileSync } from 'node:fs'
-import { availableParallelism, cpus } from 'node:os'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, cpus, tmpdir } from 'node:os'
+import path from 'node:path'
 import { fail, readFlags } from '../../cli/flags.ts'
+import { profileOf } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { measureCalls } from './overhead/calls.ts'
 import { INFERENCE_CONTEXT_TOKENS, measureInference } from './overhead/inference.ts'
 import { measureMemory } from './overhead/memory.ts'
@@ -16,7 +18,7 @@ import { measureStreaming } from './overhead/streaming.ts'
 import { type BenchSystem, startSystem } from './overhead/system.ts'
 
 const PARTS = ['calls', 'stream', 'memory', 'inference'] as const
-const HELP = `What Switchyard costs: per call, per chunk of a stream, per program in memory.
+const HELP = `What Switchyard costs: per call, per token of a stream, per program in memory.
 
   npm run bench:overhead -- [flags]
 
@@ -73,7 +75,7 @@ if (parts.includes('calls')) {
   save()
 }
 if (parts.includes('stream')) {
-  report.streaming = await within((system) => measureStreaming(system, { rounds, seconds, note }))
+  report.streaming = await measureStreaming(withSteps, { rounds, seconds, note })
   save()
 }
 if (parts.includes('memory')) {
@@ -97,8 +99,12 @@ function save(): void {
 }
 
 /** Each part has a system of its own, so that none finds what another left. */
-async function within<T>(work: (system: BenchSystem) => Promise<T>, context_tokens?: number): Promise<T> {
-  const system = await startSystem(context_tokens)
+async function within<T>(
+  work: (system: BenchSystem) => Promise<T>,
+  context_tokens?: number,
+  profile?: string,
+): Promise<T> {
+  const system = await startSystem(context_tokens, profile)
   const close = await openPages(system, pages).catch(async (error) => {
     await system.stop()
     throw error
@@ -108,6 +114,18 @@ async function within<T>(work: (system: BenchSystem) => Promise<T>, context_toke
   } finally {
     await close()
     await system.stop()
+  }
+}
+
+/** With an engine whose steps take so long. */
+async function withSteps<T>(step_ms: number, work: (system: BenchSystem) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'steps-'))
+  const file = path.join(folder, 'profile.json')
+  writeFileSync(file, JSON.stringify({ ...profileOf('fast'), name: `steps-of-${step_ms}-ms`, base_us: step_ms * 1000 }))
+  try {
+    return await within(work, undefined, file)
+  } finally {
+    rmSync(folder, { recursive: true })
   }
 }
 

@@ -30,6 +30,9 @@ export type AnswerEnd =
   /** The client has left. */
   | { status: 'cancelled' }
 
+/** In the longest silence. */
+const WATCHES = 4
+
 type Data = Served & { status: 'data' }
 type ChunkEvent = AnswerEvent & { kind: 'chunk' }
 type Context = Pick<AnswerContext, 'gone' | 'times' | 'answer'>
@@ -52,6 +55,7 @@ type EngineEnd = AnswerEnd | { status: 'broken'; failure: AgentFailure }
 async function readEngine(served: Data, context: Context, take: Take): Promise<EngineEnd> {
   const reader = served.body.getReader()
   const frames = new EventFrames(context)
+  const silence = new SilenceWatch(context.times.stream_silence_ms_max, served.cut)
   try {
     for (let bytes = served.head; ; ) {
       const { events, end } = frames.read(bytes)
@@ -60,7 +64,9 @@ async function readEngine(served: Data, context: Context, take: Take): Promise<E
         if (end.status === 'broken') await cancelQuietly(reader, new Error('the engine failed'))
         return end
       }
-      const read = await nextRead(reader, context)
+      silence.waits()
+      const read = await nextRead(reader)
+      silence.hears()
       if (read.status === 'broken') {
         if (context.gone.aborted) return { status: 'cancelled' }
         await cancelQuietly(reader, new Error(read.reason))
@@ -72,17 +78,49 @@ async function readEngine(served: Data, context: Context, take: Take): Promise<E
     if (context.gone.aborted) return { status: 'cancelled' }
     await cancelQuietly(reader, error)
     return { status: 'failed', failure: failureOf(error) }
+  } finally {
+    silence.stop()
+  }
+}
+
+/**
+ * Cuts a stream that is silent while it is read. One timer for all reads of it: a timer for each costs as much as the read.
+ * It fires several times before it cuts, so that a pause of this process counts as one of them (platform/pause-proof-timer.ts).
+ */
+class SilenceWatch {
+  readonly #timer: ReturnType<typeof setInterval>
+  #waiting = false
+  #silent = 0
+
+  constructor(silence_ms_max: number, cut: (reason: string) => void) {
+    this.#timer = setInterval(() => {
+      if (!this.#waiting) return
+      this.#silent += 1
+      if (this.#silent > WATCHES) cut(`it was silent for ${silence_ms_max} ms`)
+    }, silence_ms_max / WATCHES)
+  }
+
+  /** A read has begun. */
+  waits(): void {
+    this.#waiting = true
+    this.#silent = 0
+  }
+
+  hears(): void {
+    this.#waiting = false
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
   }
 }
 
 type Read = { status: 'bytes'; bytes: Uint8Array } | { status: 'broken'; reason: string }
 
-async function nextRead(reader: ReadableStreamDefaultReader<Uint8Array>, { times }: Context): Promise<Read> {
+async function nextRead(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Read> {
   try {
-    const read = await within(reader.read(), times.stream_silence_ms_max)
-    if (read.status === 'late')
-      return { status: 'broken', reason: `it was silent for ${times.stream_silence_ms_max} ms` }
-    return read.value.done ? { status: 'broken', reason: ENDED_EARLY } : { status: 'bytes', bytes: read.value.value }
+    const { done, value } = await reader.read()
+    return done ? { status: 'broken', reason: ENDED_EARLY } : { status: 'bytes', bytes: value }
   } catch (error) {
     return { status: 'broken', reason: messageOf(error) }
   }

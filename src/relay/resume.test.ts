@@ -152,6 +152,15 @@ describe('the engine that goes on', () => {
     expect(claims.resumes).toBe(true)
   })
 
+  it('is told so by nobody but us', async () => {
+    const asked: Asked[] = []
+    const it = world({ engines: { e0: goingOn(asked) } })
+    await (await runCall(chat({ stream: true, switchyard_resume: { tokens: [1] } }, PROGRAM), 'chat', it.deps)).text()
+    expect(asked).toHaveLength(1)
+    expect(asked[0]?.body).not.toHaveProperty('switchyard_resume')
+    expect(asked[0]?.claims).not.toHaveProperty('resumes')
+  })
+
   it('may break too, until the call has had as many leases as it may', async () => {
     const { it, text, asked } = await brokenBy(BROKEN, {
       others: LEASES_PER_CALL_MAX + 1,

@@ -21,7 +21,7 @@ import {
 } from '../../../src/protocol/index.ts'
 import type { CallEnd } from '../fronts/engine-front.ts'
 import { NativeFrame } from '../openai/native-frame.ts'
-import { EVENT_INTERVAL_MS, EventMerger, type MergedEvent } from './event-merger.ts'
+import { EVENT_TIMES, EventMerger, type EventTimes, type MergedEvent } from './event-merger.ts'
 import type { Refusal } from './stream-errors.ts'
 
 const HEADERS_HOLD_MS = 250
@@ -31,8 +31,7 @@ const RETRY_AFTER_S = 1
 export interface StreamTimes {
   hold_ms: number
   keepalive_ms: number
-  /** Between two events of text. 0: each chunk is an event. */
-  event_interval_ms: number
+  events: EventTimes
   unread_bytes_max: number
   /** The rest of a finished response, at most UNREAD_BYTES_MAX, must be read within this time, else it is cut. */
   read_out_ms: number
@@ -41,7 +40,7 @@ export interface StreamTimes {
 export const STREAM_TIMES: StreamTimes = {
   hold_ms: HEADERS_HOLD_MS,
   keepalive_ms: KEEPALIVE_INTERVAL_MS,
-  event_interval_ms: EVENT_INTERVAL_MS,
+  events: EVENT_TIMES,
   unread_bytes_max: UNREAD_BYTES_MAX,
   read_out_ms: LEASE_READ_OUT_MS,
 }
@@ -76,7 +75,7 @@ export class CallStream {
     this.#response = response
     this.#times = times
     this.#hints_not_applied = hints_not_applied
-    this.#events = new EventMerger(times.event_interval_ms)
+    this.#events = new EventMerger(times.events)
     this.#hold = setTimeout(() => this.#begin(), times.hold_ms)
     this.#keepalive = setInterval(() => this.#keepAlive(), times.keepalive_ms)
     response.on('close', () => {

@@ -1,13 +1,20 @@
 /**
  * Joins the chunks of one answer into fewer events. Engines may write a token each millisecond, and every event costs the
- * Worker a read, a parse and a write, and the client a parse. Text that comes within `interval_ms` of the last event waits for
- * the rest of that time. The first text goes at once, so TTFT is as the engine's, and ITL grows by at most the interval.
+ * Worker a read, a parse and a write, and the client a parse. Text that comes within `after_ms` of the last event waits for
+ * more of it, until `interval_ms` after that event at most. The first text goes at once, so TTFT is as the engine's.
  *
  * Pure: the caller supplies the time, and asks again when an event is due.
  */
 
-/** Two tokens of an engine that writes one each 20 ms. */
-export const EVENT_INTERVAL_MS = 36
+/** An engine that writes a token each 20 ms has two in an event, and ITL grows by a step. */
+export const EVENT_TIMES: EventTimes = { after_ms: 30, interval_ms: 42 }
+
+export interface EventTimes {
+  /** Text that comes later than this after an event goes at once. */
+  after_ms: number
+  /** No text waits longer than this after an event. */
+  interval_ms: number
+}
 
 /** As our own fronts make them. Others are passed on as they are. */
 interface Chunk {
@@ -42,13 +49,13 @@ export interface MergedEvent {
 }
 
 export class EventMerger {
-  readonly #interval_ms: number
+  readonly #times: EventTimes
   #held: { chunk: object; tokens: number[] } | null = null
   /** When the last event with text went. Null: none has. */
   #sent_ms: number | null = null
 
-  constructor(interval_ms = EVENT_INTERVAL_MS) {
-    this.#interval_ms = interval_ms
+  constructor(times: EventTimes = EVENT_TIMES) {
+    this.#times = times
   }
 
   /** Events that go now, in order. */
@@ -58,23 +65,22 @@ export class EventMerger {
       const joined = joinedChunks(held.chunk, chunk)
       if (joined !== null) {
         this.#held = { chunk: joined, tokens: [...held.tokens, ...tokens] }
-        return this.due(now_ms)
+        return this.#isLate(now_ms) ? this.flush(now_ms) : []
       }
     }
     const before = this.flush(now_ms)
     if (!isText(chunk)) return [...before, { chunk, tokens }]
     this.#held = { chunk, tokens: [...tokens] }
-    return [...before, ...this.due(now_ms)]
+    return this.#isLate(now_ms) ? [...before, ...this.flush(now_ms)] : before
   }
 
   /** When the event that is held is to go. Null: none is held. */
   get due_ms(): number | null {
-    return this.#held === null ? null : (this.#sent_ms ?? Number.NEGATIVE_INFINITY) + this.#interval_ms
+    return this.#held === null || this.#sent_ms === null ? null : this.#sent_ms + this.#times.interval_ms
   }
 
-  /** The event that is held, if it is due. */
-  due(now_ms: number): MergedEvent[] {
-    return this.due_ms !== null && this.due_ms <= now_ms ? this.flush(now_ms) : []
+  #isLate(now_ms: number): boolean {
+    return this.#sent_ms === null || now_ms - this.#sent_ms >= this.#times.after_ms
   }
 
   /** The event that is held. */

@@ -84,7 +84,7 @@ export async function closedRun(
   const calls_max = CALLS_PER_S_MAX * (seconds + warm_up_s)
   await lane.prepare(calls_max)
   const load = () => closedLoad(lane, connections, seconds, calls_max, warm_up_s)
-  return (await measured(system, pid, load)).measured
+  return (await measured(system, pid, load, lane.output_tokens)).measured
 }
 
 export async function openRun(
@@ -93,7 +93,7 @@ export async function openRun(
   due: readonly number[],
 ): Promise<{ measured: Measured; result: LoadResult }> {
   await lane.prepare(due.length)
-  return measured(system, pid, () => openLoad(lane, due, OPEN_WARM_UP_S * 1000))
+  return measured(system, pid, () => openLoad(lane, due, OPEN_WARM_UP_S * 1000), lane.output_tokens)
 }
 
 export async function measureCalls(system: BenchSystem, options: CallsOptions): Promise<CallsReport> {

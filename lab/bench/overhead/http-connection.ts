@@ -25,6 +25,8 @@ export interface Answered {
   total_ms: number
   /** `data: ` lines, the terminator included. */
   events: number
+  /** Between two reads that have events (ITL as a client sees it), milliseconds. */
+  gaps_ms: number[]
   /** The stream ended with `[DONE]`. */
   done: boolean
   /** The beginning of the body where the status is not 200. */
@@ -35,6 +37,7 @@ export class HttpConnection {
   readonly #socket: Socket
   #pending: { resolve: (answer: Answered) => void; reject: (error: Error) => void } | null = null
   #sent_ms = 0
+  #event_ms: number | null = null
   #head: Buffer | null = null
   #answer: Answered = emptyAnswer()
   /** Body bytes to come; null: chunked. */
@@ -76,6 +79,7 @@ export class HttpConnection {
     this.#chunk_left = 0
     this.#size_line = ''
     this.#is_last = false
+    this.#event_ms = null
     this.#sent_ms = performance.now()
     this.#socket.write(request)
     return new Promise((resolve, reject) => {
@@ -150,14 +154,22 @@ export class HttpConnection {
         BODY_SHOWN_CHARS_MAX,
       )
     }
+    const events_before = answer.events
     const all = this.#tail.length === 0 ? bytes : Buffer.concat([this.#tail, bytes])
     for (let at = all.indexOf(DATA); at !== -1; at = all.indexOf(DATA, at + 1)) {
       if (at + DATA.length <= this.#tail.length) continue
       if (answer.events === 0) answer.ttft_ms = performance.now() - this.#sent_ms
       answer.events += 1
     }
+    if (answer.events > events_before) this.#gap()
     answer.done ||= all.includes(DONE)
     this.#tail = all.subarray(Math.max(0, all.length - TAIL_BYTES))
+  }
+
+  #gap(): void {
+    const now_ms = performance.now()
+    if (this.#event_ms !== null) this.#answer.gaps_ms.push(now_ms - this.#event_ms)
+    this.#event_ms = now_ms
   }
 
   #ended(): void {
@@ -177,5 +189,5 @@ export class HttpConnection {
 }
 
 function emptyAnswer(): Answered {
-  return { status: 0, head: '', ttft_ms: 0, total_ms: 0, events: 0, done: false, refusal: '' }
+  return { status: 0, head: '', ttft_ms: 0, total_ms: 0, events: 0, gaps_ms: [], done: false, refusal: '' }
 }

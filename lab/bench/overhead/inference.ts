@@ -81,7 +81,7 @@ function rowOf(prompt_kb: number, runs: readonly InferenceRun[]): InferenceRow {
 function laneOf(system: BenchSystem, name: InferenceRun['lane'], prompt_kb: number): Lane {
   let load = 0
   return {
-    ...{ name, host: HOST, port: system.port, events: OUTPUT_TOKENS + 3 },
+    ...{ name, host: HOST, port: system.port, output_tokens: OUTPUT_TOKENS },
     prepare: async () => {
       load += 1
     },

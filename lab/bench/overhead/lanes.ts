@@ -31,11 +31,6 @@ function body({ output_tokens }: CallShape): string {
   return JSON.stringify({ model: MODEL, messages, max_tokens: output_tokens, temperature: 0, stream: true })
 }
 
-/** One chunk of the role, one a token, one of the finish reason, and [DONE]. */
-function eventsOf({ output_tokens }: CallShape): number {
-  return output_tokens + 3
-}
-
 function requestOf(host: string, headers: readonly string[], json: string): Buffer {
   const head = [`POST ${PATH} HTTP/1.1`, `host: ${host}`, 'content-type: application/json', ...headers]
   return Buffer.from(`${head.join('\r\n')}\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`)
@@ -53,7 +48,7 @@ export function switchyardLane(system: BenchSystem, shape: CallShape, program = 
   const json = body(shape)
   let load = 0
   return {
-    ...{ name: 'switchyard', host: HOST, port: system.port, events: eventsOf(shape) },
+    ...{ name: 'switchyard', host: HOST, port: system.port, output_tokens: shape.output_tokens },
     prepare: async () => {
       load += 1
     },
@@ -82,7 +77,7 @@ export async function ticketLane(
   let tickets: string[] = []
   let load = 0
   return {
-    ...{ name, host: HOST, port, events: eventsOf(shape) },
+    ...{ name, host: HOST, port, output_tokens: shape.output_tokens },
     prepare: async (calls) => {
       load += 1
       tickets = await Promise.all(Array.from({ length: calls }, () => ticket(system, epoch, key, kid)))

@@ -18,6 +18,9 @@ export interface Measured {
   p95_ms: number
   p99_ms: number
   ttft_p50_ms: number
+  /** Between a token and the one before it, as the client sees them: those of one event come together. */
+  itl_p50_ms: number
+  itl_p99_ms: number
   /** How late the generator sent its calls; 0 for a closed load. */
   late_p99_ms: number
   /** Microseconds of CPU per call while the load lasted, warm-up included. */
@@ -33,6 +36,7 @@ export async function measured(
   system: BenchSystem,
   pid: number | null,
   load: () => Promise<LoadResult>,
+  output_tokens: number,
 ): Promise<{ measured: Measured; result: LoadResult }> {
   const cpu = (): number[] => [process.pid, pid, system.agent.pid].map((one) => (one === null ? 0 : cpuSeconds(one)))
   const before = cpu()
@@ -51,10 +55,18 @@ export async function measured(
       p95_ms: round(p95),
       p99_ms: round(p99),
       ttft_p50_ms: round(quantile(result.ttft_ms, 0.5)),
+      itl_p50_ms: round(itl(result, output_tokens, 0.5)),
+      itl_p99_ms: round(itl(result, output_tokens, 0.99)),
       late_p99_ms: result.late_ms.length === 0 ? 0 : round(quantile(result.late_ms, 0.99)),
       ...{ generator_cpu_us, workerd_cpu_us, agent_cpu_us, rest_s },
     },
   }
+}
+
+function itl({ calls, gaps_ms }: LoadResult, output_tokens: number, share: number): number {
+  const together = Math.max(0, calls * (output_tokens - 1) - gaps_ms.length)
+  const all = [...gaps_ms, ...Array.from({ length: together }, () => 0)]
+  return all.length === 0 ? 0 : quantile(all, share)
 }
 
 /** Seconds until nothing is left to do. What one load left behind must not be measured with the next. */

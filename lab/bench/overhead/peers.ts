@@ -58,7 +58,7 @@ interface PeerFigures {
   /** Against the direct lane of the same round; the median over the rounds. */
   added_p50_ms: number
   added_p99_ms: number
-  chunks_per_s: number
+  tokens_per_s: number
   resident_bytes: number
 }
 
@@ -101,7 +101,7 @@ export async function measurePeers(
         peak_calls_per_s: peakOf(lane, closed),
         added_p50_ms: addedMs(open, lane.lane.name, 'p50_ms'),
         added_p99_ms: addedMs(open, lane.lane.name, 'p99_ms'),
-        chunks_per_s: median(of(streams, lane).map((run) => run.events_per_s)),
+        tokens_per_s: median(of(streams, lane).map((run) => run.calls_per_s * LONG.output_tokens)),
         resident_bytes: lane.pid === null ? 0 : residentBytes(lane.pid),
       })),
       runs: [...closed, ...open, ...streams],
@@ -153,7 +153,7 @@ async function streamRuns(
     for (const lane of lanes) {
       const run = await closedRun(system, lane, STREAMS, seconds, 0)
       runs.push({ lane: lane.lane.name, round, connections: STREAMS, offered_calls_per_s: null, ...run })
-      note(`streams, ${lane.lane.name}: ${run.events_per_s} chunks/s`)
+      note(`streams, ${lane.lane.name}: ${run.calls_per_s * LONG.output_tokens} tokens/s`)
     }
   }
   return runs
@@ -254,8 +254,8 @@ async function started(child: ManagedChild, laneOf: (shape: CallShape) => Promis
   }
   const { pid } = child
   return {
-    short: { lane: { ...short, events: null }, pid },
-    long: { lane: { ...long, events: null }, pid },
+    short: { lane: { ...short }, pid },
+    long: { lane: { ...long }, pid },
     stop: () => child.end(),
   }
 }

@@ -27,7 +27,8 @@ export interface BenchSystem {
   stop(): Promise<void>
 }
 
-export async function startSystem(context_tokens = CONTEXT_TOKENS): Promise<BenchSystem> {
+/** `profile`: of the engine, by name or as a file. */
+export async function startSystem(context_tokens = CONTEXT_TOKENS, profile = 'fast'): Promise<BenchSystem> {
   const flags = { 'context-tokens': context_tokens }
   const testbed = await startTestbed({ name: 'overhead', regions: [REGION], model: MODEL, flags })
   const { place, port, secrets } = testbed
@@ -38,7 +39,7 @@ export async function startSystem(context_tokens = CONTEXT_TOKENS): Promise<Benc
       engine: 'emulated',
       'context-tokens': context_tokens,
       engines: ENGINES,
-      profile: 'fast',
+      profile,
       'drain-limit-s': 1,
     }
     const agent = testbed.agent({ id, region: REGION, flags: engine })
