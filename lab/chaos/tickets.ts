@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import Database from 'better-sqlite3'
+import type { Secrets } from '../../ops/system/secrets.ts'
 import {
   deriveTicketKey,
   importTicketKey,
@@ -26,7 +27,7 @@ export interface ForgedTicket {
 }
 
 /** The claims of the agent's last lease; null: it has served no call. */
-export function lastClaims(agent: FleetAgent): TicketClaims | null {
+export function lastClaims(agent: Pick<FleetAgent, 'outbox'>): TicketClaims | null {
   if (!existsSync(agent.outbox)) return null
   const database = new Database(agent.outbox, { readonly: true })
   const row = database.prepare('select claims from leases order by rowid desc limit 1').get() as
@@ -34,6 +35,13 @@ export function lastClaims(agent: FleetAgent): TicketClaims | null {
     | undefined
   database.close()
   return row === undefined ? null : (JSON.parse(row.claims) as TicketClaims)
+}
+
+/** A good ticket, as the control plane of these secrets signs it. */
+export async function signedFor(secrets: Secrets, agent: string, claims: TicketClaims): Promise<string> {
+  const kid = ticketKidOf(await hashSecret(secrets.keyPepper, secrets.agentTokens[agent] ?? ''))
+  const key = await importTicketKey(await deriveTicketKey(secrets.ticketSecret, kid, agent))
+  return signTicket(claims, key, kid, Date.now() / 1000)
 }
 
 /** `expired_s`: for how long the expired one is. */

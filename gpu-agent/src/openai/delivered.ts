@@ -5,24 +5,33 @@
 import type { Resume } from '../../../src/protocol/index.ts'
 import type { AnswerEvent } from './answer-parser.ts'
 
+export type DeliveredEvent = AnswerEvent | { type: 'reasoning'; text: string }
+
 export class Delivered {
   #text: number
+  #reasoning: number
   readonly #calls: number[]
   /** Calls of tools that were met. */
   #met = 0
 
-  constructor({ content, tool_calls }: Pick<Resume, 'content' | 'tool_calls'>) {
+  constructor({ content, reasoning, tool_calls }: Pick<Resume, 'content' | 'reasoning' | 'tool_calls'>) {
     this.#text = content.length
+    this.#reasoning = reasoning.length
     this.#calls = tool_calls.map((call) => call.arguments.length)
   }
 
   /** What the client lacks of it. Null: nothing. */
-  rest(event: AnswerEvent): AnswerEvent | null {
+  rest<E extends DeliveredEvent>(event: E): E | null {
     switch (event.type) {
+      case 'reasoning': {
+        const text = event.text.slice(this.#reasoning)
+        this.#reasoning -= event.text.length - text.length
+        return left(event, event.text, text)
+      }
       case 'text': {
         const text = event.text.slice(this.#text)
         this.#text -= event.text.length - text.length
-        return text === '' && event.text !== '' ? null : { type: 'text', text }
+        return left(event, event.text, text)
       }
       case 'call':
         this.#met += 1
@@ -32,8 +41,12 @@ export class Delivered {
         const had = this.#calls[at] ?? 0
         const text = event.text.slice(had)
         if (had > 0) this.#calls[at] = had - (event.text.length - text.length)
-        return text === '' && event.text !== '' ? null : { type: 'arguments', text }
+        return left(event, event.text, text)
       }
     }
   }
+}
+
+function left<E>(event: E, all: string, text: string): E | null {
+  return text === '' && all !== '' ? null : { ...event, text }
 }

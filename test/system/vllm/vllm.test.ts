@@ -9,6 +9,7 @@ import { answers } from './answers.ts'
 import { apis } from './apis.ts'
 import { crashes } from './crashes.ts'
 import { programs } from './programs.ts'
+import { resumption } from './resumption.ts'
 import { RunningVllm } from './running-vllm.ts'
 
 const INSTALL_AND_START_MS = 20 * 60_000
@@ -30,6 +31,7 @@ it('the system describes itself as one with vLLM', async () => {
 })
 describe('a call', () => answers(running))
 describe('the APIs', () => apis(running))
+describe('an answer that another engine began', () => resumption(running))
 describe('programs', () => programs(running))
 it('the plug-in has decided and never failed', async () => {
   const { decisions, failures } = await vllm.counts()

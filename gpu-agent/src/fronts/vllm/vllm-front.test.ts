@@ -243,6 +243,7 @@ describe('without the plug-in', () => {
       'max_tokens',
       'messages',
       'model',
+      'return_token_ids',
       'stream',
       'stream_options',
     ])

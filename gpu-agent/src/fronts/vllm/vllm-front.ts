@@ -117,6 +117,10 @@ export class VllmFront implements EngineFront {
     return this.#address?.profile.hints ?? VLLM_HINTS
   }
 
+  get resumes(): boolean {
+    return this.#calls.vocabulary_tokens !== null
+  }
+
   get seats(): number | null {
     const queued = this.#connection !== null && this.#connection.address.queued !== null
     return queued ? (this.#options.queue?.seats ?? null) : null
@@ -245,6 +249,7 @@ export class VllmFront implements EngineFront {
     // The process behind the channel may be another although the end of the old one was not reported.
     if (was_up && restarted) this.#calls.engineLost()
     this.#facts = facts
+    this.#calls.vocabulary_tokens = facts.vocabulary_tokens
     this.#address = address
     this.#up = true
     if (address.queued !== null) this.#options.queue?.serves(address.queued)

@@ -21,6 +21,7 @@ from .options import OptionsError, operators_options
 from .prefill_limit import PrefillLimit
 from .probe import check_behaviour, check_instance, installed_version
 from .records import CallRecord, RecordBuffer
+from .resumption import Resumption
 from .seat_limit import SeatLimit
 from .side_channel import SideChannel
 
@@ -68,6 +69,10 @@ class ProgramAwareMixin(VllmScheduler):
         self.switchyard_meter = CallMeter(self, monotonic_us, self.switchyard_sink, Mailbox())
         self._switchyard_prefill_limit = PrefillLimit(self)
         self._switchyard_seat_limit = SeatLimit(self)
+        #: None: bodies are clients' own, and name no tokens.
+        self.switchyard_resumption: Resumption | None = None
+        if options.identity == "agent":
+            self.switchyard_resumption = Resumption(self, self.vllm_config.model_config.get_vocab_size())
         #: None: this vLLM does not swap.
         self.switchyard_swap = _swap_of(self.connector)
         if self.switchyard_swap is not None and self.switchyard_swap.swap is not None:
@@ -100,6 +105,7 @@ class ProgramAwareMixin(VllmScheduler):
 
     def _about(self) -> dict[str, Any]:
         """What does not change while the engine runs."""
+        resumption = self.switchyard_resumption
         return {
             "plugin": PLUGIN_VERSION,
             "vllm": installed_version(),
@@ -107,11 +113,15 @@ class ProgramAwareMixin(VllmScheduler):
             "kv_capacity_tokens": self.switchyard_meter.kv_capacity_tokens,
             "block_tokens": self.block_size,
             "context_tokens_max": self.max_model_len,
+            # Without it this engine goes on with no answer that another one began.
+            **({} if resumption is None else {"vocabulary_tokens": resumption.vocabulary_tokens}),
         }
 
     def add_request(self, request: Any) -> None:
         # A known id is the next input of a streaming session.
         if request.request_id not in self.requests:
+            if self.switchyard_resumption is not None:
+                self.switchyard_resumption.added(request)
             self._timed(lambda ours: ours.added(request))
         super().add_request(request)
 
@@ -137,7 +147,14 @@ class ProgramAwareMixin(VllmScheduler):
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         if charged is not None:
             self._timed(lambda ours: ours.after_update(charged))
+        if self.switchyard_resumption is not None:
+            self.switchyard_resumption.tell(output for told in outputs.values() for output in told.outputs)
         return outputs
+
+    def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
+        if self.switchyard_resumption is not None:
+            self.switchyard_resumption.before_bitmask()
+        return super().get_grammar_bitmask(scheduler_output)
 
     def _tell_prefill_speed(self) -> None:
         if self.switchyard_swap is None or not isinstance(self.switchyard, Driver):

@@ -110,7 +110,7 @@ test('a choice that has ended may come with the usage and say nothing, and nothi
     { index: 0, delta: { role: 'assistant', content: '' } },
   ]) {
     const answer = ended()
-    expect(answer.read({ choices: [choice], usage })).toEqual({ ok: true, chunks: [] })
+    expect(answer.read({ choices: [choice], usage })).toEqual({ ok: true, chunks: [], tokens: [] })
     expect(answer.usage).toMatchObject({ prompt_tokens: 3, output_tokens: 1 })
     expect(answer.pieces).toBe(1)
   }

@@ -4,9 +4,10 @@
  * the record is on disk.
  */
 import { z } from 'zod'
-import type { FinishReason } from '../../../../../src/protocol/index.ts'
+import type { FinishReason, Resume } from '../../../../../src/protocol/index.ts'
 import { Choice as OpenAiChoice, Usage } from '../../../../../src/protocol/openai.ts'
 import type { ChoiceFinish, Delta as ChunkDelta, ChunkFrame } from '../../../openai/chunk-frame.ts'
+import { Delivered } from '../../../openai/delivered.ts'
 import { TOOL_CALLS_MAX } from '../../../openai/schemas.ts'
 
 /** Ollama leaves the index out of calls that it sends whole. */
@@ -34,6 +35,8 @@ const Choice = OpenAiChoice.extend({
   finish_reason: OpenAiChoice.shape.finish_reason.optional(),
   /** A stop string, or a token's id. */
   stop_reason: z.union([z.string(), z.number()]).nullish(),
+  /** What the chunk is of, where vLLM was asked. */
+  token_ids: z.array(z.number()).nullish(),
 })
 type Choice = z.infer<typeof Choice>
 
@@ -54,7 +57,9 @@ export interface CountedUsage {
 }
 
 /** `broken`: vLLM said what no OpenAI stream says, or gave a call up. */
-export type AnswerReading = { ok: true; chunks: readonly object[] } | { ok: false; broken: string }
+export type AnswerReading =
+  /** `tokens`: what was generated for them, where the server tells. */
+  { ok: true; chunks: readonly object[]; tokens?: readonly number[] } | { ok: false; broken: string }
 
 /** What a call reads of vLLM's answer. */
 export interface CallAnswer {
@@ -73,13 +78,18 @@ export class AnswerStream implements CallAnswer {
   readonly #finishes = new Map<number, ChoiceFinish>()
   readonly #called = new Set<number>()
   readonly #begun = new Set<number>()
+  /** What the client has of an answer that another engine began. Null: it begins here. */
+  readonly #delivered: Delivered | null
   usage: CountedUsage | null = null
   /** Chunks that carried output: vLLM puts at least one token into each. */
   pieces = 0
 
-  constructor(frame: ChunkFrame, choices: number) {
+  constructor(frame: ChunkFrame, choices: number, resume: Resume | null = null) {
     this.#frame = frame
     this.#choices = choices
+    this.#delivered = resume === null ? null : new Delivered(resume)
+    // A client has the role with the first thing that it has.
+    if (resume !== null) this.#begun.add(0)
   }
 
   /** By choice. */
@@ -105,7 +115,10 @@ export class AnswerStream implements CallAnswer {
       }
     }
     const chunks: object[] = []
+    const tokens: number[] = []
     for (const choice of choices) {
+      // What ends the answer is generated again where the end does not reach the client: it may end in a stop string.
+      if (choice.finish_reason == null) tokens.push(...(choice.token_ids ?? []))
       if (choice.index >= this.#choices) return { ok: false, broken: 'a choice that was not asked for' }
       if (this.#finishes.has(choice.index)) {
         // LiteLLM and OpenRouter send the usage with one that has ended and says nothing.
@@ -119,15 +132,15 @@ export class AnswerStream implements CallAnswer {
       const { stop_reason } = choice
       this.#finishes.set(choice.index, { reason, stop: typeof stop_reason === 'string' ? stop_reason : null })
     }
-    return { ok: true, chunks }
+    return { ok: true, chunks, tokens }
   }
 
   #choice(choice: Choice): object[] {
     const logprobs = choice.logprobs ?? null
-    const delta = this.#frame.dialect === 'chat' ? this.#delta(choice) : { content: choice.text ?? '' }
-    const says = (delta.content ?? '') !== '' || delta.tool_calls !== undefined || delta.reasoning !== undefined
-    if (says) this.pieces += 1
-    if (!says && logprobs === null && delta.role === undefined) return []
+    const said = this.#frame.dialect === 'chat' ? this.#delta(choice) : { content: choice.text ?? '' }
+    if (saysSomething(said)) this.pieces += 1
+    const delta = this.#delivered === null ? said : undelivered(said, this.#delivered)
+    if (!saysSomething(delta) && logprobs === null && delta.role === undefined) return []
     return [this.#frame.choice(choice.index, delta, null, logprobs)]
   }
 
@@ -176,6 +189,37 @@ export class AnswerStream implements CallAnswer {
         return null
     }
   }
+}
+
+function saysSomething({ content, tool_calls, reasoning }: ChunkDelta): boolean {
+  return (content ?? '') !== '' || tool_calls !== undefined || reasoning !== undefined
+}
+
+/** What the client lacks of it. */
+function undelivered({ content, reasoning, tool_calls, ...delta }: ChunkDelta, delivered: Delivered): ChunkDelta {
+  const thought = reasoning === undefined ? null : delivered.rest({ type: 'reasoning', text: reasoning })
+  const text = content == null ? null : delivered.rest({ type: 'text', text: content })
+  const calls = (tool_calls ?? []).flatMap((piece) => undeliveredCall(piece as CallPiece, delivered))
+  return {
+    ...delta,
+    ...(text === null ? {} : { content: text.text }),
+    ...(thought === null ? {} : { reasoning: thought.text }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  }
+}
+
+interface CallPiece {
+  index: number
+  id?: string
+  function: { name?: string; arguments: string }
+}
+
+function undeliveredCall(piece: CallPiece, delivered: Delivered): object[] {
+  const { name, arguments: text } = piece.function
+  const is_new = name !== undefined && delivered.rest({ type: 'call', name }) !== null
+  const rest = delivered.rest({ type: 'arguments', text })
+  if (is_new) return [{ ...piece, function: { ...piece.function, arguments: rest?.text ?? '' } }]
+  return rest === null || rest.text === '' ? [] : [{ index: piece.index, function: { arguments: rest.text } }]
 }
 
 function saysNothing({ delta, message, text, finish_reason }: Choice): boolean {

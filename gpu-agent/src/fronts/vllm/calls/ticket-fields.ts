@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { CallForecast } from '../../../../../src/core/call/forecast.ts'
-import type { TicketClaims } from '../../../../../src/protocol/index.ts'
+import { type TicketClaims, tokensText } from '../../../../../src/protocol/index.ts'
 import type { ProgramKey } from '../../engine-front.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { Json } from './request-body.ts'
@@ -24,6 +24,7 @@ export function ticketFields(
   order: VllmAddress['order'],
   forecast?: CallForecast,
   prompt_cache_key: string = programKey(claims),
+  resumed: readonly number[] = [],
 ): Json {
   if (order === 'none') return {}
   // OpenAI sends calls with one key where their prefix is cached. All tenants share the provider's key, so theirs are told apart,
@@ -58,6 +59,7 @@ export function ticketFields(
       ...(claims.offline ? { switchyard_offline: 1 } : {}),
       ...(claims.program_weight === undefined ? {} : { switchyard_program_weight: claims.program_weight }),
       ...(forecast === undefined ? {} : { switchyard_forecast: forecastField(forecast) }),
+      ...(resumed.length === 0 ? {} : { switchyard_resume: tokensText(resumed) }),
     },
   }
 }

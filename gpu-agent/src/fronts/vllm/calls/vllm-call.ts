@@ -19,7 +19,7 @@ import type { LedgerSums } from '../../../outbox/record.ts'
 import type { CallGate, ServerQueue } from '../../attached/server-queue.ts'
 import type { CallEnd, CallSink } from '../../engine-front.ts'
 import { CALL_OPEN_US_MAX, orderedCall } from '../../local/engine-call.ts'
-import { usageExtension } from '../../local/lease-measurement.ts'
+import { resumedBy, usageExtension } from '../../local/lease-measurement.ts'
 import type { EngineRecord } from '../channel/channel-messages.ts'
 import { chargedAs, measurementOf, sumsOf } from '../channel/record-sums.ts'
 import type { CallAnswer } from './answer-stream.ts'
@@ -42,6 +42,8 @@ export interface VllmCallOptions {
   sink: CallSink
   frame: CallEndFrame
   answer: CallAnswer
+  /** What another engine generated of it, and this one computes with the prompt. */
+  resumed_tokens: number
   choices: number
   /** Prompts of the call. */
   prompts: number
@@ -95,6 +97,8 @@ export class VllmCall implements VllmRequestListener {
   #end: HttpEnd | null = null
   #wait: NodeJS.Timeout | null = null
   #own_charge_us = 0
+  /** Tokens that no chunk has named. */
+  #unnamed: number[] = []
   #expects_records: boolean
 
   constructor(options: VllmCallOptions) {
@@ -253,11 +257,19 @@ export class VllmCall implements VllmRequestListener {
       this.#fail(engineFailed('the engine did not end its answer'))
       return
     }
-    for (const outgoing of reading.chunks) {
+    this.#unnamed.push(...(reading.tokens ?? []))
+    for (const [at, outgoing] of reading.chunks.entries()) {
       // The sink may cancel the call while it is given a chunk.
       if (this.#state !== 'streaming') return
-      this.#options.sink.chunk(outgoing)
+      const is_last = at === reading.chunks.length - 1
+      this.#options.sink.chunk(outgoing, is_last ? this.#named() : [])
     }
+  }
+
+  #named(): readonly number[] {
+    const named = this.#unnamed
+    this.#unnamed = []
+    return named
   }
 
   #send(): void {
@@ -387,16 +399,20 @@ export class VllmCall implements VllmRequestListener {
     if (records.length > 0) charge(this.meter, sumsOf(records))
     else if (!this.#options.records || charged.wall_us === 0) charge(this.meter, sumsOfMeasurement(outside))
     const { total } = this.meter
-    if (records.length > 0) return chargedAs(measurementOf(records, this.#options.prompts), total)
-    const output_tokens = Math.max(outside.output_tokens, total.sampled_tokens)
+    const { resumed_tokens } = this.#options
+    if (records.length > 0) {
+      return resumedBy(chargedAs(measurementOf(records, this.#options.prompts), total), resumed_tokens)
+    }
+    const output_tokens = Math.max(outside.output_tokens - resumed_tokens, total.sampled_tokens)
     const wait_us = Math.max(0, outside.duration_us - total.wall_us)
     const preemptions = this.#gate?.take_backs ?? 0
-    return chargedAs({ ...outside, output_tokens, wait_us, first_token_us, preemptions }, total)
+    return chargedAs({ ...outside, output_tokens, resumed_tokens, wait_us, first_token_us, preemptions }, total)
   }
 
   #lastChunks(measurement: Measurement): readonly object[] {
     const { frame, ordering } = this.#options
-    const { prompt_tokens, output_tokens, cached_tokens } = measurement
+    const { prompt_tokens, cached_tokens } = measurement
+    const output_tokens = measurement.resumed_tokens + measurement.output_tokens
     const extension = usageExtension(this.claims, measurement, ordering, false, this.choices)
     const switchyard = this.#options.records ? extension : { ...extension, ...this.#outside(measurement) }
     const usage = { prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard }

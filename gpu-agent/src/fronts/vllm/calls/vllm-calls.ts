@@ -6,6 +6,7 @@ import { readerOf } from '../../../../../src/core/wire/native/reader-of.ts'
 import {
   type Measurement,
   NATIVE_PATHS,
+  type Resume,
   type StreamError,
   type TicketClaims,
 } from '../../../../../src/protocol/index.ts'
@@ -39,6 +40,7 @@ import { EmbeddingAnswer, embeddingEnd, embeddingRequest } from './embedding-cal
 import type { LeaseMeter } from './lease-meter.ts'
 import { LostLeases } from './lost-leases.ts'
 import { type RequestResult, type VllmRequestBody, vllmRequest } from './request-body.ts'
+import { resumedRequest } from './resumed-request.ts'
 import { ticketFields } from './ticket-fields.ts'
 import { VllmCall, type VllmCallOptions } from './vllm-call.ts'
 import type { Refusal } from './vllm-errors.ts'
@@ -81,6 +83,8 @@ export class VllmCalls {
   readonly lost: LostLeases
   /** False: a plug-in that failed sends no records of calls that begin. */
   measured = true
+  /** Of a plug-in that goes on with answers. Null: there is none. */
+  vocabulary_tokens: number | null = null
   readonly #options: VllmCallsOptions
   readonly #http_request = new VllmHttp()
   readonly #calls = new Map<string, VllmCall>()
@@ -119,9 +123,15 @@ export class VllmCalls {
     const capped = underBudget(result.request, dispatched.claims)
     if (!capped.ok) return capped.error
     const { request } = capped
+    let resume: Resume | null = null
+    if (dispatched.resume !== undefined) {
+      const resumed = resumedRequest(dispatched.resume, request, this.measured ? this.vocabulary_tokens : null)
+      if (!resumed.ok) return resumed.error
+      resume = resumed.resume
+    }
     const prompt_tokens = this.#promptTokens(request)
     this.load.opened(lease, request.choices, prompt_tokens)
-    const call = this.#call(dispatched, request, prompt_tokens, sink, address)
+    const call = this.#call(dispatched, request, resume, prompt_tokens, sink, address)
     this.#calls.set(lease, call)
     return call.begin()
   }
@@ -174,6 +184,7 @@ export class VllmCalls {
   #call(
     { claims, dialect, forecast }: DispatchedCall,
     request: VllmRequestBody,
+    resume: Resume | null,
     prompt_tokens: number,
     sink: CallSink,
     address: VllmAddress,
@@ -183,8 +194,8 @@ export class VllmCalls {
     const { choices, prompts } = request
     const isText = dialect !== 'embeddings'
     const native = isNativeApi(dialect)
-    const created_s = Math.floor(wall_ms() / 1000)
-    const system_fingerprint = `switchyard-${address.profile.kind}-${model_id}`
+    const created_s = resume?.created_s ?? Math.floor(wall_ms() / 1000)
+    const system_fingerprint = resume?.system_fingerprint ?? `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
     const order = isText || address.order !== 'plugin' ? address.order : 'fcfs'
     const translated = address.profile.dialect === 'messages' && !native
@@ -197,11 +208,15 @@ export class VllmCalls {
       api: path === NATIVE_PATHS.messages ? ('messages' as const) : ('openai' as const),
       speaks_chat: address.profile.dialect !== 'messages',
     }
-    const made = answerOf(claims, dialect, request, { created_s, system_fingerprint })
-    const body = JSON.stringify({ ...fields, ...ticketFields(claims, order, forecast, request.prompt_cache_key) })
+    const made = answerOf(claims, dialect, request, { created_s, system_fingerprint }, resume)
+    const ticket = ticketFields(claims, order, forecast, request.prompt_cache_key, resume?.tokens)
+    // Another engine can go on from tokens that it is told.
+    const tells = isText && !native && choices === 1 && address.profile.dialect === 'vllm'
+    const body = JSON.stringify({ ...fields, ...(tells ? { return_token_ids: true } : {}), ...ticket })
     return new VllmCall({
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
       frame: made.frame,
+      resumed_tokens: resume?.tokens.length ?? 0,
       answer: translated ? new TranslatedAnswer(made.answer, readerOf('messages')) : made.answer,
       prompt_param: PROMPT_PARAMS[dialect],
       streams: isText,
@@ -257,6 +272,7 @@ function answerOf(
   dialect: Dialect,
   { include_usage, choices }: VllmRequestBody,
   made: { created_s: number; system_fingerprint: string },
+  resume: Resume | null,
 ): Pick<VllmCallOptions, 'frame' | 'answer'> {
   if (dialect === 'embeddings') {
     const frame = new EmbeddingFrame(model)
@@ -267,7 +283,7 @@ function answerOf(
     return { frame: answer, answer }
   }
   const frame = new ChunkFrame({ dialect, call, model, ...made, include_usage })
-  return { frame: textEnd(frame), answer: new AnswerStream(frame, choices) }
+  return { frame: textEnd(frame), answer: new AnswerStream(frame, choices, resume) }
 }
 
 function requestFor(dialect: Dialect, body: unknown, { served_model, profile }: VllmAddress): RequestResult {

@@ -28,6 +28,8 @@ export const Hello = z.object({
   classes: z.boolean().nullish(),
   /** It can be told that a program goes on elsewhere or has ended. */
   handle: z.boolean().nullish(),
+  /** It goes on with answers that another engine began, from tokens below this. */
+  vocabulary_tokens: Count.nullish(),
 })
 export type EngineHello = z.infer<typeof Hello>
 

@@ -24,6 +24,8 @@ export interface EngineFacts {
   takes_classes: boolean
   /** It can be told that a program goes on elsewhere or has ended. */
   takes_handle: boolean
+  /** It goes on with answers that another engine began, from tokens below this. Null: it does not. */
+  vocabulary_tokens: number | null
 }
 
 export interface ConnectionListener {
@@ -58,7 +60,8 @@ export class EngineConnection {
     this.address = address
     this.#listener = listener
     const { epoch, seats, kv_capacity_tokens, context_tokens_max, socket, url, api_key } = address
-    this.#facts = { epoch, seats, kv_capacity_tokens, context_tokens_max, takes_classes: false, takes_handle: false }
+    const sizes = { epoch, seats, kv_capacity_tokens, context_tokens_max }
+    this.#facts = { ...sizes, takes_classes: false, takes_handle: false, vocabulary_tokens: null }
     this.#channel = socket === null ? null : this.#openChannel(socket, random)
     this.#poll =
       socket !== null || address.queued?.reports === false
@@ -133,6 +136,7 @@ export class EngineConnection {
       context_tokens_max: hello.context_tokens_max ?? this.address.context_tokens_max,
       takes_classes: hello.classes === true,
       takes_handle: hello.handle === true,
+      vocabulary_tokens: hello.vocabulary_tokens ?? null,
     }
     this.#listener.ready(this.#facts)
   }
