@@ -90,7 +90,7 @@ it('completes nouns, verbs, flags, values and files', () => {
   expect(words('')).toEqual(expect.arrayContaining(['up', 'ps', 'keys', 'completion']))
   expect(words('ni')).toEqual(['nice'])
   expect(words('keys', 'r')).toEqual(['revoke'])
-  expect(words('keys', 'create', '--m')).toEqual(['--models'])
+  expect(words('keys', 'create', '--m')).toEqual(['--models', '--month-budget'])
   expect(words('--json', 'keys', 'create', 'acme', '--str')).toEqual(['--strict'])
   expect(words('top', '--sort', 's')).toEqual(['service', 'started'])
   expect(words('--url', 'top', 'top', '--in')).toEqual(['--interval'])

@@ -148,3 +148,26 @@ it('refuses a key in the file, and does not repeat it', () => {
   expect(faults[0]).toContain('f.yaml:3: this is a key or a token')
   expect(faults.join()).not.toContain(key)
 })
+
+it('sets the budgets of a tenant and a key, and nothing where they are as the file says, in any order', () => {
+  const budget = { day: { tokens: 5, cost: 2 }, month: { calls: 9 } }
+  const file = `tenants:
+  - id: acme
+    budget: {month: {calls: 9}, day: {cost: 2, tokens: 5}}
+    keys:
+      - name: laptop
+        budget: {day: {calls: 1}}
+`
+  const key = { id: 'key-1', name: 'laptop', budget: { day: { calls: 1 } } }
+  const present = (row: object, of_key: object): Present => ({
+    ...EMPTY,
+    tenants: [{ id: 'acme', disabled_at: null, ...row }],
+    keys: new Map([['acme', [{ ...key, ...of_key }]]]),
+  })
+  expect(changesOf(file, present({ budget }, {}))).toEqual([])
+  expect(changesOf(file, present({ budget: null }, { budget: null })).map(({ request }) => request.body)).toEqual([
+    { budget },
+    { budget: { day: { calls: 1 } } },
+  ])
+  expect(faultsOf(file.replace('calls: 9', 'steps: 9')).join()).toContain('steps')
+})
