@@ -19,7 +19,7 @@ import { startTestbed, type Testbed } from '../testbed/testbed.ts'
 import { agentPrograms, agentTrace } from './front/agents.ts'
 import { LlamaServer } from './front/llama-server.ts'
 import type { ProviderFigures } from './front/provider-figures.ts'
-import { PROVIDER_MODEL, playProviderPart } from './front/provider-part.ts'
+import { PROVIDER_MODEL, playProviderPart, type SwitchyardArm } from './front/provider-part.ts'
 import { latenciesOf } from './latencies.ts'
 import { playPrograms } from './vllm/play-programs.ts'
 import { drawShapes, tokensOf, withArrivals } from './workload.ts'
@@ -34,8 +34,9 @@ const HELP = `What the agent's queue is worth in front of a server with seats an
   --step-ms 20     in which it gives each call a token
   --load 1.5       arrival rate as a multiple of what it serves
   --provider       instead: agents that begin at once, at a provider with 60 requests and 200,000 tokens per minute, through the
-                   openai package with 2 and 10 retries, LiteLLM's proxy (if --litellm names its command), and Switchyard;
-                   with --seeds 1 and --programs 60 unless given; takes about 6 minutes a seed and little CPU
+                   openai package with 2 and 10 retries, LiteLLM's proxy (if --litellm names its command), and Switchyard,
+                   also with classes that know as many other agents (warm); with --seeds 1 and --programs 60 unless given;
+                   takes about 8 minutes a seed and little CPU
   --llama-server FILE   instead of the simulated server: llama.cpp's own (docs/any-engine.md says how to build it), with --seats slots,
                    one core and SmolLM2-135M; --programs 24 unless given, takes about 10 minutes a seed and needs an idle machine
   --trace FILE     write the programs that --provider draws for the seed --seeds as a trace for npm run simulate, and play nothing
@@ -47,7 +48,12 @@ const REGION = 'us-east'
 const AGENT = 'us-east-1'
 const MODEL = 'plain'
 const ALL_AT_ONCE = 4096
-const PROVIDER_POLICIES = ['fcfs', 'plas', 'learned'] as const
+const SWITCHYARDS: readonly SwitchyardArm[] = [
+  { policy: 'fcfs', warm: false },
+  { policy: 'plas', warm: false },
+  { policy: 'learned', warm: false },
+  { policy: 'learned', warm: true },
+]
 const ARMS: readonly { name: string; policy: PolicyName; flags: Record<string, string | number> }[] = [
   { name: 'direct', policy: 'fcfs', flags: { seats: ALL_AT_ONCE } },
   { name: 'queue-fcfs', policy: 'fcfs', flags: {} },
@@ -142,12 +148,14 @@ async function playProvider(): Promise<void> {
   const beds: Testbed[] = []
   const figures: ProviderFigures[] = []
   try {
-    for (const policy of PROVIDER_POLICIES) {
+    for (const [index, { policy }] of SWITCHYARDS.entries()) {
       const flags = { 'context-tokens': 131_072 }
-      beds.push(await startTestbed({ name: `front-${policy}`, regions: [REGION], model: PROVIDER_MODEL, flags }))
+      beds.push(
+        await startTestbed({ name: `front-${policy}-${index}`, regions: [REGION], model: PROVIDER_MODEL, flags }),
+      )
     }
     for (let seed = 1; seed <= seeds; seed++) {
-      const part = { programs, seed, policies: PROVIDER_POLICIES, litellm: values.litellm ?? null }
+      const part = { programs, seed, switchyards: SWITCHYARDS, litellm: values.litellm ?? null }
       await playProviderPart(part, beds, (of_arm) => {
         figures.push(of_arm)
         if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ provider: figures }, null, 1)}\n`)

@@ -3,8 +3,15 @@
  * whole of Switchyard. The provider is scripted (gpu-agent/src/fronts/attached/testing/provider): a token bucket of requests and one
  * of tokens, counted and told as OpenAI does. Each arm has a provider of its own, and all play at once: a run is waiting, and
  * costs a processor little.
+ *
+ * A warm arm has served as many other agents of the same applications before, at a provider without limits, as a deployment has that
+ * is not started for the first time. It begins when its classes know of all of them.
  */
-import { ScriptedProvider } from '../../../gpu-agent/src/fronts/attached/testing/provider/scripted-provider.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type ProviderOptions,
+  ScriptedProvider,
+} from '../../../gpu-agent/src/fronts/attached/testing/provider/scripted-provider.ts'
 import type { Testbed } from '../../testbed/testbed.ts'
 import { type AgentClient, type AgentProgram, agentPrograms, playAgents } from './agents.ts'
 import { LiteLlm } from './litellm.ts'
@@ -14,11 +21,21 @@ export const PROVIDER_MODEL = 'hosted'
 const LIMITS = { requests: 60, tokens: 200_000, per_s: 60 }
 const REGION = 'us-east'
 const PROVIDER_KEY = 'sk-bench-provider'
+/** Of the agents that a warm arm served before: another draw for each seed. */
+const BEFORE_SEED = 1000
+const LOOK_MS = 1000
+/** Classes tell what they know about once a minute. */
+const KNOWN_MS_MAX = 180_000
+
+export interface SwitchyardArm {
+  policy: 'fcfs' | 'plas' | 'learned'
+  warm: boolean
+}
 
 export interface ProviderPart {
   programs: number
   seed: number
-  policies: readonly ('fcfs' | 'plas' | 'learned')[]
+  switchyards: readonly SwitchyardArm[]
   /** LiteLLM's command; null: not played. */
   litellm: string | null
 }
@@ -29,7 +46,7 @@ interface Arm {
   with: (provider: ScriptedProvider, play: (client: AgentClient) => Promise<void>) => Promise<void>
 }
 
-/** `beds`: a control plane for each policy. */
+/** `beds`: a control plane for each arm of Switchyard. */
 export async function playProviderPart(
   part: ProviderPart,
   beds: readonly Testbed[],
@@ -37,18 +54,18 @@ export async function playProviderPart(
 ): Promise<void> {
   const arms: Arm[] = [direct(2), direct(10)]
   if (part.litellm !== null) arms.push(proxied(part.litellm))
-  for (const [index, policy] of part.policies.entries()) arms.push(switchyard(policy, beds[index] as Testbed))
+  for (const [index, { policy, warm }] of part.switchyards.entries()) {
+    const before = warm ? agentPrograms(part.seed + BEFORE_SEED, part.programs) : []
+    arms.push(switchyard(policy, beds[index] as Testbed, before))
+  }
   const programs = agentPrograms(part.seed, part.programs)
   await Promise.all(arms.map(async (arm) => onFigures(await playArm(arm, programs, part.seed))))
 }
 
 async function playArm({ name, with: open }: Arm, programs: readonly AgentProgram[], seed: number) {
-  const provider = await new ScriptedProvider({
-    ...{ models: [PROVIDER_MODEL], keys: [PROVIDER_KEY], shape: 'bucket', counts: 'reserved', headers: 'openai' },
-    limits: (['requests', 'tokens'] as const).map((quantity) => ({
-      ...{ quantity, amount: LIMITS[quantity], per_s: LIMITS.per_s },
-    })),
-  }).listen()
+  const provider = await newProvider(
+    (['requests', 'tokens'] as const).map((quantity) => ({ quantity, amount: LIMITS[quantity], per_s: LIMITS.per_s })),
+  )
   let figures: ProviderFigures | null = null
   try {
     await open(provider, async (client) => {
@@ -62,6 +79,11 @@ async function playArm({ name, with: open }: Arm, programs: readonly AgentProgra
   }
   if (figures === null) throw new Error(`${name} was not played`)
   return figures as ProviderFigures
+}
+
+function newProvider(limits: ProviderOptions['limits']): Promise<ScriptedProvider> {
+  const told = { shape: 'bucket', counts: 'reserved', headers: 'openai' } as const
+  return new ScriptedProvider({ models: [PROVIDER_MODEL], keys: [PROVIDER_KEY], limits, ...told }).listen()
 }
 
 function direct(retries: number): Arm {
@@ -90,40 +112,65 @@ function proxied(command: string): Arm {
   }
 }
 
-function switchyard(policy: string, bed: Testbed): Arm {
+/** `before`: served beforehand; none: cold. */
+function switchyard(policy: string, bed: Testbed, before: readonly AgentProgram[]): Arm {
+  const programs = async (method: string, path: string, body?: object): Promise<void> => {
+    const answer = await bed.fetch(`/v1/programs${path}`, {
+      method,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    await answer.body?.cancel()
+  }
+  const client: AgentClient = {
+    ...{ url: `${bed.url}/v1`, key: bed.secrets.apiKey, model: PROVIDER_MODEL, retries: 2 },
+    headers: ({ id }) => ({ 'x-program-id': id }),
+    begins: ({ id, app }) => programs('POST', '', { id, app }),
+    ends: ({ id }) => programs('DELETE', `/${id}`),
+  }
+  const serving = async (url: string, limits: object, work: () => Promise<void>): Promise<void> => {
+    process.env.BENCH_PROVIDER_KEY = PROVIDER_KEY
+    const server = { engine: 'openai', url, 'key-env': 'BENCH_PROVIDER_KEY', kind: 'openai', ...limits, policy }
+    const agent = bed.agent({ id: `${REGION}-1`, region: REGION, flags: { ...server, 'context-tokens': 131_072 } })
+    try {
+      await agent.start()
+      await work()
+    } finally {
+      await agent.end()
+    }
+  }
+  const warmUp = async (): Promise<void> => {
+    const unlimited = await newProvider([])
+    try {
+      await serving(unlimited.url, {}, async () => {
+        const runs = await playAgents(before, client)
+        const lost = runs.find(({ finished }) => !finished)
+        if (lost !== undefined) throw new Error(`an agent that was served beforehand did not finish: ${lost.error}`)
+      })
+    } finally {
+      await unlimited.close()
+    }
+    await untilKnown(bed, before)
+  }
+  const limit = `requests=${LIMITS.requests}/min,tokens=${LIMITS.tokens}/min`
   return {
-    name: `Switchyard, ${policy}`,
+    name: `Switchyard, ${policy}${policy === 'learned' ? (before.length > 0 ? ', warm' : ', cold') : ''}`,
     with: async (provider, play) => {
-      process.env.BENCH_PROVIDER_KEY = PROVIDER_KEY
-      const limit = `requests=${LIMITS.requests}/min,tokens=${LIMITS.tokens}/min`
-      const flags = {
-        engine: 'openai',
-        url: provider.url,
-        'key-env': 'BENCH_PROVIDER_KEY',
-        kind: 'openai',
-        limit,
-        policy,
-      }
-      const agent = bed.agent({ id: `${REGION}-1`, region: REGION, flags: { ...flags, 'context-tokens': 131_072 } })
-      const key = bed.secrets.apiKey
-      const programs = async (method: string, path: string, body?: object): Promise<void> => {
-        const answer = await bed.fetch(`/v1/programs${path}`, {
-          method,
-          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        })
-        await answer.body?.cancel()
-      }
-      try {
-        await agent.start()
-        await play({
-          ...{ url: `${bed.url}/v1`, key, model: PROVIDER_MODEL, retries: 2 },
-          headers: ({ id }) => ({ 'x-program-id': id }),
-          begins: ({ id, app }) => programs('POST', '', { id, app }),
-          ends: ({ id }) => programs('DELETE', `/${id}`),
-        })
-      } finally {
-        await agent.end()
-      }
+      if (before.length > 0) await warmUp()
+      await serving(provider.url, { limit }, () => play(client))
     },
+  }
+}
+
+/** The classes of all of them know that they have ended. */
+async function untilKnown(bed: Testbed, before: readonly AgentProgram[]): Promise<void> {
+  const names = new Set(before.map(({ app }) => `app:${app}`))
+  const give_up_ms = performance.now() + KNOWN_MS_MAX
+  let known = 0
+  while (known < before.length) {
+    if (performance.now() > give_up_ms) throw new Error(`the classes know of ${known} of ${before.length} programs`)
+    await sleep(LOOK_MS)
+    const answer = await bed.fetch('/admin/v1/classes?tenant=local', { apiKey: bed.secrets.adminKey })
+    const { data } = (await answer.json()) as { data: { class: string; ends: number }[] }
+    known = data.reduce((sum, one) => (names.has(one.class) ? sum + one.ends : sum), 0)
   }
 }
