@@ -21,6 +21,7 @@ import { LEARNED_FIGURE } from './learned.ts'
 import { LEARNED_KNOWLEDGE } from './learned-knowledge.ts'
 import { MISSES } from './misses.ts'
 import { N_STEP } from './n-step.ts'
+import { PLUGIN } from './plugin.ts'
 import { SENSITIVITY } from './sensitivity.ts'
 import { STALE_REPORTS } from './stale-reports.ts'
 import { TENANTS } from './tenants.ts'
@@ -40,5 +41,5 @@ export const FIGURES: readonly Figure[] = [
     FIGURE_18,
     FIGURE_19,
   ],
-  ...[N_STEP, BETA, STALE_REPORTS, TENANTS],
+  ...[N_STEP, BETA, STALE_REPORTS, TENANTS, PLUGIN],
 ]

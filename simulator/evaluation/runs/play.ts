@@ -6,6 +6,7 @@ import { arrivalTimesUs } from '../../arrivals.ts'
 import { withSwapKernel } from '../../engines/swap-kernels.ts'
 import { type CallResult, type SimulationConfig, simulate } from '../../simulation.ts'
 import type { WorkloadProgram } from '../../workloads/index.ts'
+import { queueFront } from '../../world/fronts.ts'
 import type { SimEngine } from '../../world/sim-engine.ts'
 import { type System, systemOf } from '../systems.ts'
 import { KvUse } from './kv-use.ts'
@@ -64,7 +65,8 @@ function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): Simulati
       prefix_cache: spec.prefix_cache ?? system.prefix_cache,
       chunked_prefill: spec.chunked_prefill ?? system.chunked_prefill,
       steps_per_decision: spec.steps_per_decision ?? system.steps_per_decision,
-      swap_tokens: system.swaps ? swapTokens(spec) : null,
+      // Stock engines drop what they evict.
+      swap_tokens: system.swaps && spec.front === undefined ? swapTokens(spec) : null,
       decision_us: spec.decision_us,
     },
     policy: system.policy,
@@ -78,6 +80,7 @@ function configOf(spec: RunSpec, programs: readonly WorkloadProgram[]): Simulati
     ...(spec.forecast === undefined ? {} : { forecast: spec.forecast }),
     // The toy programs of figures 2 and 6 count steps of equal length.
     reading: spec.workload === 'toy' ? 'wall' : system.reading,
+    ...(spec.front === undefined ? {} : { front: queueFront() }),
     balancer: spec.balancer,
     regions: spec.regions,
     rtt_us: new Map(Object.entries(spec.rtt_ms).map(([pair, ms]) => [pair, ms * US_PER_MS])),

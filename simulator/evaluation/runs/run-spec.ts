@@ -60,6 +60,8 @@ export interface RunSpec {
   swap_cost_factor: number
   /** How KV is moved, of `a100-8b`. Left out: at the profile's costs. */
   swap_kernel?: SwapKernelName
+  /** The agent's queue orders calls, before engines that serve first come, first served. Left out: engines order them. */
+  front?: 'queue'
   /** Programs of the first workload, of another seed, that policies that learn have seen before. Left out: none. */
   history?: number
   /** The workloads of which they were. Left out: all of the run. */
@@ -131,6 +133,7 @@ const DEFAULTS: Omit<RunSpec, 'workload' | 'programs' | 'seed' | 'rate' | 'syste
 /** Fields that a spec may leave out. */
 const OPTIONAL = [
   'swap_kernel',
+  'front',
   'history',
   'history_of',
   'more',
