@@ -120,5 +120,6 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   docs: { run: [['--build', '--out', '{out}/docs']], minutes_max: 3 },
   identity: { run: [[]], minutes_max: 3 },
   fuzz: { run: [['--seconds', '10']], minutes_max: 3 },
+  'chaos:streams': { run: [['--broken', '60', '--json', '{out}/streams.json']], minutes_max: 4 },
   chaos: { run: [['--minutes', '1', '--seed', '1', '--log', '{out}/chaos.jsonl']], minutes_max: 6 },
 }

@@ -1,6 +1,7 @@
 /**
  * Dispatch: hands the call to its engine's agent with a ticket. If that engine fails before its first data event, the call
- * goes to another engine, at most LEASES_PER_CALL_MAX times in all. The client does not notice.
+ * goes to another engine, ENGINES_TRIED_MAX in a row at most. The client does not notice. If it fails later, the call goes on
+ * elsewhere from what the client has, over LEASES_PER_CALL_MAX leases in all.
  */
 
 import { NOT_APPLIED_HEADER } from '../core/call/field-warnings.ts'
@@ -25,6 +26,8 @@ import { releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
 
+/** Without anything of the answer between them. */
+export const ENGINES_TRIED_MAX = 3
 /** `off`: an answer that breaks ends with an error event. */
 const RESUME_HEADER = 'x-resume'
 /** After so long an engine that has failed is tried again, although it has not restarted. */
@@ -82,7 +85,7 @@ async function serveOn(
     journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
     if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
     tried.push(leased)
-    if (tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
+    if (tried.length - failed.length >= ENGINES_TRIED_MAX || tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
     const next = await another(tried, journey)
     if (journey.gone.aborted) return { status: 'cancelled' }
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)

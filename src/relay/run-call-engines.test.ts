@@ -1,7 +1,7 @@
 /** A call whose engine fails, is slow, or whose client leaves, through a scripted world. */
 import { describe, expect, it } from 'vitest'
 import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
-import { LEASES_PER_CALL_MAX } from '../core/program/program-state.ts'
+import { ENGINES_TRIED_MAX } from './dispatch.ts'
 import { runCall } from './run-call.ts'
 import {
   answering,
@@ -81,14 +81,14 @@ describe('an engine that fails before its first data event', () => {
 
   it('no more than the bound of leases is tried', async () => {
     const engines = Object.fromEntries(
-      Array.from({ length: LEASES_PER_CALL_MAX + 1 }, (_, i) => [`e${i}`, failing({ code: 'engine_full' })]),
+      Array.from({ length: ENGINES_TRIED_MAX + 1 }, (_, i) => [`e${i}`, failing({ code: 'engine_full' })]),
     )
     const it = world({ engines })
     const { status, code, headers } = await failureOf(await runCall(chat({}, PROGRAM), 'chat', it.deps))
     expect({ status, code }).toEqual({ status: 503, code: 'engine_full' })
     expect(headers.get('retry-after')).not.toBeNull()
     await it.settled()
-    expect(it.saidTo('lease')).toHaveLength(LEASES_PER_CALL_MAX)
+    expect(it.saidTo('lease')).toHaveLength(ENGINES_TRIED_MAX)
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'engine_full' }])
   })
 
@@ -104,7 +104,7 @@ describe('an engine that fails before its first data event', () => {
 
   it('the last of the bound may still serve', async () => {
     const bad = Object.fromEntries(
-      Array.from({ length: LEASES_PER_CALL_MAX - 1 }, (_, i) => [`e${i}`, failing({ code: 'engine_full' })]),
+      Array.from({ length: ENGINES_TRIED_MAX - 1 }, (_, i) => [`e${i}`, failing({ code: 'engine_full' })]),
     )
     const it = world({ engines: { ...bad, good: answering('x') } })
     expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)

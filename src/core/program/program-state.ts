@@ -29,7 +29,7 @@ export const OPEN_LEASES_TOLD_MAX = 512
 /** Parents that a call may name; the rest are ignored. */
 export const PARENTS_MAX = 64
 /** Leases that one call may be given, the replaced ones included. */
-export const LEASES_PER_CALL_MAX = 3
+export const LEASES_PER_CALL_MAX = 8
 /** Engines that a summary lists. */
 export const ENGINES_LISTED_MAX = 16
 /** Pins of one program: one per model. The one unused longest goes first. */

@@ -1,0 +1,61 @@
+/**
+ * `npm run chaos:streams`: kills agents under streams until so many were broken, and says how many of them ended whole. Exits 1
+ * where fewer did than the goal, or where any answer had other words than it should.
+ */
+import { writeFileSync } from 'node:fs'
+import { availableParallelism, cpus } from 'node:os'
+import { fail, readFlags } from '../cli/flags.ts'
+import { breakStreams } from './chaos/broken-streams.ts'
+
+const GOAL = 0.999
+const BROKEN_MAX = 1_000_000
+const AT_ONCE_MAX = 256
+const NOTE_INTERVAL_MS = 10_000
+
+const HELP = `Kills agents under streams, and checks that the streams go on elsewhere, word for word.
+
+  npm run chaos:streams -- [flags]
+
+  --broken 300      streams that are to be broken after their first event; 10000 take about 20 minutes
+  --at-once 48      streams at a time
+  --seed 1
+  --json FILE       the counts
+  --help`
+
+const read = readFlags('chaos:streams', process.argv.slice(2), {
+  broken: { type: 'string', default: '300' },
+  'at-once': { type: 'string', default: '48' },
+  seed: { type: 'string', default: '1' },
+  json: { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+})
+if (!read.ok) fail(read.reason)
+const { values } = read
+if (values.help) {
+  console.log(HELP)
+  process.exit(0)
+}
+let noted_ms = 0
+const report = await breakStreams({
+  broken: wholeNumber('--broken', values.broken, BROKEN_MAX),
+  at_once: wholeNumber('--at-once', values['at-once'], AT_ONCE_MAX),
+  seed: wholeNumber('--seed', values.seed, 2 ** 31),
+  note: (broken, streams) => {
+    if (performance.now() - noted_ms < NOTE_INTERVAL_MS) return
+    noted_ms = performance.now()
+    process.stderr.write(`${broken} of ${values.broken} broken, ${streams} streams have ended\n`)
+  },
+})
+const machine = { cpu: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), at: new Date().toISOString() }
+if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine, ...report }, null, 2)}\n`)
+console.log(JSON.stringify(report, null, 2))
+const is_met = report.completed_share >= GOAL && report.wrong_words === 0
+console.log(`Goal, broken streams that end whole ≥ ${GOAL * 100} %, every word right: ${is_met ? 'met' : 'missed'}`)
+if (!is_met) process.exitCode = 1
+
+function wholeNumber(flag: string, text: string, most: number): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1 || value > most)
+    fail(`${flag} is a whole number from 1 to ${most}, not ${JSON.stringify(text)}`)
+  return value
+}
