@@ -61,6 +61,8 @@ export const EngineDescription = z.object({
   speed_factor: z.number().positive().max(1000),
   /** Absent: none. */
   native_apis: z.array(NativeApi).max(NativeApi.options.length).optional(),
+  /** It goes on with answers that another engine began (resume.ts). Absent: it does not. */
+  resumes: z.boolean().optional(),
 })
 export type EngineDescription = z.infer<typeof EngineDescription>
 

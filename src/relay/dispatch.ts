@@ -118,19 +118,30 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Dispatch): 
   }
 }
 
-/** Where no other engine has room, one that has failed may come back within seconds, or only the way to it was broken. */
+/**
+ * An engine that goes on with answers. Where no other has room, one that has failed may come back within seconds, or only the
+ * way to it was broken.
+ */
 async function anotherInTime(failed: readonly Leased[], journey: Dispatch): Promise<Leasing> {
   const { call, admission, deps, gone } = journey
-  for (let waited_ms = 0; ; waited_ms += deps.times.resume_retry_ms) {
-    const next = await another(failed, journey)
-    if (next.status === 'leased' || gone.aborted) return next
+  const passed_over = [...failed]
+  for (let waited_ms = 0; ; ) {
+    const next = await another(passed_over, journey)
+    if (gone.aborted || (next.status === 'leased' && next.leased.resumes === true)) return next
+    if (next.status === 'leased') {
+      releaseLease(next.leased, call.model, deps)
+      passed_over.push(next.leased)
+      continue
+    }
     const again = await lease(call, admission.pin, [], deps)
     if (again.status === 'leased') {
-      const { epoch } = again.leased
-      if (waited_ms >= SAME_ENGINE_MS || failed.every((one) => one.epoch !== epoch)) return again
+      const { epoch, resumes } = again.leased
+      const may_serve = waited_ms >= SAME_ENGINE_MS || passed_over.every((one) => one.epoch !== epoch)
+      if (resumes === true && may_serve) return again
       releaseLease(again.leased, call.model, deps)
     }
     if (waited_ms >= deps.times.resume_wait_ms_max) return next
+    waited_ms += deps.times.resume_retry_ms
     await sleep(deps.times.resume_retry_ms)
   }
 }

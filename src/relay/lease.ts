@@ -32,6 +32,8 @@ export interface Leased {
   speed_factor: number
   /** APIs beside chat that its server speaks itself. Left out: none. */
   native_apis?: readonly NativeApi[]
+  /** It goes on with answers that another engine began. Left out: it does not. */
+  resumes?: boolean
   /** The program is pinned to this engine. */
   pin: boolean
   /** Id of the key that signs tickets for its agent. */

@@ -197,6 +197,26 @@ describe('the engine that goes on', () => {
   })
 })
 
+it('an engine that cannot go on with answers is passed over', async () => {
+  const asked: Asked[] = []
+  const released: string[] = []
+  const pool = {
+    lease: async ({ excluded_engines }: LeaseRequest): Promise<LeaseReply> => {
+      const engine = ['e0', 'e1', 'e2'].find((one) => !excluded_engines.includes(one)) ?? 'e2'
+      const { resumes: _, ...older } = leaseOf(engine) as LeaseReply & { status: 'leased' }
+      return (engine === 'e1' ? older : { ...older, resumes: true }) as LeaseReply
+    },
+    release: async (lease: string) => void released.push(lease),
+  }
+  const never: Engine = () => expect.fail('it is not asked')
+  const it = world({ engines: { e0: half(BROKEN), e1: never, e2: goingOn(asked) }, pool })
+  const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+  expect(contentOf(await response.text())).toBe('Hello')
+  await it.settled()
+  expect(asked).toHaveLength(1)
+  expect(released).toHaveLength(2)
+})
+
 describe('an answer ends with an error', () => {
   it.each<[string, Break, Parameters<typeof brokenBy>[1], string]>([
     ['where no other engine is', BROKEN, { others: 0 }, 'engine_failed'],

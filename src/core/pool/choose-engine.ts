@@ -129,9 +129,9 @@ function worthWaiting(picked: Picked, request: EngineRequest): boolean {
 }
 
 function grant({ engine, reason, pin }: Picked, load: number): EngineChoice {
-  const { agent, epoch, url, speed_factor, native_apis } = engine
-  const native = native_apis === undefined ? {} : { native_apis }
-  return { status: 'leased', agent, engine: engine.engine, epoch, url, reason, pin, speed_factor, ...native, load }
+  const { agent, epoch, url, speed_factor, native_apis, resumes } = engine
+  const can = { ...(native_apis === undefined ? {} : { native_apis }), ...(resumes === undefined ? {} : { resumes }) }
+  return { status: 'leased', agent, engine: engine.engine, epoch, url, reason, pin, speed_factor, ...can, load }
 }
 
 export function leastUsed(engines: readonly EngineSnapshot[], lease: string): EngineSnapshot | null {

@@ -108,7 +108,7 @@ export class PoolEngine {
   #newLook({ agent, url, draining }: Fronting, silent: boolean): EngineSnapshot {
     const { id, epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s } =
       this.#description
-    const { native_apis } = this.#description
+    const { native_apis, resumes } = this.#description
     const { state, waiting, running, kv_used_tokens, limit_wait_us } = this.#status
     const queued_tokens = this.#status.queued_tokens + this.#since.prompt_tokens
     const reported = state === 'ready' && draining ? 'draining' : state
@@ -118,6 +118,7 @@ export class PoolEngine {
       ...{ waiting, running, queued_tokens, kv_used_tokens },
       ...(limit_wait_us === undefined ? {} : { limit_wait_us }),
       ...(native_apis === undefined ? {} : { native_apis }),
+      ...(resumes === undefined ? {} : { resumes }),
       ...{ agent, url },
       state: reported !== 'down' && silent ? 'silent' : reported,
       leases_since_report: this.#since.count,

@@ -57,6 +57,8 @@ export interface EngineSnapshot {
   speed_factor: number
   /** APIs beside chat that its server speaks itself. Left out: none. */
   native_apis?: readonly NativeApi[]
+  /** It goes on with answers that another engine began. Left out: it does not. */
+  resumes?: boolean
   prefill_tokens_per_s: number | null
   last_report_ms: number
 }
@@ -106,6 +108,7 @@ export type EngineChoice =
       speed_factor: number
       /** Left out: none. */
       native_apis?: readonly NativeApi[]
+      resumes?: boolean
       /** Queued calls per seat before this lease; negative while seats are free. */
       load: number
     }

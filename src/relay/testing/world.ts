@@ -101,7 +101,7 @@ function catalogueOf(regions: readonly string[]): Catalogue {
 export function leaseOf(engine: string, snapshot: RememberedPool | null = null): LeaseReply {
   const agent = `agent-${engine}`
   const url = `http://${engine}.test`
-  const engineOf = { agent, engine, epoch: 'epoch-1', url, reason: 'least_used' as const, pin: false }
+  const engineOf = { agent, engine, epoch: 'epoch-1', url, reason: 'least_used' as const, pin: false, resumes: true }
   return { status: 'leased', ...engineOf, speed_factor: 1, load: 0, ticket_kid: '1', snapshot, charges: [] }
 }
 

@@ -118,7 +118,7 @@ export class LocalFront implements EngineFront {
   }
 
   describe(): EngineDescription {
-    return { ...this.#options.description, epoch: this.#epoch }
+    return { ...this.#options.description, epoch: this.#epoch, resumes: true }
   }
 
   status(): Omit<EngineStatus, 'leases_seen'> {

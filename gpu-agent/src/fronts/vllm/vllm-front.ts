@@ -140,6 +140,7 @@ export class VllmFront implements EngineFront {
       prefill_tokens_per_s: null,
       speed_factor: 1,
       ...(native_apis.length === 0 ? {} : { native_apis: [...native_apis] }),
+      ...(this.resumes ? { resumes: true } : {}),
     }
   }
 
