@@ -17,12 +17,9 @@ export const CallHeaders = z.object({
     .string()
     .optional()
     .openapi({ description: 'Regions that may serve the program, separated by commas; the call never leaves them' }),
-  'X-Resume': z
-    .string()
-    .optional()
-    .openapi({
-      description: '`off`: an answer that breaks ends with an error event, and does not go on at another engine',
-    }),
+  'X-Resume': z.string().optional().openapi({
+    description: '`off`: an answer that breaks ends with an error event, and does not go on at another engine',
+  }),
   'X-Switchyard-Strict': z
     .enum(['true', 'false'])
     .optional()
