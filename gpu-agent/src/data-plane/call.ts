@@ -81,7 +81,7 @@ export class Call implements CallSink {
       this.#settle(endWithoutService(this.#cancelled.retryable ? 'failed' : 'cancelled', this.#cancelled))
       return
     }
-    if (resume !== null && this.#engine.front.resumes !== true) {
+    if (resume !== null && this.#engine.description.resumes !== true) {
       this.#settle(endWithoutService('failed', cannotResume('it cannot be told how an answer began')))
       return
     }

@@ -117,8 +117,6 @@ export type ProgramKey = Pick<TicketClaims, 'tenant' | 'program' | 'run'>
 export interface EngineFront {
   /** Hints that it applies, as protocol/request-fields.ts names them. Left out: none. */
   readonly hints?: ReadonlySet<string>
-  /** It goes on with answers that another engine began. */
-  readonly resumes?: boolean
   /** Calls that it is given at once, where that is learned. Left out: as described. */
   readonly seats?: number | null
   describe(): EngineDescription

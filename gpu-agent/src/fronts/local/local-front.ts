@@ -85,7 +85,6 @@ const TEMPLATE_HINT = 'chat_template_kwargs'
 export class LocalFront implements EngineFront {
   /** Options of the chat template, where it reads any. */
   readonly hints: ReadonlySet<string>
-  readonly resumes = true
   readonly #options: LocalFrontOptions
   readonly #events: EngineFrontEvents
   readonly #memory = new OutputMemory()

@@ -117,10 +117,6 @@ export class VllmFront implements EngineFront {
     return this.#address?.profile.hints ?? VLLM_HINTS
   }
 
-  get resumes(): boolean {
-    return this.#calls.vocabulary_tokens !== null
-  }
-
   get seats(): number | null {
     const queued = this.#connection !== null && this.#connection.address.queued !== null
     return queued ? (this.#options.queue?.seats ?? null) : null
@@ -140,7 +136,7 @@ export class VllmFront implements EngineFront {
       prefill_tokens_per_s: null,
       speed_factor: 1,
       ...(native_apis.length === 0 ? {} : { native_apis: [...native_apis] }),
-      ...(this.resumes ? { resumes: true } : {}),
+      ...(this.#calls.vocabulary_tokens === null ? {} : { resumes: true }),
     }
   }
 
