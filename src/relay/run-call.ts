@@ -28,6 +28,7 @@ import { releaseLease, SettleNotes } from './settle.ts'
 import { soundDataOf, withSoundUsage } from './sound-usage.ts'
 import { answerStreaming } from './stream.ts'
 import { StageTimes } from './timing.ts'
+import { tellingBudget } from './usage-budget.ts'
 
 const RELAY_FAILED: Ending = { outcome: 'failed', error_code: 'relay_failed' }
 
@@ -216,7 +217,8 @@ async function serve(
     leased = next
   }
   const accepted = Promise.withResolvers<void>()
-  const sound = soundDataOf(call.bounds, () => deps.report('usage_nonsense', `of the agent ${leased.agent}`))
+  const checked = soundDataOf(call.bounds, () => deps.report('usage_nonsense', `of the agent ${leased.agent}`))
+  const sound = tellingBudget(checked, admission)
   const format = withSoundUsage(call.answer, sound)
   const context: AnswerContext = {
     times: deps.times,
