@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { NativeFrame } from '../openai/native-frame.ts'
 import { EventMerger, type MergedEvent } from './event-merger.ts'
 
 const TIMES = { after_ms: 30, interval_ms: 42 }
@@ -39,6 +40,14 @@ test('what cannot be joined ends what is held, in order', () => {
     { chunk: text('b'), tokens: [2] },
     { chunk: finish, tokens: [] },
   ])
+})
+
+test('events of a server’s own API go as they came, each at once', () => {
+  const merger = new EventMerger(TIMES)
+  const frame = (content: string) =>
+    new NativeFrame(`{"type":"x","text":"${content}"}`, chunk({ content }).choices as never)
+  merger.add(text('a'), [], 0)
+  for (const one of [frame('b'), frame('c')]) expect(merger.add(one, [], 1)).toEqual([{ chunk: one, tokens: [] }])
 })
 
 test('pieces of one call are joined, and those of another are not', () => {

@@ -6,6 +6,8 @@
  * Pure: the caller supplies the time, and asks again when an event is due.
  */
 
+import { NativeFrame } from '../openai/native-frame.ts'
+
 /** An engine that writes a token each 20 ms has two in an event, and ITL grows by a step. */
 export const EVENT_TIMES: EventTimes = { after_ms: 30, interval_ms: 42 }
 
@@ -94,6 +96,8 @@ export class EventMerger {
 }
 
 function isText(chunk: object): boolean {
+  // A server's own event goes as it came.
+  if (chunk instanceof NativeFrame) return false
   const choice = onlyChoice(chunk)
   if (choice === null) return false
   const { delta, text } = choice

@@ -23,6 +23,8 @@ async function streaming(running: RunningVllm, program: string): Promise<Streami
       content: STORY,
       max_tokens: 1000,
       stream: true,
+      // Otherwise it goes on at the next agent.
+      headers: { 'X-Resume': 'off' },
       onText: (so_far) => void (so_far.length > TEXT_CHARS && text.resolve()),
     })
     .catch((error: unknown) => error)

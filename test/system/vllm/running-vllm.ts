@@ -42,6 +42,8 @@ export interface Ask {
   stream?: boolean
   stop?: string[]
   signal?: AbortSignal
+  /** Of a stream. */
+  headers?: Record<string, string>
   onText?: (text: string) => void
 }
 
@@ -93,10 +95,10 @@ export class RunningVllm {
     return answerOf(choice.message.content ?? '', choice.finish_reason, answer.usage)
   }
 
-  async #streamed(program: string, { content, max_tokens, stop, signal, onText }: Ask): Promise<Answer> {
+  async #streamed(program: string, { content, max_tokens, stop, signal, headers = {}, onText }: Ask): Promise<Answer> {
     const stream = await this.client(program).chat.completions.create(
       { ...this.#request(content, max_tokens, stop), stream: true, stream_options: { include_usage: true } },
-      signal === undefined ? {} : { signal },
+      signal === undefined ? { headers } : { headers, signal },
     )
     let text = ''
     let finish: string | null = null

@@ -211,7 +211,8 @@ export class VllmCalls {
     const made = answerOf(claims, dialect, request, { created_s, system_fingerprint }, resume)
     const ticket = ticketFields(claims, order, forecast, request.prompt_cache_key, resume?.tokens)
     // Another engine can go on from tokens that it is told.
-    const tells = isText && !native && choices === 1 && address.profile.dialect === 'vllm'
+    const is_vllm = address.profile.dialect === 'vllm'
+    const tells = isText && !native && choices === 1 && is_vllm && fields.echo !== true
     const body = JSON.stringify({ ...fields, ...(tells ? { return_token_ids: true } : {}), ...ticket })
     return new VllmCall({
       ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
