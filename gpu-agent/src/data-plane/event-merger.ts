@@ -9,7 +9,7 @@
 import { NativeFrame } from '../openai/native-frame.ts'
 
 /** An engine that writes a token each 20 ms has two in an event, and ITL grows by a step. */
-export const EVENT_TIMES: EventTimes = { after_ms: 30, interval_ms: 42 }
+export const EVENT_TIMES: EventTimes = { after_ms: 26, interval_ms: 42 }
 
 export interface EventTimes {
   /** Text that comes later than this after an event goes at once. */
