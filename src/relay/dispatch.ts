@@ -1,6 +1,6 @@
 /**
  * Dispatch: hands the call to its engine's agent with a ticket. If that engine fails before its first data event, the call
- * goes to another engine, ENGINES_TRIED_MAX in a row at most. The client does not notice. If it fails later, the call goes on
+ * goes to another engine, ENGINES_TRIED_MAX at most. The client does not notice. If it fails later, the call goes on
  * elsewhere from what the client has, over LEASES_PER_CALL_MAX leases in all.
  */
 
@@ -26,7 +26,7 @@ import { releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
 
-/** Without anything of the answer between them. */
+/** Before anything of the answer has come. */
 export const ENGINES_TRIED_MAX = 3
 /** `off`: an answer that breaks ends with an error event. */
 const RESUME_HEADER = 'x-resume'
@@ -85,8 +85,10 @@ async function serveOn(
     journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
     if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
     tried.push(leased)
-    if (tried.length - failed.length >= ENGINES_TRIED_MAX || tried.length >= LEASES_PER_CALL_MAX) return gaveUp(failure)
-    const next = await another(tried, journey)
+    // A client that has part of the answer waits rather than lose it.
+    const tries_max = so_far === null ? ENGINES_TRIED_MAX : LEASES_PER_CALL_MAX
+    if (tried.length >= tries_max) return gaveUp(failure)
+    const next = so_far === null ? await another(tried, journey) : await anotherInTime(tried, journey)
     if (journey.gone.aborted) return { status: 'cancelled' }
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
     leased = next.leased

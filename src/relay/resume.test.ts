@@ -176,6 +176,25 @@ describe('the engine that goes on', () => {
     expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'engine_failed' }])
   })
 
+  it('may fail before it has said anything, and another is waited for', async () => {
+    const asked: Asked[] = []
+    let questions = 0
+    const pool = {
+      lease: async ({ excluded_engines }: LeaseRequest): Promise<LeaseReply> => {
+        questions += 1
+        const engine = questions > 6 ? 'e2' : questions === 1 ? 'e0' : 'e1'
+        if (excluded_engines.includes(engine)) return { status: 'none', retry_after_s: 1, ...NOTHING }
+        return leaseOf(engine)
+      },
+    }
+    const times = { resume_wait_ms_max: 10_000, resume_retry_ms: 1, waiting_interval_ms: 5 }
+    const dead: Engine = () => Promise.reject(new Error('Network connection lost.'))
+    const it = world({ engines: { e0: half(BROKEN), e1: dead, e2: goingOn(asked) }, pool, times })
+    const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+    expect(contentOf(await response.text())).toBe('Hello')
+    expect(asked).toHaveLength(1)
+  })
+
   it('may be the same one, once it has restarted', async () => {
     const asked: Asked[] = []
     let epoch = 1
