@@ -1,6 +1,6 @@
 /**
  * What an emulated engine says to a prompt at temperature 0: a function of the prompt alone. So a client can check every word
- * of an answer, whichever engines served it.
+ * of an answer, even if several engines served it.
  */
 import { emulatedContentHash, emulatedToken } from '../../gpu-agent/engine/backends/emulated/emulated-tokens.ts'
 import { EmulatedTextModel } from '../../gpu-agent/src/fronts/local/emulated-text-model.ts'

@@ -96,7 +96,7 @@ class SilenceWatch {
     this.#timer = setInterval(() => {
       if (!this.#waiting) return
       this.#silent += 1
-      if (this.#silent > WATCHES) cut(`it was silent for ${silence_ms_max} ms`)
+      if (this.#silent >= WATCHES) cut(`it was silent for ${silence_ms_max} ms`)
     }, silence_ms_max / WATCHES)
   }
 

@@ -81,7 +81,7 @@ test('log probabilities are joined with their text; a choice, reasoning and text
   expect(deltas(merger.add(text('z'), [], 5))).toEqual([{ reasoning: 'hm' }])
 })
 
-test('whatever comes when, all text and all tokens go out once and in order, and none later than the interval', () => {
+test('all text and all tokens go out once, in order, and no later than the interval', () => {
   const step = fc.record({ wait_ms: fc.integer({ min: 0, max: 60 }), content: fc.string({ maxLength: 3 }) })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {

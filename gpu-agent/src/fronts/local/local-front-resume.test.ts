@@ -83,7 +83,7 @@ function broken({ chunks, tokens }: RecordingSink, after: number): Resume {
 describe.each(CASES)('%s', (_, answer, asked, dialect) => {
   const body = { ...asked, stream_options: { include_usage: true } }
 
-  test('goes on wherever it breaks, as if it had not', async () => {
+  test('is the unbroken answer after a break at any chunk', async () => {
     script.answer = answer
     const whole = await run(body, dialect, SAME, null, CONTEXT_TOKENS)
     const expected = read(whole.chunks, whole.end)

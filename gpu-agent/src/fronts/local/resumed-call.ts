@@ -5,6 +5,7 @@
 import type { Resume, StreamError } from '../../../../src/protocol/index.ts'
 import type { EngineCall } from '../../../engine/types.ts'
 import { cannotResume } from '../../openai/errors.ts'
+import { resumeFault } from '../../openai/resume-fault.ts'
 import type { Translation } from '../../openai/translate.ts'
 import { endsAnswer } from './choice-output.ts'
 import type { TextModel } from './text-model.ts'
@@ -23,12 +24,11 @@ export function resumed(
 ): Resuming {
   if (resume === null) return { ok: true, calls, resume }
   const [call] = calls
-  if (call === undefined || calls.length > 1 || choices > 1) return refusal('it has several answers')
+  if (call === undefined) throw new Error('a call has a prompt')
+  const { vocabulary_tokens } = text
+  const fault = resumeFault(resume, { answers: calls.length * choices, echo, vocabulary_tokens })
+  if (fault !== null) return refusal(fault)
   if (call.sampling.prompt_logprobs !== undefined) return refusal('log probabilities of its prompt were asked for')
-  if (resume.tokens.length === 0 && hasOutput(resume) && !echo) {
-    return refusal('the engine that began it did not tell what it had generated')
-  }
-  if (resume.tokens.some((token) => token >= text.vocabulary_tokens)) return refusal('its tokens are of another model')
   const tokens = resume.tokens.slice(0, call.max_output_tokens - 1)
   while (tokens.length > 0 && endsAnswer(tokens, { decoder: text.decoder(), stops, format: output.format }))
     tokens.pop()
@@ -39,10 +39,6 @@ export function resumed(
     calls: [{ ...call, prompt, resumed_tokens: tokens.length, max_output_tokens }],
     resume: { ...resume, tokens },
   }
-}
-
-function hasOutput({ content, reasoning, tool_calls }: Resume): boolean {
-  return content !== '' || reasoning !== '' || tool_calls.length > 0
 }
 
 function refusal(reason: string): Resuming {

@@ -34,6 +34,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "_free_request": ("request",),
     "reset_prefix_cache": (),
     "make_stats": (),
+    "get_grammar_bitmask": ("scheduler_output",),
 }
 INSTANCE_FIELDS = (
     "adaptive_long_prefill_threshold",
@@ -42,6 +43,7 @@ INSTANCE_FIELDS = (
     "deferred_frees",
     "finished_recving_kv_req_ids",
     "get_request_counts",
+    "grammar_compile_error_reqs",
     "kv_cache_config",
     "kv_cache_manager",
     "kv_holding_waiting",
@@ -57,10 +59,12 @@ INSTANCE_FIELDS = (
     "requests",
     "running",
     "scheduler_config",
+    "structured_output_manager",
     "vllm_config",
     "waiting",
 )
 REQUEST_FIELDS = (
+    "_all_token_ids",
     "arrival_time",
     "block_hashes",
     "drop_stale_output",
@@ -71,6 +75,7 @@ REQUEST_FIELDS = (
     "num_prompt_tokens",
     "num_stale_output_tokens",
     "priority",
+    "prompt_token_ids",
     "request_id",
     "resumable",
     "sampling_params",
@@ -79,7 +84,7 @@ REQUEST_FIELDS = (
     "status",
     "structured_output_request",
 )
-REQUEST_PROPERTIES = ("num_output_tokens", "num_tokens", "num_tokens_with_spec")
+REQUEST_PROPERTIES = ("num_output_tokens", "num_tokens", "num_tokens_with_spec", "update_block_hashes")
 STATUSES = (
     "WAITING",
     "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR",

@@ -31,7 +31,15 @@ class Resumption:
         self._ungoverned: set[str] = set()
 
     def added(self, request: Any) -> None:
-        """A request is about to be queued."""
+        """A request is about to be queued. One that cannot be resumed ends with an error, and no other does."""
+        try:
+            self._resume(request)
+        except Exception:
+            logger.exception("switchyard: a call could not be resumed")
+            self._untold.pop(request.request_id, None)
+            self._refuse(request.request_id, "the plug-in failed")
+
+    def _resume(self, request: Any) -> None:
         sampling = request.sampling_params
         told = None if sampling is None else (sampling.extra_args or {}).get(RESUME)
         if told is None or request.prompt_token_ids is None:
