@@ -9,7 +9,7 @@ const EXAMPLES = 2
 
 it('no drawn request is answered with a 500, a key or another tenant’s data', { timeout: 300_000 }, async () => {
   const examples_max = schemathesisIsInstalled() ? EXAMPLES : 0
-  const budget = { seed: 11, requests: REQUESTS, at_once: 8, examples_max, is_brief: true }
+  const budget = { seed: 11, requests: REQUESTS, minutes_max: 4, at_once: 8, examples_max, is_brief: true }
   const report = await fuzzApi({ ...budget, onProgress: () => undefined })
   expect(faultsOf(report)).toBeNull()
   // What it draws must get past the first check nearly everywhere.

@@ -1,7 +1,7 @@
 /** `npm run fuzz`: the whole API of a system of its own. Exits 1 for an answer that must not be. */
 import { randomInt } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { fail, readFlags } from '../../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../../cli/flags.ts'
 import { withProgress } from '../../../cli/progress.ts'
 import { type ApiFuzzReport, fuzzApi } from './fuzz-api.ts'
 
@@ -12,6 +12,7 @@ nothing of another tenant, and \`npm run status\` well afterwards. Beside them a
   npm run fuzz -- orders [flags]    the two languages' orders of programs against each other; --help tells its flags
 
   --requests N   so many drawn requests (default 10000; about 600 a second on two idle cores)
+  --minutes N    stops drawing requests after N minutes. The checks at the end are made all the same (default 1440)
   --examples N   then schemathesis on /openapi.json, as a tenant and as the operator, with N examples per operation and
                  phase (default 20; 0 leaves it out). It is installed once under the user's cache
   --seed N       the same seed draws the same requests, but for ids that answers gave (default: chosen and printed)
@@ -23,6 +24,7 @@ nothing of another tenant, and \`npm run status\` well afterwards. Beside them a
 const REACHED_REQUESTS_MIN = 5_000
 const SEED_MAX = 2 ** 31 - 1
 const REQUESTS_MAX = 100_000_000
+const MINUTES_MAX = 1_440
 const AT_ONCE_MAX = 256
 const EXAMPLES_MAX = 100_000
 
@@ -30,6 +32,7 @@ export async function runApiCommand(args: string[]): Promise<void> {
   const flags = readFlags('fuzz', args, {
     requests: { type: 'string', default: '10000' },
     examples: { type: 'string', default: '20' },
+    minutes: { type: 'string', default: `${MINUTES_MAX}` },
     seed: { type: 'string' },
     'at-once': { type: 'string', default: '16' },
     json: { type: 'string' },
@@ -41,17 +44,18 @@ export async function runApiCommand(args: string[]): Promise<void> {
     console.log(API_HELP)
     return
   }
-  const seed = values.seed === undefined ? randomInt(SEED_MAX) : whole('--seed', values.seed, 0, SEED_MAX)
-  const requests = whole('--requests', values.requests, 1, REQUESTS_MAX)
-  const at_once = whole('--at-once', values['at-once'], 1, AT_ONCE_MAX)
-  const examples_max = whole('--examples', values.examples, 0, EXAMPLES_MAX)
+  const seed = values.seed === undefined ? randomInt(SEED_MAX) : wholeNumber('--seed', values.seed, 0, SEED_MAX)
+  const requests = wholeNumber('--requests', values.requests, 1, REQUESTS_MAX)
+  const minutes_max = wholeNumber('--minutes', values.minutes, 1, MINUTES_MAX)
+  const at_once = wholeNumber('--at-once', values['at-once'], 1, AT_ONCE_MAX)
+  const examples_max = wholeNumber('--examples', values.examples, 0, EXAMPLES_MAX)
   let shown = 'starting the system'
   const onProgress = (text: string): void => {
     shown = text
   }
   const report = await withProgress(
     `Fuzzing the API with seed ${seed}`,
-    () => fuzzApi({ seed, requests, at_once, examples_max, onProgress }),
+    () => fuzzApi({ seed, requests, minutes_max, at_once, examples_max, onProgress }),
     () => shown,
   )
   const { table, ...json } = report
@@ -59,6 +63,8 @@ export async function runApiCommand(args: string[]): Promise<void> {
   console.log(table)
   const { links, frames, calls } = report.hostile_agent
   console.log(`\n${report.requests} requests in ${report.seconds.toFixed(0)} s, seed ${seed}`)
+  if (report.drawn < requests && !report.is_gone)
+    console.log(`--minutes ${minutes_max} was over after ${report.drawn} of ${requests} drawn requests.`)
   console.log(`The hostile agent opened ${links} links, sent ${frames} frames and got ${calls} calls.`)
   const faults = faultsOf(report)
   if (faults !== null) fail(faults)
@@ -73,10 +79,4 @@ export function faultsOf({ drawn, is_gone, faults, faults_total, unreached, unhe
     lines.push(`No request succeeded on ${unreached.join(', ')}`)
   if (unhealthy !== null) lines.push(`The system is not well: ${unhealthy}`)
   return lines.length === 0 ? null : lines.join('\n')
-}
-
-function whole(flag: string, text: string, min: number, max: number): number {
-  const value = Number(text)
-  if (text.trim() !== '' && Number.isInteger(value) && value >= min && value <= max) return value
-  return fail(`${flag} must be an integer from ${min} to ${max}, not ${text}`)
 }

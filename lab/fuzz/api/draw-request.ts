@@ -27,6 +27,7 @@ export interface DrawnRequest {
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'TRACE'] as const
 /** Ids that go with the id of what holds them. */
 const PAIRED = ['item', 'key'] as const
+const COMPLETES_UPLOAD = '/v1/uploads/{id}/complete'
 const LEAVES_AFTER_MS_MAX = 60
 /** Read by the API, by a proxy or by neither. */
 const HEADERS = [
@@ -52,8 +53,15 @@ export function drawRequest(
   const operation = random.pick(operations)
   const method = random.chance(0.01) ? random.pick(METHODS) : operation.method
   // By the method that is sent: another one than the operation's may remove what it names.
-  const pick = (kind: Kind): string => ids.pick(kind, { ...operation, method }, random)
-  const { body, content_type } = bodyOf(operation, document, { random, pick, ...target })
+  const draw = (kind: Kind): string => ids.pick(kind, { ...operation, method }, random)
+  let part: string | null = null
+  // One for each request: the path names the upload of the part that the body names.
+  const pick = (kind: Kind): string => {
+    if (kind !== 'part') return draw(kind)
+    part ??= draw(kind)
+    return part
+  }
+  const { body, content_type } = bodyOf(operation, document, { random, pick, ...target, key: target.keys.apiKey })
   const headers: Record<string, string> = { ...authorization(operation, target, random) }
   if (body !== null) headers['content-type'] = content_type
   if (CALLS.has(operation.name) && random.chance(PROGRAM_SHARE)) headers['x-program-id'] = headerSafe(pick('program'))
@@ -84,6 +92,10 @@ const bearer = (key: string): Record<string, string> => (key === '' ? {} : { aut
 const headerSafe = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '')
 
 function pathOf({ path, parameters }: Operation, pick: (kind: Kind) => string, random: Random): string {
+  if (path === COMPLETES_UPLOAD && random.chance(0.9)) {
+    const [upload = ''] = pick('part').split('/')
+    return path.replace('{id}', () => encodeURIComponent(upload.toWellFormed()))
+  }
   const inner = PAIRED.find((name) => path.includes(`{${name}}`))
   const [holder = '', held = ''] = inner === undefined ? [] : pick(inner).split('/')
   if (held !== '' && random.chance(0.9)) return path.replace('{id}', holder).replace(`{${inner}}`, held)

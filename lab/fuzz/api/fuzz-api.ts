@@ -16,6 +16,8 @@ import { type Fault, Tally } from './tally.ts'
 export interface ApiFuzzOptions {
   seed: number
   requests: number
+  /** No request is drawn after that. The checks at the end are made all the same. */
+  minutes_max: number
   at_once: number
   /** Requests of schemathesis per operation and phase. 0: it does not run. */
   examples_max: number
@@ -73,9 +75,10 @@ export async function fuzzApi(options: ApiFuzzOptions): Promise<ApiFuzzReport> {
 }
 
 async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promise<ApiFuzzReport> {
-  const { seed, requests, at_once, examples_max, is_brief = false, onProgress } = options
+  const { seed, requests, minutes_max, at_once, examples_max, is_brief = false, onProgress } = options
   const { url, target, document, secrets } = system
   const started_ms = performance.now()
+  const until_ms = started_ms + minutes_max * 60_000
   const tally = new Tally(secrets)
   const stopped = new AbortController()
   const { agent: id, region, model } = target
@@ -83,17 +86,12 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
     { url, id, token: target.keys.agentToken, region, model, random: new Random(seed + 1) },
     stopped.signal,
   )
-  let sent = 0
   const presence = new Presence()
   const connections = new Agent({ keepAlive: true, maxSockets: at_once })
-  const workers = Array.from({ length: at_once }, async () => {
-    while (sent < requests && !presence.is_gone) {
-      const at = sent++
-      await oneRequest(system, { tally, presence }, connections, new Random(seed * 1_000_003 + at))
-      if (at % 200 === 0) onProgress(`${at} of ${requests} requests, ${tally.faults_total} faults`)
-    }
+  const sent = await sendAll({ requests, until_ms, at_once }, presence, async (at) => {
+    await oneRequest(system, { tally, presence }, connections, new Random(seed * 1_000_003 + at))
+    if (at % 200 === 0) onProgress(`${at} of ${requests} requests, ${tally.faults_total} faults`)
   })
-  await Promise.all(workers)
   connections.destroy()
   if (examples_max > 0 && !presence.is_gone) {
     for (const paths of ['tenant', 'admin'] as const) {
@@ -116,6 +114,20 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
     unreached: tally.unreached(document.operations, NEVER_SUCCEEDS),
     ...{ faults_total: tally.faults_total, faults: tally.faults, unhealthy },
   }
+}
+
+/** How many were sent: fewer than `requests` where the time is over, or where the system is gone. */
+export async function sendAll(
+  { requests, until_ms, at_once }: { requests: number; until_ms: number; at_once: number },
+  presence: Presence,
+  send: (at: number) => Promise<void>,
+): Promise<number> {
+  let sent = 0
+  const workers = Array.from({ length: at_once }, async () => {
+    while (sent < requests && performance.now() < until_ms && !presence.is_gone) await send(sent++)
+  })
+  await Promise.all(workers)
+  return sent
 }
 
 async function oneRequest(

@@ -51,7 +51,8 @@ export class KnownIds {
   pick(kind: Kind, { name, method, scheme }: Operation, random: Random): string {
     if (random.chance(0.06)) return hostileText(random)
     if (name === 'POST /admin/v1/agents') return `fuzz-agent-${random.between(0, AGENT_NAMES)}`
-    const isChange = scheme === 'adminKey' && method !== 'GET'
+    // Programs are the fuzzer's own, also where the operator ends one.
+    const isChange = scheme === 'adminKey' && method !== 'GET' && !name.includes('/programs/')
     const pools = isChange ? [this.#expendable] : [this.#own, this.#own, this.#expendable, this.#foreign]
     // A tenant may delete what it owns. Its own programs and responses come again.
     const known = random.pick(pools)[kind] ?? []

@@ -9,6 +9,8 @@ export interface BodyWorld {
   region: string
   /** The agent whose token sends records. */
   agent: string
+  /** The tenant's own. */
+  key: string
   pick(kind: Kind): string
 }
 
@@ -109,6 +111,7 @@ export const BODIES: Readonly<Record<string, Body>> = {
     ],
     ...some(world, 0.3, { start: false }),
   }),
+  'POST /page/session': ({ key }) => ({ key }),
   'POST /agents/v1/records': (world) => ({
     agent: world.agent,
     records: Array.from({ length: world.random.between(1, 3) }, () => record(world)),

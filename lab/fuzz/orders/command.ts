@@ -1,7 +1,7 @@
 /** `npm run fuzz -- orders`: random scenarios through both languages' orders of programs. Exits 1 when they decide differently. */
 import { randomInt } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { fail, readFlags } from '../../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../../cli/flags.ts'
 import { withProgress } from '../../../cli/progress.ts'
 import { corePython } from './core-environment.ts'
 import { describeMismatch, fuzz } from './fuzz.ts'
@@ -40,9 +40,9 @@ export async function runOrdersCommand(args: string[]): Promise<void> {
   if (values.path !== undefined && (values.seed === undefined || !/^\d+(:\d+)*$/.test(values.path))) {
     fail('--path is of the form 12:0:3 and takes the --seed that it was printed with')
   }
-  const seed = values.seed === undefined ? randomInt(SEED_MAX) : whole('--seed', values.seed, 0, SEED_MAX)
-  const runs_max = whole('--runs', values.runs, 1, RUNS_MAX)
-  const seconds_max = whole('--seconds', values.seconds, 1, SECONDS_MAX)
+  const seed = values.seed === undefined ? randomInt(SEED_MAX) : wholeNumber('--seed', values.seed, 0, SEED_MAX)
+  const runs_max = wholeNumber('--runs', values.runs, 1, RUNS_MAX)
+  const seconds_max = wholeNumber('--seconds', values.seconds, 1, SECONDS_MAX)
 
   const environment = await corePython()
   if (!environment.ok) fail(`The Python order cannot run: ${environment.reason}`)
@@ -61,10 +61,4 @@ export async function runOrdersCommand(args: string[]): Promise<void> {
   if (mismatch !== null) {
     fail(describeMismatch(mismatch, `npm run fuzz -- orders --seed ${seed} --path ${mismatch.path}`))
   }
-}
-
-function whole(flag: string, text: string, min: number, max: number): number {
-  const value = Number(text)
-  if (text.trim() !== '' && Number.isInteger(value) && value >= min && value <= max) return value
-  return fail(`${flag} must be an integer from ${min} to ${max}, not ${text}`)
 }
