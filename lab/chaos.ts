@@ -11,6 +11,7 @@ import { agentIdsOf } from '../ops/workerd/agent-ids.ts'
 import { mayMount, runInside } from './chaos/private-mounts.ts'
 import { CHAOS_PLACE, PROGRAMS_AT_ONCE_DEFAULT, runChaos } from './chaos/run.ts'
 import { FAULTS, makeSchedule, type PlannedFault } from './chaos/schedule.ts'
+import { type StreamCounts, WHOLE_SHARE_GOAL } from './chaos/stream-counts.ts'
 
 const HELP = `Runs programs on a whole system while its parts fail, and checks what must hold all the same.
 
@@ -121,6 +122,11 @@ if (values.json !== undefined) {
 
 console.log(`${result.programs} programs, ${result.calls} calls: ${listed(result.ends)}`)
 console.log(`Faults: ${listed(result.faults)}`)
+tellStreams(result.streams)
+const { budgets } = result
+console.log(
+  `Budgets: ${budgets.tenants} tenants; refused ${listed(budgets.refused) || 'none'}; asked ${budgets.asked} times, ${budgets.sums_compared} sums of spend compared`,
+)
 const broken = Object.entries(result.violations).filter(([, whats]) => whats.length > 0)
 for (const [invariant, whats] of broken) {
   console.log(`BROKEN ${invariant}: ${whats.length}`)
@@ -131,6 +137,17 @@ if (broken.length > 0) {
   process.exit(1)
 }
 console.log(`Seed ${plan.seed}: every invariant held.`)
+
+function tellStreams({ lost, refused, ...of }: StreamCounts): void {
+  const share = `${(100 * of.completed_share).toFixed(2)} %, goal ${100 * WHOLE_SHARE_GOAL} %`
+  const next = `next token after ${of.next_token_p50_ms} ms (p50), ${of.next_token_p99_ms} ms (p99)`
+  console.log(`Streams: ${of.streams}, ${of.broken} broken after their first event, ${of.resumed} resumed`)
+  console.log(`  of the broken ${of.completed} ended whole (${share}), ${next}`)
+  const apis = Object.entries(of.by_api).map(([api, n]) => `${api} ${n.completed} of ${n.broken}`)
+  console.log(`  by API: ${apis.join(', ')}; lost: ${listed(lost) || 'none'}`)
+  console.log(`  refused: ${listed(refused) || 'none'}`)
+  console.log(`  ${of.left_by_client} left by clients, ${of.ended_with_control_plane} ended with the control plane`)
+}
 
 function listed(counts: Readonly<Record<string, number>>): string {
   return Object.entries(counts)

@@ -1,21 +1,28 @@
 /**
- * A client that judges what it gets. Under every fault, a call ends in one of four honest ways: whole, with an
- * error event, with a broken connection, or refused with an error body. Everything else is a violation: an answer that
- * looks whole and is not, or one that is no answer at all.
+ * A client that judges what it gets, in any of the APIs. Under every fault, a call ends in one of four honest ways: whole,
+ * with an error event, with a broken connection, or refused with an error body. Everything else is a violation: an answer that
+ * looks whole and is not, one with a word that an unbroken answer would not have, or one that is no answer at all.
  */
 
 import { SseSplitter } from '../../src/core/wire/sse.ts'
 import { DONE } from '../../src/protocol/stream.ts'
-import { expectedText } from './expected-text.ts'
+import { type Api, bodyOf, codeOf, PATHS, readAnswer, readEvent, type Usage } from './apis.ts'
+import { expectedAnswer } from './expected-text.ts'
 
 export interface ClientCall {
   url: string
   api_key: string
   model: string
+  /** Default: chat. */
+  api?: Api
   program: string | null
   prompt: string
   /** Exact: an emulated engine writes so many tokens where it is asked for fewer than a default answer. */
   output_tokens: number
+  /** A budget may cut it to fewer. */
+  may_be_cut?: boolean
+  /** What an unbroken answer says. Default: as an emulated engine answers. */
+  expected?: string
   stream: boolean
   signal?: AbortSignal
   headers?: Readonly<Record<string, string>>
@@ -23,16 +30,19 @@ export interface ClientCall {
   onBytes?: (bytes: Uint8Array) => void | Promise<void>
 }
 
-export interface Usage {
-  completion_tokens: number
-  prompt_tokens_details: { cached_tokens: number }
-  switchyard: { service_s: number; wait_s: number; engine: string; region: string }
+/** What a client sees of a stream while it flows. */
+export interface Flow {
+  /** With text. */
+  events: number
+  /** Between two of them. */
+  longest_gap_ms: number
 }
 
 interface Seen {
   call: string | null
   engine: string | null
   region: string | null
+  flow: Flow
 }
 
 export type ClientEnd = Seen &
@@ -48,10 +58,10 @@ export type ClientEnd = Seen &
 const TEXT_SHOWN_CHARS = 600
 
 export async function clientCall(call: ClientCall): Promise<ClientEnd> {
-  let seen: Seen = { call: null, engine: null, region: null }
-  let text = ''
+  const { api = 'chat' } = call
+  let seen: Seen = { call: null, engine: null, region: null, flow: { events: 0, longest_gap_ms: 0 } }
   try {
-    const response = await fetch(`${call.url}/v1/chat/completions`, {
+    const response = await fetch(`${call.url}${PATHS[api]}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${call.api_key}`,
@@ -59,33 +69,29 @@ export async function clientCall(call: ClientCall): Promise<ClientEnd> {
         ...(call.program === null ? {} : { 'x-program-id': call.program }),
         ...call.headers,
       },
-      body: JSON.stringify({
-        model: call.model,
-        messages: [{ role: 'user', content: call.prompt }],
-        max_tokens: call.output_tokens,
-        stream: call.stream,
-        temperature: 0,
-        ...(call.stream ? { stream_options: { include_usage: true } } : {}),
-      }),
+      body: JSON.stringify(bodyOf(api, call)),
       ...(call.signal === undefined ? {} : { signal: call.signal }),
     })
     const header = (name: string): string | null => response.headers.get(name)
-    seen = { call: header('x-call-id'), engine: header('x-engine-id'), region: header('x-region') }
-    text = await bodyOf(response, call)
-    if (response.status !== 200) return { ...seen, ...refusal(response, text) }
-    return { ...seen, ...(call.stream ? judgeStream(text, call) : judgeWhole(text, call)) }
+    const stream = call.stream && response.status === 200 ? new StreamJudge(api, call) : null
+    const flow = stream?.flow ?? seen.flow
+    seen = { call: header('x-call-id'), engine: header('x-engine-id'), region: header('x-region'), flow }
+    const text = await textOf(response, call, stream)
+    if (stream !== null) return { ...seen, ...stream.judged(text) }
+    return { ...seen, ...(response.status === 200 ? judgeWhole(text, api, call) : refusal(response, text)) }
   } catch (error) {
     if (call.signal?.aborted === true) return { ...seen, end: 'left' }
     return { ...seen, end: 'broken', reason: reasonOf(error) }
   }
 }
 
-async function bodyOf(response: Response, call: ClientCall): Promise<string> {
+async function textOf(response: Response, call: ClientCall, stream: StreamJudge | null): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
   if (response.body === null) return text
   for await (const bytes of response.body) {
     text += decoder.decode(bytes, { stream: true })
+    stream?.add(bytes)
     await call.onBytes?.(bytes)
   }
   return text
@@ -104,83 +110,111 @@ function refusal(response: Response, text: string): Judged {
     const { error } = JSON.parse(text) as { error: { message: unknown; code: string | null } }
     if (typeof error.message !== 'string') return halfTruth('a refusal without a message', text)
     const retry_after_s = retry_after === null ? null : Number(retry_after)
-    return { end: 'refused', status: response.status, code: error.code, retry_after_s }
+    return { end: 'refused', status: response.status, code: codeOf(error), retry_after_s }
   } catch {
     return halfTruth(`${response.status} whose body is no error`, text)
   }
 }
 
-interface Chunk {
-  error?: { message: string; code: string | null }
-  choices?: { delta: { content?: string | null }; finish_reason: string | null }[]
-  usage?: Usage | null
-}
+class StreamJudge {
+  readonly flow: Flow = { events: 0, longest_gap_ms: 0 }
+  readonly #api: Api
+  readonly #call: ClientCall
+  readonly #splitter = new SseSplitter()
+  #said = ''
+  #begins = 0
+  #finishes = 0
+  #usage: Usage | null = null
+  #state: 'open' | 'done' | 'failed' = 'open'
+  #code: string | null = null
+  #last_ms: number | null = null
+  /** The first one. */
+  #fault: string | null = null
 
-function judgeStream(text: string, call: ClientCall): Judged {
-  let said = ''
-  let finishes = 0
-  let usage: Usage | null = null
-  let state: 'open' | 'done' | 'failed' = 'open'
-  let code: string | null = null
-  const splitter = new SseSplitter()
-  const frames = [...splitter.frames(Buffer.from(text))]
-  if (splitter.rest().length > 0) return halfTruth('ends inside a frame', text)
-  for (const frame of frames) {
-    if (frame.kind === 'comment') continue
-    if (state !== 'open') return halfTruth('goes on after its end', text)
-    if (frame.data === DONE) {
-      state = 'done'
-      continue
-    }
-    const chunk = parsed(frame.data)
-    if (chunk === null) return halfTruth('has an event that is no JSON', text)
-    if (chunk.error !== undefined) {
-      state = 'failed'
-      code = chunk.error.code
-    }
-    for (const choice of chunk.choices ?? []) {
-      if (finishes > 0) return halfTruth('has a choice after its finish', text)
-      said += choice.delta.content ?? ''
-      if (choice.finish_reason !== null) finishes += 1
-    }
-    usage = chunk.usage ?? usage
+  constructor(api: Api, call: ClientCall) {
+    this.#api = api
+    this.#call = call
   }
-  if (state === 'failed') return { end: 'error_event', code }
-  if (state === 'open') return halfTruth('ends without [DONE] or an error', text)
-  if (finishes !== 1) return halfTruth(`finished ${finishes} times`, text)
+
+  add(bytes: Uint8Array): void {
+    for (const frame of this.#splitter.frames(bytes)) {
+      if (frame.kind === 'event') this.#fault ??= this.#read(frame.data)
+    }
+  }
+
+  /** `text`: all of the body. */
+  judged(text: string): Judged {
+    if (this.#splitter.rest().length > 0) return halfTruth('ends inside a frame', text)
+    if (this.#fault !== null) return halfTruth(this.#fault, text)
+    if (this.#state === 'failed') return { end: 'error_event', code: this.#code }
+    if (this.#state === 'open') return halfTruth('ends without a mark of its end or an error', text)
+    if (this.#finishes !== 1) return halfTruth(`finished ${this.#finishes} times`, text)
+    if (this.#begins !== 1 && this.#api !== 'completions') return halfTruth(`began ${this.#begins} times`, text)
+    return judgeSaid(this.#said, this.#usage, this.#api, this.#call, text)
+  }
+
+  /** What is wrong with it. */
+  #read(data: string): string | null {
+    const [api, was] = [this.#api, this.#state]
+    // Clients of this API read the error twice, in an event and in the response.
+    const is_told_again = api === 'responses' && was === 'failed' && data.startsWith('{"type":"response.failed"')
+    if (was !== 'open' && !is_told_again) return 'goes on after its end'
+    if (data === DONE) {
+      this.#state = 'done'
+      return null
+    }
+    const event = parsed(data)
+    if (event === null) return 'has an event that is no JSON'
+    const { text, begins, finishes, usage, error, ends } = readEvent(api, event)
+    if (this.#finishes > 0 && (text !== '' || finishes > 0)) return 'has a choice after its finish'
+    this.#said += text
+    this.#begins += begins
+    this.#finishes += finishes
+    if (usage !== null && this.#usage !== null) return 'has a second usage'
+    this.#usage = usage ?? this.#usage
+    if (ends && was === 'open') this.#state = 'done'
+    if (error !== null) {
+      this.#state = 'failed'
+      this.#code = error.code
+    }
+    if (text !== '') this.#flowed()
+    return null
+  }
+
+  #flowed(): void {
+    const now_ms = performance.now()
+    if (this.#last_ms !== null) this.flow.longest_gap_ms = Math.max(this.flow.longest_gap_ms, now_ms - this.#last_ms)
+    this.#last_ms = now_ms
+    this.flow.events += 1
+  }
+}
+
+function judgeWhole(text: string, api: Api, call: ClientCall): Judged {
+  const answer = parsed(text)
+  if (answer === null) return halfTruth('is not JSON', text)
+  const read = readAnswer(api, answer)
+  if (read === null) return halfTruth('has no finished answer', text)
+  return judgeSaid(read.text, read.usage, api, call, text)
+}
+
+/** Whole, if an unbroken answer says the same. */
+function judgeSaid(said: string, usage: Usage | null, api: Api, call: ClientCall, text: string): Judged {
   if (usage === null) return halfTruth('has no usage', text)
-  return usage.completion_tokens === call.output_tokens
-    ? saying(said, call, { end: 'completed', usage }, text)
-    : halfTruth(`${usage.completion_tokens} tokens billed, ${call.output_tokens} due`, text)
+  const { completion_tokens: billed } = usage
+  const { output_tokens: due, may_be_cut = false } = call
+  if (billed > due || (billed < due && !may_be_cut)) return halfTruth(`${billed} tokens billed, ${due} due`, text)
+  if (said !== (call.expected ?? expectedAnswer(api, call.prompt, billed)))
+    return halfTruth('does not say what it should', text)
+  return { end: 'completed', usage }
 }
 
-/** `judged`, if an unbroken answer says the same. */
-function saying(said: string, call: ClientCall, judged: Judged, text: string): Judged {
-  return said === expectedText(call.prompt, call.output_tokens)
-    ? judged
-    : halfTruth('does not say what it should', text)
-}
-
-function parsed(json: string): Chunk | null {
+function parsed(json: string): object | null {
   try {
-    return JSON.parse(json) as Chunk
+    const value: unknown = JSON.parse(json)
+    return typeof value === 'object' ? value : null
   } catch {
     return null
   }
-}
-
-interface WholeChoice {
-  message?: { content?: string | null }
-  finish_reason: string | null
-}
-
-function judgeWhole(text: string, call: ClientCall): Judged {
-  const answer = parsed(text) as { choices?: WholeChoice[]; usage?: Usage } | null
-  if (answer === null) return halfTruth('is not JSON', text)
-  const { choices, usage } = answer
-  if (choices?.length !== 1 || choices[0]?.finish_reason == null) return halfTruth('has no finished choice', text)
-  if (usage?.completion_tokens !== call.output_tokens) return halfTruth('has other tokens than it should', text)
-  return saying(choices[0].message?.content ?? '', call, { end: 'completed', usage }, text)
 }
 
 function reasonOf(error: unknown): string {

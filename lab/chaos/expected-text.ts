@@ -5,20 +5,15 @@
 import { emulatedContentHash, emulatedToken } from '../../gpu-agent/engine/backends/emulated/emulated-tokens.ts'
 import { EmulatedTextModel } from '../../gpu-agent/src/fronts/local/emulated-text-model.ts'
 import type { Encoding } from '../../gpu-agent/src/fronts/local/text-model.ts'
+import type { Api } from './apis.ts'
 
 const TEXT = new EmulatedTextModel(2 ** 20)
 
-/** Of a chat whose one message is the prompt. */
-export function expectedText(prompt: string, output_tokens: number): string {
-  return said(
-    TEXT.encodeChat([{ role: 'user', content: prompt }], () => undefined),
-    output_tokens,
-  )
-}
-
-/** Of a completion. */
-export function expectedCompletion(prompt: string, output_tokens: number): string {
-  return said(TEXT.encodeText(prompt), output_tokens)
+/** A chat, a message and a response have the prompt as their one message. */
+export function expectedAnswer(api: Api, prompt: string, output_tokens: number): string {
+  const messages = [{ role: 'user' as const, content: prompt }]
+  const encoding = api === 'completions' ? TEXT.encodeText(prompt) : TEXT.encodeChat(messages, () => undefined)
+  return said(encoding, output_tokens)
 }
 
 function said(encoding: Encoding, output_tokens: number): string {

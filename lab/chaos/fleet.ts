@@ -30,6 +30,10 @@ export interface FleetOptions {
   small_disks?: boolean
   /** Default: the control plane's. */
   stale_after_s?: number
+  /** Of an agent, from its start. Default: of a ManagedChild. */
+  ready_timeout_ms?: number
+  /** As of a testbed. */
+  guard_grace_s?: number
 }
 
 export interface FleetDisks {
@@ -150,7 +154,7 @@ export class Fleet extends Testbed {
   }
 
   async #wiredAgent(id: string, region: string): Promise<FleetAgent> {
-    const { engines_per_agent, agent_flags, clocks_off_ms } = this.options
+    const { engines_per_agent, agent_flags, clocks_off_ms, ready_timeout_ms } = this.options
     const port = await freePort()
     const [dataWire, linkWire] = await Promise.all([
       TcpProxy.open({ host: '127.0.0.1', port }),
@@ -166,7 +170,8 @@ export class Fleet extends Testbed {
       ...agent_flags,
     }
     this.setClock(id, clocks_off_ms?.[id] ?? 0)
-    const child = this.agent({ id, region, flags, node_flags: steppedClock(this.#clockFile(id)) })
+    const limits = ready_timeout_ms === undefined ? {} : { ready_timeout_ms }
+    const child = this.agent({ id, region, flags, node_flags: steppedClock(this.#clockFile(id)), ...limits })
     const engines = Array.from({ length: engines_per_agent }, (_, index) => `${id}-e${index}`)
     const outbox = path.join(this.place.agent(id), 'outbox.sqlite')
     return { id, region, engines, child, dataWire, linkWire, url: `http://127.0.0.1:${port}`, outbox }
@@ -185,6 +190,6 @@ function controlFlags({ stale_after_s }: FleetOptions): Flags {
   return { entry: FAULTY_ENTRY, 'context-tokens': CONTEXT_TOKENS, ...stale }
 }
 
-function testbedOptions({ regions, agents_per_region, model }: FleetOptions) {
-  return { name: 'fleet', regions, agents_per_region, model }
+function testbedOptions({ regions, agents_per_region, model, guard_grace_s = 0 }: FleetOptions) {
+  return { name: 'fleet', regions, agents_per_region, model, guard_grace_s }
 }

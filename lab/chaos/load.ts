@@ -1,16 +1,23 @@
 /**
- * What a chaos run serves: programs of two tenants under the same names, chains and trees, streaming and not, with clients
- * that leave and clients that read slowly. Plain programs, as an agent would write them: a call that fails is made again.
+ * What a chaos run serves: programs of two tenants under the same names and of tenants with budgets, chains and trees, over
+ * all APIs, streaming and not, with clients that leave and clients that read slowly. Plain programs, as an agent would write
+ * them: a call that fails is made again.
  */
+import { APIS, type Api } from './apis.ts'
 import { type ClientEnd, clientCall } from './client.ts'
 import type { Fleet } from './fleet.ts'
 import type { HostStalls } from './host-stalls.ts'
 import type { Tenant } from './ledger.ts'
+import type { LimitedTenants } from './limited-tenants.ts'
 import { Random } from './random.ts'
 
 export interface Ended {
   tenant: Tenant
   program: string
+  api: Api
+  stream: boolean
+  /** Its client reads slowly. */
+  is_slow: boolean
   took_ms: number
   /** Of it, the host did not run what was due. */
   stalled_ms: number
@@ -20,6 +27,7 @@ export interface Ended {
 export interface LoadOptions {
   fleet: Fleet
   tenants: readonly Tenant[]
+  limited: LimitedTenants
   seed: number
   /** Programs at work at a time, over both tenants. */
   programs_at_once: number
@@ -37,6 +45,11 @@ const LONG_PROMPT_WORDS = 2600
 
 /** One program in so many has a budget. */
 const BUDGETED_EVERY = 4
+/** Of the programs: those of tenants with budgets. */
+const LIMITED_SHARE = 0.3
+/** Of the streams: those that are long enough to be broken often. */
+const LONG_SHARE = 0.25
+const LONG_OUTPUT_TOKENS = { min: 80, max: 250 }
 
 /** Calls that the program may make. Null: it has no budget. */
 export function callsMax(program: string): number | null {
@@ -80,9 +93,10 @@ export class Load {
   async #program(): Promise<void> {
     const number = this.#next
     this.#next += 1
-    const { tenants, seed } = this.#options
+    const { tenants, limited, seed } = this.#options
     const random = new Random(seed * 1_000_003 + number)
-    const tenant = tenants[number % tenants.length] as Tenant
+    const is_limited = random.chance(LIMITED_SHARE)
+    const tenant = (is_limited ? limited.pick(random) : null) ?? (tenants[number % tenants.length] as Tenant)
     // Both tenants use the same names.
     const program = `program-${Math.floor(number / tenants.length)}`
     this.#programs.push({ tenant, program })
@@ -111,23 +125,28 @@ export class Load {
 
   /** Until it is whole, or given up by a client that leaves. */
   async #call(tenant: Tenant, program: string, prompt: string, random: Random, thread?: string): Promise<void> {
+    const { limited } = this.#options
+    const api = random.pick(APIS)
     const stream = random.chance(0.6)
-    const output_tokens = random.between(4, 60)
+    const is_long = stream && random.chance(LONG_SHARE)
+    const output_tokens = is_long
+      ? random.between(LONG_OUTPUT_TOKENS.min, LONG_OUTPUT_TOKENS.max)
+      : random.between(4, 60)
     const leaves_after_ms = random.chance(0.08) ? random.between(0, LEAVES_AFTER_MS_MAX) : null
     const is_slow = random.chance(0.05)
-    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+    for (let attempt = 0; attempt < ATTEMPTS_MAX && !limited.isUsedUp(tenant.tenant); attempt += 1) {
       const { stalls } = this.#options
       const started_ms = performance.now()
       const stalled_before_ms = stalls.stalled_ms
       const ended = await this.#attempt(
-        { tenant, program, prompt, stream, output_tokens, thread },
+        { tenant, program, api, prompt, stream, output_tokens, thread },
         leaves_after_ms,
         is_slow,
       )
       this.#calls += 1
       const took_ms = Math.round(performance.now() - started_ms)
       const stalled_ms = Math.round(stalls.stalled_ms - stalled_before_ms)
-      this.#options.onEnded({ tenant, program, took_ms, stalled_ms, ended })
+      this.#options.onEnded({ tenant, program, api, stream, is_slow, took_ms, stalled_ms, ended })
       if (ended.end === 'completed' || ended.end === 'left' || ended.end === 'half_truth') return
       if (ended.end === 'refused' && ended.status === 402) return
       if (this.#stopping) return
@@ -139,6 +158,7 @@ export class Load {
     what: {
       tenant: Tenant
       program: string
+      api: Api
       prompt: string
       stream: boolean
       output_tokens: number
@@ -162,6 +182,7 @@ export class Load {
         api_key: tenant.apiKey,
         model: fleet.options.model,
         ...call,
+        may_be_cut: true,
         signal: leaving.signal,
         headers: { ...(thread === undefined ? {} : { 'x-thread-id': thread }), ...budgetHeader(call.program) },
         ...(is_slow ? { onBytes: slowly } : {}),

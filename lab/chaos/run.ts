@@ -2,15 +2,20 @@
  * One chaos run: a system, its load, a plan of faults, and the questions after the invariants. Everything that happens is
  * told to `log` with its time; a violation is told when it is seen.
  */
+
 import { applyFault, type Heal } from './apply-fault.ts'
+import { type BudgetsSeen, BudgetWatch } from './budget-watch.ts'
 import { Fleet } from './fleet.ts'
 import { HostStalls } from './host-stalls.ts'
 import { checkAll, type KnownProgram, neverAhead, noViolations, settled, type Violations } from './invariants.ts'
 import { LedgerBook } from './ledger.ts'
-import { Load } from './load.ts'
+import { LimitedTenants, PRICES } from './limited-tenants.ts'
+import { type Ended, Load } from './load.ts'
 import { Random } from './random.ts'
 import type { PlannedFault } from './schedule.ts'
 import { probeShares, type SharesSeen } from './shares.ts'
+import type { StreamCounts } from './stream-counts.ts'
+import { StreamWatch } from './stream-watch.ts'
 
 export const CHAOS_PLACE = {
   regions: ['us-east', 'eu-west'],
@@ -48,6 +53,8 @@ export interface ChaosResult {
   /** How long the host did not run what was due. */
   stalled_ms: number
   shares: SharesSeen | null
+  streams: StreamCounts
+  budgets: BudgetsSeen
 }
 
 export interface ChaosOptions {
@@ -90,6 +97,9 @@ class ChaosRun {
   readonly #completed = new Map<string, Set<string>>()
   readonly #ends: Record<string, number> = {}
   readonly #faults: Record<string, number> = {}
+  readonly #limited: LimitedTenants
+  readonly #streams: StreamWatch
+  readonly #budgets: BudgetWatch
   readonly #started_ms = performance.now()
   #samples = 0
   #over = false
@@ -102,15 +112,20 @@ class ChaosRun {
     this.#fleet = fleet
     this.#book = new LedgerBook(fleet)
     this.#options = options
+    this.#limited = new LimitedTenants(fleet, new Random(options.seed + 3))
+    this.#streams = new StreamWatch(fleet)
+    this.#budgets = new BudgetWatch(fleet, this.#limited, (invariant, what) => this.#violate(invariant, what))
   }
 
   async run(): Promise<ChaosResult> {
     const { seed, duration_ms, programs_at_once, log } = this.#options
+    await this.#fleet.setPrices(PRICES)
     const other = await this.#fleet.createTenant('other')
     const tenants = [{ tenant: 'local', apiKey: this.#fleet.secrets.apiKey }, other]
     const load = new Load({
       fleet: this.#fleet,
       tenants,
+      limited: this.#limited,
       seed,
       programs_at_once,
       stalls: this.#stalls,
@@ -118,7 +133,7 @@ class ChaosRun {
     })
     const running = load.run()
     const sampling = this.#sample(load)
-    const keeping = this.#keepControlPlane()
+    const keeping = [this.#keepControlPlane(), this.#streams.watch(), this.#limited.keep()]
     await this.#strike(
       load,
       tenants.map(({ tenant }) => tenant),
@@ -128,9 +143,12 @@ class ChaosRun {
     log({ t_ms: this.#now(), event: 'healed' })
     await running
     this.#over = true
-    await Promise.all([sampling, keeping])
+    this.#limited.stop()
+    this.#streams.stop()
+    await Promise.all([sampling, ...keeping])
     const shares = await this.#sharesWhole(tenants)
     const { leases_not_arrived } = await this.#checkAtEnd(load.programs)
+    await this.#budgets.check(tenants, this.#book, this.#options.progress)
     this.#stalls.stop()
     return {
       violations: this.#found,
@@ -142,6 +160,8 @@ class ChaosRun {
       samples: this.#samples,
       stalled_ms: Math.round(this.#stalls.stalled_ms),
       shares,
+      streams: this.#streams.counts(this.#book),
+      budgets: this.#budgets.seen,
     }
   }
 
@@ -154,23 +174,18 @@ class ChaosRun {
     this.#options.log({ t_ms: this.#now(), event: 'violation', invariant, what })
   }
 
-  #ended({
-    tenant,
-    program,
-    took_ms,
-    stalled_ms,
-    ended,
-  }: Parameters<ConstructorParameters<typeof Load>[0]['onEnded']>[0]): void {
+  #ended(call: Ended): void {
+    const { tenant, program, api, stream, took_ms, stalled_ms, ended } = call
     this.#ends[ended.end] = (this.#ends[ended.end] ?? 0) + 1
     this.#options.log({
       t_ms: this.#now(),
       event: 'call',
       tenant: tenant.tenant,
-      program,
-      took_ms,
-      stalled_ms,
+      ...{ program, api, stream, took_ms, stalled_ms },
       ...ended,
     })
+    this.#streams.ended(call)
+    this.#budgets.ended(call)
     if (ended.end === 'half_truth') this.#violate('one_stream', `${program}: ${ended.reason}`)
     if (took_ms - stalled_ms > CALL_ENDS_WITHIN_MS)
       this.#violate('no_starvation', `${program}: a call took ${took_ms} ms`)
@@ -261,6 +276,7 @@ class ChaosRun {
     const random = new Random(this.#options.seed + 2)
     while (!this.#over) {
       await sleep(SAMPLE_EVERY_MS)
+      await this.#budgets.sample()
       if (load.programs.length === 0) continue
       const recent = load.programs.slice(-PROGRAMS_SAMPLED_OF)
       const sampled = Array.from({ length: PROGRAMS_SAMPLED }, () => random.pick(recent))

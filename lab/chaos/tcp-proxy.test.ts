@@ -71,3 +71,29 @@ test('a cut wire resets what is open and refuses what comes', async () => {
   const refused = connect(proxy.port, '127.0.0.1')
   await new Promise((resolve) => refused.once('error', resolve))
 })
+
+test.each([
+  ['goes on when the wire is open', 'open' as const, ['1\n\n2\n\n', '3\n\n4\n\n', 'end']],
+  ['is reset when the wire is cut', 'cut' as const, ['1\n\n2\n\n', 'error']],
+])('an answer in one piece is held after so many events, and %s', async (_, then, expected) => {
+  const { proxy, near, far, told } = await line()
+  proxy.holdAfter(2, 'this')
+  near.write('I ask for this')
+  far.once('data', () => far.end('1\n\n2\n\n3\n\n4\n\n'))
+  await expect.poll(() => told).toEqual(expected.slice(0, 1))
+  await sleep(100)
+  expect(told).toEqual(expected.slice(0, 1))
+  proxy.set(then)
+  await expect.poll(() => told).toEqual(expected)
+})
+
+test.each([
+  ['with no more events', 2, 'this'],
+  ['to another request', 1, 'that'],
+])('an answer %s is whole', async (_, events, asked) => {
+  const { proxy, near, far, told } = await line()
+  proxy.holdAfter(events, asked)
+  near.write('I ask for this')
+  far.once('data', () => far.end('1\n\n2\n\n'))
+  await expect.poll(() => told).toEqual(['1\n\n2\n\n', 'end'])
+})

@@ -5,6 +5,9 @@
  * `cut` resets what is open and refuses what comes. `frozen` closes nothing and passes nothing, also no end of a
  * connection: what a host without power or a broken route look like. Frozen connections go on where they were once the wire
  * is open again. Bytes are held back at the sender, never piled up here, except for what is on its way for `delay_ms`.
+ *
+ * `holdAfter` freezes one connection after so many events of its answer. A test that cuts the wire once it has read an event may
+ * find on a busy machine that the whole answer has passed. Of a held one it has not.
  */
 import { createServer, type Server, Socket } from 'node:net'
 
@@ -13,11 +16,15 @@ export type WireState = 'open' | 'cut' | 'frozen'
 /** Bytes that may be on their way in one direction of one connection while it is slowed. */
 const DELAYED_BYTES_MAX = 8 * 1024 * 1024
 
+const EVENT_END = '\n\n'
+
 interface Pair {
   near: Socket
   far: Socket
-  /** What is due while the wire is frozen, in order. Node tells of an end also on a paused socket. */
+  /** What is due while the wire, or this connection, is frozen, in order. Node tells of an end also on a paused socket. */
   held: (() => void)[]
+  /** Its answer is the one that `holdAfter` is about. */
+  is_to_hold: boolean
 }
 
 export class TcpProxy {
@@ -27,6 +34,7 @@ export class TcpProxy {
   #state: WireState = 'open'
   /** Of what flows towards the target. */
   delay_ms = 0
+  #hold: { asked: string; events_left: number } | null = null
 
   private constructor(target: { host: string; port: number }) {
     this.#target = target
@@ -58,6 +66,14 @@ export class TcpProxy {
     }
   }
 
+  /**
+   * Of the answer to the next request that contains `asked`, `events` events pass. If it has more, its connection is frozen then,
+   * until the next `set`.
+   */
+  holdAfter(events: number, asked: string): void {
+    this.#hold = { asked, events_left: events }
+  }
+
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const pair of this.#pairs) this.#reset(pair)
@@ -65,7 +81,7 @@ export class TcpProxy {
   }
 
   #accept(near: Socket): void {
-    const pair: Pair = { near, far: new Socket({ allowHalfOpen: true }), held: [] }
+    const pair: Pair = { near, far: new Socket({ allowHalfOpen: true }), held: [], is_to_hold: false }
     if (this.#state === 'cut') {
       near.resetAndDestroy()
       return
@@ -73,9 +89,27 @@ export class TcpProxy {
     this.#pairs.add(pair)
     near.setNoDelay(true)
     pair.far.setNoDelay(true)
+    near.on('data', (bytes: Buffer) => {
+      if (this.#hold !== null && bytes.includes(this.#hold.asked)) pair.is_to_hold = true
+    })
     this.#carry(pair, near, pair.far, () => this.delay_ms)
     this.#carry(pair, pair.far, near, () => 0)
     if (this.#state === 'open') this.#thaw(pair)
+  }
+
+  /** How much of `bytes` may pass before their connection is held. */
+  #passing(pair: Pair, from: Socket, bytes: Buffer): number {
+    if (this.#hold === null || !pair.is_to_hold || from === pair.near) return bytes.length
+    let end = 0
+    for (;;) {
+      const next = bytes.indexOf(EVENT_END, end)
+      if (next < 0) return bytes.length
+      if (this.#hold.events_left === 0) break
+      this.#hold.events_left -= 1
+      end = next + EVENT_END.length
+    }
+    this.#hold = null
+    return end
   }
 
   #carry(pair: Pair, from: Socket, to: Socket, delay_ms: () => number): void {
@@ -86,11 +120,13 @@ export class TcpProxy {
       last = last.then(async () => {
         const left_ms = due_ms - performance.now()
         if (left_ms > 0) await new Promise((resolve) => setTimeout(resolve, left_ms))
-        if (this.#state === 'frozen') pair.held.push(work)
+        if (this.#state === 'frozen' || pair.held.length > 0) pair.held.push(work)
         else work()
       })
     }
-    from.on('data', (bytes: Buffer) => {
+    from.on('data', (all: Buffer) => {
+      const passing = this.#passing(pair, from, all)
+      const bytes = passing < all.length ? all.subarray(0, passing) : all
       under_way_bytes += bytes.length
       const pass = (): void => {
         under_way_bytes -= bytes.length
@@ -99,9 +135,12 @@ export class TcpProxy {
       if (under_way_bytes > DELAYED_BYTES_MAX) from.pause()
       if (delay_ms() === 0 && under_way_bytes === bytes.length) pass()
       else later(pass)
+      if (bytes === all) return
+      from.pause()
+      pair.held.push(() => to.write(all.subarray(bytes.length)))
     })
     to.on('drain', () => {
-      if (this.#state === 'open') from.resume()
+      if (this.#state === 'open' && pair.held.length === 0) from.resume()
     })
     from.on('end', () => later(() => to.end()))
     from.on('error', () => this.#ended(pair, to))
