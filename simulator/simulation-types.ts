@@ -62,6 +62,8 @@ export interface SimulationConfig {
   rtt_us: ReadonlyMap<string, number>
   /** An engine reports a changed queue at most so often. */
   report_us: number
+  /** Of each region's pool. Default: 1. */
+  shards?: number
   tenants: readonly TenantConfig[]
   /** Of the draws that the simulation itself makes: tenants and regions of programs. */
   seed: number

@@ -14,8 +14,8 @@ import { type ForecastSource, forecastOf } from './world/call-forecasts.ts'
 import { ClassKnowledge, classOf } from './world/class-knowledge.ts'
 import { ControlPlane } from './world/control-plane.ts'
 import { Placement, tenantsOf } from './world/placement.ts'
-import { SimPool } from './world/pool.ts'
 import { ProgramRun } from './world/program-run.ts'
+import { SimShards } from './world/shards.ts'
 import { Timeline, Timer, TURN } from './world/timeline.ts'
 import { WorldEngines } from './world/world-engines.ts'
 
@@ -31,7 +31,7 @@ class Simulation {
   readonly #timeline = new Timeline()
   readonly #clairvoyance = new Clairvoyance()
   readonly #engines: WorldEngines
-  readonly #pools = new Map<string, SimPool>()
+  readonly #pools = new Map<string, SimShards>()
   readonly #plane: ControlPlane
   readonly #result: SimulationResult
   readonly #rates: ServiceRates
@@ -180,20 +180,23 @@ class Simulation {
   }
 
   #openRegion(name: string, count: number): void {
-    const { balancer, short_prompt_tokens, report_us } = this.#config
+    const { balancer, short_prompt_tokens, report_us, shards = 1 } = this.#config
     const engines = Array.from({ length: count }, (_, at) =>
-      this.#engines.open(name, at, (ended, engine, now_us) => {
+      this.#engines.open(name, at, count, (ended, engine, now_us) => {
         if (isClairvoyant(this.#config.policy)) this.#clairvoyance.callEnded(ended.lease)
         this.#plane.ended(ended)
         this.#pools.get(name)?.changed(engine, now_us)
       }),
     )
-    const pool = new SimPool({
-      ...{ region: name, engines, report_us },
-      balancer: createBalancer(balancer, short_prompt_tokens),
-      timeline: this.#timeline,
-      alive: () => this.#ended_programs < this.#config.programs.length,
-    })
+    const pool = new SimShards(
+      {
+        ...{ region: name, engines, report_us },
+        balancer: createBalancer(balancer, short_prompt_tokens),
+        timeline: this.#timeline,
+        alive: () => this.#ended_programs < this.#config.programs.length,
+      },
+      shards,
+    )
     this.#pools.set(name, pool)
   }
 }

@@ -9,6 +9,7 @@ import { readFlags } from '../../cli/flags.ts'
 import { type Figure, seedsOf } from './figure.ts'
 import { FIGURE_2 } from './figures/figure-2.ts'
 import { FIGURES } from './figures/index.ts'
+import { LEARNED_FIGURE } from './figures/learned.ts'
 import { parseOptions } from './options.ts'
 import { provenance } from './report/provenance.ts'
 import { readFigure, readIfPlayed, unfinishedText } from './report/report.ts'
@@ -57,6 +58,20 @@ test('the page is built from the data and the figures, and needs no other file',
   expect(page).not.toMatch(/<script|https?:\/\/(?!www\.w3\.org)/)
 })
 
+test('without a folder the page of every committed report is built, each with links to the others', async () => {
+  const reports = path.join(folder, 'committed', 'docs', 'evaluation')
+  for (const name of ['', 'lamps']) {
+    mkdirSync(path.join(reports, name), { recursive: true })
+    evaluated(FIGURE_2, path.join(reports, name))
+  }
+  await promisify(execFile)(process.execPath, [path.resolve('simulator/evaluation/build-page.ts')], {
+    cwd: path.join(folder, 'committed'),
+  })
+  const linksOf = (name: string) => readFileSync(path.join(reports, name, 'index.html'), 'utf8')
+  expect(linksOf('')).toContain('<b>Autellix</b> · <a href="lamps/index.html">LAMPS</a>')
+  expect(linksOf('lamps')).toContain('<a href="../index.html">Autellix</a> · <b>LAMPS</b>')
+})
+
 test('data that is not an evaluation is refused by its first fault', async () => {
   const out = path.join(folder, 'broken')
   mkdirSync(out)
@@ -93,6 +108,17 @@ test('a figure that lacks a run is not read, and the report says so', () => {
   )
 })
 
+test('of figure learned a part can be played: cells with the seats and loads that are named', () => {
+  const parsed = parseOptions(['--figure', 'learned', '--seats', '64,256', '--loads', '1.5', '--quick', '--seed', '1'])
+  expect(parsed).toMatchObject({ ok: true, options: { part: { seats: [64, 256], loads: [1.5] } } })
+  const scope = { seeds: [1], quick: false, part: { seats: [64, 256], loads: [1.5] } }
+  const specs = LEARNED_FIGURE.chains(scope).flatMap(({ steps }) => steps.flat())
+  expect(new Set(specs.map(({ max_seqs }) => max_seqs))).toEqual(new Set([64, 256]))
+  const whole = LEARNED_FIGURE.chains({ seeds: [1], quick: false }).length
+  expect(LEARNED_FIGURE.chains({ ...scope, part: { seats: [], loads: [] } })).toHaveLength(whole)
+  expect(LEARNED_FIGURE.chains(scope).length * 5).toBe(whole)
+})
+
 test('figures have names of their own', () => {
   expect(new Set(IDS).size).toBe(IDS.length)
 })
@@ -106,6 +132,10 @@ test.each([
   [['--minutes', '0'], '--minutes must be a number above 0'],
   [['--threads', '0'], '--threads must be an integer from 1'],
   [['--fast'], "Unknown option '--fast'"],
+  [['--seats', '128'], '--seats and --loads go with --figure learned'],
+  [['--figure', 'learned,2', '--loads', '1'], '--seats and --loads go with --figure learned'],
+  [['--figure', 'learned', '--seats', '100'], '--seats: there is no 100; there are 128, 64, 256'],
+  [['--figure', 'learned', '--loads', '3'], '--loads: there is no 3'],
 ])('%j is refused', (argv, reason) => {
   const parsed = parseOptions(argv)
   expect(parsed).toMatchObject({ ok: false, reason: expect.stringContaining(reason) })

@@ -9,6 +9,14 @@ export type PaperName = (typeof PAPER_NAMES)[number]
 export interface Scope {
   seeds: readonly number[]
   quick: boolean
+  /** Of figure `learned`: the seats and loads to play. Absent: all. */
+  part?: Part
+}
+
+/** A part of a grid of cells. An empty list stands for all. */
+export interface Part {
+  seats: readonly number[]
+  loads: readonly number[]
 }
 
 /** Seeds of the evaluation, and how many of them, from the first on, ablations play: the whole takes half an hour on two cores. */

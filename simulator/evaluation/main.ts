@@ -84,8 +84,8 @@ function reportOf(figures: readonly Figure[], runs: Runs, verdict: Verdict, opti
   }
 }
 
-function scopeOf(figure: Figure, { seeds, quick }: Options): Scope {
-  return { seeds: seedsOf(figure, seeds), quick }
+function scopeOf(figure: Figure, { seeds, quick, part }: Options): Scope {
+  return { seeds: seedsOf(figure, seeds), quick, ...(part === null ? {} : { part }) }
 }
 
 async function play(

@@ -4,7 +4,8 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { readFlags } from '../../cli/flags.ts'
 import { FlagError, integer, list, number, oneOf } from '../run/flag-values.ts'
-import { PAPER_NAMES, type PaperName, type Seeds } from './figure.ts'
+import { PAPER_NAMES, type PaperName, type Part, type Seeds } from './figure.ts'
+import { GRID, LEARNED_FIGURE } from './figures/learned.ts'
 import { PAPERS } from './papers.ts'
 
 /** Folders of preliminary reports. */
@@ -16,6 +17,8 @@ export const ABLATION_SEEDS = 3
 const SEEDS_MAX = 31
 const SEED_MAX = 2 ** 31 - 1
 const THREADS_MAX = 256
+/** The figure that `--seats` and `--loads` choose cells of. */
+const GRID_FIGURE = LEARNED_FIGURE.id
 const MINUTES_MAX = 24 * 60
 
 export const EVALUATE_HELP = `Plays every figure of a paper's evaluation, Autellix's by default, on the simulator and writes the report of it.
@@ -30,6 +33,8 @@ export const EVALUATE_HELP = `Plays every figure of a paper's evaluation, Autell
   --figure ID,…     FIGURES
   --seed ${DEFAULT_SEEDS.autellix}  of programs and arrivals (lamps: ${DEFAULT_SEEDS.lamps}; with --quick: ${QUICK_SEEDS}); more than one gives confidence intervals
   --ablation-seeds ${ABLATION_SEEDS}  how many of them figures other than the main ones play (autellix: 12, 13; lamps: 6, 7, 8)
+  --seats 64,128    only cells with so many seats (of --figure learned)
+  --loads 1,1.5     only cells of these loads (of --figure learned)
   --quick           fewer programs and rates; the report says so
   --out DIR         where the report goes (default docs/evaluation; with --quick, --partial or --figure: .switchyard/evaluation/report)
   --render FILE     plays nothing: writes the report of this evaluation.json, its Markdown and labels of its figures, anew
@@ -44,6 +49,8 @@ export interface Options {
   paper: PaperName
   figures: string[]
   seeds: Seeds
+  /** Null: every cell. */
+  part: Part | null
   quick: boolean
   out: string
   json: string | null
@@ -63,6 +70,8 @@ const FLAGS = {
     paper: { ...TEXT, default: 'autellix' },
     figure: TEXT,
     seed: TEXT,
+    seats: TEXT,
+    loads: TEXT,
     out: TEXT,
     json: TEXT,
     minutes: TEXT,
@@ -87,7 +96,10 @@ export function parseOptions(argv: readonly string[]): Parsed {
 }
 
 type Values = Partial<
-  Record<'figure' | 'seed' | 'ablation-seeds' | 'out' | 'json' | 'minutes' | 'cache' | 'threads', string>
+  Record<
+    'figure' | 'seed' | 'seats' | 'loads' | 'ablation-seeds' | 'out' | 'json' | 'minutes' | 'cache' | 'threads',
+    string
+  >
 > & {
   paper: string
   quick: boolean
@@ -109,6 +121,7 @@ function read(values: Values, argv: readonly string[]): Options {
     paper,
     figures: figure === undefined ? [...figure_ids] : list(figure, (id) => oneOf('--figure', id, figure_ids)),
     seeds: { all: seeds, ablations },
+    part: partOf(values),
     quick,
     partial,
     out: out ?? (preliminary ? path.join('.switchyard', 'evaluation', REPORTS[paper]) : PAPERS[paper].out),
@@ -118,4 +131,12 @@ function read(values: Values, argv: readonly string[]): Options {
     threads: threads === undefined ? availableParallelism() : integer('--threads', threads, 1, THREADS_MAX),
     argv,
   }
+}
+
+function partOf({ figure, seats, loads }: Values): Part | null {
+  if (seats === undefined && loads === undefined) return null
+  if (figure !== GRID_FIGURE) throw new FlagError(`--seats and --loads go with --figure ${GRID_FIGURE}`)
+  const of = (flag: string, text: string | undefined, known: readonly number[]) =>
+    text === undefined ? [] : list(text, (one) => Number(oneOf(flag, one, known.map(String))))
+  return { seats: of('--seats', seats, GRID.seats), loads: of('--loads', loads, GRID.loads) }
 }

@@ -21,9 +21,9 @@ The target: one of them
                       Over several seeds, their mean counts
 
 Engines
-  --engines 1..64     from how many to how many, in one region
+  --engines 1..64     how many engines to try, in one region
   --profile a100-8b   one or more, separated by commas
-  --gpu-cost X        of a GPU for an hour, in your currency: the table and the plot's caption then have costs
+  --gpu-cost X        price of a GPU per hour, in your currency: the table and the plot's caption then have costs
 
 What is played is said by the flags of run (npm run simulate -- run --help), --engines, --regions and --rtt apart. Lists of
 policies and balancers are compared. With --trace alone, programs arrive as the trace says, all of them, and --seed is 1.

@@ -108,7 +108,16 @@ function playPlan(
 ): PlayPlan {
   return {
     arrivals: { kind: 'trace' },
-    ...{ policies, balancers, rates: [1], seeds: [1], fleets: [fleetOf(1)], rtt_us: new Map(), report_us: REPORT_US },
+    ...{
+      policies,
+      balancers,
+      rates: [1],
+      seeds: [1],
+      fleets: [fleetOf(1)],
+      rtt_us: new Map(),
+      report_us: REPORT_US,
+      shards: 1,
+    },
     ...{ short_prompt_tokens: SHORT_PROMPT_TOKENS, profile, profile_context_tokens: profile.slot_tokens_max },
     engine: {
       ...{ max_seqs: profile.seats, prefix_cache: true, chunked_prefill: true, steps_per_decision: 1 },

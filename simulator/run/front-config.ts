@@ -1,4 +1,4 @@
-/** The simulation of a point of a plan that may have the agent's queue before its engines, or a hosted API in their place. */
+/** The simulation config for one point of a plan: plain engines, engines behind the agent's queue, or a hosted API. */
 import type { SimulationConfig } from '../simulation-types.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 import { providerFront, queueFront } from '../world/fronts.ts'
@@ -15,7 +15,7 @@ export function frontConfigOf(
   const config = configOf(plan, point, programs, history)
   const { provider } = plan
   if (provider === null) return point.front === 'engine' ? config : { ...config, front: queueFront() }
-  // A provider is one, whatever the fleet: the number of its engines says how many times its limits it has.
+  // There is one provider. The fleet's number of engines multiplies its limits.
   const regions = config.regions.slice(0, 1).map((region) => ({ ...region, engines: 1 }))
   return { ...config, regions, front: providerFront(timesLimits(provider, enginesOf(point.fleet))) }
 }

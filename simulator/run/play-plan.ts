@@ -47,6 +47,8 @@ export interface PlayPlan {
   fleets: readonly Fleet[]
   rtt_us: ReadonlyMap<string, number>
   report_us: number
+  /** Of each region's pool. */
+  shards: number
   tenants: readonly TenantConfig[]
   /** What a program's class says: its workload, or nothing. */
   label: 'workload' | 'none'
@@ -102,6 +104,7 @@ export function configOf(
     regions: point.fleet,
     rtt_us: plan.rtt_us,
     report_us: plan.report_us,
+    shards: plan.shards,
     tenants: plan.tenants,
     seed: point.seed,
     labelled: plan.label === 'workload',

@@ -9,6 +9,7 @@ import {
 import { notQueued } from '../../gpu-agent/engine/order/policies/index.ts'
 import { parseLimit } from '../../gpu-agent/engine/queue/limits/limit-spec.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
+import { SHARDS_MAX } from '../../src/core/pool/pool-shards.ts'
 import { SHORT_PROMPT_TOKENS } from '../../src/core/pool/pool-types.ts'
 import { SWAP_KERNEL_NAMES, withSwapKernel } from '../engines/swap-kernels.ts'
 import { POLICY_NAMES, type PolicyTuning, weighsMemory } from '../policies/index.ts'
@@ -74,6 +75,7 @@ Engines
   --balancer cost-aware    ${BALANCER_NAMES.join(', ')}
                            (cost-aware serves traffic; locality is Autellix's Algorithm 2)
   --short-prompt-tokens 2048   locality sends prompts of at most so many tokens to the least used engine
+  --shards 1               of each region's pool (docs/scale.md)
   --report-ms 50           an engine reports a changed queue at most so often
   --max-seqs 128           seats: calls in one step (vLLM's max_num_seqs; 128 is the paper's setting, vLLM's default 256)
   --context-tokens N       longest prompt and output of a call together, at most the KV memory (default: the profile's);
@@ -151,6 +153,7 @@ export const RUN_OPTIONS = {
   rtt: TEXT,
   balancer: { ...TEXT, default: BALANCER_DEFAULT },
   'short-prompt-tokens': { ...TEXT, default: `${SHORT_PROMPT_TOKENS}` },
+  shards: { ...TEXT, default: '1' },
   'report-ms': { ...TEXT, default: '50' },
   'max-seqs': { ...TEXT, default: '128' },
   'context-tokens': TEXT,
@@ -215,6 +218,7 @@ export function readRunPlan(values: Values): RunPlan {
     fleets,
     rtt_us: parseRtt(values.rtt, fleets[0] ?? []),
     report_us: Math.round(number('--report-ms', values['report-ms'], { above: 0, max: REPORT_MS_MAX }) * 1000),
+    shards: integer('--shards', values.shards, 1, SHARDS_MAX),
     tenants: list(values.tenants, tenantOf),
     label: oneOf('--label', values.label, ['workload', 'none'] as const),
     history: historyOf(values.history),

@@ -1,5 +1,6 @@
 /** Mean program token latency against the rate, a line for each policy, balancer and number of engines, mean over seeds: an SVG. */
 import * as echarts from 'echarts'
+import { labelled } from '../evaluation/plots/chart.ts'
 import { mean } from '../statistics.ts'
 import type { RunResult } from './run-result.ts'
 
@@ -57,7 +58,7 @@ export function runPlot(runs: readonly RunResult[]): string {
       lineStyle: { type: dash, width: 2 },
     })),
   })
-  const svg = chart.renderToSVGString()
+  const svg = labelled(chart.renderToSVGString(), 'Mean program token latency against the rate of programs')
   chart.dispose()
   return svg
 }

@@ -1,6 +1,6 @@
 /**
- * What engines are told of a call before it runs (src/core/call/forecast.ts), as a simulation chooses: the truth, the truth with
- * an error (LAMPS §6.4), or what has been learned from programs that ended, through the code that serves.
+ * The forecast that engines get with a call (src/core/call/forecast.ts). A simulation chooses its source: the truth, the truth
+ * with an error (LAMPS §6.4), or what was learned from ended programs, through the code that serves.
  */
 import type { CallForecast } from '../../src/core/call/forecast.ts'
 import { forecastCall, type KnownTools } from '../../src/core/tools/forecast.ts'
@@ -10,7 +10,7 @@ import { normal, seededRandom } from '../random.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 import { programTurns } from '../workloads/program-turns.ts'
 
-/** `error`: standard deviation of what is added to a true value, as a part of it. Values below 0 count as 0. */
+/** `error`: standard deviation of the error, as a fraction of the true value. Values below 0 count as 0. */
 export type ForecastSource = { kind: 'oracle'; error: number } | { kind: 'learned' } | { kind: 'none' }
 
 const known_turns = new WeakMap<WorkloadProgram, readonly ProgramTurn[]>()
@@ -21,7 +21,7 @@ function turnOf(program: WorkloadProgram, index: number): ProgramTurn {
   return turns[index] as ProgramTurn
 }
 
-/** `name` tells the program from every other one of the simulation. Null: nothing is known. */
+/** `name` is unique among the programs of the simulation. Null: nothing is known. */
 export function forecastOf(
   source: ForecastSource,
   { program, name }: { program: WorkloadProgram; name: string },

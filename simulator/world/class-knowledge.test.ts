@@ -1,4 +1,4 @@
-/** What engines are told of classes, and when. */
+/** Which facts of classes reach engines, and when. */
 import { expect, test } from 'vitest'
 import type { ProgramClient, WorkloadProgram } from '../workloads/program.ts'
 import { ClassKnowledge, classOf } from './class-knowledge.ts'

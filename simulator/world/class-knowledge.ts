@@ -1,6 +1,6 @@
 /**
- * What engines know of classes of programs, as the control plane tells them: from programs that ended before the run, and
- * from those that end in it. Engines are told at intervals. Programs that have not ended count while they have open calls:
+ * What engines know about classes of programs: from programs that ended before the run, and from those that end in it. The
+ * control plane sends it to engines at intervals. Programs that have not ended count only while they have open calls, since
  * others may be over although their client has not said so.
  */
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
@@ -24,7 +24,7 @@ const TOLD_SOON_US = 2_000_000
 
 interface KnownClass {
   readonly sketch: ClassSketch
-  /** Programs that go on. */
+  /** Programs that have not ended. */
   readonly open: Map<string, GoingOn>
   told_us: number
   tables: Partial<Record<Objective, IndexTable>>
@@ -52,7 +52,7 @@ export class ClassKnowledge implements ClassTables {
     this.#with_tools = with_tools
   }
 
-  /** A program of the class has a call more. */
+  /** A program of the class has started a call. */
   called(tenant: string, program_class: string, program: string): void {
     const { open } = this.#of(tenant, program_class)
     const before = open.get(program)
@@ -120,7 +120,7 @@ export class ClassKnowledge implements ClassTables {
   }
 }
 
-/** The label that a program's client gives, and the class that it is of. `labelled` false: no client gives any. */
+/** The label that a program's client gives, and the program's class. `labelled` false: no client gives one. */
 export function classOf(program: WorkloadProgram, labelled: boolean): { app: string | null; class: string } {
   const { label = program.workload } = program.client ?? {}
   const app = labelled ? label : null

@@ -1,22 +1,24 @@
 /**
  * The control plane on the virtual clock, over the same process table, pools and region walk that serve traffic. A call goes
  * the way that it goes in service: admit (process table), ask the pools nearest first, travel to the engine, come back with
- * its record. A message between regions takes half of their round trip. A record may come later than the answer that it is of.
+ * its record. A message between regions takes half of their round trip. A record may come later than its answer.
  */
 import type { EndedCall } from '../../gpu-agent/engine/scheduler.ts'
 import type { EngineCall, Measurement } from '../../gpu-agent/engine/types.ts'
 import type { CallForecast } from '../../src/core/call/forecast.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
 import type { Balancer } from '../../src/core/pool/balancers/balancer.ts'
+import { FIRST_SHARD } from '../../src/core/pool/pool-shards.ts'
 import type { Pin } from '../../src/core/pool/pool-types.ts'
 import { type RegionVerdict, RegionWalk } from '../../src/core/pool/regions.ts'
 import { type OpenCharge, openElsewhereUs } from '../../src/core/pool/reported-charges.ts'
 import { type Admission, ProcessTable } from '../../src/core/program/process-table.ts'
 import { type CallRecord, RECORD_VERSION } from '../../src/protocol/index.ts'
 import { classOf } from './class-knowledge.ts'
-import { MODEL, type SimPool } from './pool.ts'
+import { MODEL } from './pool.ts'
 import type { ProgramRun } from './program-run.ts'
 import { ProgramPrompts } from './prompts.ts'
+import type { SimShards } from './shards.ts'
 import type { Timeline } from './timeline.ts'
 import type { WorldEngine } from './world-engine.ts'
 
@@ -24,17 +26,17 @@ export interface ControlPlaneOptions {
   timeline: Timeline
   reading: ServiceReading
   balancer: Balancer
-  pools: ReadonlyMap<string, SimPool>
+  pools: ReadonlyMap<string, SimShards>
   /** One way, in microseconds. */
   delayUs: (from: string, to: string) => number
   /** Every call's KV is its own: nothing is reused, not even within a program. */
   prefix_cache: boolean
   programs_max: number
-  /** Programs are of the class that their clients name; else all are of one. */
+  /** Programs have the class that their clients name; otherwise all share one. */
   labelled: boolean
   /** From the end of an answer until its record has come. */
   record_us: number
-  /** What engines are told of a call. Null: nothing. */
+  /** The forecast that engines get with a call. Null: none. */
   forecast: (run: ProgramRun, index: number) => CallForecast | null
   onIssue: (run: ProgramRun) => void
   /** The client has the answer's end. */
@@ -42,7 +44,7 @@ export interface ControlPlaneOptions {
   onRecord: (run: ProgramRun, measured: Measurement) => void
   /** The client has all answers. */
   onProgram: (run: ProgramRun) => void
-  /** The control plane has been told that the program has ended, and has all records. */
+  /** The control plane knows that the program has ended, and has all its records. */
   onEnd: (run: ProgramRun) => void
 }
 
@@ -72,10 +74,10 @@ const MS_PER_US = 1 / 1000
 export class ControlPlane {
   readonly #options: ControlPlaneOptions
   readonly #table: ProcessTable
-  /** Regions by delay from each one, as far as asked for. */
+  /** Regions by delay from each one, computed when first asked for. */
   readonly #nearest = new Map<string, readonly string[]>()
   readonly #open = new Map<string, OpenLease>()
-  /** Those that have answered calls of the program. */
+  /** Engines that have answered calls of the program. */
   readonly #engines = new Map<ProgramRun, Set<WorldEngine>>()
   #runs = 0
 
@@ -128,7 +130,11 @@ export class ControlPlane {
     const regions = this.#nearestTo(home)
     const { short_prompt_tokens } = this.#options.balancer
     const asked = { pin: call.pin, prompt_tokens_estimate: call.prompt.length }
-    this.#walk(call, new RegionWalk(regions, asked, undefined, short_prompt_tokens))
+    const shardsOf = (region: string, pin: Pin | null) => {
+      const { pools, timeline } = this.#options
+      return (pools.get(region) as SimShards).toAsk(home, call.run.name, pin, timeline.now_us)
+    }
+    this.#walk(call, new RegionWalk(regions, asked, undefined, short_prompt_tokens, shardsOf))
   }
 
   #walk(call: CallOnItsWay, walk: RegionWalk): void {
@@ -142,11 +148,13 @@ export class ControlPlane {
     }
     const delay_us = delayUs(call.run.place.region, question.region)
     timeline.send(delay_us, (now_us) => {
-      const pool = pools.get(question.region) as SimPool
-      const { choice, charges } = pool.choose(
+      const { region, shard = FIRST_SHARD, left_pin = false } = question
+      const { choice, charges } = (pools.get(region) as SimShards).choose(
+        call.run.place.region,
+        shard,
         {
           ...{ tenant: call.run.place.tenant, program: call.run.name, lease: call.lease },
-          ...{ prompt_tokens_estimate: call.prompt.length, pin: call.pin },
+          ...{ prompt_tokens_estimate: call.prompt.length, pin: left_pin ? null : call.pin },
           ...{ excluded_engines: [], max_load: question.max_load, now_ms: now_us * MS_PER_US },
         },
         now_us,
@@ -177,7 +185,7 @@ export class ControlPlane {
       },
       ...{ reason: spilled ? 'spilled' : choice.reason, now_ms: timeline.now_us * MS_PER_US },
     })
-    const pool = pools.get(region) as SimPool
+    const pool = pools.get(region) as SimShards
     const engine = pool.engine(engine_id)
     this.#open.set(lease, { run, index, engine, thread: admitted.thread, run_id: admitted.run })
     timeline.send(delayUs(run.place.region, region), (now_us) => {

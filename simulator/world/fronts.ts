@@ -1,6 +1,6 @@
 /**
- * Fronts of a simulation, as an agent has them (docs/any-engine.md): its queue before engines that serve first come, first served and
- * preempt nobody for the order, or before a hosted API with limits. A simulation without a front does not load this file.
+ * An agent's fronts in a simulation (docs/any-engine.md): its queue in front of engines that serve first come, first served and
+ * never preempt, or in front of a hosted API with limits. A simulation without a front does not load this file.
  */
 import { CONCURRENT_MAX } from '../../gpu-agent/engine/queue/limits/limit-spec.ts'
 import { RateLimits } from '../../gpu-agent/engine/queue/limits/rate-limits.ts'
@@ -8,7 +8,7 @@ import { QueuedEngine } from './queued-engine.ts'
 import { type ProviderConfig, quotaUs, SimProvider } from './sim-provider.ts'
 import type { Front } from './world-engine.ts'
 
-/** Of a provider, whose prompts cost nothing to move: its balancer looks at its limits. */
+/** For a provider: prompts cost nothing to move, and its balancer looks at its limits. */
 const PROVIDER_PREFILL_TOKENS_PER_S = 1e6
 
 export function queueFront(): Front {

@@ -1,9 +1,9 @@
-/** Which tenant and region each program is of: by their shares, each drawn by itself, unless a program names its tenant. */
+/** Draws each program's tenant and region independently, by their shares. A program may name its tenant. */
 import { seededRandom } from '../random.ts'
 import type { SimulationConfig, TenantConfig } from '../simulation-types.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
 
-/** Places are drawn from another sequence than workload and arrivals. */
+/** Placement has a random sequence of its own, apart from workload and arrivals. */
 const PLACEMENT_SEED = 0x91ace
 
 /** All, or the one that the program's client names. */

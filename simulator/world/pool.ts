@@ -1,16 +1,15 @@
 /**
- * One region's pool on the virtual clock: the PoolTable that the PoolActor holds, and the agents' reports to it. An engine
+ * One region's pool, or a shard of it, on the virtual clock: the PoolTable that the PoolActor holds, and the agents' reports to it. An engine
  * reports when its queue has changed, but no more often than the report interval, and at least once a second, as agents do
  * (src/protocol/link.ts). A report travels within its region and takes no time.
  */
 import type { Balancer } from '../../src/core/pool/balancers/balancer.ts'
 import { PoolTable } from '../../src/core/pool/pool-table.ts'
-import type { EngineChoice, ProgramRequest } from '../../src/core/pool/pool-types.ts'
+import type { EngineChoice, PoolSnapshot, ProgramRequest } from '../../src/core/pool/pool-types.ts'
 import type { OpenCharge } from '../../src/core/pool/reported-charges.ts'
 import {
   CHARGES_INTERVAL_MS,
   CHARGES_PER_STATUS_MAX,
-  ENGINES_PER_AGENT_MAX,
   type LeaseCharge,
   STATUS_INTERVAL_MS,
 } from '../../src/protocol/link.ts'
@@ -37,7 +36,7 @@ export interface SimPoolOptions {
   balancer: Balancer
   timeline: Timeline
   report_us: number
-  /** False once nothing is left to serve: reports end, and with them the simulation. */
+  /** False once nothing is left to serve. Then reports stop, and the simulation ends. */
   alive: () => boolean
 }
 
@@ -50,9 +49,7 @@ export class SimPool {
   constructor(options: SimPoolOptions) {
     this.#options = options
     this.#table = new PoolTable({ region: options.region, model: MODEL }, options.balancer)
-    for (let from = 0; from < options.engines.length; from += ENGINES_PER_AGENT_MAX) {
-      this.#join(options.engines.slice(from, from + ENGINES_PER_AGENT_MAX))
-    }
+    for (const engines of Map.groupBy(options.engines, ({ agent }) => agent).values()) this.#join(engines)
     for (const engine of options.engines) {
       const timer = new Timer(TURN.report, engine.index, (now_us) => this.#tick(engine.id, now_us))
       this.#reporting.set(engine.id, { engine, timer, reported_us: 0, changed: false, charges_us: 0, leases_seen: [] })
@@ -60,14 +57,20 @@ export class SimPool {
     }
   }
 
-  /** With what its agents last reported for the program's open leases. */
-  choose(request: ProgramRequest, now_us: number): { choice: EngineChoice; charges: readonly OpenCharge[] } {
+  /** With what its agents last reported for the program's open leases, and a snapshot newer than `version`. Null: none is wanted. */
+  choose(
+    request: ProgramRequest,
+    now_us: number,
+    version: number | null,
+  ): { choice: EngineChoice; charges: readonly OpenCharge[]; snapshot: PoolSnapshot | null } {
     const choice = this.#table.choose(request, now_us / 1000)
-    return { choice, charges: this.#table.chargesOf(request) }
+    const isNewer = version !== null && version !== this.#table.version
+    const snapshot = isNewer ? this.#table.snapshot(now_us / 1000) : null
+    return { choice, charges: this.#table.chargesOf(request), snapshot }
   }
 
-  engine(id: string): WorldEngine {
-    return this.#of(id).engine
+  find(id: string): WorldEngine | null {
+    return this.#reporting.get(id)?.engine ?? null
   }
 
   /** A lease has come to its engine. */
@@ -100,7 +103,7 @@ export class SimPool {
     this.#options.timeline.set(reporting.timer, now_us + Math.max(HEARTBEAT_US, this.#options.report_us))
   }
 
-  /** What one engine alone reports is of use to no other. */
+  /** A report of a single engine is of no use to another. */
   #charges(reporting: Reporting, now_us: number): { charges?: LeaseCharge[] } {
     const due_us = reporting.charges_us + CHARGES_INTERVAL_MS * 1000
     if (this.#reporting.size === 1 || now_us < due_us) return {}

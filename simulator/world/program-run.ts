@@ -1,6 +1,6 @@
 /**
  * One program as its client plays it: which calls may be issued, and when. A call is issued once every parent has ended and
- * that parent's tool has run; calls without parents when the program starts.
+ * that parent's tool has run. Calls without parents are issued when the program starts.
  */
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'

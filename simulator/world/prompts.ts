@@ -1,10 +1,10 @@
 /**
- * The tokens of one program's prompts, made from what a workload says of sameness: a prompt repeats the first tokens of an
- * earlier call's prompt and output, or is an earlier prompt, or begins with its app's head; the rest is its own. Whose tokens
- * are equal is all that a cache can see of a text, so tokens are drawn by hash from where they come from.
+ * The tokens of one program's prompts. A workload says which parts are the same: a prompt repeats the first tokens of an
+ * earlier call's prompt and output, or is an earlier prompt, or begins with its app's head. The rest is unique. A cache sees only
+ * which tokens are equal, so each token is a hash of its origin.
  *
- * What an emulated call says follows from its prompt, its seed and the position (emulated-tokens.ts), so outputs are never
- * stored; a prompt is kept only while a later call repeats it.
+ * The output of an emulated call follows from its prompt, its seed and the position (emulated-tokens.ts), so outputs are never
+ * stored. A prompt is kept only while a later call repeats it.
  */
 import { emulatedContentHash, emulatedToken } from '../../gpu-agent/engine/backends/emulated/emulated-tokens.ts'
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
@@ -24,7 +24,7 @@ export class ProgramPrompts {
   /** How often a call's tokens are still needed, by its index: for itself, and for each call that repeats it. */
   readonly #needed: Uint16Array
 
-  /** `name` tells the program from every other one of the simulation. */
+  /** `name` is unique among the programs of the simulation. */
   constructor(program: WorkloadProgram, tenant: string, name: string) {
     this.#program = program
     this.#tenant = tenant

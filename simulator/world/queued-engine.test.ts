@@ -1,4 +1,4 @@
-/** The agent's queue on the virtual clock: before engines that serve first come, first served, and before a provider with limits. */
+/** The agent's queue on the virtual clock: in front of engines that serve first come, first served, and of a provider with limits. */
 import { describe, expect, it } from 'vitest'
 import { frontConfigOf } from '../run/front-config.ts'
 import { pointsOf } from '../run/play-plan.ts'

@@ -1,10 +1,10 @@
 /**
- * The agent's queue in front of something that orders nothing (docs/any-engine.md): an engine that serves first come, first served,
+ * The agent's queue in front of a server that does not order calls (docs/any-engine.md): an engine that serves first come, first served,
  * or a hosted API with limits. It is the agent's own CallQueue, with its Concurrency or its RateLimits, on the virtual clock: it
  * decides on each event and every DECIDE_US, and looks at the load every LOOK_US, as gpu-agent/src/fronts/attached/server-queue.ts
  * does in real time.
  *
- * What is measured of a call is what lies behind measures, with the time in the queue as wait before it.
+ * A call's service and wait are those of the server behind the queue, plus the time in the queue as wait.
  */
 import { CallQueue, type NoRoom, type QueueEntry, type QueueLimits } from '../../gpu-agent/engine/queue/call-queue.ts'
 import { Concurrency } from '../../gpu-agent/engine/queue/concurrency.ts'
@@ -17,7 +17,7 @@ import { type QueuePlace, WAITING_CALLS_MAX, type WorldEngine, type WorldEngineS
 
 const DECIDE_US = 50_000
 const LOOK_US = 250_000
-/** A call that would wait for longer never goes. */
+/** A call that would wait for longer is never sent. */
 const WAIT_US_MAX = Number.MAX_SAFE_INTEGER
 const TIMERS_PER_ENGINE = 2
 
@@ -27,16 +27,16 @@ export interface Behind {
   submit(call: EngineCall, entry: QueueEntry, now_us: number): void
   status: WorldEngine['status']
   openCharges(): LeaseCharge[]
-  /** It tells how many calls wait in its own queue. */
+  /** Whether it reports how many calls wait in its own queue. */
   readonly reports: boolean
 }
 
 export interface QueuedEngineOptions extends QueuePlace {
   sizes: WorldEngineSizes
-  /** Null: its memory holds nobody back. */
+  /** Null: its memory limits nothing. */
   kv_tokens: number | null
   limits: QueueLimits | null
-  /** Calls let through at once. Null: learned from the reports of what lies behind. */
+  /** Calls let through at once. Null: learned from the server's reports. */
   seats: number | null
   behind: Behind
 }
@@ -44,7 +44,7 @@ export interface QueuedEngineOptions extends QueuePlace {
 interface OpenCall {
   call: EngineCall
   entry: QueueEntry
-  /** Output of which the queue has been told, and when the last of it came. */
+  /** Output that the queue knows of, and when the last of it came. */
   output_tokens: number
   output_us: number
 }
@@ -153,7 +153,7 @@ export class QueuedEngine implements WorldEngine {
     this.#options.onEnded({ ...ended, measurement: measured }, now_us)
   }
 
-  /** What lies behind does not take the call in: it waits in its place again. */
+  /** The server refuses the call: it waits in its place again. */
   refused(lease: string, now_us: number): void {
     this.refusals += 1
     this.#queue.refused(this.#of(lease).entry, 0, now_us)

@@ -37,7 +37,7 @@ export interface SimEngineOptions {
   index: number
   profile: LatencyProfile
   scheduler: SchedulerConfig
-  /** The scheduler's own time, which a step that begins with a decision lasts longer. */
+  /** The scheduler's own time, added to a step that begins with a decision. */
   decision_us: number
   jump: boolean
   timeline: Timeline
@@ -45,7 +45,7 @@ export interface SimEngineOptions {
   /** After each step, and after each jump of several. */
   onStepped?: (engine: SimEngine, steps: number) => void
   decision_watch?: DecisionWatch
-  /** A call has a token. Of engines that take every step by itself. */
+  /** A call has a token. Only for engines that take every step by itself. */
   onSampled?: (lease: string, now_us: number) => void
 }
 
@@ -57,14 +57,14 @@ export class SimEngine implements WorldEngine {
   readonly index: number
   readonly profile: LatencyProfile
   readonly scheduler: Scheduler
-  /** Steps made. */
+  /** Steps taken. */
   steps = 0
   /** Events that they took. */
   events = 0
   busy_us = 0
   /** When the last step that was committed ended. */
   stepped_us = 0
-  /** Times that it moved a call's KV out. */
+  /** How often it moved a call's KV out. */
   swaps = 0
   readonly #options: SimEngineOptions
   readonly #model = new EmulatedModel()

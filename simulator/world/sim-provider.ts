@@ -1,7 +1,7 @@
 /**
  * A hosted API on the virtual clock: any number of calls at once, each with the same time to its first token and the same speed after
  * it, and limits as providers enforce them (ProviderAccount). A call that finds no room is refused with the time after which to try
- * again. Each answer tells what is left of the limits. It has no prompt cache.
+ * again. Each answer says what is left of the limits. It has no prompt cache.
  */
 import type { QueueEntry } from '../../gpu-agent/engine/queue/call-queue.ts'
 import type { LimitSpec } from '../../gpu-agent/engine/queue/limits/limit-spec.ts'
@@ -114,7 +114,7 @@ export class SimProvider implements Behind {
   }
 }
 
-/** How long a call alone takes the scarcest limit: what it costs others, for orders that know all that is to come. */
+/** How long a call takes up the scarcest limit. That is its cost to others, for clairvoyant orders. */
 export function quotaUs({ limits }: ProviderConfig, { prompt_tokens, output_tokens }: WorkloadCall): number {
   const cost: CallCost = { requests: 1, input: prompt_tokens, output: output_tokens }
   const shares = limits.map(({ quantity, amount, window_us }) =>
@@ -123,7 +123,7 @@ export function quotaUs({ limits }: ProviderConfig, { prompt_tokens, output_toke
   return Math.round(Math.max(0, ...shares))
 }
 
-/** The same limits, each so many times as large. */
+/** The same limits, each multiplied. */
 export function timesLimits(provider: ProviderConfig, times: number): ProviderConfig {
   return { ...provider, limits: provider.limits.map((limit) => ({ ...limit, amount: limit.amount * times })) }
 }

@@ -13,7 +13,7 @@ export const EPOCH = 'e'
 /** A queue without bound: a simulation shows what waiting costs instead of refusing. */
 export const WAITING_CALLS_MAX = 10_000_000
 
-/** What an agent says of it once. */
+/** What an agent describes once. */
 export interface WorldEngineSizes {
   seats: number
   kv_capacity_tokens: number
@@ -32,15 +32,15 @@ export interface WorldEngine {
   readonly sizes: WorldEngineSizes
   submit(call: EngineCall, now_us: number): void
   status(now_us: number): Pick<SchedulerStatus, 'waiting' | 'running' | 'queued_tokens' | 'kv_used_tokens'>
-  /** The program has ended: what is kept of its KV is of no use. Absent: it cannot be told. */
+  /** The program has ended: its KV is no longer needed. Absent: the engine cannot be told. */
   discard?(program: string, now_us: number): void
   /** As of the status before it. */
   openCharges(): LeaseCharge[]
-  /** Calls that it sent on and that were not taken in, each time. */
+  /** How often a call that it sent on was refused. */
   readonly refusals?: number
 }
 
-/** Where the agent's queue stands, and its order. */
+/** The place of the agent's queue, and its order. */
 export interface QueuePlace extends Pick<WorldEngine, 'id' | 'agent' | 'epoch' | 'region' | 'index'> {
   timeline: Timeline
   policy: Policy
@@ -48,11 +48,11 @@ export interface QueuePlace extends Pick<WorldEngine, 'id' | 'agent' | 'epoch' |
   onEnded: (ended: EndedCall, now_us: number) => void
 }
 
-/** What stands before the engines of a simulation, or in their place. */
+/** What is in front of a simulation's engines, or replaces them. */
 export interface Front {
   /** `firstCome`: an engine that serves first come, first served. */
   open(place: QueuePlace, profile: LatencyProfile, firstCome: (heard: EngineHeard) => WorldEngine): WorldEngine
-  /** The work of a call, for orders that know all that is to come. Null: an engine's. */
+  /** The work of a call, for clairvoyant orders. Null: an engine's. */
   workUs: ((call: WorkloadCall) => number) | null
 }
 

@@ -1,4 +1,4 @@
-/** Opens the engines of a simulation: those that order calls themselves, or what the config's front (fronts.ts) puts before or in place of each. */
+/** Opens the engines of a simulation: engines that order calls themselves, or those behind the config's front (fronts.ts). */
 import { engineMemory } from '../../gpu-agent/engine/backends/emulated/engine-memory.ts'
 import type { Policy } from '../../gpu-agent/engine/order/policy.ts'
 import type { EndedCall } from '../../gpu-agent/engine/scheduler.ts'
@@ -37,9 +37,12 @@ export class WorldEngines {
     this.#options = options
   }
 
-  /** `at`: position among the region's engines. */
-  open(region: string, at: number, onEnded: OnEnded): WorldEngine {
-    const agent = `${region}-a${Math.floor(at / ENGINES_PER_AGENT_MAX)}`
+  /** `at`: position among the region's `count` engines. The engines of one agent are in one shard. */
+  open(region: string, at: number, count: number, onEnded: OnEnded): WorldEngine {
+    const per_shard = Math.ceil(count / (this.#options.config.shards ?? 1))
+    const shard = Math.floor(at / per_shard)
+    const agents_per_shard = Math.ceil(per_shard / ENGINES_PER_AGENT_MAX)
+    const agent = `${region}-a${shard * agents_per_shard + Math.floor((at % per_shard) / ENGINES_PER_AGENT_MAX)}`
     const place = { id: `${agent}-e${at}`, agent, region, index: this.all.length }
     const opened = this.#open(place, onEnded)
     this.all.push(opened)
@@ -62,7 +65,7 @@ export class WorldEngines {
     }
     const opened: WorldEngine = front.open(queue, config.profile, (heard) => {
       const scheduler = this.#schedulerConfig(this.#policy('fcfs'))
-      // Every step is an event, since the queue hears of every token.
+      // Every step is an event, since the queue needs every token.
       return this.#newEngine({ ...place, scheduler, jump: false, ...heard })
     })
     return opened

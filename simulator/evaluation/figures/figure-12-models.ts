@@ -2,7 +2,7 @@
 import type { Figure, Scope, Table } from '../figure.ts'
 import { SYSTEM_COLORS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
-import { MissingRun, type Runs } from '../runs/run-chains.ts'
+import { ifPlayed, MissingRun, type Runs } from '../runs/run-chains.ts'
 import { figure } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
 import { AUTELLIX_WORKLOADS, type AutellixWorkload, OURS, ratesOf, slosOf, WORKLOAD_LABELS } from './scale.ts'
@@ -99,17 +99,14 @@ interface Read {
 /** Null: an unfinished evaluation has not come to it. */
 function readIfPlayed(model: Model, workload: AutellixWorkload, runs: Runs, scope: Scope): Read | null {
   const curves = (system: SystemName) => sweepCurves(sweep(model, workload, system, scope), runs, scope)
-  try {
+  return ifPlayed(() => {
     const ours = curves(OURS)
     const ratios = BASELINES.map((other) => ({
       other,
       most: largest(ratiosAt(ours, curves(other), slosAt(workload, model.speed))),
     }))
     return { model, workload, ratios }
-  } catch (error) {
-    if (error instanceof MissingRun) return null
-    throw error
-  }
+  })
 }
 
 function panel(model: Model, workload: AutellixWorkload, runs: Runs, scope: Scope) {

@@ -3,7 +3,7 @@
  * a burst of 500 programs) stand vLLM's default of 256 seats and loads that last: arrivals for 240 s and for half an hour.
  */
 import type { Figure, Goal, Scope, Table } from '../figure.ts'
-import { MissingRun, type Runs } from '../runs/run-chains.ts'
+import { ifPlayed, MissingRun, type Runs } from '../runs/run-chains.ts'
 import { isBelow } from '../statistics/interval.ts'
 import { throughputAt } from '../statistics/read-off.ts'
 import { figure } from '../statistics/words.ts'
@@ -102,12 +102,7 @@ function rateText(curves: readonly Parameters<typeof throughputAt>[0][]): string
 
 /** Null: an unfinished evaluation has not come to it. */
 function readIfPlayed(setting: Setting, runs: Runs, scope: Scope): Read | null {
-  try {
-    return readSetting(setting, runs, scope)
-  } catch (error) {
-    if (error instanceof MissingRun) return null
-    throw error
-  }
+  return ifPlayed(() => readSetting(setting, runs, scope))
 }
 
 export const GOALS: Figure = {

@@ -1,7 +1,7 @@
 /** Read from outcomes that are made up: what is missed is said, with the row that misses it. */
 import { expect, test } from 'vitest'
 import type { Scope } from '../figure.ts'
-import { Runs } from '../runs/run-chains.ts'
+import { MissingRun, Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
 import type { RunSpec } from '../runs/run-spec.ts'
 import { LEARNED_KNOWLEDGE } from './learned-knowledge.ts'
@@ -18,6 +18,10 @@ interface MadeUp {
 const MEANS: Partial<Record<RunSpec['system'], number>> = { wsrpt: 50, learned: 60 }
 
 function read(given: (spec: RunSpec) => MadeUp) {
+  return LEARNED_KNOWLEDGE.read(madeUp(given), SCOPE)
+}
+
+function madeUp(given: (spec: RunSpec) => MadeUp): Runs {
   const runs = new Runs()
   for (const spec of LEARNED_KNOWLEDGE.chains(SCOPE).flatMap(({ steps }) => steps.flat())) {
     const { mean = MEANS[spec.system] ?? 100, p99 = 200, long = 100, honest_tenant = 100 } = given(spec)
@@ -28,7 +32,7 @@ function read(given: (spec: RunSpec) => MadeUp) {
       ...{ by_workload: { toolbench: group(100), sharegpt: group(long) }, by_tenant: { honest: group(honest_tenant) } },
     } as unknown as RunOutcome)
   }
-  return LEARNED_KNOWLEDGE.read(runs, SCOPE)
+  return runs
 }
 
 const missing = ({ clients = [] }: RunSpec) => clients.some(({ client }) => client.label === null)
@@ -70,4 +74,14 @@ test('a liar that gains is told, and so is a tenant that is harmed', () => {
 test('a tail beyond that of vLLM-opt is told', () => {
   const { losses } = read(({ system }) => (system === 'learned' ? { p99: 400 } : {}))
   expect(losses.filter((text) => text.includes('p99'))).toHaveLength(2)
+})
+
+test('what an unfinished evaluation has not come to is left out, and the rest is read', () => {
+  const runs = new Runs()
+  for (const { spec, outcome } of madeUp(() => ({})).all()) if (spec.system === 'learned') runs.add(spec, outcome)
+  const { tables, panels, goals } = LEARNED_KNOWLEDGE.read(runs, SCOPE)
+  expect(tables?.map(({ title }) => title)).toEqual([expect.stringContaining('by how many programs had ended')])
+  expect(panels.map(({ name }) => name)).toEqual(['recovery'])
+  expect(goals?.some(({ goal }) => goal.includes('liar'))).toBe(false)
+  expect(() => LEARNED_KNOWLEDGE.read(new Runs(), SCOPE)).toThrow(MissingRun)
 })

@@ -6,12 +6,13 @@ import type { WorkloadName } from '../../workloads/index.ts'
 import type { Figure, Goal, Panel, Scope, Table } from '../figure.ts'
 import { SYSTEM_COLORS } from '../plots/colors.ts'
 import { lineChart } from '../plots/line-chart.ts'
-import { MissingRun, type Runs } from '../runs/run-chains.ts'
+import { ifPlayed, MissingRun, type Runs } from '../runs/run-chains.ts'
 import type { RunOutcome } from '../runs/run-outcome.ts'
 import { type RunSpec, runSpec } from '../runs/run-spec.ts'
 import { type Interval, interval } from '../statistics/interval.ts'
 import { figure, percent, withInterval } from '../statistics/words.ts'
 import { type SystemName, systemOf } from '../systems.ts'
+import { readTrees, type TreeCell } from './learned-trees.ts'
 
 /** Orders that know nothing. */
 export const OTHERS = ['vllm-opt', 'fcfs-program', 'mlfq', 'plas', 'atlas'] as const satisfies readonly SystemName[]
@@ -48,6 +49,8 @@ const SEATS: readonly { seats: number; loads: readonly number[] }[] = [
   { seats: 64, loads: [1, 1.5] },
   { seats: 256, loads: [1, 1.5] },
 ]
+/** What cells can be chosen by. */
+export const GRID = { seats: SEATS.map(({ seats }) => seats), loads: LOADS } as const
 const QUICK_PROGRAMS = 40
 const QUICK_WORKLOADS: readonly WorkloadName[] = ['bfcl']
 /** Programs of each workload that have ended before a warm run. */
@@ -70,12 +73,13 @@ interface Cell {
   load: number
 }
 
-function cells({ quick }: Scope): Cell[] {
+function cells({ quick, part }: Scope): Cell[] {
   const workloads = quick ? QUICK_WORKLOADS : WORKLOADS
   const settings = quick ? SEATS.slice(0, 1) : SEATS
-  return workloads.flatMap((workload) =>
-    settings.flatMap(({ seats, loads }) => loads.map((load) => ({ workload, seats, load }))),
-  )
+  const chosen = (some: readonly number[] = [], one: number) => some.length === 0 || some.includes(one)
+  return workloads
+    .flatMap((workload) => settings.flatMap(({ seats, loads }) => loads.map((load) => ({ workload, seats, load }))))
+    .filter(({ seats, load }) => chosen(part?.seats, seats) && chosen(part?.loads, load))
 }
 
 function spec(
@@ -114,6 +118,7 @@ interface Read {
   /** ÷ the best of the others, seed by seed. */
   clairvoyant: Interval
   learned: Record<Start, { mean: Interval; makespan: Interval; p99: Interval; closed: number | null }>
+  trees: TreeCell
 }
 
 function read(cell: Cell, runs: Runs, { seeds, quick }: Scope): Read {
@@ -140,17 +145,13 @@ function read(cell: Cell, runs: Runs, { seeds, quick }: Scope): Read {
     }
   }
   const learned = { warm: of('warm'), cold: of('cold') }
-  return { cell, best: best.system, best_ms: best.mean, clairvoyant, learned }
-}
-
-/** Null: an unfinished evaluation has not come to it. */
-function readIfPlayed(cell: Cell, runs: Runs, scope: Scope): Read | null {
-  try {
-    return read(cell, runs, scope)
-  } catch (error) {
-    if (error instanceof MissingRun) return null
-    throw error
+  const outcomes = (system: SystemName, start?: Start) =>
+    seeds.map((seed) => runs.need(spec(cell, system, seed, quick, start)))
+  const trees = {
+    ...{ name: nameOf(cell), workload: cell.workload, clairvoyant: outcomes(CLAIRVOYANT) },
+    ...{ warm: outcomes(LEARNED, 'warm'), cold: outcomes(LEARNED, 'cold') },
   }
+  return { cell, best: best.system, best_ms: best.mean, clairvoyant, learned, trees }
 }
 
 export const LEARNED_FIGURE: Figure = {
@@ -164,9 +165,10 @@ export const LEARNED_FIGURE: Figure = {
   chains: (scope) =>
     cells(scope).map((cell) => ({ steps: [scope.seeds.flatMap((seed) => specs(cell, seed, scope.quick))] })),
   read: (runs, scope) => {
-    const all = cells(scope).flatMap((cell) => readIfPlayed(cell, runs, scope) ?? [])
+    const all = cells(scope).flatMap((cell) => ifPlayed(() => read(cell, runs, scope)) ?? [])
     if (all.length === 0) throw new MissingRun('no cell of learned')
-    const goals = goalsOf(all)
+    const trees = readTrees(all.map((one) => one.trees))
+    const goals = [...goalsOf(all), ...(trees === null ? [] : [trees.goal])]
     return {
       panels: [
         ...Map.groupBy(
@@ -178,7 +180,7 @@ export const LEARNED_FIGURE: Figure = {
       losses: goals
         .filter(({ met }) => met === false)
         .map(({ goal, target, ours }) => `${goal}: ${ours}, the goal is ${target}.`),
-      tables: [table(all)],
+      tables: [table(all), ...(trees === null ? [] : [trees.table])],
       goals,
     }
   },

@@ -1,6 +1,6 @@
 /** What the ratios on Mixed depend on: KV memory, the swap store, few seats, what prefixes are cached, chunks. Goals have loads that last. */
 import type { Figure, Scope, Table } from '../figure.ts'
-import { MissingRun, type Runs } from '../runs/run-chains.ts'
+import { ifPlayed, MissingRun, type Runs } from '../runs/run-chains.ts'
 import type { RunChange } from '../runs/run-spec.ts'
 import { figure } from '../statistics/words.ts'
 import { SYSTEMS, type SystemName } from '../systems.ts'
@@ -54,12 +54,7 @@ function ratiosOf(variant: Variant, runs: Runs, scope: Scope): Ratios {
 
 /** Null: a variant that an unfinished evaluation has not come to. */
 function ratiosIfPlayed(variant: Variant, runs: Runs, scope: Scope): Ratios | null {
-  try {
-    return ratiosOf(variant, runs, scope)
-  } catch (error) {
-    if (error instanceof MissingRun) return null
-    throw error
-  }
+  return ifPlayed(() => ratiosOf(variant, runs, scope))
 }
 
 export const SENSITIVITY: Figure = {

@@ -89,7 +89,7 @@ export function drawPanel(
   })
   const svg = chart.renderToSVGString()
   chart.dispose()
-  return asPanel(svg, height)
+  return labelled(asPanel(svg, height), title)
 }
 
 /** A chart in a file has no scripts, so what ECharts writes for scripts and hovering is removed, and names of parts come from the content. */

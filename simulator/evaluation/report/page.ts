@@ -9,8 +9,14 @@ import { comparedRows, unfinishedText } from './report.ts'
 import type { FigureData, ReportData } from './report-data.ts'
 import { tidied } from './tidy.ts'
 
-/** `svgOf`: a panel's file as an element of the page. */
-export function page(given: ReportData, svgOf: (file: string) => string): string {
+/** Another report's page. `href` null: the page itself. */
+export interface ReportLink {
+  name: string
+  href: string | null
+}
+
+/** `svgOf`: a panel's file as an element of the page. `reports`: pages of reports, in the order in which they are linked. */
+export function page(given: ReportData, svgOf: (file: string) => string, reports: readonly ReportLink[] = []): string {
   const data = tidied(given)
   const { provenance, figures, unfinished } = data
   return `<!doctype html>
@@ -27,6 +33,7 @@ ${contents(data)}
 <main>
 <section id="headline">
 <h1>Evaluation</h1>
+${reportLinks(reports)}
 ${provenance.quick ? '<p class="warning">A quick evaluation: few programs, one seed, no confidence intervals.</p>' : ''}
 ${unfinished === null ? '' : `<p class="warning">${escaped(unfinishedText(unfinished))}</p>`}
 ${headlineHtml(headline(data), svgOf)}
@@ -51,6 +58,14 @@ ${figures.map((figure) => section(figure, svgOf)).join('\n')}
 </body>
 </html>
 `
+}
+
+function reportLinks(reports: readonly ReportLink[]): string {
+  if (reports.length === 0) return ''
+  const links = reports.map(({ name, href }) =>
+    href === null ? `<b>${escaped(name)}</b>` : `<a href="${escaped(href)}">${escaped(name)}</a>`,
+  )
+  return `<p>${links.join(' · ')}</p>`
 }
 
 function headlineHtml({ numbers, plot, losses }: Headline, svgOf: (file: string) => string): string {

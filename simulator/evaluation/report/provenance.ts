@@ -43,7 +43,8 @@ function withoutFlags(argv: readonly string[], flags: readonly string[]): string
 }
 
 /** Plays this figure alone. */
-export function figureCommand({ paper, quick, seeds }: Provenance, figure: Figure): string {
+export function figureCommand({ paper, quick, seeds, command }: Provenance, figure: Figure): string {
+  if (command.split('--figure ')[1]?.split(' ')[0] === figure.id) return command
   const played = seedsOf(figure, seeds)
   const ablations = figure.every_seed || played.length <= ABLATION_SEEDS ? '' : ` --ablation-seeds ${played.length}`
   const of = paper === 'autellix' ? '' : ` --paper ${paper}`

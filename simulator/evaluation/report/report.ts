@@ -1,6 +1,6 @@
 /** The report as data: figures read from runs, the goals, and the one table of the paper's figures beside ours. */
 import type { Figure, FigureContent, PaperRow, Scope } from '../figure.ts'
-import { MissingRun, type Runs } from '../runs/run-chains.ts'
+import { ifPlayed, type Runs } from '../runs/run-chains.ts'
 import { figure as number, withInterval } from '../statistics/words.ts'
 import type { Provenance } from './provenance.ts'
 import type { ReportData } from './report-data.ts'
@@ -30,12 +30,7 @@ export function unfinishedText({ runs_left, left_out }: Unfinished): string {
 
 /** Null: runs are missing that it cannot do without. */
 export function readIfPlayed(figure: Figure, runs: Runs, scope: Scope): ReadFigure | null {
-  try {
-    return readFigure(figure, runs, scope)
-  } catch (error) {
-    if (error instanceof MissingRun) return null
-    throw error
-  }
+  return ifPlayed(() => readFigure(figure, runs, scope))
 }
 
 export function readFigure(figure: Figure, runs: Runs, scope: Scope): ReadFigure {

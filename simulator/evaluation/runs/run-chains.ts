@@ -35,6 +35,16 @@ export class MissingRun extends Error {
   override readonly name = 'MissingRun'
 }
 
+/** Null: an unfinished evaluation has not come to what is read. */
+export function ifPlayed<T>(read: () => T): T | null {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof MissingRun) return null
+    throw error
+  }
+}
+
 /** What was played, by spec. */
 export class Runs {
   readonly #outcomes = new Map<string, { spec: RunSpec; outcome: RunOutcome }>()

@@ -22,6 +22,7 @@ import { markdown } from './report.ts'
 import {
   type CellRuns,
   cellTable,
+  idleGoals,
   idleTable,
   missedTable,
   otherGoals,
@@ -102,7 +103,7 @@ function evaluate({ kinds, seeds, quick, out, json, command }: Settings): void {
   mkdirSync(out, { recursive: true })
   const machine = `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? 'unknown'}, Node ${process.versions.node}`
   const date = new Date().toISOString().slice(0, 10)
-  const goals = [...speedupGoals(all), ...otherGoals(all)]
+  const goals = [...speedupGoals(all), ...idleGoals(all), ...otherGoals(all)]
   const text = markdown({ command, seeds, date, machine, quick, goals, tables, panels })
   writeFileSync(path.join(out, 'evaluation.md'), `${text.trimEnd()}\n`)
   for (const { name, svg, alt } of panels) writeFileSync(path.join(out, `${name}.svg`), labelled(standalone(svg), alt))

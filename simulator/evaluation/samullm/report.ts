@@ -1,5 +1,6 @@
 /** SamuLLM's evaluation as Markdown, with its Gantt charts. */
 import type { Goal, Panel, Table } from '../figure.ts'
+import { tidiedText } from '../report/tidy.ts'
 
 export interface SamullmReport {
   command: string
@@ -52,6 +53,7 @@ export function markdown({ command, seeds, date, machine, quick, goals, tables, 
 }
 
 function tableLines({ columns, rows }: Table): string[] {
-  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => tidiedText(cell).replaceAll('|', '\\|')).join(' | ')} |`
   return [line(columns), `|${columns.map(() => '---').join('|')}|`, ...rows.map(line)]
 }

@@ -3,7 +3,7 @@
  * lie: within one tenant, and as another tenant's.
  */
 import type { Goal, Scope, Table } from '../../figure.ts'
-import type { Runs } from '../../runs/run-chains.ts'
+import { ifPlayed, type Runs } from '../../runs/run-chains.ts'
 import type { ClientRule, RunChange, RunSpec } from '../../runs/run-spec.ts'
 import { type Interval, interval, isAbove, isBelow } from '../../statistics/interval.ts'
 import { withInterval } from '../../statistics/words.ts'
@@ -88,11 +88,12 @@ export function readAdversaries(runs: Runs, scope: Scope): { table: Table; shows
     to_truth: ratio(meanOf(workload), learned(alone(lie)), learned(alone(null))),
     to_plas: ratio(meanOf(workload), learned(alone(lie)), plas),
   })
-  const all = LIES.map((lie) => ({
+  const read = (lie: Lie): Read => ({
     ...{ lie, honest: of(SHORT, lie), liar: of(LONG, lie) },
     tenant: ratio(meanOfTenant(HONEST), learned(beside(lie)), learned(beside(null))),
-  }))
-  return { table: table(all), shows: all.map(inWords), goals: goalsOf(all) }
+  })
+  const all = LIES.flatMap((lie) => ifPlayed(() => read(lie)) ?? [])
+  return { table: table(all), shows: all.map(inWords), goals: all.length === 0 ? [] : goalsOf(all) }
 }
 
 function table(all: readonly Read[]): Table {

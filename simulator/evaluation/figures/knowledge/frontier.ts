@@ -6,7 +6,7 @@ import {
 import type { Goal, Panel, Scope, Table } from '../../figure.ts'
 import { SYSTEM_COLORS, seriesColor } from '../../plots/colors.ts'
 import { lineChart } from '../../plots/line-chart.ts'
-import type { Runs } from '../../runs/run-chains.ts'
+import { ifPlayed, type Runs } from '../../runs/run-chains.ts'
 import type { RunSpec } from '../../runs/run-spec.ts'
 import { type Interval, interval } from '../../statistics/interval.ts'
 import { figure, withInterval } from '../../statistics/words.ts'
@@ -104,7 +104,7 @@ export function readFrontier(
   runs: Runs,
   scope: Scope,
 ): { panels: Panel[]; tables: Table[]; shows: string[]; goals: Goal[] } {
-  const all = LOADS.map((load) => ({ load, ...points(load, runs, scope) }))
+  const all = LOADS.flatMap((load) => ifPlayed(() => ({ load, ...points(load, runs, scope) })) ?? [])
   return {
     panels: all.map(({ load, learned, others }) => panel(load, [...learned, ...others])),
     tables: all.map(({ load, learned, others }) => table(load, [...learned, ...others])),

@@ -6,7 +6,7 @@
 import type { Goal, Panel, Scope, Table } from '../../figure.ts'
 import { seriesColor } from '../../plots/colors.ts'
 import { lineChart } from '../../plots/line-chart.ts'
-import type { Runs } from '../../runs/run-chains.ts'
+import { ifPlayed, type Runs } from '../../runs/run-chains.ts'
 import type { EachProgram } from '../../runs/run-outcome.ts'
 import type { RunChange, RunSpec } from '../../runs/run-spec.ts'
 import { type Interval, interval } from '../../statistics/interval.ts'
@@ -117,19 +117,22 @@ interface Recovered {
   all: Interval
 }
 
-export function readRecovery(runs: Runs, scope: Scope): { panel: Panel; table: Table; shows: string[]; goals: Goal[] } {
-  const all = PAIRS.map((pair): Recovered => {
-    const each = (change: RunChange, seed: number) =>
-      runs.need(specOf(pair.load, 'learned', seed, scope, change)).each_program ?? []
-    const by_seed = scope.seeds.map((seed) => recovery(each(pair.learning, seed), each(pair.knowing, seed), pair.of))
-    const count = Math.min(...by_seed.map(({ windows }) => windows.length))
-    const windows = Array.from({ length: count }, (_, at) =>
-      interval(by_seed.map((seed) => seed.windows[at] as number)),
-    )
-    return { pair, windows, all: interval(by_seed.map((seed) => seed.all)) }
-  })
+function read(pair: Pair, runs: Runs, scope: Scope): Recovered {
+  const each = (change: RunChange, seed: number) =>
+    runs.need(specOf(pair.load, 'learned', seed, scope, change)).each_program ?? []
+  const by_seed = scope.seeds.map((seed) => recovery(each(pair.learning, seed), each(pair.knowing, seed), pair.of))
+  const count = Math.min(...by_seed.map(({ windows }) => windows.length))
+  const windows = Array.from({ length: count }, (_, at) => interval(by_seed.map((seed) => seed.windows[at] as number)))
+  return { pair, windows, all: interval(by_seed.map((seed) => seed.all)) }
+}
+
+export function readRecovery(
+  runs: Runs,
+  scope: Scope,
+): { panels: Panel[]; table: Table; shows: string[]; goals: Goal[] } {
+  const all = PAIRS.flatMap((pair) => ifPlayed(() => read(pair, runs, scope)) ?? [])
   return {
-    panel: panel(all),
+    panels: all.length === 0 ? [] : [panel(all)],
     table: table(all),
     shows: all.map(
       ({ pair, windows, all: of_all }) =>

@@ -1,6 +1,6 @@
 /** What `learned` is worth by how much engines know of classes, on one engine and on several. One row for each. */
 import type { Goal, Scope, Table } from '../../figure.ts'
-import type { Runs } from '../../runs/run-chains.ts'
+import { ifPlayed, type Runs } from '../../runs/run-chains.ts'
 import type { ClientRule, RunChange, RunSpec } from '../../runs/run-spec.ts'
 import { type Interval, interval } from '../../statistics/interval.ts'
 import { figure, percent, withInterval } from '../../statistics/words.ts'
@@ -139,7 +139,7 @@ function read({ load, setting }: { load: Load; setting: Setting }, runs: Runs, s
 
 export function readSettings(runs: Runs, scope: Scope): { table: Table; shows: string[]; goals: Goal[] } {
   const rows = playedOf(scope).flatMap(({ load, settings }) =>
-    settings.map((setting) => read({ load, setting }, runs, scope)),
+    settings.flatMap((setting) => ifPlayed(() => read({ load, setting }, runs, scope)) ?? []),
   )
   return { table: table(rows), shows: inWords(rows), goals: goalsOf(rows) }
 }
