@@ -1,13 +1,18 @@
 """Checks vLLM with Switchyard's scheduler and KV swap on this machine's GPU and prints one report to send back.
 
-    python -m gpu_check [--json FILE] [--parts exact,programs] [--quick]
+    python -m gpu_check [--json FILE] [--parts exact,programs,tools] [--engines vLLM,swap,plug-in] [--quick]
 
-exact      the same calls in float32, undisturbed and with preempted calls swapped or computed again: the tokens must be equal
-programs   chats, agents and long writers on a model of Llama-3-8B's shape (random weights) with scarce KV: vLLM's own
-           first come, first served, then plas, which computes preempted calls again, then plas with the swap. The swap's
-           device memory is taken from the KV, so all have the same in total.
+exact      the same calls in float32, undisturbed and with preempted calls swapped or computed again, and with contexts swapped
+           or pinned while tools run: the tokens must be equal
+programs   chats, agents and long writers on a model of Llama-3-8B's shape (random weights) with scarce KV: vLLM's own first
+           come, first served, then plas with and without the KV swap, learned, fcfs-program, atlas
+tools      agents whose tools really take seconds, with the same model and memory: as above, and the policies that decide what
+           becomes of a context while its tool runs: vllm-preserve, vllm-discard, infercept, lamps, learned-memory
 
-Run it with src/ and tools/ of gpu-agent/vllm on PYTHONPATH. It takes about ten minutes, and needs no model and no network.
+One vLLM without the plug-in, one with it and one with the KV swap beside it play both; the latter two take another policy at
+run time. The swap's device memory is taken from the KV, so all have the same in total.
+
+Run it with src/ and tools/ of gpu-agent/vllm on PYTHONPATH. It takes about a quarter of an hour, needs no model and no network.
 """
 
 from __future__ import annotations
@@ -15,173 +20,165 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from .machine import machine, what_is_missing
+from .plays import EXACT_ENGINES, LOADED, LOADED_ENGINES, LOADED_PROGRAMS, STOCK, exact_run, loaded_run
+from .report import counts, equal_calls, latencies, ratios
 
-FORMAT = 1
-#: The 330 programs last two minutes on an H100, and nine where memory is a fifth as fast.
-PLAY_TIMEOUT_S = 1200
-#: Of the 8B shape in bfloat16.
-BYTES_PER_TOKEN = 2 * 32 * 8 * 128 * 2
-BLOCK_TOKENS = 32
-KV_GIB = 5.0
-RING_GIB = 0.25
-GIB = 2**30
-
-
-def blocks_of(gib: float) -> int:
-    return int(gib * GIB) // (BYTES_PER_TOKEN * BLOCK_TOKENS)
-
-
-#: Prompts of up to 1,300 tokens and float32: a backend that has it.
-EXACT: dict[str, Any] = {
-    "shape": "small",
-    "programs": {"seed": 5, "programs": 40, "per_s": 40.0, "tool_s": 0.02, "scale": 0.15},
-    "engine": {"attention_backend": "TRITON_ATTN", "enforce_eager": True, "max_model_len": 2048},
-}
-SWAPPED = {"arena_gib": 2.0, "ring_gib": 0.25, "prefetch_gib": 0.25, "mode": "always", "checksums": True}
-EXACT_PLAYS: dict[str, dict[str, Any]] = {
-    "undisturbed": {"policy": "fcfs", "seats": 64, "blocks": 4000},
-    "swapped": {"policy": "plas", "seats": 6, "blocks": 80, "swap": SWAPPED},
-    "computed again": {"policy": "plas", "seats": 6, "blocks": 80},
-}
-
-GRAPHS = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}
-PROGRAMS: dict[str, Any] = {
-    "shape": "8b",
-    "programs": {"seed": 11, "programs": 330, "per_s": 9.0},
-    "engine": {"compilation_config": GRAPHS},
-    "seats": 48,
-}
-PROGRAM_PLAYS: dict[str, dict[str, Any]] = {
-    "vLLM": {"policy": None, "blocks": blocks_of(KV_GIB)},
-    "plas, computing again": {"policy": "plas", "blocks": blocks_of(KV_GIB)},
-    "plas with KV swap": {
-        "policy": "plas",
-        "blocks": blocks_of(KV_GIB - 2 * RING_GIB),
-        "swap": {"arena_gib": 32.0, "ring_gib": RING_GIB, "prefetch_gib": RING_GIB},
-    },
-}
+FORMAT = 2
+#: For one engine with all its plays. A play lasts a minute on an H100, and five where memory is a fifth as fast.
+ENGINE_TIMEOUT_S = 3600
+POLL_S = 0.5
+PARTS = ("exact", "programs", "tools")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="writes all figures there")
-    parser.add_argument("--parts", default="exact,programs")
+    parser.add_argument("--json", type=Path, help="writes all figures there, after each play")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--engines", default=",".join(LOADED_ENGINES), help="which vLLMs play programs and tools")
+    parser.add_argument(
+        "--classes", type=Path, help="tables of classes for the policies that learn, as an agent tells them"
+    )
+    parser.add_argument("--logs", type=Path, help="a folder for vLLM's logs")
     parser.add_argument("--quick", action="store_true", help="fewer programs")
     parser.add_argument("--any-machine", action="store_true", help="also without a GPU: only shows that it runs")
     given = parser.parse_args()
-    parts = given.parts.split(",")
-    for part in parts:
-        if part not in PARTS:
-            parser.error(f"there is no part {part!r}, only {', '.join(PARTS)}")
+    parts, engines = given.parts.split(","), given.engines.split(",")
+    for name, known in [*((part, PARTS) for part in parts), *((engine, tuple(LOADED_ENGINES)) for engine in engines)]:
+        if name not in known:
+            parser.error(f"there is no {name!r}, only {', '.join(known)}")
+    # So that no vLLM is left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     missing = what_is_missing(parts)
     if missing is not None and not given.any_machine:
         sys.exit(missing)
     figures: dict[str, Any] = {"format": FORMAT, "machine": machine()}
     say(json.dumps(figures["machine"]))
-    failed = False
-    for part in parts:
-        figures[part] = PARTS[part](given.quick)
-        failed = failed or figures[part].get("ok") is False
+
+    def write() -> None:
         if given.json is not None:
             given.json.write_text(json.dumps(figures, indent=1) + "\n")
-    sys.exit(1 if failed else 0)
+
+    runner = Runner(given.logs)
+    ok = exact(runner, figures, write) if "exact" in parts else True
+    loaded_parts = [part for part in parts if part in LOADED_PROGRAMS]
+    classes = [] if given.classes is None else json.loads(given.classes.read_text())
+    for engine in engines if loaded_parts else []:
+        given_run = loaded_run(engine, loaded_parts, given.quick, classes)
+        ok = loaded(runner, figures, write, given_run, engine) and ok
+    sys.exit(0 if ok else 1)
 
 
-def exact(_quick: bool) -> dict[str, Any]:
-    told = {name: run({**EXACT, **play}, name) for name, play in EXACT_PLAYS.items()}
-    expected = (told["undisturbed"] or {}).get("tokens")
+def exact(runner: Runner, figures: dict[str, Any], write: Callable[[], None]) -> bool:
     rows: dict[str, Any] = {}
-    for name, play in told.items():
-        if play is None or expected is None:
-            rows[name] = {"equal": False, "calls": 0, **counts(play)}
-            continue
-        calls = [
-            (one, two)
-            for program in expected
-            for one, two in zip(expected[program], play["tokens"][program], strict=True)
-        ]
-        rows[name] = {"calls": len(calls), "equal_calls": sum(one == two for one, two in calls), **counts(play)}
-        say(f"{name:>24}: {json.dumps(rows[name])}")
-    swapped = rows["swapped"]
-    ok = all(row["calls"] > 0 and row.get("equal_calls") == row["calls"] for row in rows.values())
-    ok = ok and swapped["swapped_in_tokens"] > 0
+    figures["exact"] = {"ok": False, "plays": rows}
+    expected: dict[str, list[list[int]]] | None = None
+    whole = True
+    for engine in EXACT_ENGINES:
+        given = exact_run(engine)
+        told = runner.run(given, engine, lambda _: None)
+        whole = whole and len(told) == len(given["plays"])
+        for play, answer in zip(given["plays"], told, strict=False):
+            expected = answer["tokens"] if expected is None else expected
+            rows[play["name"]] = {**equal_calls(expected, answer["tokens"]), **counts(answer)}
+            say(f"{play['name']:>28}: {json.dumps(rows[play['name']])}")
+        write()
+    swapped = sum(row["swapped_in_tokens"] for row in rows.values())
+    equal = all(row["calls"] > 0 and row["equal_calls"] == row["calls"] for row in rows.values())
+    ok = whole and equal and swapped > 0 and not any(row["failures"] for row in rows.values())
+    figures["exact"]["ok"] = ok
+    write()
     say(f"exact: {'every call has the same tokens' if ok else 'FAILED'}")
-    return {"ok": ok, "plays": rows}
+    return ok
 
 
-def programs(quick: bool) -> dict[str, Any]:
-    setting = {**PROGRAMS, "programs": {**PROGRAMS["programs"], **({"programs": 60} if quick else {})}}
-    rows: dict[str, Any] = {}
-    for name, play in PROGRAM_PLAYS.items():
-        told = run({**setting, **play}, name)
-        if told is None:
-            rows[name] = None
-            continue
-        rows[name] = {"setting": {**setting, **play}, "ready_s": told["ready_s"], **latencies(told), **counts(told)}
-        say(f"{name:>24}: {json.dumps({key: value for key, value in rows[name].items() if key != 'setting'})}")
-    return {"ok": all(row is not None for row in rows.values()), "plays": rows}
+def loaded(
+    runner: Runner, figures: dict[str, Any], write: Callable[[], None], given: dict[str, Any], engine: str
+) -> bool:
+    """Plays all that one vLLM has to play, and writes after each."""
+    plays = given["plays"]
+    for part in {play["part"] for play in plays}:
+        figures.setdefault(part, {"setting": {**LOADED, "programs": LOADED_PROGRAMS[part]}, "plays": {}})
+
+    def take(answer: list[dict[str, Any]]) -> None:
+        play, told = plays[len(answer) - 1], answer[-1]
+        rows = figures[play["part"]]["plays"]
+        setting = {**{name: value for name, value in given.items() if name != "plays"}, "programs": play["programs"]}
+        row = {"setting": setting, "ready_s": told["ready_s"], **latencies(told), **counts(told)}
+        if STOCK in rows:
+            row["ratio_to_vllm"] = ratios(row, rows[STOCK])
+        rows[play["name"]] = row
+        write()
+        short = {name: value for name, value in row.items() if name not in ("setting", "swap_costs")}
+        say(f"{play['part']}, {play['name']:>28}: {json.dumps(short)}")
+
+    told = runner.run(given, engine, take)
+    failures = sum(answer["status"].get("failures", 0) for answer in told)
+    return len(told) == len(plays) and failures == 0
 
 
-PARTS = {"exact": exact, "programs": programs}
+class Runner:
+    def __init__(self, logs: Path | None) -> None:
+        #: Where vLLM's logs stay. None: they do not.
+        self._logs = logs
+        self._runs = 0
 
-
-def latencies(told: dict[str, Any]) -> dict[str, Any]:
-    def mean(values: list[float]) -> float:
-        return round(sum(values) / max(1, len(values)), 2)
-
-    by_kind: dict[str, list[float]] = {}
-    for program in told["programs"]:
-        by_kind.setdefault(program["name"].split("-")[0], []).append(program["token_latency_ms"])
-    every = sorted(value for values in by_kind.values() for value in values)
-    return {
-        "programs": len(every),
-        "token_latency_ms": {"mean": mean(every), "p50": every[len(every) // 2], "p95": every[int(len(every) * 0.95)]},
-        "by_kind_ms": {kind: mean(values) for kind, values in sorted(by_kind.items())},
-        "makespan_s": told["makespan_s"],
-    }
-
-
-def counts(told: dict[str, Any] | None) -> dict[str, Any]:
-    records = [] if told is None else told["records"]
-    names = ("preemptions", "swapped_out_tokens", "swapped_in_tokens", "recomputed_tokens", "swap_us", "cached_tokens")
-    status = {} if told is None else told["status"]
-    own = {name: status.get(name) for name in ("steps", "decisions", "decision_us", "failed", "failures", "swap_costs")}
-    return {**{name: sum(record.get(name) or 0 for record in records) for name in names}, **own}
-
-
-def run(given: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """None: it failed, and its error was printed."""
-    begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        command = [sys.executable, "-m", "gpu_check.engine", json.dumps(given), str(answer)]
-        log = Path(folder) / "log"
-        with log.open("w") as out:
+    def run(
+        self, given: dict[str, Any], name: str, take: Callable[[list[dict[str, Any]]], None]
+    ) -> list[dict[str, Any]]:
+        """The plays of one vLLM that came to an end; the error of one that did not is printed. `take`: after each."""
+        begun_s = time.monotonic()
+        self._runs += 1
+        told: list[dict[str, Any]] = []
+        with tempfile.TemporaryDirectory() as name_of_folder:
+            folder = Path(name_of_folder)
+            asked, answer = folder / "given.json", folder / "answer.json"
+            log = (folder if self._logs is None else self._logs) / f"vllm-{self._runs}.log"
+            asked.write_text(json.dumps(given))
+            command = [sys.executable, "-m", "gpu_check.engine", str(asked), str(answer)]
+            with log.open("w") as out:
+                process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
             try:
-                subprocess.run(
-                    command,
-                    check=False,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    timeout=PLAY_TIMEOUT_S,
-                    env=os.environ.copy(),
-                )
-            except subprocess.TimeoutExpired:
-                say(f"{name}: no end after {PLAY_TIMEOUT_S} s")
-        if not answer.exists():
-            say(f"{name} failed:\n" + reason_in(log.read_text()))
-            return None
+                ended = False
+                while not ended:
+                    ended = process.poll() is not None
+                    told = taken(answer, told, take)
+                    if time.monotonic() - begun_s > ENGINE_TIMEOUT_S:
+                        say(f"{name}: no end after {ENGINE_TIMEOUT_S} s")
+                        break
+                    if not ended:
+                        time.sleep(POLL_S)
+            finally:
+                # vLLM's engine is a process of its own.
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            if len(told) < len(given["plays"]):
+                say(f"{name} failed:\n" + reason_in(log.read_text()))
         say(f"{name}: {time.monotonic() - begun_s:.0f} s with its start")
-        told: dict[str, Any] = json.loads(answer.read_text())
         return told
+
+
+def taken(
+    answer: Path, told: list[dict[str, Any]], take: Callable[[list[dict[str, Any]]], None]
+) -> list[dict[str, Any]]:
+    """What the engine's process has written by now."""
+    if not answer.exists():
+        return told
+    written: list[dict[str, Any]] = json.loads(answer.read_text())
+    for plays in range(len(told) + 1, len(written) + 1):
+        take(written[:plays])
+    return written
 
 
 def reason_in(log: str) -> str:

@@ -1,7 +1,8 @@
-"""One vLLM with a model of random weights, and programs played on it: `python -m gpu_check.engine JSON`, which prints one JSON.
+"""One vLLM with a model of random weights, and programs played on it: `python -m gpu_check.engine GIVEN.json ANSWER.json`.
 
-vLLM runs as it serves: its engine in a process of its own, with CUDA graphs and asynchronous scheduling. Each play has a
-process of its own too, so that all of the GPU's memory is free again afterwards.
+vLLM runs as it serves: its engine in a process of its own, with CUDA graphs and asynchronous scheduling. This process
+ends after its plays, so that all of the GPU's memory is free again. Between plays the plug-in takes another policy over its
+side channel, and the prefix cache is emptied.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-from .programs import Program, mixed
+from .channel import Channel
+from .programs import Program, Turn, programs_of
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -65,41 +66,22 @@ def model_folder(shape: str, folder: Path) -> str:
     return str(folder)
 
 
+TENANT = "t"
+#: Ten seconds.
+RESETS_MAX = 100
 _OF_A_GPU = {"attention_backend", "compilation_config", "gpu_memory_utilization"}
 
 
-class Records(Thread):
-    """Reads what the plug-in says to an agent: records of ended calls, and its status."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(daemon=True)
-        self.records: list[dict[str, Any]] = []
-        self.status: dict[str, Any] = {}
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._connection.connect(path)
-        self._say({"type": "hello", "v": 1})
-        self.start()
-
-    def run(self) -> None:
-        for line in self._connection.makefile("r"):
-            message = json.loads(line)
-            if message.get("type") == "record":
-                self.records.append(message)
-                self._say({"type": "ack", "number": message["number"]})
-            elif message.get("type") == "status":
-                self.status = message
-
-    def _say(self, message: dict[str, Any]) -> None:
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
-
-
-async def play(given: dict[str, Any]) -> dict[str, Any]:
+async def serve(given: dict[str, Any], tell: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Plays what is given, one after the other, on one vLLM. `tell`: all plays so far, after each."""
     from vllm import AsyncEngineArgs
     from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
 
     folder = Path(tempfile.mkdtemp(prefix="switchyard-gpu-check-"))
     path = str(folder / "engine.sock")
+    plays = given["plays"]
+    plugged = plays[0]["policy"] is not None
     args: dict[str, Any] = {
         "model": model_folder(given["shape"], folder),
         "skip_tokenizer_init": True,
@@ -114,12 +96,12 @@ async def play(given: dict[str, Any]) -> dict[str, Any]:
         "disable_log_stats": True,
         **given.get("engine", {}),
     }
-    if given["policy"] is not None:
+    if plugged:
         args |= {
             "scheduling_policy": "priority",
             "scheduler_cls": "switchyard_vllm.ProgramAwareScheduler",
         }
-        os.environ["SWITCHYARD_VLLM_OPTIONS"] = json.dumps({"policy": given["policy"], "socket": path})
+        os.environ["SWITCHYARD_VLLM_OPTIONS"] = json.dumps({"policy": plays[0]["policy"], "socket": path})
     if given.get("swap") is not None:
         args["kv_transfer_config"] = {
             "kv_connector": "BulkSwapConnector",
@@ -133,67 +115,132 @@ async def play(given: dict[str, Any]) -> dict[str, Any]:
     engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**args))
     ready_s = time.monotonic() - begun_s
     try:
-        heard = Records(path) if given["policy"] is not None else None
-        programs = mixed(**given["programs"])
-        await warm_up(engine)
-        counted = 0 if heard is None else len(heard.records)
-        started_s = time.monotonic()
-        ended = await asyncio.gather(*(play_program(engine, program, started_s) for program in programs))
-        makespan_s = time.monotonic() - started_s
-        await asyncio.sleep(1.5)
-        records = [] if heard is None else heard.records[counted:]
-        return {
-            "ready_s": round(ready_s, 1),
-            "makespan_s": round(makespan_s, 2),
-            "programs": [one["figures"] for one in ended],
-            "tokens": {one["figures"]["name"]: one["tokens"] for one in ended},
-            "records": records,
-            "status": {} if heard is None else heard.status,
-        }
+        channel = Channel(path) if plugged else None
+        told: list[dict[str, Any]] = []
+        for play in plays:
+            told.append({"ready_s": round(ready_s, 1), **await played(engine, channel, play)})
+            tell(told)
     finally:
         engine.shutdown()
 
 
+async def played(engine: Any, channel: Channel | None, play: dict[str, Any]) -> dict[str, Any]:
+    if channel is not None:
+        channel.ask({"policy": play["policy"]})
+        channel.tell_classes(play.get("classes") or [])
+    await warm_up(engine)
+    if channel is not None:
+        await asyncio.to_thread(channel.verdict)
+        await asyncio.to_thread(channel.wait_until_idle)
+    await forget_prefixes(engine)
+    programs = programs_of(**play["programs"])
+    counted = 0 if channel is None else len(channel.records)
+    statuses = 0 if channel is None else len(channel.waiting)
+    before = {} if channel is None else channel.status
+    started_s = time.monotonic()
+    ended = await asyncio.gather(*(play_program(engine, channel, program, started_s) for program in programs))
+    makespan_s = time.monotonic() - started_s
+    if channel is not None:
+        await asyncio.to_thread(channel.wait_until_idle)
+    return {
+        "makespan_s": round(makespan_s, 2),
+        "programs": [one["figures"] for one in ended],
+        "tokens": {one["figures"]["name"]: one["tokens"] for one in ended} if play.get("tokens") else {},
+        "records": [] if channel is None else channel.records[counted:],
+        "status_before": before,
+        "status": {} if channel is None else channel.status,
+        "waiting": [] if channel is None else channel.waiting[statuses:],
+    }
+
+
 async def warm_up(engine: Any) -> None:
-    """So that no play pays for what is compiled or captured at its first use."""
+    """So that no play pays for what is compiled or captured at its first use. Another policy is taken before its first step."""
     prompts = [[7] * tokens for tokens in (16, 300, 1500)]
-    await asyncio.gather(*(generate(engine, f"warm-{index}", one, 8, None) for index, one in enumerate(prompts)))
+    await asyncio.gather(*(generate(engine, f"warm-{index}", one, 8, {}) for index, one in enumerate(prompts)))
 
 
-async def play_program(engine: Any, program: Program, started_s: float) -> dict[str, Any]:
+async def forget_prefixes(engine: Any) -> None:
+    """Each play begins with an empty prefix cache: they have the same prompts. Blocks of a step under way are free soon."""
+    for _ in range(RESETS_MAX):
+        if await engine.reset_prefix_cache():
+            return
+        await asyncio.sleep(0.1)
+    raise TimeoutError("vLLM does not reset its prefix cache: blocks are in use though no call is open")
+
+
+async def play_program(engine: Any, channel: Channel | None, program: Program, started_s: float) -> dict[str, Any]:
     await asyncio.sleep(max(0.0, started_s + program.at_s - time.monotonic()))
     begun_s = time.monotonic()
     context: list[int] = []
     tools_s = 0.0
     answers = []
+    returned = {"tokens": 0, "cached_tokens": 0}
     for index, turn in enumerate(program.turns):
         await asyncio.sleep(turn.tool_s)
         tools_s += turn.tool_s
+        kept = len(context)
         context += turn.new_tokens
-        answer = await generate(engine, f"{program.name}-{index}", context, turn.output_tokens, program.name)
+        call = f"{program.name}-{index}"
+        answer, cached = await generate(engine, call, context, turn.output_tokens, ticket_of(program, call, turn))
+        returned["tokens"] += kept
+        returned["cached_tokens"] += min(kept, cached)
         answers.append(answer)
         context += answer
+    if channel is not None:
+        channel.ended(name_of(program))
     served_s = time.monotonic() - begun_s - tools_s
     latency_ms = 1000 * served_s / program.output_tokens
+    figures = {
+        "name": program.name,
+        "kind": program.kind,
+        "served_s": round(served_s, 3),
+        "token_latency_ms": round(latency_ms, 3),
+        "returned": returned,
+    }
+    return {"figures": figures, "tokens": answers}
+
+
+def ticket_of(program: Program, call: str, turn: Turn) -> dict[str, Any]:
     return {
-        "figures": {"name": program.name, "served_s": round(served_s, 3), "token_latency_ms": round(latency_ms, 3)},
-        "tokens": answers,
+        "switchyard_lease": call,
+        "switchyard_tenant": TENANT,
+        "switchyard_program": name_of(program),
+        "switchyard_class": program.kind,
+        "switchyard_forecast": turn.forecast,
     }
 
 
-async def generate(engine: Any, call: str, prompt: list[int], output_tokens: int, program: str | None) -> list[int]:
+def name_of(program: Program) -> str:
+    return f"{TENANT}/{program.name}"
+
+
+async def generate(
+    engine: Any, call: str, prompt: list[int], output_tokens: int, ticket: dict[str, Any]
+) -> tuple[list[int], int]:
+    """The answer, and how much of the prompt was in the prefix cache when the call was first admitted."""
     from vllm import SamplingParams
 
-    ticket = {} if program is None else {"switchyard_tenant": "t", "switchyard_program": f"t/{program}"}
     sampling = SamplingParams(
         max_tokens=output_tokens, temperature=0, ignore_eos=True, detokenize=False, extra_args=ticket
     )
     answer: list[int] = []
+    cached = 0
     async for output in engine.generate({"prompt_token_ids": list(prompt)}, sampling, request_id=call):
         answer = list(output.outputs[0].token_ids)
-    return answer
+        cached = output.num_cached_tokens or 0
+    return answer, cached
+
+
+def main() -> None:
+    given, answer = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+
+    def tell(told: list[dict[str, Any]]) -> None:
+        written = answer.with_suffix(".new")
+        written.write_text(json.dumps(told))
+        written.replace(answer)
+
+    asyncio.run(serve(given, tell))
 
 
 if __name__ == "__main__":
-    told = asyncio.run(play(json.loads(sys.argv[1])))
-    Path(sys.argv[2]).write_text(json.dumps(told))
+    main()
