@@ -10,6 +10,7 @@
  * `onBroken` is called once. The owner then makes another engine with another epoch. A step that has not come back after
  * `step_timeout_ms` breaks the engine too: a backend that hangs is as lost as one that failed.
  */
+import type { QueuePosition } from '../../src/protocol/queue-position.ts'
 import type { ToolCounts } from './memory/handling/handling-counts.ts'
 import type { HoldCounts } from './memory/program-hold.ts'
 import { OutputIncomplete } from './output-incomplete.ts'
@@ -122,6 +123,10 @@ export class EngineDriver {
     this.#options.scheduler.discard(program, this.#now())
     this.#options.onStatus()
     this.#wake()
+  }
+
+  positions(leases: readonly string[]): QueuePosition[] {
+    return this.#isLive() ? this.#options.scheduler.positions(leases, this.#now()) : []
   }
 
   status(): SchedulerStatus {

@@ -31,6 +31,33 @@ describe('offline calls', () => {
     expect(leases(step(scheduler, 200).plan).sort()).toEqual(['f1', 'f2', 'f3'])
   })
 
+  it.each([0, 1])(
+    'run %i beside online ones where no more may, and fill the seats when the last online one is gone',
+    (most) => {
+      const scheduler = testScheduler({ seats: 4, slots: 8, offline_beside_online_max: most })
+      for (const lease of ['f1', 'f2', 'f3', 'f4', 'f5']) submit(scheduler, lease, { tenant: 'b', offline: true })
+      expect(leases(step(scheduler, 0).plan)).toHaveLength(4)
+      submit(scheduler, 'short', { tenant: 'a', max_output_tokens: 2 }, 100)
+      submit(scheduler, 'long', { tenant: 'c', max_output_tokens: 3 }, 100)
+      const beside = ['f1', 'f2', 'f3'].slice(0, most)
+      expect(leases(step(scheduler, 100).plan).sort()).toEqual([...beside, 'long', 'short'])
+      step(scheduler, 200)
+      expect(leases(step(scheduler, 300).plan).sort()).toEqual([...beside, 'long'])
+      expect(leases(step(scheduler, 400).plan)).toHaveLength(4)
+    },
+  )
+
+  it('get no seat that falls free between decisions beyond those that they may have', () => {
+    const given = { seats: 4, slots: 8, steps_per_decision: 10, offline_beside_online_max: 1 }
+    const scheduler = testScheduler(given)
+    submit(scheduler, 'short', { tenant: 'a', max_output_tokens: 2 })
+    submit(scheduler, 'online', { tenant: 'a' })
+    for (const lease of ['f1', 'f2', 'f3']) submit(scheduler, lease, { tenant: 'a', offline: true })
+    expect(leases(step(scheduler, 0).plan).sort()).toEqual(['f1', 'online', 'short'])
+    step(scheduler, 100)
+    expect(leases(step(scheduler, 200).plan).sort()).toEqual(['f1', 'online'])
+  })
+
   it('share what is left by their tenants’ weights', () => {
     const scheduler = testScheduler({ seats: 5, slots: 16 })
     submit(scheduler, 'online', { tenant: 'a' })

@@ -9,6 +9,7 @@
  * prompt never delays text that is flowing. The remaining tokens go to prompts in chunks, in the order of seats.
  */
 import type { ServiceTokens } from '../../src/core/call/service.ts'
+import type { QueuePosition } from '../../src/protocol/queue-position.ts'
 import { SINGLE_STEP, type Stretch, stretchOf, type TokenAt, takeDecodes } from './decode-stretch.ts'
 import { invariant } from './invariant.ts'
 import type { ToolCounts } from './memory/handling/handling-counts.ts'
@@ -244,6 +245,17 @@ export class Scheduler {
     for (const [lease, { order }] of this.#calls) {
       if (order.service_wall_us > 0) yield [lease, order.service_wall_us, order.service_modelled_us]
     }
+  }
+
+  /** Where these calls are in the order. Those that are not open are left out. */
+  positions(leases: readonly string[], now_us: number): QueuePosition[] {
+    return leases.flatMap((lease) => {
+      const call = this.#calls.get(lease)
+      if (call === undefined) return []
+      const { arrived_us, service_wall_us } = call.order
+      const waited_us = Math.max(0, now_us - arrived_us - service_wall_us)
+      return [{ lease, waits: !call.running, waited_us, ...this.#order.position(call.order) }]
+    })
   }
 
   status(): SchedulerStatus {

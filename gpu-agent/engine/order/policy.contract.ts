@@ -1,6 +1,7 @@
 /** What every policy keeps. Each policy's test runs this suite. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { POSITION_CHARS_MAX } from '../../../src/protocol/queue-position.ts'
 import { engineCall, testConfig } from '../testing/calls.ts'
 import { chargeCall, chargeOf, policyCall } from '../testing/policy-calls.ts'
 import { virtualRun } from '../testing/virtual-run.ts'
@@ -51,6 +52,25 @@ export function policyContract(name: string, create: () => Policy): void {
             if (!moved) expect(policy.dueUs(place)).toBeGreaterThanOrEqual(due_us)
             expect(Number.isNaN(place.rank)).toBe(false)
           }
+        }),
+      )
+    })
+
+    it('says in a few words by what a call is ordered, whatever it was charged', () => {
+      fc.assert(
+        fc.property(history, tokens, charges, (given, size, steps) => {
+          const policy = create()
+          let now_us = 1000
+          const call = policyCall({ ...given, ...size })
+          const place = policy.arrive(call, now_us)
+          for (const { gap_us, wall_us, charge_us, output_tokens } of steps) {
+            now_us += gap_us + wall_us
+            chargeCall(policy, call, place, chargeOf(charge_us, wall_us, output_tokens), now_us)
+            if (policy.dueUs(place) <= now_us) policy.due(place, now_us)
+          }
+          const said = policy.position?.(place) ?? expect.fail('it says nothing')
+          expect(said.length).toBeLessThanOrEqual(POSITION_CHARS_MAX)
+          expect(said).not.toMatch(/NaN|undefined|Infinity/)
         }),
       )
     })

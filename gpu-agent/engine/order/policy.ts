@@ -149,6 +149,11 @@ export interface Policy<P extends Place = Place> {
    * rank without that is a level. Absent: nothing that means anything outside of it.
    */
   outlook?(place: P): Outlook
+  /**
+   * For people who ask why the call waits: by what it is ordered at this moment, in words and numbers. At most
+   * POSITION_CHARS_MAX characters. Absent: by nothing that an engine could know.
+   */
+  position?(place: P): string
   /** Offered at or after `dueUs`. Returns true when the call goes to the tail of its (possibly same) rank. */
   due(place: P, now_us: number): boolean
 }

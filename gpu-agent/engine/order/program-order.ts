@@ -12,6 +12,7 @@
  * gpu-agent/vllm has the same in Python. Golden traces and fuzzing compare the two.
  */
 import type { ServiceRates, ServiceReading, ServiceTokens } from '../../../src/core/call/service.ts'
+import type { QueuePosition } from '../../../src/protocol/queue-position.ts'
 import { invariant } from '../invariant.ts'
 import type { OrderedCall, Outlook } from '../types.ts'
 import { CallState } from './call-state.ts'
@@ -20,7 +21,7 @@ import { DueCalls } from './due-calls.ts'
 import type { Policy } from './policy.ts'
 import { ProgramTable } from './program-table.ts'
 import { Seating, type SeatingConfig } from './seating.ts'
-import type { TenantQueue } from './tenant-queue.ts'
+import { compareOrder, type TenantQueue } from './tenant-queue.ts'
 
 export interface OrderConfig extends SeatingConfig {
   policy: Policy
@@ -81,6 +82,16 @@ export class ProgramOrder<O> {
   /** What the policy knows of a call that has just arrived. */
   outlook(call: CallState<O>): Outlook {
     return this.#config.policy.outlook?.(call.place) ?? {}
+  }
+
+  /** Where the call is in the order at this moment. O(open calls). */
+  position(call: CallState<O>): Pick<QueuePosition, 'before' | 'order'> {
+    const { policy } = this.#config
+    let before = 0
+    for (const other of this.#open) {
+      if (other.tenant === call.tenant && compareOrder(other, call) < 0) before += 1
+    }
+    return { before, order: policy.position?.(call.place) ?? `by ${policy.name}` }
   }
 
   /**

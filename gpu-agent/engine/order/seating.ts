@@ -3,7 +3,9 @@
  * invariant 5). This file knows nothing of slots or memory. memory/placement.ts finds those for the seated calls.
  *
  * Offline calls come after the online ones of every tenant: their tenants share the seats that online calls leave, and the
- * next decision takes a seat back for an online call that waits.
+ * next decision takes a seat back for an online call that waits. Where a step takes longer for each call in it, as on a CPU, they would slow online
+ * calls even so: `offline_beside_online_max` keeps them from running beside online ones. The Python order has no such limit, since a GPU decodes a
+ * batch in nearly the time of one call.
  *
  * A decision holds until something that it depends on changes: a call comes, goes or moves, or the shares' interval passes.
  * So most steps of a steady batch cost nothing here. Quotas hold longer, since a seat that changes tenants preempts a call.
@@ -37,6 +39,8 @@ export interface SeatingConfig {
   standby: Standby
   /** Seats that one decision may move between calls of one tenant. A tenant's shares may take more. */
   preemptions_per_decision_max: number
+  /** Offline calls that have seats while any online call is open. Left out: as many as there are seats left. */
+  offline_beside_online_max?: number
 }
 
 /** A call that knows the queue of its tenant. */
@@ -179,8 +183,11 @@ export class Seating<C extends TenantsCall<C>> {
 
   /** Runs between decisions: no call loses a seat. The next decision looks at the changes again. */
   #fillFreed(): void {
-    let free_seats = this.#config.seats - this.#seatedCalls()
-    for (const group of this.#groups) free_seats -= this.#fillGroup(group, free_seats)
+    const free_seats = this.#config.seats - this.#seatedCalls()
+    const left = free_seats - this.#fillGroup(this.#online, free_seats)
+    let offline_seated = 0
+    for (const { seated } of this.#offline.values()) offline_seated += seated.length
+    this.#fillGroup(this.#offline, Math.max(0, Math.min(left, this.#offlineMax() - offline_seated)))
     this.#deal()
   }
 
@@ -233,8 +240,15 @@ export class Seating<C extends TenantsCall<C>> {
 
   #setQuotas(now_us: number): void {
     this.#quotas_until_us = Number.POSITIVE_INFINITY
-    let free_seats = this.#config.seats
-    for (const group of this.#groups) free_seats -= this.#setGroupQuotas(group, free_seats, now_us)
+    const { seats } = this.#config
+    const left = seats - this.#setGroupQuotas(this.#online, seats, now_us)
+    this.#setGroupQuotas(this.#offline, Math.min(left, this.#offlineMax()), now_us)
+  }
+
+  /** Seats that offline calls may have. */
+  #offlineMax(): number {
+    const { seats, offline_beside_online_max = seats } = this.#config
+    return this.#online.size === 0 ? seats : offline_beside_online_max
   }
 
   /** Returns how many of the `seats` the group has. */

@@ -17,6 +17,7 @@
  */
 import { DEFAULT_SERVICE_RATES, type ServiceReading, type ServiceTokens } from '../../../src/core/call/service.ts'
 import { TenantShares } from '../../../src/core/pool/tenant-shares.ts'
+import type { QueuePosition } from '../../../src/protocol/queue-position.ts'
 import type { CallState } from '../order/call-state.ts'
 import type { Policy } from '../order/policy.ts'
 import { ProgramOrder } from '../order/program-order.ts'
@@ -32,6 +33,10 @@ import { type CallSize, ProgramRoom, type ServerLimits } from './program-room.ts
 export const TAKE_BACKS_MAX = 2
 /** A call is not taken back earlier: its first output may be on its way. */
 export const TAKE_BACK_AGE_US = 250_000
+/** Times that one call may be stopped in its output: each computes its prompt and its output again. */
+export const STOPS_MAX = 3
+/** A call is not stopped earlier after it was let through, so that it gets on each time. */
+export const STOP_AGE_US = 1_000_000
 /** Of a call's expected prefill: one that has been there for longer has not begun. */
 export const PREFILLS = 3
 
@@ -41,8 +46,10 @@ const NO_TOKENS: ServiceTokens = { uncached_prompt_tokens: 0, cached_prompt_toke
 export interface QueuedCall {
   /** Let it through to the server. */
   send(): void
-  /** End its request without a word to its client. It has no output, and waits again. */
+  /** End its request without a word to its client. It waits again, and goes on from the output that it has. */
   takeBack(): void
+  /** It has output, and can go on from it exactly. Left out: it cannot. */
+  mayStop?(): boolean
   /** It cannot be sent while it may live. */
   refuse(why: NoRoom): void
 }
@@ -65,8 +72,11 @@ export interface CallQueueConfig {
   policy: Policy
   ordering: ServiceReading
   seats: number
-  /** `takes_back`: the server stops working on a call whose connection closes. */
-  server: () => ServerLimits & { takes_back: boolean }
+  /**
+   * `takes_back`: the server stops working on a call whose connection closes. `stops`: calls with output may be stopped too; left
+   * out: they may not.
+   */
+  server: () => ServerLimits & { takes_back: boolean; stops?: boolean }
   /** Left out: the server has none. */
   limits?: QueueLimits | null
   /** How long a call may wait here. */
@@ -93,6 +103,8 @@ export class QueueEntry {
   /** Its output has begun. */
   answered = false
   take_backs = 0
+  /** Of them, those in its output. */
+  stops = 0
   /** For how long it has waited here, up to when it was last let through. */
   waited_us = 0
   #since_us: number
@@ -208,6 +220,11 @@ export class CallQueue {
     return { ok: true, entry }
   }
 
+  position(entry: QueueEntry, now_us: number): Omit<QueuePosition, 'lease'> {
+    const { state, sent_us } = entry
+    return { waits: sent_us === null, waited_us: entry.waitedUs(now_us), ...this.#order.position(state) }
+  }
+
   /** How long a call like those that wait would wait for the limits. Null: there are none. */
   limitWaitUs(now_us: number): number | null {
     const limits = this.#limits
@@ -317,7 +334,7 @@ export class CallQueue {
         refused.push([owner, verdict])
         continue
       }
-      while (!this.#hasSeats(owner) && this.#takeBack(now_us));
+      while (!this.#hasSeats(owner) && (this.#takeBack(now_us) || this.#stop(now_us)));
       if (!this.#hasSeats(owner)) break
       this.#let(owner, sending, now_us)
     }
@@ -372,20 +389,42 @@ export class CallQueue {
     for (const entry of this.#sent) {
       const { sent_us, take_backs, answered, state, size } = entry
       const age_us = Math.max(TAKE_BACK_AGE_US, PREFILLS * size.prompt_tokens * us_per_token)
-      if (answered || state.seated || take_backs >= TAKE_BACKS_MAX || sent_us === null) continue
+      if (answered || state.seated || take_backs - entry.stops >= TAKE_BACKS_MAX || sent_us === null) continue
       if (now_us - sent_us >= age_us && sent_us >= (last?.sent_us ?? 0)) last = entry
     }
     if (last === null) return false
-    last.take_backs += 1
-    last.state.preemptions += 1
-    this.#return(last, now_us)
-    last.call.takeBack()
+    this.#preempt(last, now_us)
     return true
+  }
+
+  /** Makes room by stopping the last call that was let through, has output and has lost its seat. */
+  #stop(now_us: number): boolean {
+    const { takes_back, stops = false } = this.#config.server()
+    if (!takes_back || !stops || this.#limits !== null) return false
+    let last: QueueEntry | null = null
+    for (const entry of this.#sent) {
+      const { sent_us, answered, state, call } = entry
+      if (!answered || state.seated || entry.stops >= STOPS_MAX || sent_us === null) continue
+      if (now_us - sent_us < STOP_AGE_US || sent_us < (last?.sent_us ?? 0)) continue
+      if (call.mayStop?.() === true) last = entry
+    }
+    if (last === null) return false
+    last.stops += 1
+    this.#preempt(last, now_us)
+    return true
+  }
+
+  #preempt(entry: QueueEntry, now_us: number): void {
+    entry.take_backs += 1
+    entry.state.preemptions += 1
+    this.#return(entry, now_us)
+    entry.call.takeBack()
   }
 
   #return(entry: QueueEntry, now_us: number): void {
     this.#room.takenBack(entry.state.call)
-    this.#unanswered -= entry.seats
+    if (!entry.answered) this.#unanswered -= entry.seats
+    entry.answered = false
     this.#seats_taken -= entry.seats
     if (entry.state.call.offline) this.#offline_sent -= 1
     this.#sent.delete(entry)

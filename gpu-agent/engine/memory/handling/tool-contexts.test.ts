@@ -296,6 +296,40 @@ describe('a pin', () => {
   })
 })
 
+describe('a clock that jumps', () => {
+  const DAY_US = 86_400_000_000
+  /** What one step decides may come due with the next. */
+  const stepsAt = (engine: PlacedEngine, now_us: number) => {
+    engine.now_us = now_us
+    for (let step = 0; step < 3; step++) engine.placement.begin(now_us)
+  }
+  const withBoth = () => {
+    const engine = engineWith()
+    toTool(engine, 'a', SHORT_US)
+    toTool(engine, 'b', LONG_US)
+    operationsOf(engine)
+    return engine
+  }
+
+  it('ahead by a day ends every pin and image, and their programs compute again', () => {
+    const engine = withBoth()
+    stepsAt(engine, DAY_US)
+    expect(engine.placement.kv.free_blocks).toBe(20)
+    expect(engine.placement.tools.away).toBe(0)
+    expect(engine.open('b', BLOCKS + 1).image).toBeNull()
+    expect(engine.resident('a')).toBe(0)
+  })
+
+  it('back keeps what is there for as long as it lasts by the clock, and gives its room to who asks', () => {
+    const engine = withBoth()
+    stepsAt(engine, -DAY_US)
+    expect(engine.placement.tools.away).toBe(2)
+    expect(engine.place(engine.open('z', 20))).toBe(true)
+    stepsAt(engine, IMAGE_US_MAX)
+    expect(engine.placement.tools.away).toBe(0)
+  })
+})
+
 describe('a call that begins', () => {
   it('waits for free room, and those that have theirs go on meanwhile', () => {
     const engine = engineWith()

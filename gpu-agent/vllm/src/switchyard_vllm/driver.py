@@ -21,6 +21,7 @@ from .order.call_state import Call, CallState
 from .order.ordered_calls import level_of
 from .order.program_order import ProgramOrder
 from .order.tenant_shares import TenantShares
+from .positions import positions_of
 from .preemption import Preemption
 from .prefill_limit import PrefillLimit
 from .priorities import Priorities
@@ -210,6 +211,12 @@ class Driver:
         # An agent that hears the answer and asks for the status finds the change in it.
         self.report(now_us)
         self.mailbox.answer({"type": "applied", "number": number, "policy": self.options.policy})
+
+    def tell_positions(self) -> None:
+        """Answers who asked where calls are."""
+        for number, leases in self.mailbox.questions():
+            rows = positions_of(leases, self.calls.values(), self.order, self.meter.clock_us())
+            self.mailbox.answer({"type": "positions", "number": number, "positions": rows})
 
     def report(self, now_us: int) -> None:
         """Leaves the status for the agent."""

@@ -13,11 +13,13 @@ from .order.class_tables import ClassTables
 Message = Mapping[str, Any]
 #: Programs that went on elsewhere, until the engine's next step. Of more, the oldest are kept until their bounds end them.
 LEFT_MAX = 4096
+#: Questions where calls are, until the engine's next step. Of more, the oldest get no answer.
+QUESTIONS_MAX = 16
 
 
 class Mailbox:
     """The latest status and charges, options that wait to be applied and what became of them, programs that went on
-    elsewhere, and what is known of classes."""
+    elsewhere, questions where calls are, and what is known of classes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -26,6 +28,7 @@ class Mailbox:
         self._options: tuple[int, Message] | None = None
         self._verdicts: list[Message] = []
         self._left: deque[str] = deque(maxlen=LEFT_MAX)
+        self._questions: deque[tuple[int, Sequence[str]]] = deque(maxlen=QUESTIONS_MAX)
         #: Locks for itself.
         self.classes = ClassTables()
         #: An agent is connected: charges are of use. Written by the channel, read without the lock.
@@ -84,6 +87,19 @@ class Mailbox:
             left = tuple(self._left)
             self._left.clear()
             return left
+
+    def ask_positions(self, number: int, leases: Sequence[str]) -> None:
+        with self._lock:
+            self._questions.append((number, leases))
+
+    def questions(self) -> Sequence[tuple[int, Sequence[str]]]:
+        """Asked in every step: where there is none it takes no lock."""
+        if not self._questions:
+            return ()
+        with self._lock:
+            questions = tuple(self._questions)
+            self._questions.clear()
+            return questions
 
     def answer(self, verdict: Message) -> None:
         with self._lock:

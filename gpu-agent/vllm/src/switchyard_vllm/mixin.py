@@ -87,6 +87,7 @@ class ProgramAwareMixin(VllmScheduler):
             self.switchyard_swap,
         )
         self._switchyard_counts = EngineCounts(self.switchyard_meter)
+        self._switchyard_tells_positions = True
         self.switchyard.report(monotonic_us())
         self.switchyard_channel: SideChannel | None = None
         if options.socket is not None:
@@ -128,6 +129,7 @@ class ProgramAwareMixin(VllmScheduler):
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         throttled = bool(args[0] if args else kwargs.get("throttle_prefills", False))
         started_us = self._timed(lambda ours: ours.before_schedule(throttled))
+        self._tell_positions()
         try:
             output = super().schedule(*args, **kwargs)
         finally:
@@ -155,6 +157,17 @@ class ProgramAwareMixin(VllmScheduler):
         if self.switchyard_resumption is not None:
             self.switchyard_resumption.before_bitmask()
         return super().get_grammar_bitmask(scheduler_output)
+
+    def _tell_positions(self) -> None:
+        if not self._switchyard_tells_positions or not isinstance(self.switchyard, Driver):
+            return
+        try:
+            self.switchyard.tell_positions()
+        except Exception:
+            # What people are not shown is no reason to stop scheduling.
+            self.switchyard_meter.failures += 1
+            self._switchyard_tells_positions = False
+            logger.exception("switchyard: where calls are in the order can no longer be told")
 
     def _tell_prefill_speed(self) -> None:
         if self.switchyard_swap is None or not isinstance(self.switchyard, Driver):

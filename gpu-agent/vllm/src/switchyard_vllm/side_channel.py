@@ -1,9 +1,10 @@
 """The channel between an engine and the agent that fronts it: one Unix socket, JSON lines, both ways, versioned.
 
 Engine → agent: `hello` when an agent connects, `record` for every ended call, `charges` of open ones, `status` once a second,
-`applied` or `refused` for each change of options. Agent → engine: `hello`, `ack` of records up to a number, `options`,
-`classes` (what is known about classes of programs), `handle` (what becomes of a program's KV: `discard`, since it goes on at
-another engine). An engine that takes the last two says `classes` and `handle` in its hello.
+`applied` or `refused` for each change of options, `positions` for each question. Agent → engine: `hello`, `ack` of records up
+to a number, `options`, `classes` (what is known about classes of programs), `handle` (what becomes of a program's KV:
+`discard`, since it goes on at another engine), `positions` (where are these leases in the order?). An engine that takes the
+last three says `classes`, `handle` and `positions` in its hello.
 
 A record is kept until it is acknowledged and is sent again on the next connection, so an agent that crashed loses none;
 the number and the engine's `epoch` tell the next agent which it has. One agent at a time: a later connection replaces the
@@ -45,6 +46,8 @@ OUTGOING_BYTES_MAX = 1 << 20
 RECORDS_PER_TURN_MAX = 256
 #: Leases in one message. Of more, there are several.
 CHARGES_PER_MESSAGE_MAX = 1024
+#: Leases that one question names.
+POSITIONS_MAX = 128
 CHARGES_INTERVAL_S = 0.2
 STATUS_INTERVAL_S = 1.0
 #: How soon an ended call's record goes out.
@@ -121,8 +124,11 @@ class SideChannel:
         self._agent = Agent(connection)
         self._mailbox.heard = True
         self._selector.register(connection, selectors.EVENT_READ)
-        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid(), "classes": True, "handle": True}
-        self._agent.say({"type": "hello", **who, **self._hello, "policy": self._mailbox.status().get("policy")})
+        who = {"v": PROTOCOL_VERSION, "epoch": self.epoch, "pid": os.getpid()}
+        takes = {"classes": True, "handle": True, "positions": True}
+        self._agent.say(
+            {"type": "hello", **who, **takes, **self._hello, "policy": self._mailbox.status().get("policy")}
+        )
 
     def _drop_agent(self) -> None:
         if self._agent is None:
@@ -148,6 +154,9 @@ class SideChannel:
                 return self._mailbox.classes.take(message.get("classes"))
             case "handle" if message.get("handling") == "discard" and is_id(message.get("program")):
                 self._mailbox.leave(message["program"])
+                return True
+            case "positions" if isinstance(number, int) and _are_leases(message.get("leases")):
+                self._mailbox.ask_positions(number, message["leases"])
                 return True
         return False
 
@@ -217,6 +226,10 @@ class Agent:
             return False
         *lines, self._incoming = (self._incoming + received).split(b"\n")
         return all(_understood(line, heard) for line in lines) and len(self._incoming) <= LINE_BYTES_MAX
+
+
+def _are_leases(value: object) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= POSITIONS_MAX and all(is_id(lease) for lease in value)
 
 
 def _understood(line: bytes, heard: Callable[[Message], bool]) -> bool:

@@ -55,6 +55,7 @@ class Replay:
             "settled": self._settle,
             "reconfigured": self._reconfigure,
             "classes": self._learn,
+            "positions": self._tell_positions,
         }
 
     def line(self, line: dict[str, Any]) -> None:
@@ -137,6 +138,13 @@ class Replay:
         for begin in range(0, len(told), CLASSES_PER_MESSAGE_MAX):
             if not self._classes.take(told[begin : begin + CLASSES_PER_MESSAGE_MAX]):
                 raise MismatchError("the tables are refused here")
+
+    def _tell_positions(self, line: dict[str, Any], _t: int) -> None:
+        leases = list(line["positions"])
+        told = self.order.positions(self._call(lease) for lease in leases)
+        for lease, position in zip(leases, told, strict=True):
+            if list(position) != line["positions"][lease]:
+                raise MismatchError(f"position of {lease}: {position} here, {line['positions'][lease]} in the trace")
 
     def _policy(self, config: dict[str, Any]) -> Any:
         parameters = dict(config)

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from switchyard_vllm.mailbox import Mailbox
+from switchyard_vllm.mailbox import QUESTIONS_MAX, Mailbox
 from switchyard_vllm.open_charges import Sums
 from switchyard_vllm.order.call_state import Measurement
 from switchyard_vllm.records import CallRecord, RecordBuffer
 from switchyard_vllm.side_channel import (
     CHARGES_PER_MESSAGE_MAX,
     LINE_BYTES_MAX,
+    POSITIONS_MAX,
     PROTOCOL_VERSION,
     SideChannel,
     listen,
@@ -141,6 +142,33 @@ def test_programs_that_go_on_elsewhere_are_left_for_the_scheduler(engine: Engine
     assert left == ["p"]
 
 
+def test_questions_where_calls_are_are_left_for_the_scheduler_and_its_answer_goes_back(engine: Engine) -> None:
+    agent = engine.agent()
+    assert agent.hear("hello")["positions"] is True
+    leases = [f"lease-{index}" for index in range(POSITIONS_MAX)]
+    agent.say(type="positions", number=7, leases=leases)
+    asked: list[Any] = []
+
+    def heard() -> bool:
+        asked.extend(engine.mailbox.questions())
+        return bool(asked)
+
+    eventually(heard)
+    assert asked == [(7, leases)]
+    engine.mailbox.answer({"type": "positions", "number": 7, "positions": [("lease-0", True, 5, 1, "in words")]})
+    assert agent.hear("positions")["positions"] == [["lease-0", True, 5, 1, "in words"]]
+    agent.say(type="positions", number=8, leases=[*leases, "one more"])
+    assert agent.is_hung_up_on()
+
+
+def test_of_more_questions_than_are_kept_the_oldest_get_no_answer() -> None:
+    mailbox = Mailbox()
+    for number in range(QUESTIONS_MAX + 1):
+        mailbox.ask_positions(number, ["a"])
+    assert [number for number, _ in mailbox.questions()] == list(range(1, QUESTIONS_MAX + 1))
+    assert mailbox.questions() == ()
+
+
 def test_what_is_known_of_classes_is_left_for_the_scheduler(engine: Engine) -> None:
     agent = engine.agent()
     assert agent.hear("hello")["classes"] is True
@@ -219,6 +247,8 @@ def test_a_later_agent_replaces_the_one_before(engine: Engine) -> None:
         b'{"type":"classes"}\n',
         b'{"type":"handle","handling":"discard"}\n',
         b'{"type":"handle","handling":"swap","program":"p"}\n',
+        b'{"type":"positions","number":1,"leases":[]}\n',
+        b'{"type":"positions","number":1,"leases":[7]}\n',
         b'{"type":"classes","classes":[{}]}\n',
         b"x" * (LINE_BYTES_MAX + 1),
     ],

@@ -174,6 +174,50 @@ def test_what_open_calls_have_cost_is_told_while_they_run(folder: str) -> None:
     engine.scheduler.shutdown()
 
 
+def test_where_open_calls_are_in_the_order_is_told_to_an_agent_that_asks(folder: str) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, seats=1, switchyard={"policy": "plas", "socket": path})
+    agent = Agent(path)
+    for name in ("first", "second", "third"):
+        engine.add(name, output=30, xargs={**ticket(name), "switchyard_lease": f"lease-{name}"})
+    for _ in range(3):
+        engine.step()
+    agent.say(type="positions", number=4, leases=["lease-first", "lease-third", "not open"])
+    eventually(lambda: bool(engine.scheduler.switchyard.mailbox._questions))
+    engine.step()
+    told = agent.hear("positions")
+    assert told["number"] == 4
+    places = {lease: (waits, before, order) for lease, waits, _, before, order in told["positions"]}
+    assert places.keys() == {"lease-first", "lease-third"}
+    assert places["lease-first"][:2] == (False, 0)
+    assert places["lease-third"][:2] == (True, 2)
+    assert places["lease-third"][2].startswith("Q1 of 22: attained service 0.0 ms, 40 prompt tokens to compute")
+    waited = {lease: waited_us for lease, _, waited_us, *_ in told["positions"]}
+    assert waited["lease-third"] > waited["lease-first"] >= 0
+    engine.run()
+    engine.scheduler.shutdown()
+
+
+def test_a_fault_in_telling_positions_leaves_the_schedule_as_it_is(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{folder}/engine.sock"
+    engine = Engine(ProgramAwareScheduler, switchyard={"socket": path})
+    # Its invariants want no failure of ours.
+    engine.is_ours = False
+    driver = engine.scheduler.switchyard
+    monkeypatch.setattr(driver.order, "positions", lambda _: 1 // 0)
+    engine.add("a", xargs={**ticket("a"), "switchyard_lease": "lease-a"})
+    driver.mailbox.ask_positions(1, ["lease-a"])
+    engine.step()
+    assert engine.scheduler.switchyard is driver
+    assert engine.scheduler.switchyard_failures == 1
+    driver.mailbox.ask_positions(2, ["lease-a"])
+    engine.run()
+    assert engine.scheduler.switchyard_failures == 1
+    engine.scheduler.shutdown()
+
+
 def test_a_plug_in_that_failed_says_why_and_refuses_options_and_its_records_go_on(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

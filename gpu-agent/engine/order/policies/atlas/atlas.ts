@@ -7,6 +7,7 @@ import { PROGRAM_LEVELS, type ProgramLevelConfig } from '../levels/levels.ts'
 import { type Attained, ProgramLevels } from '../levels/program-levels.ts'
 
 export const PATH: Attained = {
+  name: 'service along its longest path',
   us: ({ path_us }) => path_us,
   leftUs: ({ path_us }, target_us) => Math.max(0, target_us - path_us),
 }

@@ -22,6 +22,10 @@ export class Fcfs extends Unmoved implements Policy {
     return { rank: 0 }
   }
 
+  position(): string {
+    return this.ties === 'call' ? 'in order of arrival' : 'in order of its program’s first call'
+  }
+
   /** A seat that a tenant's share took is given back in order. Otherwise the earlier call already has its seat. */
   yieldsTo(): boolean {
     return this.ties === 'call'

@@ -57,4 +57,8 @@ export class Infercept extends Unmoved implements Policy {
   arrive({ call: { sequence } }: PolicyCall, now_us: number): Place {
     return { rank: this.ties === 'call' || sequence === null ? now_us / US_PER_MS : sequence[0] }
   }
+
+  position(): string {
+    return this.ties === 'call' ? 'in order of arrival' : 'in order of its program’s first call'
+  }
 }

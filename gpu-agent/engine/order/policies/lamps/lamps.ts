@@ -162,6 +162,13 @@ export class Lamps implements Policy<LampsPlace> {
     return true
   }
 
+  position({ score, promoted, of }: LampsPlace): string {
+    if (this.#config.order === 'first_come') return 'in order of its program’s first call'
+    const memory = `${Math.round(score)} token-seconds of memory expected, fewer go first`
+    const output = `${outputOf(of.call.forecast)} output tokens foreseen`
+    return `${memory} (${output})${promoted ? ', promoted since it waited long' : ''}`
+  }
+
   handlingOf({ choice }: LampsPlace): HandlingChoice | null {
     return choice
   }

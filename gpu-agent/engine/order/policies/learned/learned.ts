@@ -211,6 +211,12 @@ export class Learned implements Policy<LearnedPlace> {
     return { rank, expected_remaining_tokens: committed_tokens + remaining_tokens }
   }
 
+  position(place: LearnedPlace): string {
+    const { rank, expected_remaining_tokens = 0 } = this.outlook(place)
+    const expected = `about ${Math.round(expected_remaining_tokens)} output tokens of its program to come`
+    return `rank ${rank}, lower goes first: ${expected}${place.promoted ? ', promoted since it waited long' : ''}`
+  }
+
   #promotionUs(place: LearnedPlace): number {
     if (place.rank <= PROMOTED_RANK) return Number.POSITIVE_INFINITY
     const { service_us, wait_us } = place.of.program

@@ -79,6 +79,11 @@ export class Levels {
     this.end_us = quantum_us.map((quantum) => (end_us += quantum))
   }
 
+  /** `Q2 of 22`: Q1 goes first. */
+  shown(level: number): string {
+    return `Q${level + 1} of ${this.end_us.length}`
+  }
+
   /** A program that weighs twice as much gets twice the quanta. */
   levelOf(service_us: number, weight = 1): number {
     const { end_us } = this

@@ -20,6 +20,7 @@
 import type { Outlook } from '../../../types.ts'
 import type { Charge, Place, Policy, PolicyCall } from '../../policy.ts'
 import type { ProgramView } from '../../program-table.ts'
+import { shownUs } from '../shown-us.ts'
 import { Levels, type ProgramLevelConfig } from './levels.ts'
 import { addToWindow, openWindow, promotionUs, resetWindow, type Window } from './starvation.ts'
 
@@ -35,6 +36,8 @@ export interface ProgramPlace extends Place, Window {
 
 /** How a program's attained service is summed up. */
 export interface Attained {
+  /** For people. */
+  name: string
   /** Microseconds, in the ordering reading. Grows with `service_us` and `path_us`. */
   us(program: ProgramView): number
   /** How much each open call may be charged before `us` can reach `target_us`. Up to this charge, `us` is surely below it. */
@@ -99,6 +102,14 @@ export class ProgramLevels implements Policy<ProgramPlace> {
 
   outlook({ rank }: ProgramPlace): Outlook {
     return { rank }
+  }
+
+  /** Its level is that of what it has attained, less what is cached of its prompt, and with what is not. */
+  position({ rank, of, promoted }: ProgramPlace): string {
+    const attained = `${this.#attained.name} ${shownUs(this.#attained.us(of.program))}`
+    const missing_tokens = of.prompt_tokens - of.resident_tokens
+    const missing = missing_tokens > 0 ? `, ${missing_tokens} prompt tokens to compute` : ''
+    return `${this.#levels.shown(rank)}: ${attained}${missing}${promoted ? ', promoted since it waited long' : ''}`
   }
 
   dueUs(place: ProgramPlace): number {

@@ -9,6 +9,7 @@ import type { ServiceReading } from '../../../../../src/core/call/service.ts'
 import type { Charge, Place, Policy, Retention, Ties } from '../../policy.ts'
 import { type LevelConfig, Levels } from '../levels/levels.ts'
 import { addToWindow, openWindow, promotionUs, resetWindow, type Window } from '../levels/starvation.ts'
+import { shownUs } from '../shown-us.ts'
 
 export interface MlfqConfig extends LevelConfig {
   ties: Ties
@@ -66,6 +67,11 @@ export class Mlfq implements Policy<MlfqPlace> {
 
   chargeLeftUs(place: MlfqPlace): number {
     return place.quantum_left_us
+  }
+
+  position({ rank, quantum_left_us }: MlfqPlace): string {
+    const left = Number.isFinite(quantum_left_us) ? `, ${shownUs(quantum_left_us)} of service left in it` : ''
+    return `${this.#levels.shown(rank)}${left}`
   }
 
   dueUs(place: MlfqPlace): number {

@@ -10,6 +10,7 @@ import { type Attained, ProgramLevels } from '../levels/program-levels.ts'
 
 /** √(sum · path). With each of n open calls charged x more, the sum grows by n·x and the path by x at most. */
 export const SUM_AND_PATH: Attained = {
+  name: 'attained service',
   us: ({ service_us, path_us }) => Math.sqrt(service_us * path_us),
   leftUs({ service_us, path_us, open_calls }, target_us) {
     if (target_us === Number.POSITIVE_INFINITY) return target_us

@@ -7,6 +7,7 @@
  */
 import type { ServiceReading } from '../../../../../src/core/call/service.ts'
 import type { Charge, Place, Policy, PolicyCall, Retention, Ties } from '../../policy.ts'
+import { shownUs } from '../shown-us.ts'
 
 export interface RrConfig {
   /** In the pool's ordering reading. */
@@ -69,6 +70,12 @@ export class Rr implements Policy<RrPlace> {
     if (this.ties === 'call') return place.quantum_left_us
     const { service_us, open_calls } = place.of.program
     return ((place.rank + 1) * this.#quantum_us - service_us) / Math.max(1, open_calls)
+  }
+
+  position({ rank, quantum_left_us }: RrPlace): string {
+    const quantum = shownUs(this.#quantum_us)
+    if (this.ties === 'call') return `in turn, ${shownUs(quantum_left_us)} left of its turn of ${quantum}`
+    return `turn ${rank + 1} of its program, of ${quantum} each`
   }
 
   dueUs(): number {

@@ -161,3 +161,7 @@ class Policy(Protocol[P]):
     def due(self, place: P, now_us: int) -> bool:
         """Offered at or after `due_us`. True: it goes to the tail of its (possibly same) rank."""
         ...
+
+    def position(self, place: P) -> str:
+        """For people who ask why the call waits: by what it is ordered at this moment."""
+        ...

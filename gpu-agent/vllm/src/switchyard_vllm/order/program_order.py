@@ -7,16 +7,18 @@ that ended with it, and `settle` (what the step cost moves the others, and is ch
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from .call_state import Call, CallState, Measurement
+from .call_state import Call, CallState, Measurement, QueueKey
 from .due_calls import DueCalls
 from .policy import Charge, Foresees, Outlook, Policy
 from .program_table import ProgramTable
 from .seating import Seating, SeatingConfig, SeatShares
 from .service import DEFAULT_SERVICE_RATES, ONE_TOKEN, ServiceRates, ServiceReading, ServiceTokens
+from .tenant_queue import TenantQueue
 
 #: Charges beyond this are no longer exact in the control plane's arithmetic (JavaScript's safe integers).
 SERVICE_US_MAX = 2**53 - 1
@@ -33,6 +35,13 @@ class StepShare(NamedTuple):
 
 #: A call, and what it is charged.
 StepCharge = tuple[CallState, Charge]
+
+
+class OrderPosition(NamedTuple):
+    #: Open calls of its tenant that run before it.
+    before: int
+    #: By what its policy orders it, in words.
+    order: str
 
 
 class ProgramOrder:
@@ -113,6 +122,18 @@ class ProgramOrder:
     def outlook(self, call: CallState) -> Outlook | None:
         """What the policy knows of a call that has just come. None: nothing that means anything here."""
         return self.policy.outlook(call.place) if isinstance(self.policy, Foresees) else None
+
+    def positions(self, calls: Iterable[CallState]) -> list[OrderPosition]:
+        """Where these open calls are in the order at this moment. Sorts the open calls of their tenants."""
+        asked = list(calls)
+        keys: dict[TenantQueue, list[QueueKey]] = {call.tenant: [] for call in asked}
+        for other in self._open.values():
+            if other.tenant in keys:
+                keys[other.tenant].append(other.order_key)
+        for tenant_keys in keys.values():
+            tenant_keys.sort()
+        words = self.policy.position
+        return [OrderPosition(bisect_left(keys[call.tenant], call.order_key), words(call.place)) for call in asked]
 
     def resident(self, call: CallState, tokens: int, now_us: int, device_tokens: int | None = None) -> None:
         """Another number of the call's prompt tokens has its KV at hand.

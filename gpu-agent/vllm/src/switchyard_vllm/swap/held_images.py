@@ -1,11 +1,13 @@
-"""The images that there are, the slabs of the arena that they take, and which of them may be dropped for another one.
+"""The images in the arena, the slabs that they take, and which of them may be dropped to make room for another.
 
-A tenant's images give way to those of another only while they take more of the arena for its weight, so no tenant's
-forecasts or preempted calls cost another its images. Of what a tenant has beyond that, contexts of programs whose tools run
-go at once, whatever they are worth: otherwise who comes first with large ones keeps all room. For the same reason contexts
-make room for a call of their own tenant, and for a context that is needed sooner. The one that is needed last goes first.
-A program that has ended is overdue, like one whose tool lasts. Beside that the ones go that are worth least
-(handling/swap_choice.py).
+Tenants share the arena by weight. An image of one tenant is dropped for another tenant only while the first uses more
+than its share, so one tenant's forecasts or preempted calls never cost another its images. Which images are dropped:
+
+- Of another tenant, beyond its share: contexts of programs whose tools run count as worth nothing, so they go first.
+  Otherwise the tenant that comes first with large contexts would keep all room.
+- Of the same tenant: a context makes room for a call, and for a context that is needed sooner. The one needed last goes
+  first. A program that has ended is overdue, like one whose tool runs longer than forecast.
+- Otherwise the images that are worth least (handling/swap_choice.py).
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ class HeldImages:
     def __init__(self, slabs: int, block_tokens: int) -> None:
         self._slabs = slabs
         self._block_tokens = block_tokens
-        #: By call or context: those that are still asked for.
+        #: By call or context: those that may still be asked for.
         self.by_name: dict[str, Image] = {}
-        #: All that take room.
+        #: All images that take room.
         self.by_id: dict[int, Image] = {}
         self.used_slabs = 0
 
@@ -43,7 +45,7 @@ class HeldImages:
         self.by_name[name] = image
 
     def over(self, name: str) -> Image | None:
-        """Nothing more is asked of it. It takes its room until it is released."""
+        """Marks that nothing more will be asked of it. It keeps its room until it is released."""
         image = self.by_name.pop(name, None)
         if image is not None:
             image.is_over = True
@@ -61,7 +63,7 @@ class HeldImages:
     def droppable(
         self, owner: ImageOwner, blocks: int, costs: HandlingCosts, may_go: Callable[[Image], bool]
     ) -> list[HeldImage]:
-        """Images that may be dropped for one of `owner` of so many blocks, among those that `may_go`."""
+        """Images, among those that `may_go`, that may be dropped for an image of `owner` with `blocks` blocks."""
         of_tenants: dict[str, list[Image]] = {}
         for image in self.by_name.values():
             of_tenants.setdefault(image.owner.tenant, []).append(image)
@@ -73,7 +75,7 @@ class HeldImages:
         return found
 
     def needed_later(self, asks: Image, missing_slabs: int, may_go: Callable[[Image], bool]) -> list[Image]:
-        """Of its own tenant, contexts that are needed after `asks`, the last one first, until there is room."""
+        """Contexts of the same tenant that are needed later than `asks`, the latest first, until there is room."""
         needed_us = _left_us(asks)
         own = (one for one in self.by_name.values() if one.is_context and one.owner.tenant == asks.owner.tenant)
         later = [(_left_us(one), one) for one in filter(may_go, own)] if missing_slabs > 0 else []
@@ -88,7 +90,7 @@ class HeldImages:
     def _beyond(
         self, share: float, images: list[Image], costs: HandlingCosts, may_go: Callable[[Image], bool]
     ) -> list[HeldImage]:
-        """Those of another tenant, the least worth first, for as long as it has more than this share for its weight.
+        """Images of another tenant, the least valuable first, while it has more than this share for its weight.
 
         Contexts among them count as worth nothing.
         """

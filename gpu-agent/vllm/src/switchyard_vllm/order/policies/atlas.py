@@ -10,4 +10,4 @@ def path_us(program: ProgramSums) -> int:
 
 
 def atlas(config: ProgramLevelConfig) -> ProgramLevels:
-    return ProgramLevels("atlas", path_us, config)
+    return ProgramLevels("atlas", path_us, config, attained_name="service along its longest path")

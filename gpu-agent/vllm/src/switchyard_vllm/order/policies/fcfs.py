@@ -4,6 +4,7 @@
 """
 
 from ..policy import NEVER_US, Charge, Place, PolicyCall, Ties
+from ..shown import BY_ARRIVAL, BY_PROGRAM
 
 
 class Fcfs:
@@ -31,3 +32,6 @@ class Fcfs:
 
     def due(self, place: Place, now_us: int) -> bool:
         return False
+
+    def position(self, place: Place) -> str:
+        return BY_ARRIVAL if self.ties == "call" else BY_PROGRAM

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from ...handling.waste import HANDLINGS, HandlingRule, handling_rule
 from ..policy import NEVER_US, Charge, Place, PolicyCall, Ties
+from ..shown import BY_ARRIVAL, BY_PROGRAM
 
 ServedInOrder = Literal["infercept", "vllm-discard", "vllm-preserve"]
 SERVED_IN_ORDER: tuple[ServedInOrder, ...] = get_args(ServedInOrder)
@@ -51,3 +52,6 @@ class Infercept:
 
     def due(self, place: Place, now_us: int) -> bool:
         return False
+
+    def position(self, place: Place) -> str:
+        return BY_ARRIVAL if self.ties == "call" else BY_PROGRAM

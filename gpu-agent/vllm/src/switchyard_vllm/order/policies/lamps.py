@@ -13,8 +13,10 @@ from weakref import WeakSet
 
 from ...handling.waste import HANDLINGS, HandlingChoice, HandlingRule, choose_handling, handling_rule
 from ..forecast import CallForecast
+from ..numbers import round_half_up
 from ..policy import NEVER_US, Charge, EngineMemory, Place, PolicyCall, Ties
 from ..program_table import ProgramSums
+from ..shown import BY_PROGRAM, PROMOTED, shown_number
 from .memory_over_time import memory_over_time
 
 Starvation = Literal["until_completion", "at_promotion"]
@@ -140,6 +142,13 @@ class Lamps:
             self._promoted.add(place.of.program)
         self._score(place)
         return True
+
+    def position(self, place: LampsPlace) -> str:
+        if self._first_come:
+            return BY_PROGRAM
+        memory = f"{round_half_up(place.score)} token-seconds of memory expected, fewer go first"
+        output = f"{shown_number(output_of(place.of.call.forecast))} output tokens foreseen"
+        return f"{memory} ({output}){PROMOTED if place.promoted else ''}"
 
     def handling_of(self, place: LampsPlace) -> HandlingChoice | None:
         """What it decided, before the call ran, for its context while the tool runs. None: no tool is expected."""

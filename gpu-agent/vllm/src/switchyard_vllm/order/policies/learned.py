@@ -24,8 +24,10 @@ from ..index_table import (
     read_table,
     step_at,
 )
+from ..numbers import round_half_up
 from ..policy import NEVER_US, Charge, ClassLookup, Outlook, PolicyCall, Ties
 from ..service import ServiceRates, ServiceReading
+from ..shown import PROMOTED, shown_number
 from .levels import PROGRAM_LEVELS
 from .starvation import WindowPlace, promotion_us
 
@@ -186,6 +188,11 @@ class Learned:
             math.floor(table.call_tokens * len(call.program.open) + 0.5) - call.program.open_output_tokens
         )
         return Outlook(place.rank, max(0, committed_tokens) + table.steps[place.at].remaining_tokens)
+
+    def position(self, place: LearnedPlace) -> str:
+        rank, remaining_tokens = self.outlook(place)
+        expected = f"about {round_half_up(remaining_tokens or 0)} output tokens of its program to come"
+        return f"rank {shown_number(rank)}, lower goes first: {expected}{PROMOTED if place.promoted else ''}"
 
     def _promotion_us(self, place: LearnedPlace) -> float:
         if place.rank <= _PROMOTED_RANK:

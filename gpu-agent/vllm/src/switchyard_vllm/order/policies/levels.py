@@ -68,6 +68,10 @@ class Levels:
         #: Service at which a level ends. The last is infinite. `bisect_right` finds the level of a service.
         self.end_us: list[float] = list(accumulate(self.quantum_us))
 
+    def shown(self, level: float) -> str:
+        """`Q2 of 22`: Q1 goes first."""
+        return f"Q{int(level) + 1} of {len(self.end_us)}"
+
 
 def _quantum_us(config: LevelConfig, level: int) -> float:
     try:

@@ -5,10 +5,12 @@ is the paper's; "program" keeps the programs of a level in their sequence. The s
 `gpu-agent/engine/order/policies/mlfq/mlfq.ts`.
 """
 
+import math
 from dataclasses import dataclass
 
 from ..policy import NEVER_US, Charge, PolicyCall, Ties
 from ..service import ServiceReading
+from ..shown import shown_us
 from .levels import LevelConfig, Levels
 from .starvation import WindowPlace, promotion_us
 
@@ -79,3 +81,8 @@ class Mlfq:
         place.quantum_left_us = self._levels.quantum_us[0]
         place.reset_window(now_us)
         return True
+
+    def position(self, place: MlfqPlace) -> str:
+        left_us = place.quantum_left_us
+        left = f", {shown_us(left_us)} of service left in it" if left_us < math.inf else ""
+        return f"{self._levels.shown(place.rank)}{left}"

@@ -16,4 +16,4 @@ def sum_and_path_us(program: ProgramSums) -> float:
 
 
 def plas(config: ProgramLevelConfig) -> ProgramLevels:
-    return ProgramLevels("plas", sum_and_path_us, config)
+    return ProgramLevels("plas", sum_and_path_us, config, attained_name="attained service")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from ..policy import NEVER_US, Charge, Outlook, PolicyCall, Ties
 from ..program_table import ProgramSums
+from ..shown import PROMOTED, shown_us
 from .levels import Levels, ProgramLevelConfig
 from .starvation import WindowPlace, promotion_us
 
@@ -41,12 +42,15 @@ class ProgramLevels:
     ties: Ties = "program"
     refreshes = True
 
-    def __init__(self, name: str, attained: Attained, config: ProgramLevelConfig) -> None:
+    def __init__(self, name: str, attained: Attained, config: ProgramLevelConfig, *, attained_name: str) -> None:
+        """`attained_name`: for people."""
         if not config.prefill_us_per_token >= 0:
             raise ValueError(f"{name}: prefill_us_per_token must not be negative")
         self.name = name
         self._attained = attained
-        self._level_ends_us = Levels(name, config).end_us
+        self._attained_name = attained_name
+        self._levels = Levels(name, config)
+        self._level_ends_us = self._levels.end_us
         self._promotion_ratio = config.promotion_ratio
         self._preemption_levels_min = config.preemption_levels_min
         self._prefill_us_per_token = config.prefill_us_per_token
@@ -77,6 +81,14 @@ class ProgramLevels:
 
     def outlook(self, place: ProgramPlace) -> Outlook:
         return Outlook(place.rank)
+
+    def position(self, place: ProgramPlace) -> str:
+        """Its level is that of what it has attained, less what is cached of its prompt, and with what is not."""
+        call = place.of
+        attained = f"{self._attained_name} {shown_us(self._attained(call.program))}"
+        missing_tokens = call.prompt_tokens - call.resident_tokens
+        missing = f", {missing_tokens} prompt tokens to compute" if missing_tokens > 0 else ""
+        return f"{self._levels.shown(place.rank)}: {attained}{missing}{PROMOTED if place.promoted else ''}"
 
     def due_us(self, place: ProgramPlace) -> float:
         if place.rank == 0:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..policy import NEVER_US, Charge, Place, PolicyCall, Ties
 from ..service import ServiceReading
+from ..shown import shown_number, shown_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,12 @@ class Rr:
 
     def due(self, place: RrPlace, now_us: int) -> bool:
         return False
+
+    def position(self, place: RrPlace) -> str:
+        quantum = shown_us(self._quantum_us)
+        if self.ties == "call":
+            return f"in turn, {shown_us(place.quantum_left_us)} left of its turn of {quantum}"
+        return f"turn {shown_number(place.rank + 1)} of its program, of {quantum} each"
 
     def _turns_of(self, call: PolicyCall) -> float:
         return 0 if self.ties == "call" else math.floor(call.program.service_us / self._quantum_us)
