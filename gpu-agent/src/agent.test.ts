@@ -85,6 +85,23 @@ test('an ended program cancels its calls, and their clients are told why', async
   expect(control.records[0]).toMatchObject({ outcome: 'cancelled', error_code: 'program_ended' })
 })
 
+test('a call that comes after its program has ended is cancelled on arrival', async () => {
+  const { post, control } = await startAgent(QUIET)
+  const lease = 'on-its-way'
+  const ticket = await control.ticket({ lease })
+  control.down({ type: 'cancel', leases: [lease] })
+  control.down({ type: 'ask', id: 1, leases: [lease] })
+  await control.until(() => control.opens.length === 1)
+  expect(await (await post({ ticket })).text()).toContain('"code":"program_ended"')
+  await control.until(() => control.records.length === 1)
+  expect(control.records[0]).toMatchObject({
+    lease,
+    outcome: 'cancelled',
+    error_code: 'program_ended',
+    service_wall_us: 0,
+  })
+})
+
 test('an engine that restarts is described again, its calls fail, and tickets to its old epoch are void', async () => {
   const { front, post, control, events } = await startAgent(QUIET)
   const [response] = await Promise.all([post(), front.next().then((call) => call.accept().step())])

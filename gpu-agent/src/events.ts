@@ -48,6 +48,8 @@ export type AgentEvent =
       context_tokens: number
       prefix_cache: boolean | null
       reports_queue: boolean
+      /** It goes on with answers that another engine began. */
+      resumes: boolean
       /** What calls to it have shown; null: none were made. */
       behaviour: Behaviour | null
       unknown: readonly string[]

@@ -42,7 +42,7 @@ export function baseUrl(flag: string, value: string): string {
   if (url !== null && (url.username !== '' || url.password !== ''))
     throw new WrongFlag(`${flag} is a URL without user or password, which every user of this host could read`)
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw new WrongFlag(`${flag} is an http or https URL, not ${value}`)
+    throw new WrongFlag(`${flag} must be an http or https URL, not ${JSON.stringify(value)}`)
   if (url.search !== '' || url.hash !== '') {
     throw new WrongFlag(`${flag} is a base URL without query or fragment`)
   }

@@ -207,7 +207,7 @@ test('a wrong flag is named', () => {
   }
   expect(wrong(...LEAST, '--listen', '0.0.0.0:9000')).toMatch(/^--public-url is needed/)
   for (const url of ['ftp://x', 'x', 'http://u@x', 'http://x?y']) {
-    expect(wrong(...LEAST, '--control-url', url)).toMatch(/^--control-url is/)
+    expect(wrong(...LEAST, '--control-url', url)).toMatch(/^--control-url (is|must be) /)
   }
 })
 
@@ -302,7 +302,9 @@ test('limits, several keys, and the API that an address has', () => {
 test('flags of a server that cannot be meant are refused, and no key is shown', () => {
   const server = ['--engine', 'openai', '--url', 'http://h']
   expect(wrong(...LEAST, '--engine', 'openai')).toBe('--url is required')
-  expect(wrong(...LEAST, '--engine', 'openai', '--url', 'h:11434')).toBe('--url is an http or https URL, not h:11434')
+  expect(wrong(...LEAST, '--engine', 'openai', '--url', 'h:11434')).toBe(
+    '--url must be an http or https URL, not "h:11434"',
+  )
   expect(wrong(...LEAST, '--engine', 'openai', '--url', 'http://u:secret@h')).not.toContain('secret')
   expect(wrong(...LEAST, ...server, '--key-env', 'sk-abc-123')).not.toContain('sk-abc')
   expect(wrong(...LEAST, ...server, '--limit', 'requests=-5/min')).toMatch(

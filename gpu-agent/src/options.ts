@@ -35,10 +35,10 @@ export const HELP = `Usage: node_modules/.bin/node gpu-agent/src/main.ts --id ID
 Runs engines on this host and serves the calls that the control plane sends here.
 
   --id ID              name of this agent, as registered with the control plane (required)
-  --region REGION      region in which this host stands (required)
+  --region REGION      region of this host (required)
   --control-url URL    base URL of the control plane (required)
-  --token-file FILE    file with the agent's token; else the variable ${TOKEN_VARIABLE}
-  --listen HOST:PORT   where the data plane listens; port 0 takes a free one (default 127.0.0.1:0)
+  --token-file FILE    file with the agent's token, else the variable ${TOKEN_VARIABLE}
+  --listen HOST:PORT   where the data plane listens. Port 0 takes a free one (default 127.0.0.1:0)
   --public-url URL     base URL under which the control plane reaches the data plane (default: where it listens)
   --engine KIND        embedded (a real model in a child process), emulated (a latency model), scripted (plays answers from
                        a file), vllm, or openai (a queue in front of any server that speaks the OpenAI API) (default embedded)
@@ -48,28 +48,28 @@ Runs engines on this host and serves the calls that the control plane sends here
                        openai: the names of its models)
   --model-path FILE    GGUF file (required for embedded)
   --profile NAME|FILE  latency profile: ${PROFILE_NAMES.join(', ')}, or a JSON file (emulated, scripted)
-  --script FILE        its answers, JSON (required for scripted; docs/scripted-engine.md)
-  --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas);
-                       and with what happens to KV while tools run (docs/lamps.md; not openai):
+  --script FILE        its answers, JSON (required for scripted, docs/scripted-engine.md)
+  --policy NAME        order of calls: ${POLICY_NAMES.join(', ')} (default plas).
+                       Those that also decide what happens to KV while tools run (docs/lamps.md, not openai):
                        ${MEMORY_POLICY_NAMES.join(', ')}
-  --handling LIST      what such a policy chooses from: preserve, discard, swap. One alone: always that (default: as the
-                       policy's name has it; swap on vllm needs --kv-swap-gib)
-  --seats N            calls that can be in one step; openai: calls that it gets at once
+  --handling LIST      what such a policy chooses from: preserve, discard, swap. One alone is always taken (default: by the
+                       policy. swap on vllm needs --kv-swap-gib)
+  --seats N            calls that can be in one step. openai: calls that it gets at once
   --slots N            calls whose KV cache can be resident (not vllm, openai)
-  --hold-kv on|off     calls wait rather than take the KV of a program that comes before them and whose tool runs, for as long
-                       as that pays; under policies that queue programs (default on; docs/embedded-engine.md)
+  --hold-kv on|off     whether calls wait, as long as that pays, rather than take the KV of a program whose tool runs and that
+                       comes before them. Only under policies that queue programs (default on, docs/embedded-engine.md)
   --context-tokens N   longest prompt and answer together
   --threads N          CPU threads per engine (embedded only; default: the cores less one, shared by the engines)
   --prefill-chunk-tokens N  prompt tokens of one call in a step (embedded only; default ${PREFILL_CHUNK_TOKENS}, at most ${STEP_TOKENS_MAX}). With at
-                       most ${EXACT_CHUNK_TOKENS_MAX}, a greedy answer is the same to the bit however calls are scheduled; prefill is slower
-  --system-prompt TEXT what the model is told by conversations without a system message (embedded only; default: its template's own)
+                       most ${EXACT_CHUNK_TOKENS_MAX}, a greedy answer is the same to the bit however calls are scheduled, but prefill is slower
+  --system-prompt TEXT system message of conversations that have none (embedded only, default: that of its template)
   --temperature T, --top-p P  for calls that name none (embedded only; default: the GGUF's advice, else 0.8 and 0.95)
-  --learn-lengths on|off  learns from its answers how long they are by their prompts, and goes by that once it is better than what
-                       classes of programs say (embedded only; default off; docs/lamps.md)
+  --learn-lengths on|off  learns to predict the length of answers from their prompts, and uses that once it is better than what
+                       classes of programs say (embedded only, default off, docs/lamps.md)
   --data-dir DIR       outbox of records, state and logs of vLLM (default .switchyard/agents/ID)
   --lend WHAT          lends this host's GPUs to offline applications (docs/applications.md): spare (its own engines only while
                        another agent serves their models) or all (default: nothing is lent)
-  --lend-gpus N        GPUs of this host, numbers 0 to N-1; with embedded and emulated engines, shares of its cores
+  --lend-gpus N        GPUs of this host, numbers 0 to N-1. With embedded and emulated engines, shares of its cores
   --startable FILE     models that it starts engines for while it is lent, JSON
   --planner NAME       how it plans an application, to compare: ${PLANNERS.join(', ')} (default ours)
   --drain-limit-s N    after SIGTERM, how long calls under way may take (default 120)
@@ -77,10 +77,10 @@ Runs engines on this host and serves the calls that the control plane sends here
 
 ${VLLM_HELP}
 ${SERVER_HELP}
-/metrics asks for the bearer token in the variable ${METRICS_VARIABLE}, and is open where it is not set.
-Spans of calls go to OTEL_EXPORTER_OTLP_ENDPOINT (with OTEL_EXPORTER_OTLP_HEADERS) over OTLP/HTTP, where it is set.
-Events go to stdout, one JSON object a line; {"event":"ready",…} says that calls can be served.
-SIGTERM or SIGINT drains and exits 0; a second one exits at once. Exit codes: 0 ended as asked, 1 failed, 2 wrong flags.
+/metrics asks for the bearer token in the variable ${METRICS_VARIABLE}. Without that variable it is open.
+If OTEL_EXPORTER_OTLP_ENDPOINT is set, spans of calls go there over OTLP/HTTP, with OTEL_EXPORTER_OTLP_HEADERS.
+Events go to stdout, one JSON object a line. {"event":"ready",…} says that calls can be served.
+SIGTERM or SIGINT drains and exits 0. A second one exits at once. Exit codes: 0 ended as asked, 1 failed, 2 wrong flags.
 `
 
 const FLAGS = {

@@ -11,7 +11,7 @@ test('each lease is told once, over as many statuses as it takes', () => {
   const engines = [engineOf('e0'), engineOf('e1')]
   const told: string[] = []
   for (const engine of engines) {
-    for (let n = 0; n < LEASES_SEEN_PER_STATUS_MAX; n += 1) engine.leaseSeen(`${engine.id}-${n}`)
+    for (let n = 0; n < LEASES_SEEN_PER_STATUS_MAX; n += 1) engine.callBegan(`${engine.id}-${n}`, 0)
   }
   for (const expected of [LEASES_SEEN_PER_STATUS_MAX, LEASES_SEEN_PER_STATUS_MAX, 0]) {
     const leases = takeStatuses(engines).flatMap((status) => status.leases_seen)
@@ -23,7 +23,7 @@ test('each lease is told once, over as many statuses as it takes', () => {
 
 test('the fullest status that can be is valid and fits a frame', () => {
   const engine = engineOf('e0')
-  for (let n = 0; n < LEASES_SEEN_PER_STATUS_MAX; n += 1) engine.leaseSeen(String(n).padStart(ID_CHARS_MAX, '0'))
+  for (let n = 0; n < LEASES_SEEN_PER_STATUS_MAX; n += 1) engine.callBegan(String(n).padStart(ID_CHARS_MAX, '0'), 0)
   const status = { type: 'status', seq: 1, engines: takeStatuses([engine]) }
   expect(Status.safeParse(status).success).toBe(true)
   expect(JSON.stringify(status).length).toBeLessThan(FRAME_BYTES_MAX)
@@ -31,10 +31,24 @@ test('the fullest status that can be is valid and fits a frame', () => {
 
 test('what a pool does not take for long is bounded: the oldest leases are forgotten', () => {
   const engine = engineOf('e0')
-  for (let n = 0; n <= LEASES_SEEN_MAX; n += 1) engine.leaseSeen(`l${n}`)
+  for (let n = 0; n <= LEASES_SEEN_MAX; n += 1) engine.callBegan(`l${n}`, 0)
   const { leases_seen } = engine.takeStatus(LEASES_SEEN_MAX + 1)
   expect(leases_seen).toHaveLength(LEASES_SEEN_MAX)
   expect(leases_seen[0]).toBe('l1')
+})
+
+test('offline calls are told apart while they are open, where online calls take their seats', () => {
+  const front = new ScriptedFront('e0', { ledger() {}, status() {}, epoch() {} })
+  const engine = new ServedEngine('e0', front)
+  engine.callBegan('l0', 0)
+  engine.callBegan('l1', 3)
+  expect(engine.takeStatus(2).offline).toBeUndefined()
+  front.preempts_offline = true
+  expect(engine.takeStatus(2).offline).toBe(3)
+  engine.callEnded(0)
+  expect(engine.takeStatus(2).offline).toBe(3)
+  engine.callEnded(3)
+  expect(engine.takeStatus(2).offline).toBeUndefined()
 })
 
 test('an engine that drains says so, and one that is down stays down', () => {

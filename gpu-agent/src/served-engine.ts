@@ -1,7 +1,8 @@
 /**
  * One engine as the daemon sees it: its front, whether it may take calls, and the leases that have reached it since the
  * last status. A lease counts as seen in the same turn in which its call enters the front's queue, so a status never
- * shows a call both in `waiting` and as still on its way.
+ * shows a call both in `waiting` and as still on its way. Offline calls are counted too: where the engine takes their seats for online ones, they are
+ * no load for those.
  */
 import {
   type EngineDescription,
@@ -24,6 +25,8 @@ export class ServedEngine {
   /** The operator wants no further calls here, until further notice. */
   #held = false
   #leases_seen: string[] = []
+  /** Sequences of open offline calls. */
+  #offline = 0
 
   constructor(id: string, front: EngineFront) {
     const description = front.describe()
@@ -56,16 +59,29 @@ export class ServedEngine {
     return { ...load, kv_capacity_tokens, seats: this.front.seats ?? seats }
   }
 
-  /** The pool adds what it does not hear of to this engine's load, and forgets it by itself: the oldest may be dropped. */
-  leaseSeen(lease: string): void {
+  /**
+   * A call goes to the front. `offline_sequences`: that an engine counts for it (prompts × choices); 0 of an online call. The pool adds what it does not hear of to this engine's load, and forgets it by itself: the oldest leases may be
+   * dropped.
+   */
+  callBegan(lease: string, offline_sequences: number): void {
     this.#leases_seen.push(lease)
     if (this.#leases_seen.length > LEASES_SEEN_MAX) this.#leases_seen.shift()
+    this.#offline += offline_sequences
+  }
+
+  /** Once for each call that began. */
+  callEnded(offline_sequences: number): void {
+    this.#offline -= offline_sequences
   }
 
   /** Takes at most `leases_max` of the seen leases out; the rest goes with the next status. */
   takeStatus(leases_max: number, charges?: LeaseCharge[]): EngineStatus {
     const leases_seen = this.#leases_seen.splice(0, leases_max)
-    return { ...this.front.status(), state: this.state, leases_seen, ...(charges === undefined ? {} : { charges }) }
+    return {
+      ...{ ...this.front.status(), state: this.state, leases_seen },
+      ...(this.#offline > 0 && this.front.preempts_offline === true ? { offline: this.#offline } : {}),
+      ...(charges === undefined ? {} : { charges }),
+    }
   }
 
   /** Takes no further calls while held; those under way go on. */

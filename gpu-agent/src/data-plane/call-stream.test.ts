@@ -1,6 +1,6 @@
-import { Agent, createServer, get } from 'node:http'
-import { type AddressInfo, createConnection, type Socket } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { Agent, createServer, get, IncomingMessage, ServerResponse } from 'node:http'
+import { type AddressInfo, createConnection, Socket } from 'node:net'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { NOTHING_MEASURED } from '../../../src/protocol/index.ts'
 import type { CallEnd } from '../fronts/engine-front.ts'
 import { CallStream, STREAM_TIMES, type StreamTimes } from './call-stream.ts'
@@ -90,6 +90,32 @@ test('last chunks that do not fit any more leave the response broken and not com
   stream.finish({ ...COMPLETED, last_chunks: [{ text: 'x'.repeat(2 * MIB) }] }, ERRORS.cancelled)
   await closed
   expect(await tailOf(reader)).not.toContain('[DONE]')
+})
+
+test('an event that goes early does not shorten the next one', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => {
+    vi.useRealTimers()
+  })
+  const sizes: number[] = []
+  const response = new ServerResponse(new IncomingMessage(new Socket()))
+  response.write = (text: string) => {
+    const { choices } = JSON.parse(text.slice('data: '.length)) as { choices: [{ delta: { content: string } }] }
+    return sizes.push(choices[0].delta.content.length) > 0
+  }
+  const stream = new CallStream(response, STREAM_TIMES, () => {})
+  const { after_ms, interval_ms } = STREAM_TIMES.events
+  for (let ms = 0; ms < 200; ms += 1) {
+    stream.chunk({ choices: [{ index: 0, delta: { content: 'x' } }] })
+    vi.advanceTimersByTime(1)
+  }
+  const whole = sizes.slice(1)
+  expect(whole.length).toBeGreaterThan(3)
+  expect(new Set(whole)).toEqual(new Set([after_ms]))
+  // The last one goes when it is due, and nothing has to follow it.
+  vi.advanceTimersByTime(interval_ms)
+  expect(sizes.reduce((sum, size) => sum + size)).toBe(200)
+  response.destroy()
 })
 
 test('calls over one connection leave nothing on it, and the next one is not cut by the last', async () => {

@@ -2,7 +2,7 @@
  * One call's response (src/protocol/stream.ts). The headers wait at most `hold_ms` for the front's verdict on the body,
  * so that most refusals are plain HTTP; after that, silence is filled with comments, since proxies cut silent responses
  * and workerd learns that a client left only by a failed write. Chunks that follow one another quickly become one event
- * (event-merger.ts), whose `id` names the tokens that it is of (src/protocol/resume.ts).
+ * (event-merger.ts), whose `id` names the tokens that it is of, or says how many they are (src/protocol/resume.ts).
  *
  * Memory is bounded against a reader that is slower than the engine: what the socket has not taken may reach
  * `unread_bytes_max`; the chunk that would pass it is not written and the response ends broken, never shortened.
@@ -14,10 +14,11 @@ import {
   COMMENT_QUEUED,
   DONE,
   EVENT_ERROR,
+  eventId,
+  type Generated,
   KEEPALIVE_INTERVAL_MS,
   LEASE_READ_OUT_MS,
   type StreamError,
-  tokensText,
 } from '../../../src/protocol/index.ts'
 import type { CallEnd } from '../fronts/engine-front.ts'
 import { NativeFrame } from '../openai/native-frame.ts'
@@ -96,12 +97,26 @@ export class CallStream {
   }
 
   /** False: the reader is too slow; this chunk and all later ones are dropped and the response will end broken. */
-  chunk(chunk: object, tokens: readonly number[] = []): boolean {
+  chunk(chunk: object, tokens: Generated = []): boolean {
     this.#begin()
     this.#send(this.#events.add(chunk, tokens, performance.now()))
-    const { due_ms } = this.#events
-    if (due_ms !== null) this.#due ??= setTimeout(() => this.#flush(), Math.max(0, due_ms - performance.now()))
+    this.#flushWhenDue()
     return this.#state !== 'too_slow'
+  }
+
+  /** The event for which the timer was set may have gone early, and another one may be held. */
+  #flushWhenDue(): void {
+    const { due_ms } = this.#events
+    if (due_ms === null || this.#due !== null) return
+    const wait_ms = due_ms - performance.now()
+    if (wait_ms <= 0) {
+      this.#flush()
+      return
+    }
+    this.#due = setTimeout(() => {
+      this.#due = null
+      this.#flushWhenDue()
+    }, wait_ms)
   }
 
   #flush(): void {
@@ -113,9 +128,9 @@ export class CallStream {
   #send(events: readonly MergedEvent[]): void {
     for (const { chunk, tokens } of events) {
       if (this.#state !== 'streaming') return
-      const id = tokens.length === 0 ? '' : `id: ${tokensText(tokens)}\n`
+      const id = eventId(tokens)
       const data = chunk instanceof NativeFrame ? chunk.data : JSON.stringify(chunk)
-      this.#write(`${id}data: ${data}\n\n`)
+      this.#write(`${id === null ? '' : `id: ${id}\n`}data: ${data}\n\n`)
     }
   }
 

@@ -9,7 +9,7 @@ import { AgentMetrics } from './metrics.ts'
 import { ERRORS } from './stream-errors.ts'
 
 /** A call whose disk commits when the test says so; `log` has what happened, in order. */
-function openCall(forecasts: CallContext['forecasts'] = null) {
+function openCall(forecasts: CallContext['forecasts'] = null, claims: { offline?: true } = {}) {
   const log: string[] = []
   const records: CallRecord[] = []
   const events: AgentEvent[] = []
@@ -20,7 +20,8 @@ function openCall(forecasts: CallContext['forecasts'] = null) {
     served = call
     log.push('served')
   }
-  const call = new Call({ ...claimsOf(), v: 2, iat: 0, exp: 0 }, new ServedEngine('a-e0', front), {
+  const engine = new ServedEngine('a-e0', front)
+  const call = new Call({ ...claimsOf(), ...claims, v: 2, iat: 0, exp: 0 }, engine, {
     outbox: {
       openLease: () => ({ status: 'used' }),
       promptTokens: () => log.push('prompt tokens'),
@@ -51,8 +52,8 @@ function openCall(forecasts: CallContext['forecasts'] = null) {
     finish: () => void log.push('finish'),
     refuse: (error: StreamError) => void log.push(`refuse ${error.error.code}`),
   }
-  const start = (): ScriptedCall => {
-    call.start('chat', {}, stream)
+  const start = (body: object = {}): ScriptedCall => {
+    call.start('chat', body, stream)
     if (served === null) throw new Error('not served')
     return served
   }
@@ -60,8 +61,20 @@ function openCall(forecasts: CallContext['forecasts'] = null) {
     for (const resolve of commits) resolve()
     await call.settled
   }
-  return { call, stream, start, commit, log, records, events, front }
+  return { call, stream, start, commit, log, records, events, front, engine }
 }
+
+test('an offline call is told with its choices from its start to its end, also when it is refused', () => {
+  for (const end of ['end', 'refuse'] as const) {
+    const { start, engine, front } = openCall(null, { offline: true })
+    front.preempts_offline = true
+    const call = start({ n: 3 })
+    expect(engine.takeStatus(1)).toMatchObject({ offline: 3 })
+    if (end === 'end') call.accept().end()
+    else call.sink.refused(ERRORS.engine_failed)
+    expect(engine.takeStatus(1).offline).toBeUndefined()
+  }
+})
 
 test('the client sees the end only when the record is on disk', async () => {
   const { start, commit, log, records } = openCall()

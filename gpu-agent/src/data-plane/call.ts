@@ -3,7 +3,8 @@
  * (refusal, cancel, a client that left, a front that throws), exactly one record is written, and only then does the
  * client see the end.
  */
-import type { CallRecord, Resume, StreamError, TicketClaims } from '../../../src/protocol/index.ts'
+import { sequencesOf } from '../../../src/core/call/lease-terms.ts'
+import type { CallRecord, Generated, Resume, StreamError, TicketClaims } from '../../../src/protocol/index.ts'
 import type { CallForecasts } from '../classes/call-forecasts.ts'
 import { messageOf, type Report } from '../events.ts'
 import type { CallEnd, CallSink, Dialect } from '../fronts/engine-front.ts'
@@ -60,6 +61,7 @@ export class Call implements CallSink {
   /** Why the daemon itself ended the call. */
   #cancelled: StreamError | null = null
   #deadline: NodeJS.Timeout | null = null
+  #offline_sequences = 0
 
   constructor(claims: TicketClaims, engine: ServedEngine, context: CallContext, traceparent?: string) {
     this.claims = claims
@@ -87,7 +89,8 @@ export class Call implements CallSink {
     }
     this.#state = 'serving'
     this.#endAtDeadline()
-    this.#engine.leaseSeen(this.claims.lease)
+    this.#offline_sequences = this.#offlineSequences(dialect, body)
+    this.#engine.callBegan(this.claims.lease, this.#offline_sequences)
     this.#engine.arrivals.arrived(orderedCall(this.claims), this.claims.call, this.#context.clock())
     try {
       const forecast = this.#context.forecasts?.of(this.claims, dialect, body) ?? null
@@ -116,7 +119,7 @@ export class Call implements CallSink {
     this.#stream?.accepted()
   }
 
-  chunk(chunk: object, tokens?: readonly number[]): void {
+  chunk(chunk: object, tokens?: Generated): void {
     if (!this.#expect('chunk')) return
     this.#gaps.chunk(chunk)
     this.#tools.chunk(chunk)
@@ -125,6 +128,13 @@ export class Call implements CallSink {
 
   ended(end: CallEnd): void {
     if (this.#expect('ended')) this.#settle(end)
+  }
+
+  /** The texts of an embedding are no sequences of their own: they are not in the engine all at once. */
+  #offlineSequences(dialect: Dialect, body: unknown): number {
+    if (this.claims.offline !== true) return 0
+    const is_text = dialect !== 'embeddings' && typeof body === 'object' && body !== null
+    return is_text ? sequencesOf({ ...body }) : 1
   }
 
   #endAtDeadline(): void {
@@ -146,6 +156,7 @@ export class Call implements CallSink {
   }
 
   #settle(end: CallEnd): void {
+    if (this.#state === 'serving') this.#engine.callEnded(this.#offline_sequences)
     this.#state = 'settling'
     if (this.#deadline !== null) clearTimeout(this.#deadline)
     const { service_wall_us, wait_us, prompt_tokens, output_tokens } = end.measurement

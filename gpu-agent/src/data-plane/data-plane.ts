@@ -22,6 +22,7 @@ import type { ServedEngine } from '../served-engine.ts'
 import { Call, type CallContext } from './call.ts'
 import { answerRefusal, CallStream, STREAM_TIMES, type StreamTimes } from './call-stream.ts'
 import { isOnDisk } from './disk-wait.ts'
+import { EarlyCancels } from './early-cancels.ts'
 import { type JsonBody, readJsonBody } from './json-body.ts'
 import { ERRORS, REFUSALS, type Refusal } from './stream-errors.ts'
 import type { TicketGate } from './ticket-gate.ts'
@@ -67,6 +68,7 @@ export class DataPlane {
   readonly #calls = new Map<string, Call>()
   /** Leases whose response the reader has not taken to its end. */
   readonly #responding = new Set<string>()
+  readonly #early = new EarlyCancels()
 
   constructor(options: DataPlaneOptions) {
     this.#options = options
@@ -100,7 +102,11 @@ export class DataPlane {
   }
 
   cancel(leases: readonly string[], error: StreamError): void {
-    for (const lease of leases) this.#calls.get(lease)?.cancel(error)
+    for (const lease of leases) {
+      const call = this.#calls.get(lease)
+      if (call === undefined) this.#early.add(lease, error)
+      else call.cancel(error)
+    }
   }
 
   cancelAll(error: StreamError): number {
@@ -192,6 +198,8 @@ export class DataPlane {
       dialect === 'embeddings' ? { ...this.#times, unread_bytes_max: UNREAD_EMBEDDING_BYTES_MAX } : this.#times
     const stream = new CallStream(response, times, () => call.cancel(ERRORS.client_gone), accepted.not_applied)
     if (!(await isOnDisk(committed, this.#options.context.disk_wait_ms))) call.cancel(ERRORS.disk_full)
+    const early = this.#early.take(call.claims.lease)
+    if (early !== null) call.cancel(early)
     if (response.destroyed) call.cancel(ERRORS.client_gone)
     else if (engine.epoch !== call.claims.epoch) call.cancel(REFUSALS.epoch_gone.error)
     call.start(dialect, accepted.body, stream, resume)

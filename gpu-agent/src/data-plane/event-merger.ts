@@ -6,6 +6,7 @@
  * Pure: the caller supplies the time, and asks again when an event is due.
  */
 
+import { type Generated, joinedGenerated } from '../../../src/protocol/index.ts'
 import { NativeFrame } from '../openai/native-frame.ts'
 
 /** An engine that writes a token each 20 ms has two in an event, and ITL grows by a step. */
@@ -46,13 +47,13 @@ const JOINED: ReadonlySet<string> = new Set(['content', 'reasoning', 'reasoning_
 
 export interface MergedEvent {
   chunk: object
-  /** Generated since the last event that named any. */
-  tokens: readonly number[]
+  /** Generated since the last event that told of any. */
+  tokens: Generated
 }
 
 export class EventMerger {
   readonly #times: EventTimes
-  #held: { chunk: object; tokens: number[] } | null = null
+  #held: MergedEvent | null = null
   /** When the last event with text went. Null: none has. */
   #sent_ms: number | null = null
 
@@ -61,18 +62,18 @@ export class EventMerger {
   }
 
   /** Events that go now, in order. */
-  add(chunk: object, tokens: readonly number[], now_ms: number): MergedEvent[] {
+  add(chunk: object, tokens: Generated, now_ms: number): MergedEvent[] {
     const held = this.#held
     if (held !== null) {
       const joined = joinedChunks(held.chunk, chunk)
       if (joined !== null) {
-        this.#held = { chunk: joined, tokens: [...held.tokens, ...tokens] }
+        this.#held = { chunk: joined, tokens: joinedGenerated(held.tokens, tokens) }
         return this.#isLate(now_ms) ? this.flush(now_ms) : []
       }
     }
     const before = this.flush(now_ms)
     if (!isText(chunk)) return [...before, { chunk, tokens }]
-    this.#held = { chunk, tokens: [...tokens] }
+    this.#held = { chunk, tokens }
     return this.#isLate(now_ms) ? [...before, ...this.flush(now_ms)] : before
   }
 

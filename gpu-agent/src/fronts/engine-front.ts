@@ -11,9 +11,11 @@ import {
   type EngineDescription,
   type EngineStatus,
   type FinishReason,
+  type Generated,
   type Measurement,
   NativeApi,
   type Outcome,
+  type QueuePosition,
   type Resume,
   type StreamError,
   type TicketClaims,
@@ -56,10 +58,10 @@ export interface CallSink {
   refused(error: StreamError): void
   accepted(prompt_tokens: number): void
   /**
-   * `tokens`: what was generated since the last chunk that named any, so that another engine can go on from here. Left out or
+   * `tokens`: what was generated since the last chunk that told of any, so that another engine can go on from here. Left out or
    * none: it cannot be told.
    */
-  chunk(chunk: object, tokens?: readonly number[]): void
+  chunk(chunk: object, tokens?: Generated): void
   ended(end: CallEnd): void
 }
 
@@ -119,6 +121,8 @@ export interface EngineFront {
   readonly hints?: ReadonlySet<string>
   /** Calls that it is given at once, where that is learned. Left out: as described. */
   readonly seats?: number | null
+  /** An online call takes the seat of an offline one at the next decision. Left out: it waits for it. */
+  readonly preempts_offline?: boolean
   describe(): EngineDescription
   status(): Omit<EngineStatus, 'leases_seen'>
   serve(call: DispatchedCall, sink: CallSink): void
@@ -127,6 +131,8 @@ export interface EngineFront {
   /** Takes no further calls; resolves when those under way have ended. */
   drain(): Promise<void>
   stop(): Promise<void>
+  /** Where these calls are in the order. Those that are not open, or of which nothing is known, are left out. Absent: nothing is known. */
+  positions?(leases: readonly string[]): Promise<readonly QueuePosition[]>
   /** The program goes on elsewhere or has ended: what is kept of its KV until it comes back is of no use. Absent: nothing is kept. */
   discard?(program: ProgramKey): void
   /** What is known about classes of programs has changed. Engines of this process read the agent's book instead. */

@@ -122,6 +122,15 @@ export function frontContract(name: string, start: (events: EngineFrontEvents) =
       expect(await stays.sink.over).toMatchObject({ outcome: 'cancelled' })
     })
 
+    it('says where an open call is in the order, and nothing of others', async () => {
+      const { lease, sink } = await streaming()
+      const told = (await front.positions?.([lease, 'a lease that is not there'])) ?? []
+      expect(told.every((position) => position.lease === lease && !position.waits && position.before === 0)).toBe(true)
+      expect(told.length).toBe(1)
+      front.cancel(lease, null)
+      await sink.over
+    })
+
     it('drains: calls under way end, others are refused for another engine to serve', async () => {
       const under_way = serve({ max_tokens: 20 })
       await until(() => under_way.sink.prompt_tokens !== null)

@@ -4,6 +4,7 @@ import { type ControlPlaneStandIn, TOKEN } from '../testing/control-plane-stand-
 import { startControlPlane, until } from '../testing/harness.ts'
 import { Link, type LinkOptions, type LinkTimes } from './link.ts'
 
+const WAITING = { waits: true, waited_us: 5, before: 1, order: 'in order of arrival' }
 const FAST: Partial<LinkTimes> = {
   status_ms: 10,
   status_min_ms: 1,
@@ -82,6 +83,7 @@ function startLink(control: ControlPlaneStandIn, options: Partial<LinkOptions> =
     onClasses: () => undefined,
     onHandle: (handle) => handled.push(handle),
     onReplay: ({ program }) => ({ status: 'replayed', calls: [{ status: 'unknown', id: program, reason: 'open' }] }),
+    onPositions: async (leases) => leases.map((lease) => ({ lease, ...WAITING })),
     isOpen: (lease) => lease.startsWith('open'),
     onIgnored: () => {
       ignored.count += 1
@@ -269,4 +271,13 @@ test('a pool that has gone silent is given up; one that only answers pings is no
   socket?.pause()
   await until(() => lost.length > 0)
   expect(lost[0]).toBe('silent')
+})
+
+test('answers where leases are in their engines’ orders', async () => {
+  const control = await startControlPlane()
+  startLink(control)
+  await control.until(() => control.statuses.length > 0)
+  control.down({ type: 'positions', id: 4, leases: ['l'] })
+  await control.until(() => control.positions.length > 0)
+  expect(control.positions).toEqual([{ type: 'positions', id: 4, positions: [{ lease: 'l', ...WAITING }] }])
 })

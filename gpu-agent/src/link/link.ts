@@ -11,6 +11,8 @@ import {
   FRAME_BYTES_MAX,
   type Handle,
   type Hello,
+  POSITIONS_MAX,
+  type QueuePosition,
   type Replay,
   type ReplayQuestion,
   STATUS_INTERVAL_MIN_MS,
@@ -49,6 +51,8 @@ export interface LinkOptions {
   onHandle: (handle: Handle) => void
   /** What a program's calls would have waited under first come, first served. */
   onReplay: (question: ReplayQuestion) => Replay
+  /** Where these leases are in their engines' orders. */
+  onPositions: (leases: readonly string[]) => Promise<readonly QueuePosition[]>
   /** Whether the lease is open here. */
   isOpen: (lease: string) => boolean
   onIgnored: () => void
@@ -153,6 +157,11 @@ export class Link {
       case 'replay': {
         const { id } = parsed.data
         return this.#send({ type: 'replayed', id, replay: this.#options.onReplay(parsed.data) })
+      }
+      case 'positions': {
+        const { id, leases } = parsed.data
+        const positions = await this.#options.onPositions(leases)
+        return this.#send({ type: 'positions', id, positions: positions.slice(0, POSITIONS_MAX) })
       }
       case 'ask': {
         const { id, leases } = parsed.data

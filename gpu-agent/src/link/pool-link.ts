@@ -4,6 +4,7 @@ import {
   type Hello,
   PROTOCOL_VERSION,
   PROTOCOL_VERSION_MIN,
+  type QueuePosition,
   type Replay,
   type ReplayQuestion,
 } from '../../../src/protocol/index.ts'
@@ -77,6 +78,7 @@ export function poolLink(model: string, context: PoolLinkOptions): Link {
     onClasses: context.classes,
     onHandle: ({ engine, tenant, program, run }) => context.discard(engine, { tenant, program, run }),
     onReplay: context.replay,
+    onPositions: (leases) => positionsIn(served(), leases),
     isOpen: context.isOpen,
     onIgnored: ignored,
     onLinked: (clock_offset_ms) => report({ event: 'linked', model, clock_offset_ms }),
@@ -84,4 +86,10 @@ export function poolLink(model: string, context: PoolLinkOptions): Link {
     onRefused: (reason) => context.refused(model, reason),
     ...(tuning?.link === undefined ? {} : { times: tuning.link }),
   })
+}
+
+/** An engine leaves out what it does not have. */
+async function positionsIn(engines: readonly ServedEngine[], leases: readonly string[]): Promise<QueuePosition[]> {
+  const told = await Promise.all(engines.map(({ front }) => front.positions?.(leases) ?? []))
+  return told.flat()
 }

@@ -8,13 +8,17 @@ import type { AnswerEvent } from './answer-parser.ts'
 export type DeliveredEvent = AnswerEvent | { type: 'reasoning'; text: string }
 
 export class Delivered {
+  readonly #content: string
   #text: number
   #reasoning: number
   readonly #calls: number[]
   /** Calls of tools that were met. */
   #met = 0
+  /** Text that was said again was another one. */
+  differs = false
 
   constructor({ content, reasoning, tool_calls }: Pick<Resume, 'content' | 'reasoning' | 'tool_calls'>) {
+    this.#content = content
     this.#text = content.length
     this.#reasoning = reasoning.length
     this.#calls = tool_calls.map((call) => call.arguments.length)
@@ -30,7 +34,10 @@ export class Delivered {
       }
       case 'text': {
         const text = event.text.slice(this.#text)
-        this.#text -= event.text.length - text.length
+        const again = event.text.length - text.length
+        if (!this.#content.startsWith(event.text.slice(0, again), this.#content.length - this.#text))
+          this.differs = true
+        this.#text -= again
         return left(event, event.text, text)
       }
       case 'call':

@@ -6,7 +6,7 @@ import { type ControlPlaneStandIn, claimsOf, TOKEN } from '../testing/control-pl
 import { startControlPlane } from '../testing/harness.ts'
 import type { StoredRecord } from './outbox.ts'
 import { endWithoutService, recordOf } from './record.ts'
-import { ACK_BYTES_MAX, RecordSender, type RecordSenderOptions } from './record-sender.ts'
+import { ACK_BYTES_MAX, BATCHES_IN_FLIGHT_MAX, RecordSender, type RecordSenderOptions } from './record-sender.ts'
 
 const FAST = { min_ms: 2, max_ms: 4 }
 
@@ -16,9 +16,10 @@ class Stored {
   acknowledged: string[] = []
   #seq = 0
 
-  add(count: number): string[] {
+  add(count: number, program?: string): string[] {
+    const of = program === undefined ? {} : { program }
     const added: CallRecord[] = Array.from({ length: count }, () =>
-      recordOf({ ...claimsOf(), v: 2, iat: 0, exp: 0 }, endWithoutService('failed', ERRORS.engine_failed), 0),
+      recordOf({ ...claimsOf(), ...of, v: 2, iat: 0, exp: 0 }, endWithoutService('failed', ERRORS.engine_failed), 0),
     )
     for (const record of added) {
       this.#seq += 1
@@ -86,6 +87,63 @@ test('a record is sent when it is committed, without waiting for anything else',
     await empty(stored)
   }
   expect(control.batches.map((batch) => batch.length)).toEqual([1, 1, 1])
+})
+
+test(`at most ${BATCHES_IN_FLIGHT_MAX} batches are on their way, and none has a program of another`, async () => {
+  const control = await startControlPlane()
+  const { stored, sender } = startSender(control)
+  const open = new Map<string, () => void>()
+  control.answer = async ({ records }) => {
+    const program = records[0]?.program as string
+    expect(records.every((record) => record.program === program)).toBe(true)
+    expect(open.has(program)).toBe(false)
+    await new Promise<void>((resolve) => open.set(program, resolve))
+    open.delete(program)
+    return all(records)
+  }
+  const programs = Array.from({ length: BATCHES_IN_FLIGHT_MAX + 1 }, (_, n) => `p${n}`)
+  sender.start()
+  const until = async (reached: () => boolean) => {
+    while (!reached()) await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+  for (const [n, program] of programs.slice(0, BATCHES_IN_FLIGHT_MAX).entries()) {
+    stored.add(1, program)
+    sender.notify()
+    await until(() => open.size === n + 1)
+  }
+  // Its program has a record on its way; and so it waits, and so does what is behind it.
+  stored.add(1, 'p0')
+  stored.add(1, 'p4')
+  sender.notify()
+  open.get('p1')?.()
+  await until(() => stored.acknowledged.length === 1)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  expect([...open.keys()]).toEqual(['p0', 'p2', 'p3'])
+  control.answer = ({ records }) => all(records)
+  for (const answer of open.values()) answer()
+  await empty(stored)
+  expect(new Set(stored.acknowledged).size).toBe(stored.acknowledged.length)
+})
+
+test('a batch that fails while others are on their way comes again, and no record is lost or counted twice', async () => {
+  const control = await startControlPlane()
+  const { stored, sender } = startSender(control)
+  let sent = 0
+  control.answer = async ({ records }) => {
+    sent += 1
+    const fails = sent % 3 === 1
+    await new Promise((resolve) => setTimeout(resolve, fails ? 5 : 1))
+    return fails ? { status: 500, body: {} } : all(records)
+  }
+  const leases: string[] = []
+  sender.start()
+  for (let n = 0; n < 60; n += 1) {
+    leases.push(...stored.add(1, `p${n % 20}`))
+    sender.notify()
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  await empty(stored)
+  expect(stored.acknowledged.toSorted()).toEqual(leases.toSorted())
 })
 
 test('a control plane that fails, hangs up, answers nonsense or half: every record is acknowledged in the end', async () => {

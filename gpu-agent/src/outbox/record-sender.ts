@@ -1,6 +1,10 @@
 /**
  * Sends records until the control plane has acknowledged each: POST {control-url}/agents/v1/records in batches, at once
- * when there is something, one batch at a time, straight from the outbox's table, so a restart goes on where it was.
+ * when there is something, straight from the outbox's table, so a restart goes on where it was.
+ *
+ * Several batches are on their way at a time: the control plane asks 16 programs of a batch at once and waits for their disks, so
+ * one batch after the other is 160 records a second. Records of one program are sent in order: a batch ends before a record whose
+ * program has one on its way. After a failure batches go one by one, until one is answered.
  *
  * It walks the unacknowledged records in order with a cursor. A record that is not acknowledged (its program's actor is
  * busy, or the control plane cannot read it) is passed and comes again with the next walk, so it never blocks those
@@ -18,6 +22,8 @@ import type { Outbox, StoredRecord } from './outbox.ts'
 /** Records that end within this time of each other share a batch. */
 const COALESCE_MS = 10
 const SEND_TIMEOUT_MS = 10_000
+/** Batches on their way. */
+export const BATCHES_IN_FLIGHT_MAX = 4
 const SEND_BACKOFF: BackoffBounds = { min_ms: 100, max_ms: 5000 }
 /** Pace of what will not succeed before a person acts: an unknown token, a record that cannot be read. */
 const SEND_REFUSED_BACKOFF: BackoffBounds = { min_ms: 1000, max_ms: 60_000 }
@@ -47,6 +53,11 @@ type SendResult =
   /** The control plane does not take this agent. */
   | { status: 'refused'; http_status: number; message: string }
 
+interface Flight {
+  batch: readonly StoredRecord[]
+  landed: Promise<SendResult>
+}
+
 export class RecordSender {
   readonly #options: RecordSenderOptions
   readonly #url: URL
@@ -55,6 +66,11 @@ export class RecordSender {
   #wake: (() => void) | null = null
   #notified = false
   #cursor = 0
+  readonly #flights = new Set<Flight>()
+  /** Programs that have records on their way. */
+  readonly #busy = new Set<string>()
+  /** The first batch that failed, while later ones are still on their way. */
+  #failed: { batch: readonly StoredRecord[]; result: Exclude<SendResult, { status: 'answered' }> } | null = null
   #batch_max = RECORDS_PER_BATCH_MAX
   /** Records passed in this walk, and whether one of them can never be read as it is. */
   #passed = 0
@@ -93,8 +109,10 @@ export class RecordSender {
   async #run(): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       this.#notified = false
-      const batch = this.#options.outbox.unacknowledged(this.#cursor, this.#batch_max)
-      if (batch.length > 0) await this.#sendOnce(batch)
+      const batch = this.#next()
+      if (batch.length > 0) this.#launch(batch)
+      else if (this.#flights.size > 0) await this.#landing()
+      else if (this.#failed !== null) await this.#sendAgain()
       else if (this.#passed > 0) await this.#walkAgain()
       else {
         this.#walks = 0
@@ -102,33 +120,73 @@ export class RecordSender {
         await this.#sleep(this.#options.coalesce_ms ?? COALESCE_MS, 'through')
       }
     }
+    await Promise.all([...this.#flights].map(({ landed }) => landed))
   }
 
-  async #sendOnce(batch: readonly StoredRecord[]): Promise<void> {
-    const result = await this.#send(batch.map(({ record }) => record))
-    if (this.#stopped.signal.aborted && result.status !== 'answered') return
-    switch (result.status) {
-      case 'answered':
-        return this.#answered(batch, result.acknowledged, result.unproven)
-      case 'malformed':
-        this.#options.metrics.batchSent('refused')
-        this.#malformed(batch, result.http_status)
-        return
-      case 'refused':
-      case 'unreachable': {
-        this.#failures += 1
-        this.#options.metrics.batchSent(result.status === 'refused' ? 'refused' : 'failed')
-        const retry_in_ms = this.#backoff(this.#failures, result.status === 'refused')
-        if (result.status === 'refused') {
-          const { http_status: status, message } = result
-          this.#options.report({ event: 'records_refused', status, message, retry_in_ms })
-        } else if (this.#failures === 1) {
-          this.#options.report({ event: 'records_delayed', reason: result.reason, retry_in_ms })
-        }
-        if (result.status === 'unreachable' && result.reached) this.#smaller(batch)
-        await this.#sleep(retry_in_ms, 'through')
-      }
+  /** The next records that may be sent. Empty: there are none. */
+  #next(): readonly StoredRecord[] {
+    const isSound = this.#failures === 0 && this.#batch_max === RECORDS_PER_BATCH_MAX
+    if (this.#failed !== null || this.#flights.size >= (isSound ? BATCHES_IN_FLIGHT_MAX : 1)) return []
+    const batch = this.#options.outbox.unacknowledged(this.#cursor, this.#batch_max)
+    const end = batch.findIndex(({ record }) => this.#busy.has(programOf(record)))
+    return end === -1 ? batch : batch.slice(0, end)
+  }
+
+  #launch(batch: readonly StoredRecord[]): void {
+    this.#cursor = batch.at(-1)?.seq ?? this.#cursor
+    const programs = new Set(batch.map(({ record }) => programOf(record)))
+    for (const program of programs) this.#busy.add(program)
+    const landed = this.#send(batch.map(({ record }) => record)).then(async (result) => {
+      if (result.status === 'answered') await this.#answered(batch, result.acknowledged, result.unproven)
+      else this.#hasFailed(batch, result)
+      for (const program of programs) this.#busy.delete(program)
+      this.#flights.delete(flight)
+      return result
+    })
+    const flight = { batch, landed }
+    this.#flights.add(flight)
+  }
+
+  /** Until a batch is answered or fails, or records have come that may share the next one. */
+  async #landing(): Promise<void> {
+    const landed = Promise.race([...this.#flights].map((flight) => flight.landed))
+    const mayShare = this.#flights.size < BATCHES_IN_FLIGHT_MAX && this.#failed === null
+    if (!mayShare) return void (await landed)
+    const woken = this.#sleep(null)
+    await Promise.race([landed, woken])
+    this.#wake?.()
+    if (this.#notified) await this.#sleep(this.#options.coalesce_ms ?? COALESCE_MS, 'through')
+  }
+
+  /** Everything from the first failed batch on is sent again. What was acknowledged is no longer in the outbox. */
+  #hasFailed(batch: readonly StoredRecord[], result: Exclude<SendResult, { status: 'answered' }>): void {
+    const first = batch[0]?.seq ?? 0
+    if (this.#failed === null || first < (this.#failed.batch[0]?.seq ?? 0)) this.#failed = { batch, result }
+  }
+
+  /** No batch is on its way. */
+  async #sendAgain(): Promise<void> {
+    const failed = this.#failed
+    this.#failed = null
+    if (failed === null || this.#stopped.signal.aborted) return
+    const { batch, result } = failed
+    this.#cursor = (batch[0]?.seq ?? 1) - 1
+    if (result.status === 'malformed') {
+      this.#options.metrics.batchSent('refused')
+      this.#malformed(batch, result.http_status)
+      return
     }
+    this.#failures += 1
+    this.#options.metrics.batchSent(result.status === 'refused' ? 'refused' : 'failed')
+    const retry_in_ms = this.#backoff(this.#failures, result.status === 'refused')
+    if (result.status === 'refused') {
+      const { http_status: status, message } = result
+      this.#options.report({ event: 'records_refused', status, message, retry_in_ms })
+    } else if (this.#failures === 1) {
+      this.#options.report({ event: 'records_delayed', reason: result.reason, retry_in_ms })
+    }
+    if (result.status === 'unreachable' && result.reached) this.#smaller(batch)
+    await this.#sleep(retry_in_ms, 'through')
   }
 
   async #answered(
@@ -142,7 +200,7 @@ export class RecordSender {
     }
     const leases = sent.filter((lease) => acknowledged.has(lease) || unproven.has(lease))
     this.#options.metrics.batchSent(leases.length === batch.length ? 'acknowledged' : 'partial')
-    this.#pass(batch, batch.length - leases.length)
+    this.#passed += batch.length - leases.length
     this.#batch_max = Math.min(RECORDS_PER_BATCH_MAX, this.#batch_max * 2)
     this.#failures = 0
     if (leases.length > 0) await this.#options.outbox.acknowledge(leases)
@@ -222,6 +280,10 @@ export class RecordSender {
       return { status: 'unreachable', reason: messageOf(error), reached }
     }
   }
+}
+
+function programOf({ tenant, program }: StoredRecord['record']): string {
+  return `${tenant}\n${program}`
 }
 
 function verdictOf(http_status: number, text: string): SendResult {

@@ -12,6 +12,7 @@ import {
   type Hello,
   importTicketKey,
   type OpenLeases,
+  type Positions,
   PROTOCOL_VERSION,
   RecordBatch,
   type Replayed,
@@ -33,6 +34,7 @@ export class ControlPlaneStandIn {
   readonly statuses: Status[] = []
   readonly opens: OpenLeases[] = []
   readonly replays: Replayed[] = []
+  readonly positions: Positions[] = []
   readonly batches: CallRecord[][] = []
   readonly sockets: WebSocket[] = []
   readonly link_urls: string[] = []
@@ -126,6 +128,7 @@ export class ControlPlaneStandIn {
       if (message.type === 'status') this.statuses.push(message)
       else if (message.type === 'open') this.opens.push(message)
       else if (message.type === 'replayed') this.replays.push(message)
+      else if (message.type === 'positions') this.positions.push(message)
       else {
         this.hellos.push(message)
         if (this.welcome !== null) link.send(JSON.stringify(await this.welcome(message)))

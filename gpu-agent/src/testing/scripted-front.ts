@@ -78,6 +78,7 @@ export class ScriptedFront implements EngineFront {
   readonly calls = new Map<string, ScriptedCall>()
   readonly model: string
   hints: ReadonlySet<string> = new Set()
+  preempts_offline = false
   epoch = 'epoch-1'
   step = 0
   state: EngineStatus['state'] = 'ready'

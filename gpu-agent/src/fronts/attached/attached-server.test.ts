@@ -82,9 +82,9 @@ test('says what it is, and states its reduced powers once', async () => {
     {
       url: `http://127.0.0.1:${vllm.port}`,
       ...{ api_key: null, socket: null, served_model: 'served', context_tokens_max: 2048 },
-      ...{ api_version: null, key_header: null, native_apis: [] },
+      ...{ api_version: null, key_header: null, native_apis: [], continues: null, token_chunks: false },
       ...{ kv_capacity_tokens: 46_592, seats: 256, order: 'fcfs', epoch: expect.any(String) },
-      queued: { seats: null, server_seats: null, kv_tokens: 46_592, takes_back: true, reports: true },
+      queued: { seats: null, server_seats: null, kv_tokens: 46_592, takes_back: true, stops: false, reports: true },
       profile: profileOf('vllm'),
     },
   ])

@@ -16,10 +16,12 @@ import type { VllmAddress, VllmServer, VllmServerListener } from '../vllm/proces
 import { ANSWER_MS_MAX, ask, askHealth, type KeyHeader, type ServerApi } from './ask-server.ts'
 import { type AttachedBy, attachFault } from './attach-fault.ts'
 import type { Behaviour } from './behaviour.ts'
+import { continuesAny } from './continuing/continuing.ts'
 import { nativeApis } from './native/native-apis.ts'
 import { isOpenAi } from './provider-hosts.ts'
 import { askFacts, askModels, type ServedModel, type ServerFacts } from './server-facts.ts'
 import { METRICS_BYTES_MAX, readMetrics } from './server-metrics.ts'
+import type { Preempt } from './server-options.ts'
 import { profileOf, type ServerKind, type ServerProfile } from './server-profile.ts'
 
 export const PROBE_PAUSE: BackoffBounds = { min_ms: 500, max_ms: 15_000 }
@@ -39,6 +41,8 @@ export interface AttachedServerOptions extends AttachedBy {
   api?: ServerApi
   api_version?: string | null
   key_header?: KeyHeader | null
+  /** Calls with output are stopped for better ones, where the server goes on with a text exactly. Left out: never. */
+  preempt?: Preempt
   /** APIs beside chat by which it may be called. Null: found out. Left out: none. */
   native?: readonly NativeApi[] | null
   /** Null: found out. */
@@ -129,6 +133,7 @@ export class AttachedServer implements VllmServer {
       ...sizes,
       prefix_cache: behaviour?.cached_tokens ?? facts.prefix_cache,
       reports_queue: facts.reports_queue,
+      resumes: continuesAny(address.continues ?? null),
       behaviour,
       unknown: this.#unknown(facts, address, behaviour),
       reduced: reducedPowers(address, facts),
@@ -155,6 +160,12 @@ export class AttachedServer implements VllmServer {
     if (facts.kind === 'ollama' && context_tokens === null) {
       unknown.push(
         'whether prompts are cut: Ollama cuts those beyond its own num_ctx (OLLAMA_CONTEXT_LENGTH) without a word',
+      )
+    }
+    if (this.#options.preempt === 'resume' && queued.stops !== true) {
+      const why = behaviour === null ? 'it was not asked (--probe asks it)' : 'its answers did not show it'
+      unknown.push(
+        `whether it goes on with a text exactly and stops when a client leaves, so --preempt resume stops nothing: ${why}`,
       )
     }
     if (behaviour === null && facts.kind === 'openai') {
@@ -280,9 +291,11 @@ export class AttachedServer implements VllmServer {
     const context_tokens_max = least(told_context, context_tokens) ?? CONTEXT_TOKENS_ASSUMED
     const known_kv = kv_tokens ?? hello?.kv_capacity_tokens ?? facts.kv_tokens
     const seats_told = hello?.seats ?? seats ?? facts.seats ?? ATTACHED_SEATS
+    const continues = behaviour?.continues ?? null
     const profile = withFound(profileOf(facts.kind), facts, behaviour)
     const address: VllmAddress = {
       ...{ url, api_key, api_version, key_header, socket, context_tokens_max, profile, native_apis },
+      ...{ continues, token_chunks: behaviour?.token_chunks === true },
       served_model: model.id,
       kv_capacity_tokens: known_kv ?? context_tokens_max * seats_told,
       seats: seats_told,
@@ -293,6 +306,7 @@ export class AttachedServer implements VllmServer {
           ? {
               ...{ seats, server_seats: facts.seats, kv_tokens: known_kv },
               ...{ takes_back: profile.takes_back, reports: facts.reports_queue },
+              stops: this.#options.preempt === 'resume' && profile.takes_back && continuesAny(continues),
             }
           : null,
     }
@@ -329,14 +343,18 @@ function withFound(profile: ServerProfile, { tools }: ServerFacts, behaviour: Be
   return { ...profile, capabilities, takes_back: behaviour.stops_when_left ?? profile.takes_back }
 }
 
-function reducedPowers({ order, queued, profile: { name, capabilities } }: VllmAddress, facts: ServerFacts): string[] {
+function reducedPowers(
+  { order, queued, profile: { name, capabilities }, continues = null }: VllmAddress,
+  facts: ServerFacts,
+): string[] {
   const powers = ['the agent does not start, end or restart this server']
   if (queued === null) return [...powers, 'it keeps the policy that it was started with: --policy has no effect in it']
   powers.push(
     order === 'priority'
       ? 'calls wait in the queue of the agent, ordered by --policy, and have a priority in its own too'
       : `calls wait in the queue of the agent, ordered by --policy, and are let through as ${name} has room`,
-    'no running call yields to a better one',
+    ...(queued.stops === true ? [] : ['no running call yields to a better one']),
+    ...(continuesAny(continues) ? [] : ['an answer that another engine began does not go on here']),
     'service and wait are measured from outside, by the times of chunks and by the usage',
   )
   if (order === 'none' || order === 'provider')

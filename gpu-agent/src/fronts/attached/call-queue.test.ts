@@ -5,6 +5,8 @@ import {
   type CallQueueConfig,
   PREFILLS,
   type QueueEntry,
+  STOP_AGE_US,
+  STOPS_MAX,
   TAKE_BACK_AGE_US,
   TAKE_BACKS_MAX,
 } from '../../../engine/queue/call-queue.ts'
@@ -20,10 +22,15 @@ class PlayedQueue {
   readonly sent: string[] = []
   readonly taken_back: string[] = []
   readonly refused: string[] = []
+  /** Leases whose answer cannot go on. */
+  readonly exact_only = new Set<string>()
   now_us = 0
 
-  constructor(name: PolicyName, { kv_tokens = null, takes_back = true, slots = 1, ...config }: Given = {}) {
-    const server = { kv_tokens, takes_back, slots, prefill_us_per_token: 1000 }
+  constructor(
+    name: PolicyName,
+    { kv_tokens = null, takes_back = true, stops = false, slots = 1, ...config }: Given = {},
+  ) {
+    const server = { kv_tokens, takes_back, stops, slots, prefill_us_per_token: 1000 }
     const policy = createPolicy({ name })
     this.queue = new CallQueue({ policy, ordering: 'modelled', seats: 1, server: () => server, ...config })
   }
@@ -35,6 +42,7 @@ class PlayedQueue {
       send: () => this.sent.push(lease),
       takeBack: () => this.taken_back.push(lease),
       refuse: () => this.refused.push(lease),
+      mayStop: () => !this.exact_only.has(lease),
     }
     const size = { prompt_tokens, output_tokens_max: 10, choices }
     const verdict = this.queue.arrive(engineCall(given), size, call, this.now_us)
@@ -339,5 +347,49 @@ describe('before a hosted API', () => {
     played.decide()
     played.decide()
     expect([played.sent, played.refused]).toEqual([['a'], ['b']])
+  })
+})
+
+describe('a call with output, before a server that goes on with texts', () => {
+  const LONG = { lease: 'long', program: 'long', settled_service_us: 60_000_000 }
+  const short = (nth: number) => ({ lease: `short-${nth}`, program: `short-${nth}` })
+
+  it('is stopped for a better one, waits in its place, and is let through again, a few times', () => {
+    const played = new PlayedQueue('plas', { stops: true })
+    const long = played.arrive(LONG)
+    expect(played.decide()).toEqual(['long'])
+    for (let nth = 1; nth <= STOPS_MAX; nth++) {
+      played.output(long, 1)
+      const better = played.arrive(short(nth))
+      expect(played.decide(), 'it gets on first').toEqual([])
+      expect(played.decide(STOP_AGE_US)).toEqual([`short-${nth}`])
+      expect(played.taken_back).toHaveLength(nth)
+      expect(played.queue).toMatchObject({ sent: 1, waiting: 1, unanswered: 1 })
+      played.output(better, 1)
+      played.end(better)
+      expect(played.decide()).toEqual(['long'])
+    }
+    played.output(long, 1)
+    const last = played.arrive(short(STOPS_MAX + 1))
+    expect(played.decide(STOP_AGE_US), 'it has been stopped often enough').toEqual([])
+    played.end(long)
+    expect(played.decide()).toEqual([`short-${STOPS_MAX + 1}`])
+    played.end(last)
+    expect(played.queue).toMatchObject({ sent: 0, unanswered: 0, waiting: 0 })
+  })
+
+  it.each([
+    ['the operator did not ask for it', { stops: false }, false],
+    ['the server works on when a client has left', { stops: true, takes_back: false }, false],
+    ['its answer cannot go on', { stops: true }, true],
+  ] as [string, Given, boolean][])('runs to its end where %s', (_, given, exact) => {
+    const played = new PlayedQueue('plas', given)
+    const long = played.arrive(LONG)
+    if (exact) played.exact_only.add('long')
+    played.decide()
+    played.output(long, 1)
+    played.arrive(short(1))
+    expect(played.decide(2 * STOP_AGE_US)).toEqual([])
+    expect(played.taken_back).toEqual([])
   })
 })

@@ -74,6 +74,31 @@ describe('a server with two routes', () => {
     expect(server.open_max, 'the second never waited there').toBe(1)
   })
 
+  it.each([
+    { pieces: ['a ', 'b ', 'c '], output_tokens: 3 },
+    { pieces: ['x'.repeat(31), 'y'.repeat(30)], output_tokens: 21 },
+    { pieces: ['z'.repeat(600)], output_tokens: 40 },
+  ])(
+    'estimates tokens where the server tells no usage, and says so ($output_tokens)',
+    async ({ pieces, output_tokens }) => {
+      const server = await plain({ usage: false })
+      const { serve } = await attachFront(server.url)
+      server.answer = (_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        for (const [at, content] of pieces.entries()) {
+          const finish_reason = at === pieces.length - 1 ? 'stop' : null
+          response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason }] })}\n\n`)
+        }
+        response.end('data: [DONE]\n\n')
+      }
+      const end = await serve({ max_tokens: 40, ...usage }).sink.over
+      expect(end?.measurement).toMatchObject({ output_tokens, prompt_tokens: expect.any(Number) })
+      expect(end?.last_chunks.at(-1)).toMatchObject({
+        usage: { completion_tokens: output_tokens, switchyard: { measured: 'outside', tokens: 'estimated' } },
+      })
+    },
+  )
+
   it('serves programs by what they have received, and not in the order in which they came', async () => {
     const server = await plain({ seats: 1 })
     const { serve } = await attachFront(server.url, { seats: 1 })

@@ -5,7 +5,7 @@ import { attachFront } from './testing/attached-front.ts'
 import { PlainServer } from './testing/plain-server.ts'
 
 async function plain(): Promise<PlainServer> {
-  const server = await new PlainServer({ step_ms: 0 }).listen()
+  const server = await new PlainServer({ step_ms: 0, completions: true }).listen()
   onTestFinished(() => server.close())
   return server
 }

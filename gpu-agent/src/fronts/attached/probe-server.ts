@@ -1,6 +1,6 @@
 /**
  * Finds out how a server behaves by calling it: whether it streams with usage, reuses prefixes, calls tools, keeps to JSON
- * schemas, gives log probabilities and several choices, and whether it stops when its client leaves. At most PROBE_CALLS_MAX
+ * schemas, gives log probabilities and several choices, goes on with a text, and whether it stops when its client leaves. At most PROBE_CALLS_MAX
  * calls and PROBE_TOKENS_MAX tokens of output, bounded in time. Each answer is yes, no, or null where it could not be seen:
  * a model that does not want to call a tool proves nothing about its server.
  */
@@ -8,6 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { type Asking, addressOf, ask, jsonOf, keyHeaders } from './ask-server.ts'
 import type { Behaviour } from './behaviour.ts'
+import type { Continuing } from './continuing/continuing.ts'
+import { probeContinuing } from './continuing/probe-continuing.ts'
 import { loadOfMetrics, METRICS_BYTES_MAX } from './server-metrics.ts'
 
 export const PROBE_CALLS_MAX = 20
@@ -29,12 +31,22 @@ const Answer = z.object({
   ),
   usage: z
     .object({
+      prompt_tokens: z.number().nullish(),
       completion_tokens: z.number().nullish(),
       prompt_tokens_details: z.object({ cached_tokens: z.number().nullish() }).nullish(),
     })
     .nullish(),
 })
 type Answer = z.infer<typeof Answer>
+
+const Chunk = z.object({
+  choices: z.array(
+    z.object({ delta: z.object({ content: z.string().nullish() }).nullish(), text: z.string().nullish() }),
+  ),
+  usage: Answer.shape.usage,
+})
+const CHAT = '/v1/chat/completions'
+const COMPLETIONS = '/v1/completions'
 
 const TOOL = {
   type: 'function',
@@ -54,15 +66,21 @@ const SCHEMA = {
 export async function probeServer(server: Asking, model: string, reports_queue: boolean): Promise<Behaviour> {
   const probe = new Probe(server, model)
   const behaviour = {
-    usage_in_streams: await probe.usageInStreams(),
+    ...(await probe.streams()),
     cached_tokens: await probe.cachedTokens(),
     tools: await probe.tools(),
     schemas: await probe.schemas(),
     logprobs: await probe.logprobs(),
     choices: await probe.choices(),
+    continues: await probe.continues(),
     stops_when_left: reports_queue ? await probe.stopsWhenLeft() : null,
   }
   return { ...behaviour, calls: probe.calls, tokens: probe.tokens }
+}
+
+function chunksOf(stream: string): z.infer<typeof Chunk>[] {
+  const lines = stream.split('\n').filter((line) => line.startsWith('data: {'))
+  return lines.flatMap((line) => Chunk.safeParse(jsonOf(line.slice(6))).data ?? [])
 }
 
 class Probe {
@@ -76,10 +94,28 @@ class Probe {
     this.#model = model
   }
 
-  async usageInStreams(): Promise<boolean | null> {
+  async streams(): Promise<Pick<Behaviour, 'usage_in_streams' | 'token_chunks'>> {
     const text = await this.#text({ stream: true, stream_options: { include_usage: true } }, SHORT_TOKENS)
-    if (text === null) return null
-    return text.split('\n').some((line) => line.startsWith('data: {') && hasUsage(jsonOf(line.slice(6))))
+    if (text === null) return { usage_in_streams: null, token_chunks: null }
+    const chunks = chunksOf(text)
+    const output_tokens = chunks.findLast(({ usage }) => usage?.completion_tokens != null)?.usage?.completion_tokens
+    if (output_tokens == null) return { usage_in_streams: false, token_chunks: null }
+    const written = chunks.filter(({ choices: [choice] }) => (choice?.delta?.content ?? '') !== '').length
+    // What ends an answer is a token without text.
+    const token_chunks = written > 1 && (written === output_tokens || written === output_tokens - 1)
+    return { usage_in_streams: true, token_chunks }
+  }
+
+  /** By streams, as calls are served: llama.cpp (build 11434) says a text again in some of its answers in one piece alone. */
+  continues(): Promise<Continuing | null> {
+    return probeContinuing(async (api, fields, max_tokens) => {
+      const streamed = { ...fields, stream: true, stream_options: { include_usage: true } }
+      const answered = await this.#call(streamed, max_tokens, api === 'chat' ? CHAT : COMPLETIONS)
+      if (answered?.ok !== true) return null
+      const chunks = chunksOf(answered.value)
+      const text = chunks.map(({ choices: [choice] }) => choice?.delta?.content ?? choice?.text ?? '').join('')
+      return { text, prompt_tokens: chunks.at(-1)?.usage?.prompt_tokens ?? null }
+    })
   }
 
   async cachedTokens(): Promise<boolean | null> {
@@ -135,7 +171,7 @@ class Probe {
     const body = JSON.stringify({ model: this.#model, messages, stream: true, max_tokens: LEFT_TOKENS })
     try {
       const signal = AbortSignal.any([leaving.signal, AbortSignal.timeout(CALL_MS_MAX)])
-      const response = await fetch(addressOf(this.#server, '/v1/chat/completions'), {
+      const response = await fetch(addressOf(this.#server, CHAT), {
         method: 'POST',
         headers,
         body,
@@ -181,15 +217,11 @@ class Probe {
     return { answer: Answer.safeParse(jsonOf(answered.value)).data ?? null, refused: false }
   }
 
-  async #call(fields: object, max_tokens: number): Promise<Awaited<ReturnType<typeof ask>> | null> {
+  async #call(fields: object, max_tokens: number, path = CHAT): Promise<Awaited<ReturnType<typeof ask>> | null> {
     const choices = 'n' in fields ? Number(fields.n) : 1
     if (!this.#may(max_tokens * choices)) return null
-    const messages = [{ role: 'user', content: 'Say hello.' }]
-    const body = { model: this.#model, messages, temperature: 0, max_tokens, ...fields }
-    return ask(this.#server, '/v1/chat/completions', { body, ms_max: CALL_MS_MAX })
+    const asked = path === CHAT ? { messages: [{ role: 'user', content: 'Say hello.' }] } : {}
+    const body = { model: this.#model, ...asked, temperature: 0, max_tokens, ...fields }
+    return ask(this.#server, path, { body, ms_max: CALL_MS_MAX })
   }
-}
-
-function hasUsage(chunk: unknown): boolean {
-  return Answer.pick({ usage: true }).safeParse(chunk).data?.usage?.completion_tokens != null
 }

@@ -20,6 +20,7 @@ export const SERVER_FLAGS = {
   'kv-tokens': { type: 'string' },
   'key-header': { type: 'string' },
   'limits-per': { type: 'string' },
+  preempt: { type: 'string' },
   probe: { type: 'boolean' },
   'start-limit-s': { type: 'string' },
   limit: { type: 'string', multiple: true },
@@ -30,19 +31,24 @@ export const SERVER_HELP = `Flags of --engine openai, for any server that speaks
   --key-env NAME,NAME  variables of the environment that have its API keys (default: it asks for none). Each key is an engine of the
                        pool, with limits of its own
   --key-header NAME    header that takes the key: ${KEY_HEADERS.join(', ')} (default: bearer; Azure's and Anthropic's own at theirs)
-  --kind KIND          ${SERVER_KINDS.join(', ')} (default: found out)
+  --kind KIND          ${SERVER_KINDS.join(', ')} (default: detected)
   --api API,API        APIs by which it may be called: chat, messages, responses. Calls of clients that speak one of them go to it
-                       untranslated (default: found out)
+                       untranslated (default: detected)
   --model NAME,NAME    models of it to offer (default: all; --model-id gives a single one another name)
   --kv-tokens N        KV cache that its programs may fill (default: what it says, else programs are not held back)
   --limit LIMIT,LIMIT  limits of its key: requests=60/min, input=2M/day, output=8k/min, tokens=200k/min, concurrent=8; may be
-                       repeated, and be of one model: NAME:requests=60/min (default: what its answers tell)
+                       repeated, and be of one model: NAME:requests=60/min (default: what its answers say)
   --limits-per WHAT    key: all models share the limits of a key; model: each has its own, and a queue of its own (default: model at
                        OpenAI, Azure and Anthropic and where --limit names a model, else key)
-  --probe              find out with at most 20 calls and 2,000 tokens what it can do; done unasked on local addresses
+  --probe              find out with at most 20 calls and 2,000 tokens what it can do. Always done on local addresses
+  --preempt WHAT       resume: a call with output is stopped for a better one and goes on later, where the server continues a text
+                       exactly. What it computes again is in its record. never: it runs to its end (default: never)
   --start-limit-s N    how long it may take to answer for the first time (default ${START_LIMIT_S})
   --seats sets how many calls it gets at once; without it that is learned.
 `
+
+export const PREEMPTS = ['never', 'resume'] as const
+export type Preempt = (typeof PREEMPTS)[number]
 
 export interface ServerKey {
   key_variable: string
@@ -64,6 +70,8 @@ export interface ServerOptions {
   limits_per?: 'key' | 'model'
   /** APIs beside chat by which it may be called. Null: found out. */
   native?: readonly NativeApi[] | null
+  /** Calls with output are stopped for better ones. Left out: never. */
+  preempt?: Preempt
   /** Null: all. */
   models: readonly string[] | null
   kv_tokens: number | null
@@ -114,6 +122,7 @@ export function serverOptions(
     api: kind === 'anthropic' ? 'messages' : 'openai',
     native: apis?.filter((api) => api !== 'chat') ?? null,
     models,
+    preempt: choice('--preempt', values.preempt ?? 'never', PREEMPTS),
     kv_tokens: values['kv-tokens'] === undefined ? null : whole('--kv-tokens', values['kv-tokens'], 1, KV_TOKENS_MAX),
     // Where calls are counted, nobody's are spent unasked.
     probe: values.probe === true || (isLocalUrl(url) && limits.length === 0 && kind !== 'anthropic'),

@@ -5,7 +5,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { modelledServiceUs, type ServiceReading, type ServiceTokens } from '../../../../src/core/call/service.ts'
-import type { StreamError } from '../../../../src/protocol/index.ts'
+import type { QueuePosition, StreamError } from '../../../../src/protocol/index.ts'
 import type { Policy } from '../../../engine/order/policy.ts'
 import { CallQueue, type NoRoom, type QueuedCall, type QueueEntry } from '../../../engine/queue/call-queue.ts'
 import { Concurrency } from '../../../engine/queue/concurrency.ts'
@@ -33,6 +33,8 @@ export interface QueuedServer {
   server_seats: number | null
   kv_tokens: number | null
   takes_back: boolean
+  /** Calls with output may be stopped, and go on later. Left out: they may not. */
+  stops?: boolean
   /** It tells its own queue. */
   reports: boolean
 }
@@ -69,7 +71,11 @@ export class ServerQueue {
       ordering,
       seats: this.#concurrency.limit,
       server: () => ({
-        ...{ kv_tokens: this.#server.kv_tokens, takes_back: this.#server.takes_back },
+        ...{
+          kv_tokens: this.#server.kv_tokens,
+          takes_back: this.#server.takes_back,
+          stops: this.#server.stops === true,
+        },
         slots: this.#queue.seats,
         cache_life_us: limits?.active === true ? PROVIDER_CACHE_US : undefined,
         prefill_us_per_token: this.prefill.us_per_token,
@@ -171,6 +177,10 @@ export class ServerQueue {
     return entry.waitedUs(this.#clock())
   }
 
+  position(entry: QueueEntry): Omit<QueuePosition, 'lease'> {
+    return this.#queue.position(entry, this.#clock())
+  }
+
   /** Calls that come in the same turn are decided on together. */
   #soon(): void {
     this.#deciding ??= setImmediate(() => {
@@ -216,6 +226,10 @@ export class CallGate {
 
   get outlook(): Outlook {
     return this.#entry.outlook
+  }
+
+  get position(): Omit<QueuePosition, 'lease'> {
+    return this.#queue.position(this.#entry)
   }
 
   /** Times that it was taken back for a better call. */

@@ -2,7 +2,7 @@
  * One call of an engine in a child process, as the agent sees it. It sums up the call's ledger rows, so that a call whose
  * engine dies still ends with what it was charged: its record then equals the ledger.
  */
-import { type Measurement, NOTHING_MEASURED, type StreamError } from '../../../../src/protocol/index.ts'
+import { type Generated, type Measurement, NOTHING_MEASURED, type StreamError } from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
 import type { CallEnd, CallSink } from '../engine-front.ts'
 
@@ -37,7 +37,7 @@ export class ChildCall {
     this.#sink.accepted(prompt_tokens)
   }
 
-  chunk(chunk: object, tokens?: readonly number[]): void {
+  chunk(chunk: object, tokens?: Generated): void {
     this.#sink.chunk(chunk, tokens)
   }
 

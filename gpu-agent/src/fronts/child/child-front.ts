@@ -6,7 +6,7 @@
  */
 
 import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
-import type { ClassData, EngineDescription, StreamError } from '../../../../src/protocol/index.ts'
+import type { ClassData, EngineDescription, QueuePosition, StreamError } from '../../../../src/protocol/index.ts'
 import { engineFailed, engineFull, unavailable } from '../../openai/errors.ts'
 import type { CallSink, DispatchedCall, EngineFront, EngineFrontEvents, ProgramKey } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
@@ -42,6 +42,7 @@ export interface ChildFrontOptions {
 
 export class ChildFront implements EngineFront {
   hints: ReadonlySet<string> = new Set()
+  readonly preempts_offline = true
   readonly #options: ChildFrontOptions
   readonly #events: EngineFrontEvents
   readonly #clock: () => number
@@ -62,6 +63,9 @@ export class ChildFront implements EngineFront {
   #drained: (() => void)[] = []
   #ready: { resolve: () => void; reject: (error: Error) => void } | null = null
   #gone: (() => void)[] = []
+  /** Questions that wait for their answer. */
+  readonly #asked = new Map<number, (positions: readonly QueuePosition[]) => void>()
+  #asks = 0
 
   /** Resolves when the first child's engine is ready; rejects when it cannot start. */
   static async start(options: ChildFrontOptions, events: EngineFrontEvents): Promise<ChildFront> {
@@ -111,6 +115,17 @@ export class ChildFront implements EngineFront {
     for (let from = 0; from < classes.length; from += CLASSES_PER_MESSAGE_MAX) {
       this.#child?.send({ type: 'classes', classes: classes.slice(from, from + CLASSES_PER_MESSAGE_MAX) })
     }
+  }
+
+  /** Nothing is known of a child that dies before it has answered. */
+  async positions(leases: readonly string[]): Promise<readonly QueuePosition[]> {
+    const child = this.#child
+    if (child === null || !this.#up) return []
+    const number = ++this.#asks
+    const { promise, resolve } = Promise.withResolvers<readonly QueuePosition[]>()
+    this.#asked.set(number, resolve)
+    child.send({ type: 'positions', number, leases })
+    return promise.finally(() => this.#asked.delete(number))
   }
 
   async drain(): Promise<void> {
@@ -195,6 +210,9 @@ export class ChildFront implements EngineFront {
       case 'contexts':
         this.#events.contexts?.(event.counts)
         break
+      case 'positions':
+        this.#asked.get(event.number)?.(event.positions)
+        break
       case 'lengths':
         this.#events.lengths?.(event.verdict)
         break
@@ -253,6 +271,7 @@ export class ChildFront implements EngineFront {
     for (const call of calls) {
       call.lost(call.isPending ? unavailable('engine_down', 'the engine died') : engineFailed('the engine died'))
     }
+    for (const answer of this.#asked.values()) answer([])
     for (const resolve of [...this.#drained.splice(0), ...this.#gone.splice(0)]) resolve()
     if (this.#ready !== null) {
       this.#ready.reject(new Error(`the engine ended before it was ready: ${reason}`))

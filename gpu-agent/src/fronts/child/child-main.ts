@@ -73,6 +73,11 @@ async function handle(message: ParentMessage): Promise<void> {
       return front?.cancel(message.lease, message.error)
     case 'discard':
       return front?.discard?.(message.program)
+    case 'positions': {
+      const positions = (await front?.positions?.(message.leases)) ?? []
+      outbox.push({ type: 'positions', number: message.number, positions })
+      return
+    }
     case 'drain':
       await front?.drain()
       outbox.push({ type: 'drained' })

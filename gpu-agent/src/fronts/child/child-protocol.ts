@@ -3,7 +3,14 @@
  * from one file, so messages are typed and not validated. The channel keeps order: rows of a call arrive before its end.
  */
 import type { LengthVerdict } from '../../../../src/core/tools/length-learner.ts'
-import type { ClassData, EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
+import type {
+  ClassData,
+  EngineDescription,
+  EngineStatus,
+  Generated,
+  QueuePosition,
+  StreamError,
+} from '../../../../src/protocol/index.ts'
 import type { LedgerRow } from '../../../engine/types.ts'
 import type { CallEnd, ContextCounts, DispatchedCall, ProgramKey } from '../engine-front.ts'
 import type { FrontOptions } from '../front-options.ts'
@@ -18,6 +25,7 @@ export type ParentMessage =
   | { type: 'cancel'; lease: string; error: StreamError | null }
   /** It goes on elsewhere or has ended. */
   | { type: 'discard'; program: ProgramKey }
+  | { type: 'positions'; number: number; leases: readonly string[] }
   | { type: 'drain' }
   | { type: 'stop' }
 
@@ -27,13 +35,15 @@ export type ChildEvent =
   | { type: 'failed'; message: string }
   | { type: 'refused'; lease: string; error: StreamError }
   | { type: 'accepted'; lease: string; prompt_tokens: number }
-  | { type: 'chunk'; lease: string; chunk: object; tokens?: readonly number[] }
+  | { type: 'chunk'; lease: string; chunk: object; tokens?: Generated }
   | { type: 'ended'; lease: string; end: CallEnd }
   | { type: 'ledger'; rows: readonly LedgerRow[] }
   | { type: 'status'; status: FrontStatus }
   | { type: 'contexts'; counts: ContextCounts }
   | { type: 'lengths'; verdict: LengthVerdict }
   | { type: 'epoch'; description: EngineDescription; status: FrontStatus }
+  /** Answers `positions`. */
+  | { type: 'positions'; number: number; positions: readonly QueuePosition[] }
   | { type: 'drained' }
 
 /** All events of one turn of the child's event loop. */

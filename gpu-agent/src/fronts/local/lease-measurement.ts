@@ -43,7 +43,7 @@ export function summed(measurements: readonly Measurement[], prompts = 1): Measu
 
 /** What the engine measured of a call whose prompt ends with so many tokens of its own output. */
 export function resumedBy(measurement: Measurement, resumed_tokens: number): Measurement {
-  const prompt_tokens = measurement.prompt_tokens - resumed_tokens
+  const prompt_tokens = Math.max(0, measurement.prompt_tokens - resumed_tokens)
   const cached_tokens = Math.min(measurement.cached_tokens, prompt_tokens)
   return { ...measurement, prompt_tokens, cached_tokens, resumed_tokens }
 }

@@ -5,7 +5,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AnswerSoFar } from '../../../../src/core/call/answer-so-far.ts'
 import type { Resume } from '../../../../src/protocol/index.ts'
-import { tokensText } from '../../../../src/protocol/index.ts'
+import { eventId } from '../../../../src/protocol/index.ts'
 import { user } from '../testing/dispatched.ts'
 import type { RecordingSink } from '../testing/recording-sink.ts'
 import { resetScript, run, script, seen } from './testing/scripted-front.ts'
@@ -74,8 +74,7 @@ function read(chunks: readonly object[], end: RecordingSink['end']): Whole {
 function broken({ chunks, tokens }: RecordingSink, after: number): Resume {
   const answer = new AnswerSoFar()
   for (const [at, chunk] of chunks.slice(0, after).entries()) {
-    const id = tokensText(tokens[at] ?? [])
-    answer.add(JSON.stringify(chunk), id === '' ? null : id)
+    answer.add(JSON.stringify(chunk), eventId(tokens[at] ?? []))
   }
   return answer.resume() ?? expect.fail('it cannot be resumed')
 }
@@ -100,6 +99,27 @@ describe.each(CASES)('%s', (_, answer, asked, dialect) => {
       expect(resumed_tokens).toBeLessThanOrEqual(resume.tokens.length)
     }
   })
+})
+
+// 4 tokens of prompt and 6 of output take 3,500 µs of service. Each token costs a billionth.
+test.each([
+  ['tokens', { tokens: 10 }],
+  ['service', { service_us: 3_500 }],
+  ['money', { cost_nanos: 10, prices: { prompt_picos: 1_000, cached_prompt_picos: 0, output_picos: 1_000 } }],
+])('keeps to what was reserved of %s, with the prompt and the tokens that it computes again', async (_, budget) => {
+  script.answer = 'Hello there'
+  const body = { messages: user('Hi'), max_tokens: 50 }
+  const whole = await run(body, 'chat', { ...SAME, budget }, null, CONTEXT_TOKENS)
+  expect(whole.end).toMatchObject({ finish_reason: 'length', measurement: { output_tokens: 6 } })
+  for (let after = 1; after <= whole.chunks.length; after++) {
+    const rest = await run(body, 'chat', { ...SAME, budget }, broken(whole, after), CONTEXT_TOKENS)
+    const { prompt_tokens, output_tokens, resumed_tokens, service_modelled_us } = rest.end?.measurement ?? expect.fail()
+    expect(prompt_tokens + resumed_tokens + output_tokens).toBe(10)
+    expect(service_modelled_us, `after ${after} chunks`).toBeLessThanOrEqual(3_500)
+    expect(read([...whole.chunks.slice(0, after), ...rest.chunks], rest.end).message).toEqual(
+      read(whole.chunks, whole.end).message,
+    )
+  }
 })
 
 test('its chunks have the id and the time of those that the client has', async () => {

@@ -9,6 +9,7 @@ import { type BackoffBounds, backoffMs } from '../../../../src/core/backoff.ts'
 import type {
   EngineDescription,
   EngineStatus,
+  QueuePosition,
   Resume,
   StreamError,
   TicketClaims,
@@ -85,6 +86,7 @@ const TEMPLATE_HINT = 'chat_template_kwargs'
 export class LocalFront implements EngineFront {
   /** Options of the chat template, where it reads any. */
   readonly hints: ReadonlySet<string>
+  readonly preempts_offline = true
   readonly #options: LocalFrontOptions
   readonly #events: EngineFrontEvents
   readonly #memory = new OutputMemory()
@@ -146,6 +148,10 @@ export class LocalFront implements EngineFront {
     if (open === undefined) return
     open.call.cancelledBy(error)
     for (const engine_lease of open.call.leases) open.driver.cancel(engine_lease)
+  }
+
+  async positions(leases: readonly string[]): Promise<readonly QueuePosition[]> {
+    return this.#driver?.positions(leases) ?? []
   }
 
   discard(program: ProgramKey): void {

@@ -16,6 +16,9 @@ export interface EngineSizes {
   prefill_chunk_tokens: number
 }
 
+/** On a CPU a step takes longer for each call in it. */
+const OFFLINE_BESIDE_ONLINE_ON_CPU = 0
+
 /** What the backend does with KV beyond keeping it, and what that costs. */
 export type EngineMemoryConfig = Pick<SchedulerConfig, 'swap' | 'copies_prefixes' | 'memory'>
 
@@ -38,6 +41,7 @@ export function schedulerOf(
     shares: new TenantShares(),
     ordering,
     hold_kv,
+    ...(on_cpu ? { offline_beside_online_max: OFFLINE_BESIDE_ONLINE_ON_CPU } : {}),
   })
   return new Scheduler(config)
 }

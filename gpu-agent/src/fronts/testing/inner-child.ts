@@ -37,6 +37,10 @@ export const innerChild: ForkChild = (listener) => {
         return
       case 'serve':
         return front?.serve(message.call, sinkOf(message.call.claims.lease))
+      case 'positions': {
+        const positions = (await front?.positions?.(message.leases)) ?? []
+        return say({ type: 'positions', number: message.number, positions })
+      }
       case 'cancel':
         return front?.cancel(message.lease, message.error)
       case 'drain':

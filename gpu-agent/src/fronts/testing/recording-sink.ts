@@ -1,5 +1,5 @@
 /** A CallSink that remembers what it heard, and checks that a call's life is well formed. */
-import type { StreamError } from '../../../../src/protocol/index.ts'
+import type { Generated, StreamError } from '../../../../src/protocol/index.ts'
 import type { CallEnd, CallSink } from '../engine-front.ts'
 
 interface Chunk {
@@ -14,7 +14,7 @@ interface Chunk {
 export class RecordingSink implements CallSink {
   readonly chunks: Chunk[] = []
   /** Of each chunk. */
-  readonly tokens: (readonly number[])[] = []
+  readonly tokens: Generated[] = []
   readonly over: Promise<CallEnd | null>
   error: StreamError | null = null
   end: CallEnd | null = null
@@ -40,7 +40,7 @@ export class RecordingSink implements CallSink {
     this.prompt_tokens = prompt_tokens
   }
 
-  chunk(chunk: object, tokens: readonly number[] = []): void {
+  chunk(chunk: object, tokens: Generated = []): void {
     this.#expect(this.prompt_tokens !== null)
     this.tokens.push(tokens)
     this.chunks.push(chunk as Chunk)

@@ -6,12 +6,13 @@
  * Without the plug-in the agent's own queue orders the calls before they are sent (fronts/attached/), and service is measured
  * from outside.
  */
-import type { EngineDescription, EngineStatus, StreamError } from '../../../../src/protocol/index.ts'
+import type { EngineDescription, EngineStatus, QueuePosition, StreamError } from '../../../../src/protocol/index.ts'
 import type { ClassTables } from '../../../engine/order/policy.ts'
 import { ERRORS } from '../../data-plane/stream-errors.ts'
 import { VLLM_HINTS } from '../../openai/capabilities.ts'
 import { engineFull, unavailable } from '../../openai/errors.ts'
 import type { LostCall } from '../../outbox/lost-calls.ts'
+import { continuesAny } from '../attached/continuing/continuing.ts'
 import type { LoadReport } from '../attached/reported-load.ts'
 import type { ServerQueue } from '../attached/server-queue.ts'
 import type {
@@ -122,6 +123,11 @@ export class VllmFront implements EngineFront {
     return queued ? (this.#options.queue?.seats ?? null) : null
   }
 
+  /** With the plug-in. */
+  get preempts_offline(): boolean {
+    return this.#address?.order === 'plugin'
+  }
+
   describe(): EngineDescription {
     const { epoch, seats, kv_capacity_tokens, context_tokens_max } = this.#known()
     const { id, model_id: model } = this.#options
@@ -136,8 +142,13 @@ export class VllmFront implements EngineFront {
       prefill_tokens_per_s: null,
       speed_factor: 1,
       ...(native_apis.length === 0 ? {} : { native_apis: [...native_apis] }),
-      ...(this.#calls.vocabulary_tokens === null ? {} : { resumes: true }),
+      ...(this.#resumes ? { resumes: true } : {}),
     }
+  }
+
+  /** By the tokens of the answer, or by its text. */
+  get #resumes(): boolean {
+    return this.#calls.vocabulary_tokens !== null || continuesAny(this.#address?.continues ?? null)
   }
 
   status(): Omit<EngineStatus, 'leases_seen'> {
@@ -162,6 +173,13 @@ export class VllmFront implements EngineFront {
 
   recorded(lease: string): void {
     this.#calls.recorded(lease)
+  }
+
+  async positions(leases: readonly string[]): Promise<readonly QueuePosition[]> {
+    const open = leases.filter((lease) => this.#calls.has(lease))
+    const queued = this.#calls.positions(open)
+    if (queued.length > 0 || open.length === 0) return queued
+    return (await this.#connection?.positions(open)) ?? []
   }
 
   discard(program: ProgramKey): void {

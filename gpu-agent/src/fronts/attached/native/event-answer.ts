@@ -23,6 +23,10 @@ export abstract class EventAnswer implements CallAnswer {
     return this.chat.pieces
   }
 
+  get text_bytes(): number {
+    return this.chat.text_bytes
+  }
+
   get finishes(): readonly ChoiceFinish[] {
     return this.chat.finishes
   }

@@ -2,13 +2,18 @@
  * A server that speaks the OpenAI API and nothing else: `/v1/models`, `/v1/chat/completions` and, if asked for,
  * `/v1/completions`. It writes as many tokens as a call asks for, one a step, for `seats` calls at a time; others wait in its own
  * queue, first come, first served, and nothing tells how many do. A call whose connection closes is over.
+ *
+ * With `continues` it tells a story in which no word comes twice, and goes on with the part of it that it is given.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ContinuingChat } from '../continuing/continuing.ts'
 import { bodyOf, type Json, reply } from './json-http.ts'
 
 const TOKENS_DEFAULT = 16
+/** Of a conversation, however long, whose story goes on. */
+export const STORY_PROMPT_TOKENS = 20
 
 export interface PlainServerOptions {
   models: readonly string[]
@@ -21,10 +26,21 @@ export interface PlainServerOptions {
   usage: boolean
   /** Bearer that it asks for. */
   key: string | null
+  /** How it goes on with the text of an answer. Null: it does not, and says one word again and again. */
+  continues: ContinuingChat | null
 }
 
 const DEFAULTS: PlainServerOptions = {
-  ...{ models: ['plain'], seats: 2, step_ms: 2, completions: false, whole: false, usage: true, key: null },
+  ...{
+    models: ['plain'],
+    seats: 2,
+    step_ms: 2,
+    completions: false,
+    whole: false,
+    usage: true,
+    key: null,
+    continues: null,
+  },
 }
 
 interface Served {
@@ -97,6 +113,9 @@ export class PlainServer {
     if (!models.includes(String(body.model))) {
       return reply(response, 404, { error: { message: `no model ${String(body.model)}`, type: 'not_found_error' } })
     }
+    if (this.options.continues?.way === 'last_message' && body.continue_final_message !== undefined) {
+      return reply(response, 400, { error: { message: 'no such field', type: 'invalid_request_error' } })
+    }
     this.served.push({ path: request.url ?? '', body, headers: request.headers })
     this.#open += 1
     this.open_max = Math.max(this.open_max, this.#open)
@@ -107,25 +126,56 @@ export class PlainServer {
     }
   }
 
+  /** Words of the story that a body gives back. */
+  #toldSoFar({ messages, prompt, continue_final_message }: Json): number {
+    const { continues } = this.options
+    if (continues === null) return 0
+    const last = Array.isArray(messages) ? (messages.at(-1) as Json) : { role: 'assistant', content: prompt }
+    const open = messages === undefined || continues.way === 'last_message' || continue_final_message === true
+    return open && last.role === 'assistant' ? (String(last.content).match(/word\d+/g) ?? []).length : 0
+  }
+
+  #words({ max_tokens, stop }: Json, told: number): { words: string[]; finish_reason: string } {
+    const due = Number(max_tokens ?? TOKENS_DEFAULT)
+    if (this.options.continues === null)
+      return { words: Array.from({ length: due }, () => 'a '), finish_reason: 'length' }
+    const words = Array.from({ length: due }, (_, at) => storyWord(told + at))
+    const end = typeof stop === 'string' ? words.join('').indexOf(stop) : -1
+    if (end === -1) return { words, finish_reason: 'length' }
+    return { words: [words.join('').slice(0, end)], finish_reason: 'stop' }
+  }
+
+  #promptTokens({ messages, prompt }: Json, told: number): number {
+    const { continues } = this.options
+    const text = JSON.stringify(messages ?? prompt)
+    if (continues === null) return Math.ceil(text.length / 4)
+    return STORY_PROMPT_TOKENS + told + (continues.keeps_space && /\\n"[}\]]*$/.test(text) ? 1 : 0)
+  }
+
   async #write(chat: boolean, body: Json, response: ServerResponse): Promise<void> {
     const { seats, step_ms, usage: tells, whole } = this.options
     if (this.#running >= seats) await new Promise<void>((resolve) => this.#waiting.push(resolve))
     else this.#running += 1
     try {
-      const due = Number(body.max_tokens ?? TOKENS_DEFAULT)
-      const prompt_tokens = Math.ceil(JSON.stringify(body.messages ?? body.prompt).length / 4)
+      const told = this.#toldSoFar(body)
+      const { words, finish_reason } = this.#words(body, told)
+      const due = words.length
+      const prompt_tokens = this.#promptTokens(body, told)
       const usage = { prompt_tokens, completion_tokens: due, total_tokens: prompt_tokens + due }
       const streams = body.stream === true && !whole
       if (streams) response.writeHead(200, { 'content-type': 'text/event-stream' })
-      for (let written = 1; written <= due && !response.destroyed; written++) {
+      const echoed = this.options.continues?.echoes === true && chat ? storyText(told) : ''
+      for (const [at, word] of words.entries()) {
+        if (response.destroyed) break
         await sleep(step_ms)
-        if (streams) event(response, chunk(chat, 'a ', written === due ? 'length' : null))
+        const text = at === 0 ? echoed + word : word
+        if (streams) event(response, chunk(chat, text, at === due - 1 ? finish_reason : null))
       }
       if (response.destroyed) return
       if (!streams) {
-        const text = 'a '.repeat(due)
+        const text = echoed + words.join('')
         const said = chat ? { message: { role: 'assistant', content: text } } : { text }
-        reply(response, 200, { id: 'x', choices: [{ index: 0, ...said, finish_reason: 'length' }], usage })
+        reply(response, 200, { id: 'x', choices: [{ index: 0, ...said, finish_reason }], usage })
         return
       }
       const asked = (body.stream_options as Json | undefined)?.include_usage === true
@@ -137,6 +187,16 @@ export class PlainServer {
       else next()
     }
   }
+}
+
+/** So many words of the story. */
+export function storyText(words: number): string {
+  return Array.from({ length: words }, (_, at) => storyWord(at)).join('')
+}
+
+/** White space leads it, as in most vocabularies; each fifth begins a paragraph. */
+function storyWord(at: number): string {
+  return `${at === 0 ? '' : at % 5 === 0 ? '\n' : ' '}word${at}`
 }
 
 function chunk(chat: boolean, text: string, finish_reason: string | null): Json {

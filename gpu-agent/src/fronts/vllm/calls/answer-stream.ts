@@ -4,7 +4,7 @@
  * the record is on disk.
  */
 import { z } from 'zod'
-import type { FinishReason, Resume } from '../../../../../src/protocol/index.ts'
+import type { FinishReason, Generated, Resume } from '../../../../../src/protocol/index.ts'
 import { Choice as OpenAiChoice, Usage } from '../../../../../src/protocol/openai.ts'
 import type { ChoiceFinish, Delta as ChunkDelta, ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { Delivered } from '../../../openai/delivered.ts'
@@ -58,18 +58,29 @@ export interface CountedUsage {
 
 /** `broken`: vLLM said what no OpenAI stream says, or gave a call up. */
 export type AnswerReading =
-  /** `tokens`: what was generated for them, where the server tells. */
-  { ok: true; chunks: readonly object[]; tokens?: readonly number[] } | { ok: false; broken: string }
+  /** `tokens`: what was generated for them, where that is known. */
+  { ok: true; chunks: readonly object[]; tokens?: Generated } | { ok: false; broken: string }
 
 /** What a call reads of vLLM's answer. */
 export interface CallAnswer {
   /** Null: vLLM has not told. */
   readonly usage: CountedUsage | null
   readonly pieces: number
+  /** Of the answer so far, in UTF-8. */
+  readonly text_bytes: number
   readonly finishes: readonly ChoiceFinish[]
   readonly whole: boolean
   /** `data`: of the event, as it came. */
   read(value: unknown, data: string): AnswerReading
+}
+
+export interface AnswerStreamOptions {
+  /** What the client has of an answer that another engine began, and this one says again. Null: the answer begins here. */
+  resume?: Resume | null
+  /** What it says again is compared, since it is generated again. Left out: it goes by the same tokens. */
+  compares?: boolean
+  /** The server writes a chunk for each token and does not name it. */
+  counts?: boolean
 }
 
 export class AnswerStream implements CallAnswer {
@@ -78,16 +89,26 @@ export class AnswerStream implements CallAnswer {
   readonly #finishes = new Map<number, ChoiceFinish>()
   readonly #called = new Set<number>()
   readonly #begun = new Set<number>()
-  /** What the client has of an answer that another engine began. Null: it begins here. */
   readonly #delivered: Delivered | null
+  readonly #compares: boolean
+  readonly #counts: boolean
+  /** Chunks with output that the client has. */
+  #said = 0
   usage: CountedUsage | null = null
   /** Chunks that carried output: vLLM puts at least one token into each. */
   pieces = 0
+  text_bytes = 0
 
-  constructor(frame: ChunkFrame, choices: number, resume: Resume | null = null) {
+  constructor(
+    frame: ChunkFrame,
+    choices: number,
+    { resume = null, compares = false, counts = false }: AnswerStreamOptions = {},
+  ) {
     this.#frame = frame
     this.#choices = choices
     this.#delivered = resume === null ? null : new Delivered(resume)
+    this.#compares = compares
+    this.#counts = counts
     // A client has the role with the first thing that it has.
     if (resume !== null) this.#begun.add(0)
   }
@@ -114,6 +135,7 @@ export class AnswerStream implements CallAnswer {
         cached_tokens: usage.prompt_tokens_details?.cached_tokens ?? null,
       }
     }
+    const said = this.#said
     const chunks: object[] = []
     const tokens: number[] = []
     for (const choice of choices) {
@@ -132,14 +154,19 @@ export class AnswerStream implements CallAnswer {
       const { stop_reason } = choice
       this.#finishes.set(choice.index, { reason, stop: typeof stop_reason === 'string' ? stop_reason : null })
     }
-    return { ok: true, chunks, tokens }
+    if (this.#compares && this.#delivered?.differs === true) return { ok: false, broken: 'another text than before' }
+    return { ok: true, chunks, tokens: this.#counts ? this.#said - said : tokens }
   }
 
   #choice(choice: Choice): object[] {
     const logprobs = choice.logprobs ?? null
     const said = this.#frame.dialect === 'chat' ? this.#delta(choice) : { content: choice.text ?? '' }
-    if (saysSomething(said)) this.pieces += 1
+    if (saysSomething(said)) {
+      this.pieces += 1
+      this.text_bytes += bytesOf(said)
+    }
     const delta = this.#delivered === null ? said : undelivered(said, this.#delivered)
+    if (saysSomething(delta)) this.#said += 1
     if (!saysSomething(delta) && logprobs === null && delta.role === undefined) return []
     return [this.#frame.choice(choice.index, delta, null, logprobs)]
   }
@@ -193,6 +220,11 @@ export class AnswerStream implements CallAnswer {
 
 function saysSomething({ content, tool_calls, reasoning }: ChunkDelta): boolean {
   return (content ?? '') !== '' || tool_calls !== undefined || reasoning !== undefined
+}
+
+function bytesOf({ content, reasoning, tool_calls = [] }: ChunkDelta): number {
+  const called = (tool_calls as readonly CallPiece[]).map(({ function: { name = '', arguments: text } }) => name + text)
+  return Buffer.byteLength([content ?? '', reasoning ?? '', ...called].join(''))
 }
 
 /** What the client lacks of it. */

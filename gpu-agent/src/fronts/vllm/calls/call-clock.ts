@@ -18,6 +18,11 @@ export class CallClock {
   readonly #started_us: number
   #sent_us: number
   #first_us: number | null = null
+  /** Of all times that it was sent. */
+  #first_of_all_us: number | null = null
+  #stopped_wall_us = 0
+  /** Of the first time, once it was stopped. */
+  #first_ttft_us: number | null = null
   #ended_us: number | null = null
   #all_service = false
 
@@ -42,6 +47,15 @@ export class CallClock {
 
   output(): void {
     this.#first_us ??= this.#clock()
+    this.#first_of_all_us ??= this.#first_us
+  }
+
+  /** It is stopped in its output, and will be sent again. What it waits until then is no service. */
+  stopped(): void {
+    if (this.#first_us === null) return
+    this.#first_ttft_us ??= this.#first_us - this.#sent_us
+    this.#stopped_wall_us += this.#clock() - this.#first_us
+    this.#first_us = null
   }
 
   /** For an answer that comes all at once: how long it waited cannot be told from how long it took, so all is service. */
@@ -64,7 +78,8 @@ export class CallClock {
     const prompt = usage?.prompt_tokens ?? prompt_tokens
     const cached = Math.min(usage?.cached_tokens ?? 0, prompt)
     const output = usage?.output_tokens ?? pieces
-    const computed = this.#first_us !== null
+    const began_us = this.#first_of_all_us ?? this.#first_us
+    const computed = began_us !== null
     const tokens = {
       uncached_prompt_tokens: computed ? prompt - cached : 0,
       cached_prompt_tokens: computed ? cached : 0,
@@ -80,20 +95,24 @@ export class CallClock {
       service_wall_us: wall_us,
       service_modelled_us: modelledServiceUs(tokens),
       wait_us: duration_us - wall_us,
-      first_token_us: this.#first_us === null ? null : this.#first_us - this.#started_us,
+      first_token_us: began_us === null ? null : began_us - this.#started_us,
       duration_us,
     }
   }
 
   /** `told`: the server has said how much of the prompt it found cached. */
   #prefillUs(uncached_tokens: number, told: boolean): number {
-    if (this.#prefill === null || this.#first_us === null) return 0
+    if (this.#prefill === null) return 0
+    // What is computed again after a stop is no service.
+    if (this.#first_ttft_us !== null) return this.#prefill.prefillUs(this.#first_ttft_us, uncached_tokens)
+    if (this.#first_us === null) return 0
     const ttft_us = this.#first_us - this.#sent_us
     if (told) this.#prefill.seen(ttft_us, uncached_tokens)
     return this.#prefill.prefillUs(ttft_us, uncached_tokens)
   }
 
   #wallUs(): number {
-    return this.#first_us === null ? 0 : (this.#ended_us ?? this.#clock()) - this.#first_us
+    const running_us = this.#first_us === null ? 0 : (this.#ended_us ?? this.#clock()) - this.#first_us
+    return this.#stopped_wall_us + running_us
   }
 }

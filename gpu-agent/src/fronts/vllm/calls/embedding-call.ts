@@ -38,6 +38,7 @@ export class EmbeddingAnswer implements CallAnswer {
   readonly #frame: EmbeddingFrame
   readonly #inputs: number
   readonly pieces = 0
+  readonly text_bytes = 0
   readonly finishes = []
   usage: CountedUsage | null = null
   whole = false

@@ -4,24 +4,21 @@
  */
 import type { Resume, StreamError } from '../../../../../src/protocol/index.ts'
 import { cannotResume } from '../../../openai/errors.ts'
-import { resumeFault } from '../../../openai/resume-fault.ts'
+import { countedField, resumeFault } from '../../../openai/resume-fault.ts'
 import type { VllmRequestBody } from './request-body.ts'
-
-const UNCOUNTED = ['frequency_penalty', 'presence_penalty', 'logprobs', 'top_logprobs', 'prompt_logprobs', 'echo']
 
 type Resuming = { ok: true; resume: Resume } | { ok: false; error: StreamError }
 
-/** The answer with tokens that leave one to generate. `vocabulary_tokens` null: this server has no such plug-in. */
+/** The answer with tokens that leave one to generate. */
 export function resumedRequest(
   resume: Resume,
   { fields, choices, output_tokens_max }: VllmRequestBody,
-  vocabulary_tokens: number | null,
+  vocabulary_tokens: number,
 ): Resuming {
-  if (vocabulary_tokens === null) return refusal('it cannot be told what was generated')
   const fault = resumeFault(resume, { answers: choices, echo: false, vocabulary_tokens })
   if (fault !== null) return refusal(fault)
-  const uncounted = UNCOUNTED.find((field) => fields[field] != null && fields[field] !== 0 && fields[field] !== false)
-  if (uncounted !== undefined) return refusal(`vLLM counts ${uncounted} by its own output`)
+  const uncounted = countedField(fields)
+  if (uncounted !== null) return refusal(`vLLM counts ${uncounted} by its own output`)
   return { ok: true, resume: { ...resume, tokens: resume.tokens.slice(0, output_tokens_max - 1) } }
 }
 

@@ -5,13 +5,22 @@
  * from what was charged so far, else from outside (call-clock.ts).
  *
  * Before a server without our plug-in the call waits in the agent's own queue (fronts/attached/). It is sent when its turn
- * comes, and may be taken back until it has output; its client hears nothing of either.
+ * comes, and may be taken back until it has output, or stopped in it where it can go on later; its client hears nothing of
+ * either.
  *
  * The sink hears `refused` alone, or `accepted`, chunks, `ended` once. Every end passes `#settle`, which brings the ledger to
  * what the end says before it says it.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Measurement, StreamError, TicketClaims, UsageExtension } from '../../../../../src/protocol/index.ts'
+import {
+  type Generated,
+  joinedGenerated,
+  type Measurement,
+  type QueuePosition,
+  type StreamError,
+  type TicketClaims,
+  type UsageExtension,
+} from '../../../../../src/protocol/index.ts'
 import type { NoRoom, QueuedCall } from '../../../../engine/queue/call-queue.ts'
 import { noEmbeddings, noText } from '../../../openai/embeddings.ts'
 import { deadlineExceeded, engineFailed, unavailable } from '../../../openai/errors.ts'
@@ -26,6 +35,7 @@ import type { CallAnswer } from './answer-stream.ts'
 import { CallClock } from './call-clock.ts'
 import type { CallEndFrame } from './call-end-frame.ts'
 import { LeaseMeter } from './lease-meter.ts'
+import type { Leg, StoppedLegs } from './stopped-legs.ts'
 import { isMissingRoute, type Refusal, refusalOf, streamedError } from './vllm-errors.ts'
 import type { VllmRequest, VllmRequestEnd, VllmRequestListener } from './vllm-request.ts'
 
@@ -34,6 +44,8 @@ export const RECORD_WAIT_MS = 2000
 /** Chunks of an answer for each token that it may have, and beside them. A server that sends more does not end. */
 const PIECES_PER_TOKEN_MAX = 4
 const PIECES_SPARE = 256
+/** Fewer than text has in most languages and vocabularies, so that an estimate is high. */
+const OUTPUT_BYTES_PER_TOKEN = 3
 /** How often a call without a plug-in is charged. */
 const OWN_CHARGE_US = 200_000
 
@@ -44,6 +56,8 @@ export interface VllmCallOptions {
   answer: CallAnswer
   /** What another engine generated of it, and this one computes with the prompt. */
   resumed_tokens: number
+  /** As what the server counts those. */
+  resumed_as: 'prompt' | 'output'
   choices: number
   /** Prompts of the call. */
   prompts: number
@@ -61,6 +75,8 @@ export interface VllmCallOptions {
   clock: () => number
   /** The agent's queue before the server. Null: the call goes at once. */
   queue: ServerQueue | null
+  /** It may be stopped in its output, and goes on later. Null: it may not. */
+  legs: StoppedLegs | null
   /** Of the answer, at most; for the queue. */
   output_tokens_max: number
   post: (listener: VllmRequestListener) => VllmRequest
@@ -84,7 +100,10 @@ export class VllmCall implements VllmRequestListener {
   readonly meter: LeaseMeter
   readonly #options: VllmCallOptions
   readonly #clock: CallClock
-  readonly #answer: CallAnswer
+  #answer: CallAnswer
+  #post: VllmCallOptions['post']
+  /** How it goes on once it is stopped. */
+  #next: Leg | null = null
   readonly #records: EngineRecord[] = []
   readonly #deadline: NodeJS.Timeout
   #http_request: VllmRequest | null = null
@@ -97,8 +116,8 @@ export class VllmCall implements VllmRequestListener {
   #end: HttpEnd | null = null
   #wait: NodeJS.Timeout | null = null
   #own_charge_us = 0
-  /** Tokens that no chunk has named. */
-  #unnamed: number[] = []
+  /** What no chunk has told of. */
+  #untold: Generated = []
   #expects_records: boolean
 
   constructor(options: VllmCallOptions) {
@@ -109,8 +128,14 @@ export class VllmCall implements VllmRequestListener {
     this.meter = new LeaseMeter(options.claims)
     this.#clock = new CallClock(options.clock, options.queue?.prefill ?? null)
     this.#answer = options.answer
+    this.#post = options.post
     if (!options.streams) this.#clock.allService()
     this.#deadline = setTimeout(() => this.#close('failed', deadlineExceeded()), CALL_OPEN_US_MAX / 1000)
+  }
+
+  /** In the agent's own queue. Null: it is in none. */
+  get position(): Omit<QueuePosition, 'lease'> | null {
+    return this.#gate?.position ?? null
   }
 
   /** The call goes, or waits for its turn. An error says that the queue is full: the call has not begun, and is over. */
@@ -125,6 +150,7 @@ export class VllmCall implements VllmRequestListener {
     const queued: QueuedCall = {
       send: () => this.#send(),
       takeBack: () => this.#takeBack(),
+      mayStop: () => this.#mayStop(),
       refuse: (why) => this.#giveUp(why),
     }
     const entered = queue.enter(orderedCall(this.claims), size, queued)
@@ -251,38 +277,63 @@ export class VllmCall implements VllmRequestListener {
       this.#gate?.answered()
     }
     if (!this.#options.records) this.#chargeOwn()
-    if (this.#answer.pieces > this.#pieces_max) {
-      const report = `${this.#options.server_name} does not end its answers: a call had ${this.#answer.pieces} chunks`
+    if (this.#pieces > this.#pieces_max) {
+      const report = `${this.#options.server_name} does not end its answers: a call had ${this.#pieces} chunks`
       this.#options.faulty({ error: engineFailed(''), report, suspect: false })
       this.#fail(engineFailed('the engine did not end its answer'))
       return
     }
-    this.#unnamed.push(...(reading.tokens ?? []))
+    this.#untold = joinedGenerated(this.#untold, reading.tokens ?? [])
     for (const [at, outgoing] of reading.chunks.entries()) {
       // The sink may cancel the call while it is given a chunk.
       if (this.#state !== 'streaming') return
       const is_last = at === reading.chunks.length - 1
-      this.#options.sink.chunk(outgoing, is_last ? this.#named() : [])
+      const told = is_last ? this.#told() : []
+      this.#options.legs?.delivered(outgoing, told)
+      this.#options.sink.chunk(outgoing, told)
     }
   }
 
-  #named(): readonly number[] {
-    const named = this.#unnamed
-    this.#unnamed = []
-    return named
+  #told(): Generated {
+    const told = this.#untold
+    this.#untold = []
+    return told
   }
 
   #send(): void {
     this.#state = 'requesting'
     this.#options.waits(false)
     this.#clock.sent()
-    this.#http_request = this.#options.post(this)
+    this.#http_request = this.#post(this)
   }
 
   #takeBack(): void {
     this.#http_request?.abort()
     this.#http_request = null
+    if (this.#next !== null && this.#answer.pieces > 0) this.#stop(this.#next)
     this.#waitAgain()
+  }
+
+  #mayStop(): boolean {
+    const { legs } = this.#options
+    if (legs === null || this.#state !== 'streaming' || this.#answer.whole) return false
+    this.#next = legs.next()
+    return this.#next !== null
+  }
+
+  #stop({ answer, post }: Leg): void {
+    this.#clock.stopped()
+    this.#options.legs?.stop(this.#answer)
+    this.#answer = answer
+    this.#post = post
+    this.#next = null
+    // What the client lacks is generated again.
+    this.#untold = []
+  }
+
+  /** Of all times that it was sent. */
+  get #pieces(): number {
+    return (this.#options.legs?.pieces ?? 0) + this.#answer.pieces
   }
 
   #waitAgain(): void {
@@ -299,7 +350,7 @@ export class VllmCall implements VllmRequestListener {
     const now_us = this.#options.clock()
     if (now_us - this.#own_charge_us < OWN_CHARGE_US) return
     this.#own_charge_us = now_us
-    this.#options.charge(this.meter, this.#clock.sumsSoFar(this.#answer.pieces))
+    this.#options.charge(this.meter, this.#clock.sumsSoFar(this.#pieces))
   }
 
   #fail(error: StreamError): void {
@@ -364,12 +415,12 @@ export class VllmCall implements VllmRequestListener {
   /** Charges what the chunks since the last time have cost. The prompt comes with the usage. */
   #chargeQueue(): void {
     if (this.#gate === null) return
-    const { wall_us } = this.#clock.sumsSoFar(this.#answer.pieces)
-    const output_tokens = this.#answer.pieces - this.#told_pieces
+    const { wall_us } = this.#clock.sumsSoFar(this.#pieces)
+    const output_tokens = this.#pieces - this.#told_pieces
     if (output_tokens === 0) return
     const charged = { uncached_prompt_tokens: 0, cached_prompt_tokens: 0, output_tokens }
     this.#gate.charge(charged, wall_us - this.#told_wall_us)
-    this.#told_pieces = this.#answer.pieces
+    this.#told_pieces = this.#pieces
     this.#told_wall_us = wall_us
   }
 
@@ -393,20 +444,38 @@ export class VllmCall implements VllmRequestListener {
   #measurement(): Measurement {
     const { charge, prompt_tokens } = this.#options
     const charged = this.meter.total
-    const outside = this.#clock.measured(this.#answer.usage, this.#answer.pieces, prompt_tokens)
+    const { legs } = this.#options
+    const { usage } = this.#answer
+    const outside = {
+      ...this.#clock.measured(legs?.usage(usage) ?? usage, this.#outputEstimate(), prompt_tokens),
+      recomputed_tokens: legs?.recomputedTokens(usage, this.#answer.pieces > 0) ?? 0,
+    }
     const first_token_us = this.#options.streams ? outside.first_token_us : null
     const records = this.#records
     if (records.length > 0) charge(this.meter, sumsOf(records))
     else if (!this.#options.records || charged.wall_us === 0) charge(this.meter, sumsOfMeasurement(outside))
     const { total } = this.meter
-    const { resumed_tokens } = this.#options
+    const { resumed_tokens, resumed_as } = this.#options
     if (records.length > 0) {
       return resumedBy(chargedAs(measurementOf(records, this.#options.prompts), total), resumed_tokens)
     }
-    const output_tokens = Math.max(outside.output_tokens - resumed_tokens, total.sampled_tokens)
+    const resumed_output = resumed_as === 'output' ? resumed_tokens : 0
+    const output_tokens = Math.max(outside.output_tokens - resumed_output, total.sampled_tokens)
     const wait_us = Math.max(0, outside.duration_us - total.wall_us)
     const preemptions = this.#gate?.take_backs ?? 0
-    return chargedAs({ ...outside, output_tokens, resumed_tokens, wait_us, first_token_us, preemptions }, total)
+    const measured = chargedAs({ ...outside, output_tokens, wait_us, first_token_us, preemptions }, total)
+    return resumed_as === 'prompt' ? resumedBy(measured, resumed_tokens) : { ...measured, resumed_tokens }
+  }
+
+  /** Of an answer whose server tells no usage: a chunk has a token at least, and most chunks of some servers have several. */
+  #outputEstimate(): number {
+    const by_text = Math.ceil(this.#answer.text_bytes / OUTPUT_BYTES_PER_TOKEN)
+    const tokens = (this.#options.legs?.pieces ?? 0) + Math.max(this.#answer.pieces, by_text)
+    return Math.max(this.#pieces, Math.min(tokens, this.choices * this.#options.output_tokens_max))
+  }
+
+  get #isEstimated(): boolean {
+    return this.#answer.usage === null && this.#records.length === 0
   }
 
   #lastChunks(measurement: Measurement): readonly object[] {
@@ -414,7 +483,9 @@ export class VllmCall implements VllmRequestListener {
     const { prompt_tokens, cached_tokens } = measurement
     const output_tokens = measurement.resumed_tokens + measurement.output_tokens
     const extension = usageExtension(this.claims, measurement, ordering, false, this.choices)
-    const switchyard = this.#options.records ? extension : { ...extension, ...this.#outside(measurement) }
+    const estimated = this.#isEstimated ? { tokens: 'estimated' as const } : {}
+    const outside = this.#options.records ? {} : this.#outside(measurement)
+    const switchyard = { ...extension, ...outside, ...estimated }
     const usage = { prompt_tokens, completion_tokens: output_tokens, cached_tokens, switchyard }
     return frame.last(this.#answer.finishes, usage)
   }
@@ -447,12 +518,13 @@ function hasNoRoom(status: number): boolean {
 }
 
 function sumsOfMeasurement(measurement: Measurement): LedgerSums {
-  const { prompt_tokens, cached_tokens, output_tokens, service_wall_us, service_modelled_us } = measurement
+  const { prompt_tokens, cached_tokens, output_tokens, recomputed_tokens } = measurement
+  const { service_wall_us, service_modelled_us } = measurement
   const began = measurement.first_token_us !== null
   return {
     wall_us: service_wall_us,
     modelled_us: service_modelled_us,
-    computed_tokens: began ? prompt_tokens - cached_tokens + Math.max(0, output_tokens - 1) : 0,
+    computed_tokens: began ? prompt_tokens - cached_tokens + recomputed_tokens + Math.max(0, output_tokens - 1) : 0,
     sampled_tokens: output_tokens,
   }
 }

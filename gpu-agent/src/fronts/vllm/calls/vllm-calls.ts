@@ -6,15 +6,18 @@ import { readerOf } from '../../../../../src/core/wire/native/reader-of.ts'
 import {
   type Measurement,
   NATIVE_PATHS,
+  type QueuePosition,
   type Resume,
   type StreamError,
   type TicketClaims,
 } from '../../../../../src/protocol/index.ts'
 import { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { EmbeddingFrame } from '../../../openai/embeddings.ts'
-import { badRequest, budgetExceeded } from '../../../openai/errors.ts'
+import { badRequest, budgetExceeded, cannotResume } from '../../../openai/errors.ts'
+import { resumedTokens } from '../../../openai/resume-fault.ts'
 import type { LostCall } from '../../../outbox/lost-calls.ts'
 import type { LedgerSums } from '../../../outbox/record.ts'
+import { continuedRequest } from '../../attached/continuing/continued-request.ts'
 import { messagesBody } from '../../attached/native/messages-request.ts'
 import { NativeAnswer } from '../../attached/native/native-answer.ts'
 import { nativeRequest } from '../../attached/native/native-request.ts'
@@ -34,13 +37,14 @@ import type { Charges, EngineRecord } from '../channel/channel-messages.ts'
 import { RecordRouter } from '../channel/record-router.ts'
 import type { VllmAddress } from '../process/vllm-server.ts'
 import type { VllmTimes } from '../vllm-times.ts'
-import { AnswerStream } from './answer-stream.ts'
+import { AnswerStream, type AnswerStreamOptions } from './answer-stream.ts'
 import { textEnd } from './call-end-frame.ts'
 import { EmbeddingAnswer, embeddingEnd, embeddingRequest } from './embedding-call.ts'
 import type { LeaseMeter } from './lease-meter.ts'
 import { LostLeases } from './lost-leases.ts'
 import { type RequestResult, type VllmRequestBody, vllmRequest } from './request-body.ts'
 import { resumedRequest } from './resumed-request.ts'
+import { type Leg, StoppedLegs } from './stopped-legs.ts'
 import { ticketFields } from './ticket-fields.ts'
 import { VllmCall, type VllmCallOptions } from './vllm-call.ts'
 import type { Refusal } from './vllm-errors.ts'
@@ -122,18 +126,27 @@ export class VllmCalls {
     const { lease } = dispatched.claims
     const capped = underBudget(result.request, dispatched.claims)
     if (!capped.ok) return capped.error
-    const { request } = capped
-    let resume: Resume | null = null
+    let { request } = capped
+    let resumed: Resumed | null = null
     if (dispatched.resume !== undefined) {
-      const resumed = resumedRequest(dispatched.resume, request, this.measured ? this.vocabulary_tokens : null)
-      if (!resumed.ok) return resumed.error
-      resume = resumed.resume
+      const found = this.#resumed(dispatched.resume, dialect, request, address)
+      if (!found.ok) return found.error
+      resumed = found.resumed
+      request = found.request
     }
-    const prompt_tokens = this.#promptTokens(request)
+    const prompt_tokens = this.#promptTokens(request) + (resumed?.as === 'prompt' ? resumed.tokens : 0)
     this.load.opened(lease, request.choices, prompt_tokens)
-    const call = this.#call(dispatched, request, resume, prompt_tokens, sink, address)
+    const call = this.#call(dispatched, capped.request, request, resumed, prompt_tokens, sink, address)
     this.#calls.set(lease, call)
     return call.begin()
+  }
+
+  /** In the agent's own queue. */
+  positions(leases: readonly string[]): QueuePosition[] {
+    return leases.flatMap((lease) => {
+      const position = this.#calls.get(lease)?.position ?? null
+      return position === null ? [] : [{ lease, ...position }]
+    })
   }
 
   cancel(lease: string, error: StreamError | null): void {
@@ -182,18 +195,66 @@ export class VllmCalls {
   }
 
   #call(
-    { claims, dialect, forecast }: DispatchedCall,
+    dispatched: DispatchedCall,
+    asked: VllmRequestBody,
     request: VllmRequestBody,
-    resume: Resume | null,
+    resumed: Resumed | null,
     prompt_tokens: number,
     sink: CallSink,
     address: VllmAddress,
   ): VllmCall {
-    const { model_id, ordering, times, clock, wall_ms, progressed, faulty, queue } = this.#options
+    const { ordering, times, clock, progressed, faulty, queue } = this.#options
+    const { claims, dialect } = dispatched
     const { lease } = claims
     const { choices, prompts } = request
     const isText = dialect !== 'embeddings'
+    const { frame, ...leg } = this.#leg(dispatched, request, resumed, address)
+    return new VllmCall({
+      ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty, frame, ...leg },
+      resumed_tokens: resumed?.tokens ?? 0,
+      resumed_as: resumed?.as ?? 'output',
+      legs: this.#legs(dispatched, asked, prompt_tokens, address),
+      prompt_param: PROMPT_PARAMS[dialect],
+      streams: isText,
+      queue: address.queued === null ? null : queue,
+      output_tokens_max: request.output_tokens_max,
+      server_name: address.profile.name,
+      records: isText && this.measured && address.order === 'plugin' && address.socket !== null,
+      record_wait_ms: times.record_wait_ms,
+      charge: (meter, sums) => this.#charge([[meter, sums]]),
+      waits: (here) => this.load.waits(lease, here),
+      over: (measurement, missing) => this.#over(lease, request, measurement, missing),
+    })
+  }
+
+  /** Null: the call is not stopped in its output. */
+  #legs(
+    dispatched: DispatchedCall,
+    asked: VllmRequestBody,
+    prompt_tokens: number,
+    address: VllmAddress,
+  ): StoppedLegs | null {
+    const { dialect, resume = null } = dispatched
+    if (address.queued?.stops !== true || (dialect !== 'chat' && dialect !== 'completions')) return null
+    const goOn = (so_far: Resume): Leg | null => {
+      const found = this.#resumed(so_far, dialect, asked, address)
+      return found.ok ? this.#leg(dispatched, found.request, found.resumed, address) : null
+    }
+    return new StoppedLegs({ goOn, resume, prompt_tokens })
+  }
+
+  /** How the call is sent, and its answer read. */
+  #leg(
+    { claims, dialect, forecast }: DispatchedCall,
+    request: VllmRequestBody,
+    resumed: Resumed | null,
+    address: VllmAddress,
+  ): Leg & Pick<VllmCallOptions, 'frame'> {
+    const { model_id, wall_ms } = this.#options
+    const { choices } = request
+    const isText = dialect !== 'embeddings'
     const native = isNativeApi(dialect)
+    const resume = resumed?.resume ?? null
     const created_s = resume?.created_s ?? Math.floor(wall_ms() / 1000)
     const system_fingerprint = resume?.system_fingerprint ?? `switchyard-${address.profile.kind}-${model_id}`
     // The plug-in's fields are of text only.
@@ -208,29 +269,41 @@ export class VllmCalls {
       api: path === NATIVE_PATHS.messages ? ('messages' as const) : ('openai' as const),
       speaks_chat: address.profile.dialect !== 'messages',
     }
-    const made = answerOf(claims, dialect, request, { created_s, system_fingerprint }, resume)
-    const ticket = ticketFields(claims, order, forecast, request.prompt_cache_key, resume?.tokens)
+    const counts = choices === 1 && address.token_chunks === true
+    const reads = { resume, compares: resumed?.as === 'prompt', counts }
+    const made = answerOf(claims, dialect, request, { created_s, system_fingerprint }, reads)
+    const named = resumed?.as === 'output' ? resumed.resume.tokens : undefined
+    const ticket = ticketFields(claims, order, forecast, request.prompt_cache_key, named)
     // Another engine can go on from tokens that it is told.
     const is_vllm = address.profile.dialect === 'vllm'
     const tells = isText && !native && choices === 1 && is_vllm && fields.echo !== true
     const body = JSON.stringify({ ...fields, ...(tells ? { return_token_ids: true } : {}), ...ticket })
-    return new VllmCall({
-      ...{ claims, sink, choices, prompts, prompt_tokens, ordering, clock, progressed, faulty },
+    const form = isText ? 'stream' : 'whole'
+    return {
       frame: made.frame,
-      resumed_tokens: resume?.tokens.length ?? 0,
       answer: translated ? new TranslatedAnswer(made.answer, readerOf('messages')) : made.answer,
-      prompt_param: PROMPT_PARAMS[dialect],
-      streams: isText,
-      queue: address.queued === null ? null : queue,
-      output_tokens_max: request.output_tokens_max,
-      server_name: address.profile.name,
-      records: isText && this.measured && address.order === 'plugin' && address.socket !== null,
-      record_wait_ms: times.record_wait_ms,
-      post: (listener) => this.#http_request.post(target, path, lease, body, listener, isText ? 'stream' : 'whole'),
-      charge: (meter, sums) => this.#charge([[meter, sums]]),
-      waits: (here) => this.load.waits(lease, here),
-      over: (measurement, missing) => this.#over(lease, request, measurement, missing),
-    })
+      post: (listener) => this.#http_request.post(target, path, claims.lease, body, listener, form),
+    }
+  }
+
+  /** How this server goes on with an answer. */
+  #resumed(
+    resume: Resume,
+    dialect: Dialect,
+    request: VllmRequestBody,
+    { profile, continues = null }: VllmAddress,
+  ): { ok: true; resumed: Resumed; request: VllmRequestBody } | { ok: false; error: StreamError } {
+    if (this.measured && this.vocabulary_tokens !== null) {
+      const found = resumedRequest(resume, request, this.vocabulary_tokens)
+      if (!found.ok) return found
+      const { tokens } = found.resume
+      return { ok: true, resumed: { resume: found.resume, as: 'output', tokens: tokens.length }, request }
+    }
+    if (continues === null) return { ok: false, error: cannotResume('it cannot be told what was generated') }
+    const found = continuedRequest(resume, dialect, request, continues, profile.dialect === 'vllm')
+    if (!found.ok) return found
+    const tokens = resumedTokens(resume)
+    return { ok: true, resumed: { resume: found.resume, as: 'prompt', tokens }, request: found.request }
   }
 
   /** Until vLLM has counted them. */
@@ -258,6 +331,13 @@ export class VllmCalls {
   }
 }
 
+/** An answer that another engine began. `tokens`: of what the client has, which the server counts as `as`. */
+interface Resumed {
+  resume: Resume
+  as: 'prompt' | 'output'
+  tokens: number
+}
+
 function onlyChat(): StreamError {
   const message = 'The provider of this model serves conversations alone: use chat completions, Responses or Messages.'
   return badRequest('unsupported_api', message, null)
@@ -273,7 +353,7 @@ function answerOf(
   dialect: Dialect,
   { include_usage, choices }: VllmRequestBody,
   made: { created_s: number; system_fingerprint: string },
-  resume: Resume | null,
+  reads: AnswerStreamOptions,
 ): Pick<VllmCallOptions, 'frame' | 'answer'> {
   if (dialect === 'embeddings') {
     const frame = new EmbeddingFrame(model)
@@ -284,7 +364,7 @@ function answerOf(
     return { frame: answer, answer }
   }
   const frame = new ChunkFrame({ dialect, call, model, ...made, include_usage })
-  return { frame: textEnd(frame), answer: new AnswerStream(frame, choices, resume) }
+  return { frame: textEnd(frame), answer: new AnswerStream(frame, choices, reads) }
 }
 
 function requestFor(dialect: Dialect, body: unknown, { served_model, profile }: VllmAddress): RequestResult {

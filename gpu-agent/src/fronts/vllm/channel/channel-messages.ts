@@ -1,9 +1,16 @@
 /**
- * The side channel's messages from the plug-in (docs/vllm.md, version 1), as this side reads them. Fields that later
+ * The side channel's messages from the plug-in (docs/vllm-plugin.md, version 1), as this side reads them. Fields that later
  * versions of the plug-in add are optional here, and unknown ones pass unread.
  */
 import { z } from 'zod'
-import { Count, Id, Measurement, Microseconds } from '../../../../../src/protocol/index.ts'
+import {
+  Count,
+  Id,
+  Measurement,
+  Microseconds,
+  POSITION_CHARS_MAX,
+  POSITIONS_MAX,
+} from '../../../../../src/protocol/index.ts'
 import type { ToolCounts } from '../../../../engine/memory/handling/handling-counts.ts'
 import type { HoldCounts } from '../../../../engine/memory/program-hold.ts'
 import type { KvSwapCosts } from '../../engine-front.ts'
@@ -28,6 +35,8 @@ export const Hello = z.object({
   classes: z.boolean().nullish(),
   /** It can be told that a program goes on elsewhere or has ended. */
   handle: z.boolean().nullish(),
+  /** It can be asked where open calls are in its order. */
+  positions: z.boolean().nullish(),
   /** It goes on with answers that another engine began, from tokens below this. */
   vocabulary_tokens: Count.nullish(),
 })
@@ -120,10 +129,27 @@ export type EngineReport = z.infer<typeof EngineReport>
 const Applied = z.object({ type: z.literal('applied'), number: Count })
 const Refused = z.object({ type: z.literal('refused'), number: Count, reason: Text })
 
-const EngineMessage = z.discriminatedUnion('type', [Hello, EngineRecord, Charges, EngineReport, Applied, Refused])
+const Words = z.string().transform((text) => text.slice(0, POSITION_CHARS_MAX))
+/** Answers a question: lease, whether it waits, for how long in sum, open calls of its tenant before it, and the policy's words. */
+const Positions = z.object({
+  type: z.literal('positions'),
+  number: Count,
+  positions: z.array(z.tuple([Id, z.boolean(), Microseconds, Count, Words])).max(POSITIONS_MAX),
+})
+export type EnginePositions = z.infer<typeof Positions>
+
+const EngineMessage = z.discriminatedUnion('type', [
+  Hello,
+  EngineRecord,
+  Charges,
+  EngineReport,
+  Applied,
+  Refused,
+  Positions,
+])
 export type EngineMessage = z.infer<typeof EngineMessage>
 
-const KNOWN = new Set(['hello', 'record', 'charges', 'status', 'applied', 'refused'])
+const KNOWN = new Set(['hello', 'record', 'charges', 'status', 'applied', 'refused', 'positions'])
 
 export type Reading =
   | { kind: 'message'; message: EngineMessage }

@@ -1,5 +1,5 @@
 /**
- * Tells a plug-in the tables by which it orders classes of programs (docs/vllm.md). A table has 30 to 60 kB, and most of
+ * Tells a plug-in the tables by which it orders classes of programs (docs/vllm-plugin.md). A table has 30 to 60 kB, and most of
  * what an agent knows is of no use to one engine. So a class is told when a call of it comes, and again with a call after
  * more is known. The first call of a class may reach the engine before its table.
  */

@@ -2,7 +2,7 @@
  * What the front hears from one vLLM beside its calls' own streams: with the plug-in over the side channel, without it from
  * /metrics. One of these per address; a vLLM that comes back has another.
  */
-
+import type { QueuePosition } from '../../../../../src/protocol/index.ts'
 import type { LoadReport } from '../../attached/reported-load.ts'
 import { MetricsPoll, POLL_MS } from '../../attached/server-metrics.ts'
 import type { FrontCount } from '../../engine-front.ts'
@@ -24,6 +24,8 @@ export interface EngineFacts {
   takes_classes: boolean
   /** It can be told that a program goes on elsewhere or has ended. */
   takes_handle: boolean
+  /** It can be asked where open calls are in its order. */
+  takes_positions: boolean
   /** It goes on with answers that another engine began, from tokens below this. Null: it does not. */
   vocabulary_tokens: number | null
 }
@@ -61,7 +63,8 @@ export class EngineConnection {
     this.#listener = listener
     const { epoch, seats, kv_capacity_tokens, context_tokens_max, socket, url, api_key } = address
     const sizes = { epoch, seats, kv_capacity_tokens, context_tokens_max }
-    this.#facts = { ...sizes, takes_classes: false, takes_handle: false, vocabulary_tokens: null }
+    const takes = { takes_classes: false, takes_handle: false, takes_positions: false }
+    this.#facts = { ...sizes, ...takes, vocabulary_tokens: null }
     this.#channel = socket === null ? null : this.#openChannel(socket, random)
     this.#poll =
       socket !== null || address.queued?.reports === false
@@ -96,6 +99,11 @@ export class EngineConnection {
   /** The program goes on elsewhere or has ended. A plug-in that is not told keeps its KV until its own bounds end it. */
   discard(program: string): void {
     if (this.#facts.takes_handle) this.#channel?.discard(program)
+  }
+
+  /** Where these leases are in the plug-in's order. One that does not know the question would hang up. */
+  async positions(leases: readonly string[]): Promise<readonly QueuePosition[]> {
+    return this.#facts.takes_positions && this.#channel !== null ? this.#channel.positions(leases) : []
   }
 
   async changeOptions(options: Readonly<Record<string, unknown>>): Promise<OptionsVerdict> {
@@ -136,6 +144,7 @@ export class EngineConnection {
       context_tokens_max: hello.context_tokens_max ?? this.address.context_tokens_max,
       takes_classes: hello.classes === true,
       takes_handle: hello.handle === true,
+      takes_positions: hello.positions === true,
       vocabulary_tokens: hello.vocabulary_tokens ?? null,
     }
     this.#listener.ready(this.#facts)

@@ -1,5 +1,5 @@
 /**
- * The first words on a side channel (docs/vllm.md), asked when a vLLM is started or found, before its front connects: who
+ * The first words on a side channel (docs/vllm-plugin.md), asked when a vLLM is started or found, before its front connects: who
  * is there. A wish for other options may be left with it: the engine applies it before its next step, also when this
  * connection has ended. The front's connection replaces this one.
  */

@@ -8,7 +8,7 @@ import { LINE_BYTES_MAX, LINES_PER_TURN, SideChannel, type SideChannelListener }
 
 type Heard = { what: string; value?: unknown }
 
-async function connected(options: { options_answer_ms_max?: number } = {}) {
+async function connected(options: { options_answer_ms_max?: number; positions_answer_ms_max?: number } = {}) {
   const vllm = await new ScriptedVllm().listen()
   const heard: Heard[] = []
   const listener: SideChannelListener = {
@@ -118,6 +118,20 @@ test('a burst is read in turns, and other work goes on between them', async () =
 test('a change of options that is never answered ends with a reason', async () => {
   const { channel } = await connected({ options_answer_ms_max: 20 })
   expect(await channel.changeOptions({})).toEqual({ status: 'unanswered', reason: 'no answer within 20 ms' })
+})
+
+test('the engine says where leases are in its order, and nothing is known where it says nothing', async () => {
+  const { vllm, channel } = await connected({ positions_answer_ms_max: 200 })
+  const asked = channel.positions(['l'])
+  await until(() => vllm.heard.some(({ type }) => type === 'positions'))
+  const question = vllm.heard.find(({ type }) => type === 'positions')
+  expect(question).toMatchObject({ leases: ['l'] })
+  vllm.say({ type: 'positions', number: question?.number, positions: [['l', true, 5, 1, 'in order of arrival']] })
+  expect(await asked).toEqual([{ lease: 'l', waits: true, waited_us: 5, before: 1, order: 'in order of arrival' }])
+  expect(await channel.positions(['l'])).toEqual([])
+  const lost = channel.positions(['l'])
+  vllm.dropAgent()
+  expect(await lost).toEqual([])
 })
 
 test('charges of as many leases as a message may have are read, and one more is not', () => {

@@ -1,5 +1,5 @@
 /**
- * The agent's end of the side channel (docs/vllm.md): one Unix socket to the plug-in in the engine's process, JSON lines.
+ * The agent's end of the side channel (docs/vllm-plugin.md): one Unix socket to the plug-in in the engine's process, JSON lines.
  * A connection that is lost is made again after a pause that doubles, and the engine then sends again what was not
  * acknowledged; a record that came before is not told twice, by its epoch and number.
  *
@@ -8,6 +8,7 @@
  */
 import { connect, type Socket } from 'node:net'
 import { type BackoffBounds, backoffMs } from '../../../../../src/core/backoff.ts'
+import type { QueuePosition } from '../../../../../src/protocol/index.ts'
 import { messageOf } from '../../../events.ts'
 import { AckTracker } from './ack-tracker.ts'
 import {
@@ -15,6 +16,7 @@ import {
   type Charges,
   type EngineHello,
   type EngineMessage,
+  type EnginePositions,
   type EngineRecord,
   type EngineReport,
   readMessage,
@@ -33,6 +35,8 @@ const ACK_DELAY_MS = 20
 const CLASSES_UNREAD_BYTES_MAX = 1024 * 1024
 /** A change is applied before the engine's next step, and an idle engine may have none. */
 export const OPTIONS_ANSWER_MS_MAX = 30_000
+/** An engine answers before its next step. Whoever looks does not wait longer for one whose step is long. */
+export const POSITIONS_ANSWER_MS_MAX = 800
 const LF = 10
 
 export interface SideChannelListener {
@@ -60,6 +64,7 @@ export interface SideChannelOptions {
   random?: () => number
   pause?: BackoffBounds
   options_answer_ms_max?: number
+  positions_answer_ms_max?: number
 }
 
 export class SideChannel {
@@ -76,6 +81,8 @@ export class SideChannel {
   #closed = false
   /** Changes of options that wait for their answer. */
   readonly #asked = new Map<number, (verdict: OptionsVerdict) => void>()
+  /** Questions where calls are that wait for their answer. */
+  readonly #questions = new Map<number, (positions: QueuePosition[]) => void>()
   #asks = 0
 
   constructor(options: SideChannelOptions) {
@@ -106,6 +113,20 @@ export class SideChannel {
     clearTimeout(timer)
     this.#asked.delete(number)
     return verdict
+  }
+
+  /** Where these leases are in the engine's order: none where it does not answer in time. */
+  async positions(leases: readonly string[]): Promise<QueuePosition[]> {
+    if (this.#socket === null || this.#epoch === null) return []
+    const number = ++this.#asks
+    const { promise, resolve } = Promise.withResolvers<QueuePosition[]>()
+    const timer = setTimeout(() => resolve([]), this.#options.positions_answer_ms_max ?? POSITIONS_ANSWER_MS_MAX)
+    this.#questions.set(number, resolve)
+    this.#say({ type: 'positions', number, leases })
+    const positions = await promise
+    clearTimeout(timer)
+    this.#questions.delete(number)
+    return positions
   }
 
   /** False: there is no connection, or the engine has too much to read. */
@@ -162,6 +183,7 @@ export class SideChannel {
     this.#pending = []
     this.#draining = false
     for (const answer of this.#asked.values()) answer(unanswered(reason))
+    for (const answer of this.#questions.values()) answer([])
   }
 
   #heard(socket: Socket, bytes: Buffer): void {
@@ -216,6 +238,7 @@ export class SideChannel {
     else if (message.type === 'record') this.#record(message)
     else if (message.type === 'charges') listener.charges(message)
     else if (message.type === 'status') listener.status(message)
+    else if (message.type === 'positions') this.#questions.get(message.number)?.(positionsOf(message))
     else if (message.type === 'applied') this.#asked.get(message.number)?.({ status: 'applied' })
     else this.#asked.get(message.number)?.({ status: 'refused', reason: message.reason })
   }
@@ -257,6 +280,10 @@ export class SideChannel {
   #say(message: object): void {
     if (this.#socket?.writable === true) this.#socket.write(`${JSON.stringify(message)}\n`)
   }
+}
+
+function positionsOf({ positions }: EnginePositions): QueuePosition[] {
+  return positions.map(([lease, waits, waited_us, before, order]) => ({ lease, waits, waited_us, before, order }))
 }
 
 function unanswered(reason: string): OptionsVerdict {

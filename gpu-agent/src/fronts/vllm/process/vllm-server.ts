@@ -4,6 +4,7 @@
  */
 import type { NativeApi } from '../../../../../src/protocol/index.ts'
 import type { KeyHeader } from '../../attached/ask-server.ts'
+import type { Continuing } from '../../attached/continuing/continuing.ts'
 import type { ServerProfile } from '../../attached/server-profile.ts'
 import type { QueuedServer } from '../../attached/server-queue.ts'
 
@@ -39,6 +40,10 @@ export interface VllmAddress {
   profile: ServerProfile
   /** APIs beside chat that it speaks and is called by. Left out: none. */
   native_apis?: readonly NativeApi[]
+  /** How it goes on with a text. Left out or null: it does not, or that is not known. */
+  continues?: Continuing | null
+  /** It writes a chunk for each token. Left out: that is not known. */
+  token_chunks?: boolean
 }
 
 export interface VllmServerListener {

@@ -98,6 +98,8 @@ export class ScriptedVllm implements VllmServer {
   metrics = ''
   stopped = false
   onRequest: (request: ScriptedRequest) => void = () => undefined
+  /** What the agent says over the side channel. */
+  onMessage: (message: Json) => void = () => undefined
   #listener: VllmServerListener | null = null
   #http: Server
   #channel: NetServer | null = null
@@ -258,6 +260,7 @@ export class ScriptedVllm implements VllmServer {
 
   #hear(message: Json): void {
     this.heard.push(message)
+    this.onMessage(message)
     if (message.type !== 'ack') return
     while (this.#records.length > 0 && Number(this.#records[0]?.number) <= Number(message.number)) this.#records.shift()
   }

@@ -16,7 +16,9 @@ export class WritingVllm extends ScriptedVllm {
       close = given
     })
     this.#close = close
+    this.hello = { positions: true }
     this.onRequest = (request) => void write(this, request)
+    this.onMessage = (message) => tellPositions(this, message)
   }
 
   override async stop(): Promise<void> {
@@ -46,4 +48,12 @@ async function write(vllm: ScriptedVllm, request: ScriptedRequest): Promise<void
     ...{ output_tokens: written, computed_tokens: PROMPT_TOKENS + written - 1, service_wall_us },
     ...{ first_token_us: STEP_US, wait_us: 0, duration_us: service_wall_us },
   })
+}
+
+/** Nothing waits here: every call that is open runs. */
+function tellPositions(vllm: ScriptedVllm, { type, number, leases }: Record<string, unknown>): void {
+  if (type !== 'positions') return
+  const open = vllm.requests.filter((request) => !request.closed).map(({ lease }) => lease)
+  const told = open.filter((lease) => (leases as string[]).includes(lease))
+  vllm.say({ type: 'positions', number, positions: told.map((lease) => [lease, false, 0, 0, 'in order of arrival']) })
 }
