@@ -23,6 +23,8 @@ export interface Env {
   SIMULATED_REGION_RTT_MS: string
   /** Which balancer leases: src/core/pool/balancers. Left out: `cost-aware`. */
   BALANCER?: string
+  /** Engines of one shard of a pool: src/core/pool/pool-shards.ts. Left out: 64. */
+  POOL_SHARD_ENGINES?: string
   /** Keys the hash under which API keys and agent tokens are stored. */
   KEY_PEPPER: string
   /** Master secret of tickets and cache salts. */

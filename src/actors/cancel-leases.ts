@@ -1,5 +1,5 @@
 /** Asks engines to cancel the calls of a program that ended. Pools are asked in parallel. */
-import type { OpenLeaseRef } from '../core/program/program-entry.ts'
+import type { OpenLeaseRef } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
 import type { PoolRpc } from './contracts.ts'
 

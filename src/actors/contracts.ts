@@ -15,20 +15,29 @@ import type {
   ConversationArrival,
   ConversationPlace,
 } from '../core/conversation/conversation-table.ts'
+import type { ShardMember, ShardsView } from '../core/pool/pool-shards.ts'
 import type { EngineChoice, LeaseReason, PoolSnapshot, ProgramRequest } from '../core/pool/pool-types.ts'
 import type { LeaseGranted } from '../core/pool/recent-leases.ts'
 import type { OpenCharge } from '../core/pool/reported-charges.ts'
 import type {
   Admission,
-  Answered,
   CallArrival,
+  CallEnded,
   CallEntry,
   CallOrder,
   LeaseGrant,
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import type { ClassSketchData, Handle, MeasuredSums, ProgramSource, Replay, ReplayQuestion } from '../protocol/index.ts'
+import type {
+  ClassSketchData,
+  Handle,
+  MeasuredSums,
+  ProgramSource,
+  QueuePosition,
+  Replay,
+  ReplayQuestion,
+} from '../protocol/index.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -43,6 +52,8 @@ export interface AdmitRequest extends CallArrival {
   live_programs_max?: number | null
   /** Of a run that this call opens. Left out: none. */
   budget?: BudgetStated
+  /** Calls of the program whose clients have their answers, of which the actor may not know yet. Left out: none. */
+  ended?: readonly CallEnded[]
 }
 
 export type AdmitReply = Admission
@@ -57,7 +68,7 @@ export interface ProgramRpc {
   /** The lease ended before the agent accepted it, or the agent is gone. A record that comes later overrides this. */
   leaseLost(lost: { run: string; call: string; lease: string; error_code: string; now_ms: number }): Promise<void>
   /** The Worker has answered the client. Closes the call if no record has. A record that comes later overrides this. */
-  callEnded(ended: Answered & { run: string; call: string; now_ms: number }): Promise<void>
+  callEnded(ended: CallEnded): Promise<void>
   /** Applies each record exactly once. Returns the leases whose records storage has confirmed (duplicates included). */
   settle(records: readonly ProvenRecord[]): Promise<string[]>
   /**
@@ -104,6 +115,8 @@ export interface LeaseRequest extends ProgramRequest {
   spilled: boolean
   /** Version of the snapshot that the isolate holds, so that it is sent only when it changed. Null: none. */
   snapshot_version: number | null
+  /** As `snapshot_version`, of the pool's shards. Left out: none. */
+  shards_version?: number
 }
 
 /** A pool as an isolate remembers it, with the ids of the keys that sign its agents' tickets. */
@@ -119,9 +132,15 @@ export type LeaseReply = EngineChoice & {
   charges: OpenCharge[]
   /** With `none`: the pool is still reading what agents reported while it did not run. Ask again. */
   is_reading?: boolean
+  /** The pool's shards, from the first one, where the isolate does not know them. With `none`: ask again, in the pin's. */
+  shards?: ShardsView
 }
 
-/** RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. */
+/**
+ * RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. The first shard speaks for the pool:
+ * what concerns agents of other shards it passes on, and what it tells is of all of them. `lease`, `release` and `noticeClass`
+ * are for the shard alone.
+ */
 export interface PoolRpc {
   lease(request: LeaseRequest): Promise<LeaseReply>
   /** A lease was of a call of this class, though it was asked for as one of another. */
@@ -136,6 +155,8 @@ export interface PoolRpc {
   askForLost(leases: readonly { lease: string; agent: string }[]): Promise<string[]>
   /** What the calls of a program would have waited on this engine under first come, first served, as its agent estimates it. */
   replay(asked: Omit<ReplayQuestion, 'type' | 'id'> & { agent: string }): Promise<Replay>
+  /** Where these leases are in their engines' orders. Those whose agent or engine did not tell are left out. */
+  positions(leases: readonly { lease: string; agent: string }[]): Promise<QueuePosition[]>
   describe(now_ms: number): Promise<PoolSnapshot>
   /** The latest first. */
   recentLeases(limit: number): Promise<LeaseGranted[]>
@@ -145,6 +166,14 @@ export interface PoolRpc {
   refuseAgent(request: { agent: string; except_kid: string | null }): Promise<void>
   /** For metrics. */
   figures(): Promise<PoolFigures>
+  /** The shard where the agent opens its link. Null: the pool is full. */
+  placeAgent(agent: string): Promise<number | null>
+  /** For the pool's other shards: an agent said hello there. Returns the shard where it belongs. Null: there is room in none. */
+  shardJoined(member: ShardMember): Promise<number | null>
+  /** For the pool's other shards: these are all agents of one. */
+  shardHas(told: { shard: number; agents: readonly string[] }): Promise<void>
+  /** For the first shard: the agent belongs to another one. Its link is closed, and it opens one there. */
+  moveAgent(agent: string): Promise<void>
 }
 
 export interface PoolFigures {

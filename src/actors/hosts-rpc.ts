@@ -10,6 +10,8 @@ import type { NodeEngines } from '../core/hosts/node-engines.ts'
 import type { ApplicationTokens } from '../protocol/application-tokens.ts'
 import type { HostPlan, HostStatus, LendPolicy } from '../protocol/host.ts'
 
+/** A host that came back for an online call stays at home until its own models have had no online call for so long. */
+export const HOME_KEPT_MS = 300_000
 /** How often a running application asks. */
 export const RUN_INTERVAL_MS = 5000
 
@@ -87,6 +89,11 @@ export interface HostsRpc {
   run(request: RunRequest): Promise<RunReply>
   /** Returns the hosts and forgets the plan. Nothing to release is no error. */
   release(loan: { tenant: string; application: string }): Promise<void>
+  /**
+   * An online call found no engine of its model in these regions. A lent host that has one at home returns, and its application waits. Where another
+   * host with one is at home or on its way, nothing happens.
+   */
+  returnFor(call: { model: string; regions: readonly string[] }): Promise<void>
   /** For operators. By agent. */
   hosts(): Promise<HostReport[]>
   /** A drained host is lent no more, and returns. Unknown agents are no error. */

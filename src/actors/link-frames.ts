@@ -3,6 +3,7 @@
  * hibernated object keeps only its sockets. So a socket's attachment holds its owner and the last report.
  */
 import { z } from 'zod'
+import { agentOf } from '../core/pool/engine-id.ts'
 import type { HostDownMessage } from '../protocol/host.ts'
 import { CLOSE, type DownMessage, FRAME_BYTES_MAX, Id, Status } from '../protocol/index.ts'
 
@@ -76,8 +77,7 @@ export function closeLink(socket: WebSocket, code: number, reason: string): void
  * agent's id ends at the last `-`, so no agent can take an id that belongs to another.
  */
 export function isEngineOf(agent: string, engine: string): boolean {
-  const dash = engine.lastIndexOf('-')
-  return engine.slice(0, dash) === agent && dash < engine.length - 1
+  return agentOf(engine) === agent && !engine.endsWith('-')
 }
 
 /** Closes an agent's oldest links that have not said hello, as many as needed to make room for one more. */

@@ -15,7 +15,12 @@ interface Question<A> {
 
 export class LinkQuestions<A> {
   readonly #questions = new Map<number, Question<A>>()
+  readonly #answer_ms: number
   #next = 1
+
+  constructor(answer_ms = ANSWER_MS) {
+    this.#answer_ms = answer_ms
+  }
 
   /** `send` asks under the id that the answer must name. Null: the agent did not answer. */
   async ask(agent: string, send: (id: number) => void): Promise<A | null> {
@@ -23,7 +28,7 @@ export class LinkQuestions<A> {
     const id = this.#next
     this.#next += 1
     const { promise, resolve } = Promise.withResolvers<A | null>()
-    const timer = setTimeout(() => resolve(null), ANSWER_MS)
+    const timer = setTimeout(() => resolve(null), this.#answer_ms)
     this.#questions.set(id, { agent, answered: resolve })
     send(id)
     const answer = await promise

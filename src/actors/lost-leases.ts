@@ -3,7 +3,8 @@
  * what a program may have open, so they are not left to their timeout alone. When the actor is in use and a lease has been
  * open for LEASE_ASKED_MS, its agent is asked through its pool, off the call path.
  */
-import type { OpenLeaseRef, ProgramEntry } from '../core/program/program-entry.ts'
+import type { ProgramEntry } from '../core/program/program-entry.ts'
+import type { OpenLeaseRef } from '../core/program/program-state.ts'
 import { LEASE_ASKED_MS } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
 import type { PoolRpc } from './contracts.ts'

@@ -7,13 +7,16 @@
  * - After a wake a member whose link is open was last heard of when its last frame came, and its last report counts.
  *   Another member counts as heard of at that moment: its link may have ended with the object's process.
  * - An alarm drops a member that does not come back.
- * What holds of every link: agent-links.ts.
+ * What holds of every link: agent-links.ts. What the shards of a pool know of each other: shard-directory.ts.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { eq } from 'drizzle-orm'
 import { z } from 'zod'
 import { agentUrlFault } from '../core/pool/agent-url.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type Balancer, createBalancer } from '../core/pool/balancers/index.ts'
+import { NO_ENGINE_RETRY_AFTER_S } from '../core/pool/choose-engine.ts'
+import { agentOfEngine } from '../core/pool/choose-shards.ts'
+import type { ShardMember } from '../core/pool/pool-shards.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/pool/pool-table.ts'
 import type { LeaseReason, PoolSnapshot } from '../core/pool/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/pool/recent-leases.ts'
@@ -26,8 +29,10 @@ import {
   Hello,
   Id,
   LEASES_SEEN_MAX,
+  POSITIONS_MAX,
   PROTOCOL_VERSION,
   PROTOCOL_VERSION_MIN,
+  type QueuePosition,
   type Replay,
   type Status,
   UpMessage,
@@ -37,6 +42,7 @@ import type { LeaseReply, LeaseRequest, PoolFigures, PoolRpc, RememberedPool } f
 import {
   type Attachment,
   base64url,
+  closeLink,
   isEngineOf,
   joinedLinks,
   readAttachment,
@@ -46,6 +52,7 @@ import {
 import { LinkQuestions } from './link-questions.ts'
 import { PoolClasses } from './pool-classes.ts'
 import { ReportWatch } from './report-watch.ts'
+import { ShardDirectory } from './shard-directory.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { poolMigrations } from './storage/migrations.gen.ts'
 import { members } from './storage/pool-schema.ts'
@@ -55,19 +62,26 @@ import { classActor } from './stubs.ts'
 export const LINKS_MAX = 2 * AGENTS_PER_POOL_MAX
 /** A member without a link is dropped after this long. */
 export const MEMBER_RETURN_MS = 60_000
+/** A page that is drawn each second, and a person at a terminal, do not wait longer for an agent that does not tell. */
+const POSITIONS_ANSWER_MS = 1_000
 /** Close code of RFC 6455 for "try again later". */
 const CLOSE_TRY_AGAIN = 1013
 
 /** A lease is answered after this with what has been read. The relay asks again where nobody was heard; it waits longer than this. */
 const ANSWER_WHILE_READING_MS = 400
 
-const PoolName = z.tuple([Id, Id, z.number().int()])
+const PoolName = z.tuple([Id, Id, z.number().int().min(0)])
+
+const NOTHING_LEASED = { ticket_kid: null, snapshot: null, charges: [] }
+const OTHER_SHARD = 'the pool has no room for another agent here; open the link again'
 
 /** A status under way for less has not seen a clock move. Tickets allow three times as much. */
 const CLOCK_MOVED_MS = 10_000
 
 export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly storage: ActorDatabase
+  private readonly shard: number
+  private readonly shards: ShardDirectory
   private table: PoolTable
   /** By agent: id of the key that signs its tickets. */
   private readonly ticketKids = new Map<string, string>()
@@ -76,6 +90,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private readonly links: AgentLinks<UpMessage>
   private readonly openQuestions = new LinkQuestions<readonly string[]>()
   private readonly replayQuestions = new LinkQuestions<Replay>()
+  private readonly positionQuestions = new LinkQuestions<readonly QueuePosition[]>(POSITIONS_ANSWER_MS)
   private readonly classes: PoolClasses
   /** By agent: the row that is stored. A hello that changes nothing writes nothing. */
   private readonly rows = new Map<string, string>()
@@ -88,8 +103,14 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    const [region, model] = PoolName.parse(JSON.parse(ctx.id.name ?? 'null'))
+    const [region, model, shard] = PoolName.parse(JSON.parse(ctx.id.name ?? 'null'))
     this.storage = new ActorDatabase(ctx.storage, poolMigrations)
+    this.shard = shard
+    this.shards = new ShardDirectory({
+      ...{ env, pool: { region, model, shard }, storage: this.storage },
+      waitUntil: (work) => ctx.waitUntil(work),
+      agents: () => this.table.agents,
+    })
     this.links = new AgentLinks({
       ...{ ctx, db: env.DB, links_max: LINKS_MAX, frames: UpMessage, place: { region, model } },
       versions: { min: PROTOCOL_VERSION_MIN, max: PROTOCOL_VERSION },
@@ -111,10 +132,17 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const reading = this.table.agents.length === 0 ? null : this.reports.reading(Date.now())
     const is_reading = reading !== null && (await within(reading, ANSWER_WHILE_READING_MS)).status === 'late'
     const now_ms = Date.now()
+    this.shards.tell(false)
+    const view = this.shards.view(request.shards_version)
+    const shards = view === null ? {} : { shards: view }
+    // The isolate knows the pin's shard from here on.
+    if (view !== null && request.pin !== null && this.shards.elsewhere(agentOfEngine(request.pin.engine)) !== null) {
+      return { status: 'none', retry_after_s: NO_ENGINE_RETRY_AFTER_S, ...NOTHING_LEASED, ...shards }
+    }
     const choice = this.table.choose({ ...request, now_ms }, now_ms)
     const snapshot = request.snapshot_version === this.table.version ? null : this.remembered(now_ms)
     if (choice.status === 'none' && !is_reading) this.refused += 1
-    if (choice.status !== 'leased') return { ...choice, ticket_kid: null, snapshot, charges: [], is_reading }
+    if (choice.status !== 'leased') return { ...choice, ...NOTHING_LEASED, snapshot, is_reading, ...shards }
     const { lease, tenant, program, call, prompt_tokens_estimate } = request
     const { agent, engine, pin, load } = choice
     const reason = request.spilled ? spilledReason(choice.reason) : choice.reason
@@ -123,14 +151,20 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     this.recent.add({ ...asked, agent, engine, pin, load, reason, at_ms: now_ms })
     const charges = this.table.chargesOf(request)
     this.classes.leased(tenant, request.class, now_ms)
-    return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot, charges }
+    return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot, charges, ...shards }
   }
 
   async recentLeases(limit: number): Promise<LeaseGranted[]> {
-    return this.recent.latest(limit)
+    const others = await this.shards.fromOthers((shard) => shard.recentLeases(limit))
+    if (others.length === 0) return this.recent.latest(limit)
+    const all = [...this.recent.latest(limit), ...others.flat()]
+    return all.sort((a, b) => b.at_ms - a.at_ms).slice(0, limit)
   }
 
-  async drainAgent({ agent, draining }: Parameters<PoolRpc['drainAgent']>[0]): Promise<void> {
+  async drainAgent(request: Parameters<PoolRpc['drainAgent']>[0]): Promise<void> {
+    const { agent, draining } = request
+    const elsewhere = this.shards.elsewhere(agent)
+    if (elsewhere !== null) return elsewhere.drainAgent(request)
     for (const socket of this.ctx.getWebSockets(agent)) writeAttachment(socket, { ...readAttachment(socket), draining })
     if (!this.table.setDraining(agent, draining, Date.now())) return
     const db = await this.storage.stored()
@@ -140,6 +174,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   async refuseAgent({ agent, except_kid }: Parameters<PoolRpc['refuseAgent']>[0]): Promise<void> {
+    await Promise.all(this.shards.others.map((shard) => shard.refuseAgent({ agent, except_kid })))
     this.links.refuseAgent(agent, except_kid)
     if (this.ticketKids.get(agent) !== except_kid) await this.leave(agent)
   }
@@ -154,7 +189,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
 
   /** An agent without a link gets no message. Its calls end with it, or when their client leaves. */
   async cancel(leases: readonly { lease: string; agent: string }[]): Promise<void> {
-    for (const [agent, held] of Map.groupBy(leases, (lease) => lease.agent)) {
+    const { here } = await this.shards.passOn(leases, async (shard, some) => [await shard.cancel(some)])
+    for (const [agent, held] of Map.groupBy(here, (lease) => lease.agent)) {
       const socket = this.links.joined(agent)
       if (socket === null) continue
       for (let from = 0; from < held.length; from += LEASES_SEEN_MAX) {
@@ -165,14 +201,19 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   /** An agent without a link gets no message: its engine discards the KV when its own bounds say so. */
-  async discardContext({ agent, ...left }: Parameters<PoolRpc['discardContext']>[0]): Promise<void> {
+  async discardContext(asked: Parameters<PoolRpc['discardContext']>[0]): Promise<void> {
+    const { agent, ...left } = asked
+    const elsewhere = this.shards.elsewhere(agent)
+    if (elsewhere !== null) return elsewhere.discardContext(asked)
     const socket = this.links.joined(agent)
     if (socket !== null) sendFrame(socket, { type: 'handle', handling: 'discard', ...left })
   }
 
   async askForLost(leases: Parameters<PoolRpc['askForLost']>[0]): Promise<string[]> {
-    const lost: string[] = []
-    const byAgent = Map.groupBy(leases.slice(0, LEASES_SEEN_MAX), ({ agent }) => agent)
+    const { here, told: lost } = await this.shards.passOn(leases.slice(0, LEASES_SEEN_MAX), (shard, some) =>
+      shard.askForLost(some),
+    )
+    const byAgent = Map.groupBy(here, ({ agent }) => agent)
     await Promise.all(
       [...byAgent].map(async ([agent, held]) => {
         const socket = this.links.joined(agent)
@@ -187,19 +228,66 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     return lost
   }
 
-  async replay({ agent, ...asked }: Parameters<PoolRpc['replay']>[0]): Promise<Replay> {
+  async replay(question: Parameters<PoolRpc['replay']>[0]): Promise<Replay> {
+    const { agent, ...asked } = question
+    const elsewhere = this.shards.elsewhere(agent)
+    if (elsewhere !== null) return elsewhere.replay(question)
     const socket = this.links.joined(agent)
     if (socket === null) return { status: 'unknown', reason: 'gone' }
     const replay = await this.replayQuestions.ask(agent, (id) => sendFrame(socket, { type: 'replay', id, ...asked }))
     return replay ?? { status: 'unknown', reason: 'silent' }
   }
 
-  async describe(_now_ms: number): Promise<PoolSnapshot> {
-    return this.table.snapshot(Date.now())
+  async positions(leases: Parameters<PoolRpc['positions']>[0]): Promise<QueuePosition[]> {
+    const passed = await this.shards.passOn(leases.slice(0, POSITIONS_MAX), (shard, some) => shard.positions(some))
+    const byAgent = Map.groupBy(passed.here, ({ agent }) => agent)
+    const told = await Promise.all(
+      [...byAgent].map(async ([agent, held]) => {
+        const socket = this.links.joined(agent)
+        if (socket === null) return []
+        const asked = held.map(({ lease }) => lease)
+        const answer = await this.positionQuestions.ask(agent, (id) =>
+          sendFrame(socket, { type: 'positions', id, leases: asked }),
+        )
+        return (answer ?? []).filter(({ lease }) => asked.includes(lease))
+      }),
+    )
+    return [...passed.told, ...told.flat()]
+  }
+
+  async describe(now_ms: number): Promise<PoolSnapshot> {
+    const others = await this.shards.fromOthers((shard) => shard.describe(now_ms))
+    return wholePool(this.table.snapshot(Date.now()), others)
   }
 
   async figures(): Promise<PoolFigures> {
-    return { snapshot: this.table.snapshot(Date.now()), leases: this.leases, refused: this.refused }
+    const others = await this.shards.fromOthers((shard) => shard.figures())
+    const snapshots = others.map(({ snapshot }) => snapshot)
+    const leases = { ...this.leases }
+    for (const other of others) {
+      for (const [reason, count] of Object.entries(other.leases) as [LeaseReason, number][]) {
+        leases[reason] = (leases[reason] ?? 0) + count
+      }
+    }
+    const refused = others.reduce((sum, other) => sum + other.refused, this.refused)
+    return { snapshot: wholePool(this.table.snapshot(Date.now()), snapshots), leases, refused }
+  }
+
+  async placeAgent(agent: string): Promise<number | null> {
+    return this.shards.place(agent)
+  }
+
+  async shardJoined(member: ShardMember): Promise<number | null> {
+    return this.shards.joined(member)
+  }
+
+  async shardHas(told: { shard: number; agents: readonly string[] }): Promise<void> {
+    await this.shards.has(told)
+  }
+
+  async moveAgent(agent: string): Promise<void> {
+    for (const socket of this.links.of(agent)) closeLink(socket, CLOSE_TRY_AGAIN, OTHER_SHARD)
+    await this.leave(agent)
   }
 
   /** The upgrade of a link that the Worker has already authorised. */
@@ -214,6 +302,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     if (message.type === 'status') return this.status(socket, link, message)
     if (message.type === 'open') return this.openQuestions.answered(link.agent, message.id, message.leases)
     if (message.type === 'replayed') return this.replayQuestions.answered(link.agent, message.id, message.replay)
+    if (message.type === 'positions') return this.positionQuestions.answered(link.agent, message.id, message.positions)
     await this.hello(socket, link, message)
   }
 
@@ -247,7 +336,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   }
 
   private remembered(now_ms: number): RememberedPool {
-    return { ...this.table.snapshot(now_ms), ticket_kids: Object.fromEntries(this.ticketKids) }
+    const ticket_kids = Object.fromEntries(this.ticketKids)
+    return { ...this.table.snapshot(now_ms), ...(this.shards.isFirst ? {} : { shard: this.shard }), ticket_kids }
   }
 
   private async hello(socket: WebSocket, link: Attachment, hello: Hello): Promise<void> {
@@ -265,8 +355,10 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const fault = agentUrlFault(hello.url, this.env.AGENT_URL_HOSTS)
     if (fault !== null) return this.links.refuse(socket, link, CLOSE.unauthorised, fault)
     const key = await deriveTicketKey(this.env.TICKET_SECRET, link.ticket_kid, link.agent)
+    if (!(await this.shards.takes(this.memberOf(hello)))) return this.moveAgent(hello.agent)
     const now_ms = Date.now()
     const joined = this.table.agentJoined(hello, now_ms)
+    if (joined !== 'joined') this.shards.tell(true)
     if (joined === 'wrong_pool') return this.links.refuse(socket, link, CLOSE.malformed, 'hello names another pool')
     if (joined === 'engine_taken')
       return this.links.refuse(socket, link, CLOSE.malformed, 'hello names an engine that is taken')
@@ -315,10 +407,16 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     writeAttachment(socket, { ...link, ...told, report: { ...status, engines }, heard_at_ms: now_ms })
   }
 
+  private memberOf({ agent, engines }: Hello): ShardMember {
+    const seats = engines.reduce((sum, engine) => sum + engine.seats, 0)
+    return { agent, shard: this.shard, engines: engines.length, seats }
+  }
+
   private async leave(agent: string): Promise<void> {
     this.table.agentLeft(agent, Date.now())
     this.ticketKids.delete(agent)
     this.rows.delete(agent)
+    this.shards.tell(true)
     const db = await this.storage.stored()
     db?.delete(members).where(eq(members.agent, agent)).run()
   }
@@ -333,6 +431,10 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const hellos = known.map(({ hello }) => Hello.parse(JSON.parse(hello)))
     // Isolates compare versions for equality, so a restarted table must not reuse numbers.
     this.table = PoolTable.restore(pool, hellos, now_ms, now_ms, balancerOf(this.env))
+    await this.shards.restore(
+      hellos.map((hello) => this.memberOf(hello)),
+      now_ms,
+    )
     let unlinked = 0
     let heard_at_ms = Number.NEGATIVE_INFINITY
     for (const { agent, ticket_kid, draining } of known) {
@@ -354,6 +456,11 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     const hello_due_ms = this.links.closeSilent(now_ms) ?? this.membersDueMs
     await this.alarmBy(Math.min(hello_due_ms, this.membersDueMs))
   }
+}
+
+/** One snapshot of all engines, in the words of the first shard's. */
+function wholePool(first: PoolSnapshot, others: readonly PoolSnapshot[]): PoolSnapshot {
+  return others.length === 0 ? first : { ...first, engines: [first, ...others].flatMap(({ engines }) => engines) }
 }
 
 /** Throws if the variable names no balancer: the system must not run with one that its operator did not choose. */

@@ -1,8 +1,12 @@
 /**
  * When a ProgramActor's rows reach its storage, and when its alarm is set.
  *
+ * Most calls are written once, with their record. What is known of a call before that waits for the alarm, which writes it
+ * OPENING_DELAY_MS after the first change. A timer would do the same but keep the object in memory, and that time is billed:
+ * it costs several times what the alarm's row does.
+ *
  * Keeps true:
- * - Every change is followed by a flush in a later event.
+ * - Every change is followed by a flush in a later event, after OPENING_DELAY_MS and what the platform's alarm is late.
  * - A caller that waits for a flush also waits for the one under way.
  * - Rows that storage refused are dirty again.
  * - The alarm is set no later than the first thing that is due.
@@ -19,12 +23,17 @@ import type { ProgramStorage } from './program-storage.ts'
 import type { RunTable } from './run-table.ts'
 
 /**
- * From the first change to its flush, unless a settlement flushes before. It is long enough that a short call is written
- * once, with its record, and short enough to lose little in a crash.
+ * From the first change to its flush, unless a settlement flushes before. The platform may drop an object that has been idle
+ * for ten seconds, and what it has not written is lost with it.
  */
-export const FLUSH_DELAY_MS = 250
+export const OPENING_DELAY_MS = 5_000
+/** An alarm may fire a little early by the object's clock. */
+const ALARM_EARLY_MS = 100
 /** After flushes that failed. */
 const FLUSH_RETRY: BackoffBounds = { min_ms: 1_000, max_ms: 60_000 }
+
+/** Holds back no answer. If it is lost in a crash, so is what it was set for. */
+const UNCONFIRMED = { allowUnconfirmed: true }
 
 interface Surroundings {
   readonly runs: RunTable
@@ -33,7 +42,7 @@ interface Surroundings {
   readonly retry: ArchiveRetry
   readonly classes: ClassNotifier
   readonly stale_after_ms: number
-  setAlarm(at_ms: number): Promise<void>
+  setAlarm(at_ms: number, options?: DurableObjectSetAlarmOptions): Promise<void>
   /** The run's rows are stored. */
   flushed(entry: ProgramEntry): void
 }
@@ -45,14 +54,33 @@ export class ProgramFlush {
   #failures = 0
   /** Null: not known to be set. */
   #alarm_at_ms: number | null = null
+  /** First change that no flush has taken. Null: none. */
+  #changed_at_ms: number | null = null
 
   constructor(around: Surroundings) {
     this.#around = around
   }
 
-  /** Something changed. */
+  /** Something changed. Its alarm is set in a later event. */
   soon(): void {
-    this.#after(FLUSH_DELAY_MS)
+    this.#changed_at_ms ??= Date.now()
+    if (this.#timer === null && !this.#isSetBy(this.#openingDueMs)) this.#after(0, () => this.setAlarm(UNCONFIRMED))
+  }
+
+  /** What changed must not wait. */
+  atOnce(): void {
+    this.#changed_at_ms = Number.NEGATIVE_INFINITY
+    this.soon()
+  }
+
+  /** Writes the changes that have waited for OPENING_DELAY_MS. After a failure they are tried again. */
+  async due(): Promise<void> {
+    if (this.#openingDueMs > Date.now() + ALARM_EARLY_MS) return
+    try {
+      await this.now()
+    } catch (error) {
+      this.#failed(error)
+    }
   }
 
   /** Writes the changes. If storage refuses, the rows are dirty again and it throws. */
@@ -60,6 +88,8 @@ export class ProgramFlush {
     return this.#turns.run(async () => {
       if (this.#timer !== null) clearTimeout(this.#timer)
       this.#timer = null
+      const changed_at_ms = this.#changed_at_ms
+      this.#changed_at_ms = null
       const { runs, storage, flushed } = this.#around
       for (const { entry } of runs.all) {
         if (!entry.isDirty) continue
@@ -68,6 +98,7 @@ export class ProgramFlush {
           await storage.write(entry.run, taken)
         } catch (error) {
           entry.giveBack(taken)
+          this.#changed_at_ms = changed_at_ms
           throw error
         }
         flushed(entry)
@@ -81,6 +112,7 @@ export class ProgramFlush {
     this.#alarm_at_ms = null
     return this.#turns.run(async () => {
       const { storage, residency, classes } = this.#around
+      if (this.#around.runs.size === 0) this.#changed_at_ms = null
       await storage.forget(entry.run, residency.isHeld || !classes.isEmpty ? 'stays' : 'goes')
       await this.setAlarm()
     })
@@ -91,31 +123,69 @@ export class ProgramFlush {
   }
 
   /** An alarm that is set too early fires for nothing and sets itself again. That is cheaper than a write per call. */
-  async setAlarm(): Promise<void> {
-    const { runs, residency, classes, retry, stale_after_ms, setAlarm } = this.#around
-    let due_ms = Math.min(residency.due_ms, classes.due_ms)
-    for (const { entry } of runs.all) {
-      const at_ms = entry.state === 'ended' ? retry.dueMs(Date.now()) : staleAtMs(entry, stale_after_ms)
-      due_ms = Math.min(due_ms, at_ms)
-    }
-    if (due_ms === Number.POSITIVE_INFINITY || (this.#alarm_at_ms !== null && this.#alarm_at_ms <= due_ms)) return
-    this.#alarm_at_ms = due_ms
-    await setAlarm(due_ms)
+  async setAlarm(options?: DurableObjectSetAlarmOptions): Promise<void> {
+    const due_ms = this.#dueMs()
+    if (due_ms === Number.POSITIVE_INFINITY || this.#isSetBy(due_ms)) return
+    await this.#setAlarm(due_ms, options)
   }
 
-  #after(delay_ms: number): void {
+  /** At exactly what is due, in place of an alarm that was set for what is done. */
+  async resetAlarm(): Promise<void> {
+    const due_ms = this.#dueMs()
+    if (due_ms !== Number.POSITIVE_INFINITY && this.#alarm_at_ms !== due_ms) await this.#setAlarm(due_ms)
+  }
+
+  #dueMs(): number {
+    const { runs, residency, classes, retry, stale_after_ms } = this.#around
+    let due_ms = Math.min(residency.due_ms, classes.due_ms, this.#openingDueMs)
+    for (const { entry } of runs.all) {
+      due_ms = Math.min(due_ms, entry.state === 'ended' ? retry.dueMs(Date.now()) : lookAtMs(entry, stale_after_ms))
+    }
+    return due_ms
+  }
+
+  get #openingDueMs(): number {
+    return this.#changed_at_ms === null ? Number.POSITIVE_INFINITY : this.#changed_at_ms + OPENING_DELAY_MS
+  }
+
+  #isSetBy(due_ms: number): boolean {
+    return this.#alarm_at_ms !== null && this.#alarm_at_ms <= due_ms
+  }
+
+  async #setAlarm(due_ms: number, options?: DurableObjectSetAlarmOptions): Promise<void> {
+    this.#alarm_at_ms = due_ms
+    try {
+      await this.#around.setAlarm(Math.max(0, due_ms), options)
+    } catch (error) {
+      this.#alarm_at_ms = null
+      throw error
+    }
+  }
+
+  #failed(error: unknown): void {
+    logFailure('flush_failed', error)
+    this.#failures += 1
+    this.#after(backoffMs(this.#failures, FLUSH_RETRY, Math.random()), () => this.now())
+  }
+
+  #after(delay_ms: number, work: () => Promise<void>): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = null
-      this.now().then(
+      work().then(
         () => {
           this.#failures = 0
         },
-        (error: unknown) => {
-          logFailure('flush_failed', error)
-          this.#failures += 1
-          this.#after(backoffMs(this.#failures, FLUSH_RETRY, Math.random()))
-        },
+        (error: unknown) => this.#failed(error),
       )
     }, delay_ms)
   }
+}
+
+/**
+ * When a running program is looked at: once it would be stale without its open calls, and from then on when it is. So the alarm
+ * need not be set again whenever its last open call ends.
+ */
+function lookAtMs({ last_activity_ms, open_calls }: ProgramEntry, stale_after_ms: number): number {
+  const at_rest_ms = staleAtMs({ last_activity_ms, open_calls: 0 }, stale_after_ms)
+  return Date.now() < at_rest_ms ? at_rest_ms : staleAtMs({ last_activity_ms, open_calls }, stale_after_ms)
 }

@@ -1,13 +1,13 @@
 /**
  * Rows of a ProgramActor in its own SQLite. Writes are upserts by id, all of one flush in one transaction.
  *
- * Its tables are WITHOUT ROWID. This is set in the migration, since Drizzle cannot express it. The primary key is then the
- * table and not an extra index, so a call writes 6 rows instead of 8. Rows written are the largest part of a call's cost on
- * Cloudflare.
+ * Rows written are the largest part of a call's cost on Cloudflare. So a call and its leases are one row, and the tables are
+ * WITHOUT ROWID: the primary key is the table and not an extra index that counts as a row of its own. This is set in the
+ * migration, since Drizzle cannot express it.
  */
 import { and, eq, ne, sql } from 'drizzle-orm'
 import { z } from 'zod'
-import type { Checkpoint, DirtyRows, ProgramRows } from '../core/program/program-state.ts'
+import type { Checkpoint, DirtyRows, LeaseRow, ProgramRows } from '../core/program/program-state.ts'
 import { CallRowJson, CheckpointJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
 import { RetryState } from './archive-retry.ts'
 import { isUnreadable, type LoadedRun } from './broken-runs.ts'
@@ -22,11 +22,19 @@ const RETRY_KEY = 'retry'
 const CLASS_ENDS_KEY = 'class_ends'
 const ARCHIVED_KEY = 'archived'
 const ArchivedRuns = z.array(z.string())
+const LeaseList = z.array(z.unknown())
 const StoredCheckpoint = z.object({ checkpoint: CheckpointJson.nullable().default(null) })
+
+interface CallTexts {
+  row: string
+  /** A list. Null: they are rows of their own. */
+  leases: string | null
+}
 
 /** Rows of one run, as they are stored. */
 interface RunTexts {
-  calls: readonly string[]
+  calls: readonly CallTexts[]
+  /** Rows of leases that have not changed since an earlier version wrote them. */
   leases: readonly string[]
 }
 
@@ -85,8 +93,10 @@ export class ProgramStorage {
     this.storage.transaction((upsert) => {
       const { program, checkpoint } = dirty
       if (program !== null) upsert(texts.run, run, JSON.stringify({ ...program, checkpoint }))
-      for (const call of dirty.calls) upsert(texts.call, run, call.position, JSON.stringify(call))
-      for (const lease of dirty.leases) upsert(texts.lease, run, lease.lease, JSON.stringify(lease))
+      const leasesOf = Map.groupBy(dirty.leases, ({ call }) => call)
+      for (const call of dirty.calls) {
+        upsert(texts.call, run, call.position, JSON.stringify(call), JSON.stringify(leasesOf.get(call.call) ?? []))
+      }
     })
   }
 
@@ -158,28 +168,31 @@ export class ProgramStorage {
   }
 }
 
+const callTexts = { row: calls.row, leases: calls.leases }
+
 function allTexts(db: ActorDb, run: string): RunTexts {
-  const ofCalls = db.select({ row: calls.row }).from(calls).where(eq(calls.run, run)).orderBy(calls.position).all()
+  const ofCalls = db.select(callTexts).from(calls).where(eq(calls.run, run)).orderBy(calls.position).all()
   const ofLeases = db.select({ row: leases.row }).from(leases).where(eq(leases.run, run)).all()
-  return { calls: ofCalls.map((call) => call.row), leases: ofLeases.map((lease) => lease.row) }
+  return { calls: ofCalls, leases: ofLeases.map((lease) => lease.row) }
 }
 
 /** Of the rows that the checkpoint names, however many others there are. */
 function namedTexts(db: ActorDb, run: string, { live }: Checkpoint): RunTexts {
   const among = (values: readonly (string | number)[]) => sql`(SELECT value FROM json_each(${JSON.stringify(values)}))`
   const positions = among(live.map(({ position }) => position))
-  const ids = among(live.flatMap((call) => call.leases))
   const ofCalls = db
-    .select({ row: calls.row })
+    .select(callTexts)
     .from(calls)
     .where(and(eq(calls.run, run), sql`${calls.position} IN ${positions}`))
     .all()
+  if (ofCalls.every((call) => call.leases !== null)) return { calls: ofCalls, leases: [] }
+  const ids = among(live.flatMap((call) => call.leases))
   const ofLeases = db
     .select({ row: leases.row })
     .from(leases)
     .where(and(eq(leases.run, run), sql`${leases.lease} IN ${ids}`))
     .all()
-  return { calls: ofCalls.map((call) => call.row), leases: ofLeases.map((lease) => lease.row) }
+  return { calls: ofCalls, leases: ofLeases.map((lease) => lease.row) }
 }
 
 /** Null: there is none, or it does not load, so that the whole run must be read. */
@@ -195,16 +208,23 @@ function checkpointOf(row: string): Checkpoint | null {
 function readRun(row: string, texts: RunTexts): Pick<LoadedRun, 'rows' | 'unreadable'> {
   const unreadable: string[] = []
   const program = readRow(ProgramRowJson, row, unreadable)
-  const read = texts.calls.flatMap((text) => readRow(CallRowJson, text, unreadable) ?? [])
+  const read = texts.calls.flatMap((call) => readRow(CallRowJson, call.row, unreadable) ?? [])
   const known = new Set(read.map(({ call }) => call))
-  const granted = texts.leases.flatMap((text) => {
-    const lease = readRow(LeaseRowJson, text, unreadable)
-    if (lease === null || known.has(lease.call)) return lease ?? []
-    unreadable.push(text)
-    return []
-  })
-  if (program === null) return { rows: null, unreadable: [row, ...texts.calls, ...texts.leases] }
-  return { rows: { program, calls: read, leases: granted }, unreadable }
+  const granted = new Map<string, LeaseRow>()
+  const ofRows = texts.leases.flatMap((text) => readRow(LeaseRowJson, text, unreadable) ?? [])
+  const ofCalls = texts.calls.flatMap((call) => leasesIn(call.leases, unreadable))
+  for (const lease of [...ofRows, ...ofCalls]) {
+    if (known.has(lease.call)) granted.set(lease.lease, lease)
+    else unreadable.push(JSON.stringify(lease))
+  }
+  const everything = texts.calls.flatMap((call) => [call.row, ...(call.leases === null ? [] : [call.leases])])
+  if (program === null) return { rows: null, unreadable: [row, ...everything, ...texts.leases] }
+  return { rows: { program, calls: read, leases: [...granted.values()] }, unreadable }
+}
+
+function leasesIn(list: string | null, unreadable: string[]): LeaseRow[] {
+  const values = list === null ? [] : (readRow(LeaseList, list, unreadable) ?? [])
+  return values.flatMap((value) => readValue(LeaseRowJson, value, unreadable) ?? [])
 }
 
 /** Null: the text is not such a row, and is added to `unreadable`. */
@@ -218,10 +238,15 @@ function readRow<Row>(schema: z.ZodType<Row>, text: string, unreadable: string[]
   }
 }
 
+function readValue<Row>(schema: z.ZodType<Row>, value: unknown, unreadable: string[]): Row | null {
+  const read = schema.safeParse(value)
+  if (!read.success) unreadable.push(JSON.stringify(value))
+  return read.success ? read.data : null
+}
+
 interface Upserts {
   run: string
   call: string
-  lease: string
 }
 
 let written: Upserts | null = null
@@ -233,13 +258,8 @@ function upserts(db: ActorDb): Upserts {
     run: db.insert(runs).values({ run: '', row: '' }).onConflictDoUpdate({ target: runs.run, set }).toSQL().sql,
     call: db
       .insert(calls)
-      .values({ run: '', position: 0, row: '' })
-      .onConflictDoUpdate({ target: [calls.run, calls.position], set })
-      .toSQL().sql,
-    lease: db
-      .insert(leases)
-      .values({ run: '', lease: '', row: '' })
-      .onConflictDoUpdate({ target: [leases.run, leases.lease], set })
+      .values({ run: '', position: 0, row: '', leases: '' })
+      .onConflictDoUpdate({ target: [calls.run, calls.position], set: { ...set, leases: sql`excluded.leases` } })
       .toSQL().sql,
   }
   return written

@@ -13,7 +13,8 @@
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
 import { keptAfterEnd, type LeftContext } from '../core/program/left-context.ts'
-import type { OpenLeaseRef } from '../core/program/program-entry.ts'
+import type { ProgramEntry } from '../core/program/program-entry.ts'
+import type { CallEnded, OpenLeaseRef } from '../core/program/program-state.ts'
 import {
   type EndReason,
   ORPHANED,
@@ -105,7 +106,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.flush = new ProgramFlush({
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
       ...{ retry: this.retry, classes: this.classes },
-      setAlarm: (at_ms) => ctx.storage.setAlarm(at_ms),
+      setAlarm: (at_ms, options) => ctx.storage.setAlarm(at_ms, options),
       flushed: (entry) => this.notifier.changed(entry),
     })
     this.lostLeases = new LostLeases({
@@ -137,7 +138,11 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   async admit(request: AdmitRequest): Promise<AdmitReply> {
-    const { now_ms } = request
+    const { now_ms, ended = [] } = request
+    for (const one of ended) {
+      // Its record says the same, and what is stored already would be stored again.
+      if (!this.runs.get(one.run)?.entry.hasEnded(one.call)) this.hearEnd(one)
+    }
     let run = this.running(now_ms)
     let held = false
     if (run === null) {
@@ -151,6 +156,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (run === null) {
       run = this.runs.open(openingOfCall(request, this.residency.inherited(now_ms)))
       held = run.entry.is_held
+      this.notifier.changed(run.entry)
       if (held) this.residency.tell(run.entry)
     }
     const reply = this.runs.entryOf(run, run.entry.canAdmit(request)).admit(request)
@@ -169,7 +175,12 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.runs.changed(run)
     // The program ended between admit and lease, so this call's tokens are not needed.
     if (opening === 'ended') this.ctx.waitUntil(this.cancel([lease]))
-    const left = opening === 'opened' ? run.entry.leftContext(lease) : null
+    if (opening === 'opened') this.discardLeft(run.entry, lease)
+  }
+
+  /** The lease is known to be on its engine. */
+  private discardLeft(entry: ProgramEntry, lease: Pick<LeaseOpened, 'call' | 'engine'>): void {
+    const left = entry.leftContext(lease)
     if (left !== null) this.ctx.waitUntil(this.discard([left]))
   }
 
@@ -180,7 +191,11 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.runs.changed(run)
   }
 
-  async callEnded(ended: Parameters<ProgramRpc['callEnded']>[0]): Promise<void> {
+  async callEnded(ended: CallEnded): Promise<void> {
+    this.hearEnd(ended)
+  }
+
+  private hearEnd(ended: CallEnded): void {
     const run = this.runs.get(ended.run)
     if (run === undefined) return
     this.runs.entryOf(run, run.entry.canChange({ call: ended.call })).callEnded(ended)
@@ -196,10 +211,13 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const late: ProvenRecord[] = []
     const foreign = new Set<string>()
     for (const record of records) {
+      const was_expected = this.runs.get(record.run)?.entry.isExpected(record.lease) ?? false
       const settlement = this.runs.settle(record, now_ms)
       if (settlement === 'absent') late.push(record)
       if (settlement === 'foreign') foreign.add(record.lease)
-      if (settlement === 'applied' && this.runs.get(record.run)?.entry.state === 'ended') this.discardAfterEnd([record])
+      const entry = settlement === 'applied' ? this.runs.get(record.run)?.entry : undefined
+      if (entry?.state === 'ended') this.discardAfterEnd([record])
+      else if (was_expected && entry !== undefined) this.discardLeft(entry, record)
     }
     if (late.length > 0) await this.archiving.run(() => this.settleLate(late, foreign, now_ms))
     await this.flush.now()
@@ -275,15 +293,13 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   override async alarm(): Promise<void> {
     this.flush.alarmFired()
     this.running(Date.now())
-    await this.flush.now()
+    await this.flush.due()
     await this.archiveEnded(this.runs.all)
     await this.setBrokenAside()
     await this.residency.expire(Date.now())
     await this.classes.due(Date.now())
     if (this.runs.size === 0 && !this.isNeeded) return this.storage.clear()
-    // The flush has set one for the time before the runs were tried.
-    this.flush.alarmFired()
-    await this.flush.setAlarm()
+    await this.flush.resetAlarm()
   }
 
   /** Ends the broken runs that load, and sets the others aside. What fails is done again by the alarm. */
@@ -329,6 +345,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   private close(run: Run, now_ms: number, reason: EndReason): OpenLeaseRef[] {
     const open_leases = run.entry.end(now_ms, reason)
     this.runs.changed(run)
+    this.flush.atOnce()
     this.residency.ended(run.entry, reason, now_ms)
     this.ctx.waitUntil(this.discard(run.entry.contextsOfEnded()))
     return open_leases

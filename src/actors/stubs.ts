@@ -2,6 +2,7 @@
  * The actors as the relay and the API see them. workerd's own stub types wrap results in disposables and lose discriminated
  * unions. Every method here takes and returns plain structured-cloneable values, so the contracts hold.
  */
+import { FIRST_SHARD } from '../core/pool/pool-shards.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
 import { type ApplicationRpc, applicationActorName } from './application/application-rpc.ts'
@@ -23,11 +24,15 @@ import {
 import type { HostsRpc } from './hosts-rpc.ts'
 import { type ResponsesRpc, responsesActorName } from './responses-rpc.ts'
 
-/** Shards of a pool. An operator may later choose more than one, and the name already includes the shard. */
-export const POOL_SHARD = 0
-
-export function programActor(env: Env, tenant: string, program: string): ProgramRpc {
-  return env.PROGRAM.getByName(programActorName(tenant, program)) as unknown as ProgramRpc
+/** `home`: where the object is created if it does not exist yet. Null: near the caller. */
+export function programActor(
+  env: Env,
+  tenant: string,
+  program: string,
+  home: DurableObjectLocationHint | null = null,
+): ProgramRpc {
+  const options = home === null ? undefined : { locationHint: home }
+  return env.PROGRAM.getByName(programActorName(tenant, program), options) as unknown as ProgramRpc
 }
 
 /** Keys of one tenant are spread over this many objects. Changing it forgets the keys of the last ten minutes. */
@@ -42,15 +47,26 @@ export function conversationActor(env: Env, tenant: string, shard: number): Conv
   return env.CONVERSATION.getByName(conversationActorName(tenant, shard)) as unknown as ConversationRpc
 }
 
-/** The pool's stub, for RPC and for an agent's link. The hint counts only when the object is created: objects never move. */
-export function poolStub(env: Env, region: { id: string; location_hint: string | null }, model: string) {
-  const name = poolActorName(region.id, model, POOL_SHARD)
+/** The stub of a shard, for RPC and for an agent's link. The hint counts only when the object is created: objects never move. */
+export function poolStub(
+  env: Env,
+  region: { id: string; location_hint: string | null },
+  model: string,
+  shard: number = FIRST_SHARD,
+) {
+  const name = poolActorName(region.id, model, shard)
   if (region.location_hint === null) return env.POOL.getByName(name)
   return env.POOL.getByName(name, { locationHint: region.location_hint as DurableObjectLocationHint })
 }
 
-export function poolActor(env: Env, region: { id: string; location_hint: string | null }, model: string): PoolRpc {
-  return poolStub(env, region, model) as unknown as PoolRpc
+/** Left out, the shard is the first, which speaks for the pool. */
+export function poolActor(
+  env: Env,
+  region: { id: string; location_hint: string | null },
+  model: string,
+  shard?: number,
+): PoolRpc {
+  return poolStub(env, region, model, shard) as unknown as PoolRpc
 }
 
 export function responsesActor(env: Env, tenant: string, shard: number): ResponsesRpc {

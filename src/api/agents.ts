@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from '@hono/zod-openapi'
 import { AGENT_HEADER, DRAINING_HEADER, TICKET_KID_HEADER } from '../actors/link-frames.ts'
-import { hostsStub, poolStub } from '../actors/stubs.ts'
+import { hostsStub, poolActor, poolStub } from '../actors/stubs.ts'
 import { boundRecord } from '../core/call/lease-terms.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
@@ -53,7 +53,10 @@ agentRoutes.openapi(
     if (place === undefined || !models.has(model)) {
       return apiError(404, { message: `There is no model "${model}".`, param: 'model', code: 'model_not_found' })
     }
-    return opened(await poolStub(c.env, place, model).fetch('https://pool/link', { headers: linkHeaders(c.var.agent) }))
+    const shard = await poolActor(c.env, place, model).placeAgent(c.var.agent.agent)
+    if (shard === null) return refusal(new Response(null, { status: 503 }))
+    const headers = linkHeaders(c.var.agent)
+    return opened(await poolStub(c.env, place, model, shard).fetch('https://pool/link', { headers }))
   },
 )
 
@@ -175,8 +178,9 @@ async function judge(records: readonly CallRecord[], secret: string, now_ms: num
     if (bounded.flags.length > 0) judged.lowered.push({ lease: record.lease, fields: bounded.flags })
     if (terms === null) judged.proven.push(bounded.record)
     else {
-      const { speed_factor, key, granted_at_ms } = terms
-      judged.proven.push({ ...bounded.record, speed_factor, key, granted_at_ms })
+      const { speed_factor, key, granted_at_ms, reason } = terms
+      const why = reason === null ? {} : { reason }
+      judged.proven.push({ ...bounded.record, speed_factor, key, granted_at_ms, ...why })
     }
   }
   return judged

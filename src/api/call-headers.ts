@@ -1,5 +1,6 @@
 /** Headers that a call of any API may have, as /openapi.json shows them. */
 import { z } from '@hono/zod-openapi'
+import { HOMES } from '../relay/program-home.ts'
 
 export const CallHeaders = z.object({
   'X-Program-Id': z.string().optional().openapi({ description: 'The program that this call belongs to' }),
@@ -17,6 +18,9 @@ export const CallHeaders = z.object({
     .string()
     .optional()
     .openapi({ description: 'Regions that may serve the program, separated by commas; the call never leaves them' }),
+  'X-Program-Home': z.enum(HOMES).optional().openapi({
+    description: 'Where the actor of a program that the call opens is to live; default: near the caller',
+  }),
   'X-Resume': z.string().optional().openapi({
     description: '`off`: an answer that breaks ends with an error event, and does not go on at another engine',
   }),

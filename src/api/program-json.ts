@@ -9,7 +9,13 @@ import {
   TOOL_RETURN_MS_MAX,
 } from '../core/program/process-table.ts'
 import { toolUses } from '../core/tools/tool-uses.ts'
-import { addSums, type HandlingDecision, measuredSums, NOTHING_MEASURED } from '../protocol/index.ts'
+import {
+  addSums,
+  type HandlingDecision,
+  measuredSums,
+  NOTHING_MEASURED,
+  type QueuePosition,
+} from '../protocol/index.ts'
 import { measuredJson, seconds, waitJson } from './measured-json.ts'
 import type { Call, Program, ProgramListItem } from './program-schemas.ts'
 
@@ -100,8 +106,13 @@ export function listedItem(listed: ProgramListed): ProgramListItem {
   }
 }
 
-/** `of_class`: its program's. `reading`: which of the two readings of service orders calls on the call's model. */
-export function callJson(call: CallEntry, of_class: string, reading: ServiceReading): Call {
+/** `of_class`: its program's. `position`: where it is on its engine; null: not known. `reading`: which of the two readings of service orders calls on the call's model. */
+export function callJson(
+  call: CallEntry,
+  of_class: string,
+  reading: ServiceReading,
+  position: QueuePosition | null = null,
+): Call {
   const leases = call.leases.map((lease) => leaseJson(lease, reading))
   const sums = measuredSums(NOTHING_MEASURED)
   let service_us = 0
@@ -116,6 +127,7 @@ export function callJson(call: CallEntry, of_class: string, reading: ServiceRead
     class: of_class,
     rank: outlook?.rank ?? null,
     expected_remaining_tokens: outlook?.expected_remaining_tokens ?? null,
+    position: position === null ? null : positionJson(position),
     thread: call.thread,
     parents: call.parents,
     source: call.source,
@@ -134,6 +146,16 @@ export function callJson(call: CallEntry, of_class: string, reading: ServiceRead
     ...waitJson(call.leases),
     leases,
   }
+}
+
+/** The one that says why its program waits: that of the call that has waited longest, otherwise of one that has a seat. */
+export function firstToWait(positions: readonly QueuePosition[]): QueuePosition | null {
+  const waiting = positions.filter(({ waits }) => waits).sort((a, b) => b.waited_us - a.waited_us)
+  return waiting[0] ?? positions[0] ?? null
+}
+
+export function positionJson({ waits, waited_us, before, order }: QueuePosition): NonNullable<Call['position']> {
+  return { waits, waited_s: seconds(waited_us), before, order }
 }
 
 function kvJson(handled: HandlingDecision | null): Call['kv'] {

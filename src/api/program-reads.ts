@@ -6,13 +6,15 @@ import { z } from '@hono/zod-openapi'
 import { encodeCursor } from '../actors/cursor.ts'
 import { programActor, tenantActor } from '../actors/stubs.ts'
 import type { CallEntry, CallOrder, ProgramSummary } from '../core/program/process-table.ts'
+import type { OpenLeaseRef } from '../core/program/program-state.ts'
 import type { Env } from '../env.ts'
 import { Id } from '../protocol/index.ts'
 import { archivedCalls, archivedProgram, archivedPrograms, type CallPosition } from '../store/archive.ts'
 import { catalogue } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
-import { callJson, listedItem, summaryItem } from './program-json.ts'
+import { callJson, firstToWait, listedItem, summaryItem } from './program-json.ts'
 import type { Call, CallsQuery, ListQuery, ProgramListItem } from './program-schemas.ts'
+import { queuePositions } from './queue-positions.ts'
 import { listJson, pageOf, pageStart } from './route-parts.ts'
 
 /** End, id and run of the last program of a page. */
@@ -54,17 +56,26 @@ export async function callsPage(
   env: Env,
   tenant: string,
   program: string,
-  { limit, cursor, order }: z.infer<typeof CallsQuery>,
+  { limit, cursor, order, positions }: z.infer<typeof CallsQuery>,
 ): Promise<CallsPage> {
   const start = pageStart(cursor, Position)
   if (start.status === 'unreadable') return start
   const page = await findCalls(env, tenant, program, start.position, { limit, order })
   if (page === null) return { status: 'absent' }
   const { models } = await catalogue(env)
-  const data = page.calls.map((call) =>
-    callJson(call, page.class, models.get(call.model)?.ordering_service ?? 'modelled'),
-  )
+  const open = positions === 'true' ? page.calls.flatMap(openLeases) : []
+  const known = await queuePositions(env, open)
+  const data = page.calls.map((call) => {
+    const reading = models.get(call.model)?.ordering_service ?? 'modelled'
+    const told = openLeases(call).flatMap(({ lease }) => known.get(lease) ?? [])
+    return callJson(call, page.class, reading, firstToWait(told))
+  })
   return { status: 'page', list: listJson(data, page.next === null ? null : cursorOf(page.run, page.next)) }
+}
+
+function openLeases({ model, leases }: CallEntry): OpenLeaseRef[] {
+  const open = leases.filter(({ state }) => state === 'open')
+  return open.map(({ lease, agent, engine, region }) => ({ lease, agent, engine, region, model }))
 }
 
 function cursorOf(run: string, { call, position }: CallPosition): string {

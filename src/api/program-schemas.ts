@@ -76,7 +76,7 @@ const KvHandled = z
     handling: Handling.openapi({ description: 'Kept in the GPU (preserve), dropped (discard) or moved out (swap)' }),
     reason: HandlingReason.openapi({
       description:
-        'least_waste: of those that the policy chooses from; only_choice: it has no other; not_foreseen: the tool was not, so the context was kept at first',
+        'least_waste: the least waste of those that the policy chooses from. only_choice: the policy has no other. not_foreseen: the tool was not forecast, so the context was kept at first',
     }),
     waste_byte_s: z
       .object({ preserve: ByteSeconds, discard: ByteSeconds, swap: ByteSeconds.nullable() })
@@ -198,6 +198,19 @@ const ToolUsed = z.object({
   answer_tokens: Tokens.nullable().openapi({ description: 'Estimated from the bytes of its answer' }),
 })
 
+const PositionJson = z
+  .object({
+    waits: z.boolean().openapi({ description: 'It has no seat now' }),
+    waited_s: Seconds.openapi({ description: 'Time on its engine without a seat, so far' }),
+    before: z
+      .number()
+      .int()
+      .nonnegative()
+      .openapi({ description: 'Open calls of its tenant on the engine that run before it' }),
+    order: z.string().openapi({ description: 'By what the policy there orders it at this moment, in words' }),
+  })
+  .openapi('QueuePosition')
+
 export const Call = z
   .object({
     object: z.literal('program.call'),
@@ -209,6 +222,9 @@ export const Call = z
     }),
     expected_remaining_tokens: z.number().nonnegative().nullable().openapi({
       description: 'Output that its program was expected to have from there on. Null: the policy there does not learn',
+    }),
+    position: PositionJson.nullable().openapi({
+      description: 'Of an open call, if `positions` was asked for. Null: it is not open, or its engine does not tell',
     }),
     thread: z.string(),
     parents: z.array(z.string()),
@@ -261,6 +277,10 @@ export const CallsQuery = PageQuery.extend({
     .enum(['asc', 'desc'])
     .default('asc')
     .openapi({ description: 'In order of arrival, or the latest first. The same for every page' }),
+  positions: z
+    .enum(['true', 'false'])
+    .default('false')
+    .openapi({ description: 'true: asks the engines where open calls are in their orders. For people who look' }),
 })
 
 export const ListQuery = PageQuery.extend({ state: z.enum(['running', 'ended']).default('running') })

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { ClassData } from './classes.ts'
 import { Count, Id, Microseconds } from './ids.ts'
+import { POSITIONS_MAX, QueuePosition } from './queue-position.ts'
 import { Replay } from './replay.ts'
 
 export const PROTOCOL_VERSION_MIN = 2
@@ -79,6 +80,8 @@ export const EngineStatus = z.object({
   /** Prompt tokens still to be prefilled for waiting and running calls. */
   queued_tokens: Count,
   kv_used_tokens: Count,
+  /** Of `waiting` and `running`: offline calls. An online call that comes takes their place. Absent: none, or this engine cannot take it. */
+  offline: Count.optional(),
   /** How long a call that comes now would wait for the limits of the engine's provider. Absent: it has none. */
   limit_wait_us: Count.optional(),
   /** Leases that have reached the engine since the previous status: the pool no longer adds them to its load. */
@@ -126,7 +129,15 @@ export type OpenLeases = z.infer<typeof OpenLeases>
 export const Replayed = z.object({ type: z.literal('replayed'), id: Count, replay: Replay })
 export type Replayed = z.infer<typeof Replayed>
 
-export const UpMessage = z.discriminatedUnion('type', [Hello, Status, OpenLeases, Replayed])
+/** Answers `positions`: those of its leases that wait or have a seat here, where the engine tells that. */
+export const Positions = z.object({
+  type: z.literal('positions'),
+  id: Count,
+  positions: z.array(QueuePosition).max(POSITIONS_MAX),
+})
+export type Positions = z.infer<typeof Positions>
+
+export const UpMessage = z.discriminatedUnion('type', [Hello, Status, OpenLeases, Replayed, Positions])
 export type UpMessage = z.infer<typeof UpMessage>
 
 export const Welcome = z.object({
@@ -191,6 +202,13 @@ export const ReplayQuestion = z.object({
 })
 export type ReplayQuestion = z.infer<typeof ReplayQuestion>
 
+/** Where are these leases in their engines' orders? Asked while a person looks. Ignored like `ask`. */
+export const PositionsQuestion = z.object({
+  type: z.literal('positions'),
+  id: Count,
+  leases: z.array(Id).min(1).max(POSITIONS_MAX),
+})
+
 export const DownMessage = z.discriminatedUnion('type', [
   Welcome,
   Drain,
@@ -201,5 +219,6 @@ export const DownMessage = z.discriminatedUnion('type', [
   Classes,
   Handle,
   ReplayQuestion,
+  PositionsQuestion,
 ])
 export type DownMessage = z.infer<typeof DownMessage>

@@ -9,6 +9,10 @@ const Amount = z.number().nonnegative()
 
 export const LiveTool = z.object({ name: Name.nullable(), since: z.iso.datetime(), expected_s: Amount.nullable() })
 
+/** Where an open call is in its engine's order at this moment (queue-position.ts). */
+export const LivePosition = z.object({ waits: z.boolean(), waited_s: Amount, before: Amount, order: Name })
+export type LivePosition = z.infer<typeof LivePosition>
+
 /** What only the program itself knows. It is asked when its row in the tenant's index changes. */
 export const LiveDetail = z.object({
   /** Time of engine steps in which its calls ran. */
@@ -24,6 +28,8 @@ export const LiveDetail = z.object({
   rank: z.number().nullable(),
   /** By which it was ranked. Null: the policy does not learn, and the rank is the level, 0 for Q1. */
   expected_remaining_tokens: Amount.nullable(),
+  /** Of its open call that has waited longest. Null: none is open, or its engine does not tell. */
+  position: LivePosition.nullable(),
   /** Among the tenant's own programs, without its class's. Null: not known. */
   weight: z.number().nullable(),
 })

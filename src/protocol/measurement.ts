@@ -163,6 +163,8 @@ export const UsageExtension = Measurement.pick({
   source: ProgramSource.optional(),
   /** Left out: by the engine itself. `outside`: by the times of chunks and by the usage, before a server that measures nothing. */
   measured: z.literal('outside').optional(),
+  /** Left out: counted by the engine. `estimated`: its server told no usage, so tokens are estimates, rounded up. */
+  tokens: z.literal('estimated').optional(),
   /** Of `wait_s`, where it was measured outside: in the agent's queue, and at the server. */
   queue_wait_s: z.number().nonnegative().optional(),
   server_wait_s: z.number().nonnegative().optional(),

@@ -3,7 +3,8 @@
  * and the client sees one stream. It comes as one more field of the body, and an agent reads it only where the ticket says so.
  *
  * An agent names the tokens behind each event in the event's `id`, which the Worker keeps and no client sees. An engine of the
- * same model computes prompt and tokens, runs them through its own parsers again, and leaves out what was delivered.
+ * same model computes prompt and tokens, runs them through its own parsers again, and leaves out what was delivered. Of servers
+ * that do not name tokens the `id` says how many they were. Others go on from the text then, if they can.
  */
 import { z } from 'zod'
 import { Count } from './ids.ts'
@@ -19,8 +20,10 @@ export const RESUME_BYTES_MAX = 6 * RESUME_CHARS_MAX + 64 * 1024
 const Delivered = z.string().max(RESUME_CHARS_MAX)
 
 export const Resume = z.object({
-  /** What the call had generated when its last delivered event was made. Empty: its engine did not tell. */
+  /** What the call had generated when its last delivered event was made. Empty: an engine of it did not name them. */
   tokens: z.array(Count.max(2 ** 32 - 1)).max(RESUME_TOKENS_MAX),
+  /** How many they were, named or not. Left out: as many as are named. */
+  output_tokens: Count.max(RESUME_TOKENS_MAX).optional(),
   // What the client has.
   content: Delivered,
   reasoning: Delivered,
@@ -31,13 +34,42 @@ export const Resume = z.object({
 })
 export type Resume = z.infer<typeof Resume>
 
-/** The `id` of an event. */
+/** What was generated for an event: its tokens, or how many, where the server does not name them. */
+export type Generated = readonly number[] | number
+
 export function tokensText(tokens: readonly number[]): string {
   return tokens.join(',')
 }
 
+/** The `id` of an event. Null: it is of nothing that was generated. */
+export function eventId(generated: Generated): string | null {
+  if (typeof generated === 'number') return generated === 0 ? null : `+${generated}`
+  return generated.length === 0 ? null : tokensText(generated)
+}
+
+/** Of two events that became one. */
+export function joinedGenerated(one: Generated, other: Generated): Generated {
+  if (typeof one !== 'number' && typeof other !== 'number') return [...one, ...other]
+  return generatedCount(one) + generatedCount(other)
+}
+
+export function generatedCount(generated: Generated): number {
+  return typeof generated === 'number' ? generated : generated.length
+}
+
+/** Of all events of an answer, in order. Null: one is no such id. */
+export function generatedBy(ids: readonly string[]): (Pick<Resume, 'tokens'> & { output_tokens: number }) | null {
+  const counts = ids.filter((id) => /^\+\d{1,10}$/.test(id)).map(Number)
+  const unnamed = counts.reduce((sum, count) => sum + count, 0)
+  const lists = ids.length - counts.length
+  const text = counts.length === 0 ? ids.join(',') : ids.filter((id) => !id.startsWith('+')).join(',')
+  const named = lists === 0 ? [] : tokensOf(text)
+  if (named === null) return null
+  return { tokens: unnamed > 0 ? [] : named, output_tokens: named.length + unnamed }
+}
+
 /** Null: `text` is no list of tokens. */
-export function tokensOf(text: string): number[] | null {
+function tokensOf(text: string): number[] | null {
   if (!/^\d{1,10}(,\d{1,10})*$/.test(text)) return null
   return text.split(',').map(Number)
 }

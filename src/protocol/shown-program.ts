@@ -3,6 +3,7 @@
  * The API's own schemas (/openapi.json) have every field. What an earlier control plane does not tell has a default.
  */
 import * as z from 'zod'
+import { LivePosition } from './live.ts'
 
 const Measured = {
   prompt_tokens: z.number(),
@@ -14,6 +15,8 @@ const Measured = {
   service_s: z.number(),
   wait_s: z.number(),
   preemptions: z.number(),
+  /** Of engines that failed, computed again to go on from it. */
+  resumed_tokens: z.number().default(0),
   recomputed_tokens: z.number(),
   swapped_out_tokens: z.number(),
   swapped_in_tokens: z.number(),
@@ -42,6 +45,8 @@ export const ShownCall = z.object({
   id: z.string(),
   rank: z.number().nullable(),
   expected_remaining_tokens: z.number().nullable(),
+  /** Of an open call, if it was asked for. */
+  position: LivePosition.nullable().default(null),
   thread: z.string(),
   parents: z.array(z.string()),
   source: z.string().nullable(),

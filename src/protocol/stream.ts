@@ -6,7 +6,7 @@
  * `data: [DONE]`. What goes wrong after the headers is one `event: error` whose data is a StreamError, and the end.
  * Before the headers it is a plain HTTP status with the same JSON body.
  *
- * The `id` of a data event names the tokens behind it (resume.ts).
+ * The `id` of a data event names the tokens behind it, or says how many they are (resume.ts).
  *
  * GET LEASE_PATH + lease (bearer: a ticket of that lease) tells whether that response is still open: 200 if it is, 404 if
  * the agent has no such lease any more.

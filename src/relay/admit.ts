@@ -8,6 +8,7 @@ import type { AdmitReply } from '../actors/contracts.ts'
 import { type BudgetState, budgetOf, NOTHING } from '../core/budget/budget.ts'
 import { ProgramSpend } from '../core/budget/program-spend.ts'
 import { heldBy, type Reservation } from '../core/budget/reservation.ts'
+import { fieldWarnings } from '../core/call/field-warnings.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
 import { budgetRefusal } from '../core/program/run-limits.ts'
@@ -47,6 +48,8 @@ export interface Admission {
   budget: BudgetState | null
   /** What its program weighs among those of the tenant, without its class's weight. */
   weight: number
+  /** The call's lease, if its ProgramActor expects it at the pin. Null: it must be told of every lease. */
+  expected_lease: string | null
   /** The run in which the ProgramActor has this call, once it is known. Null: no actor has it. */
   known_run: Promise<string | null>
 }
@@ -68,13 +71,17 @@ const BUDGET_UNKNOWN: ApiErrorFields = {
   code: 'budget_unknown',
 }
 
-export async function admit(call: IdentifiedCall, deps: RelayDeps): Promise<Admitted> {
+/** `lease`: the id of the lease that the call asks for first. */
+export async function admit(call: IdentifiedCall, lease: string, deps: RelayDeps): Promise<Admitted> {
   const { program } = call
   if (program === null) return alone(call, deps.now())
   const asked_at_ms = deps.now()
-  const asking = askTwice(() => deps.program(call.tenant, program).admit(admitRequest(call, program, deps.now())))
+  const ended = deps.ended.of(call.tenant, program, asked_at_ms)
+  const request = { ...admitRequest(call, program, asked_at_ms), lease, ...(ended.length === 0 ? {} : { ended }) }
+  const asking = askTwice(() => deps.program(call.tenant, program, call.home).admit(request))
   deps.waitUntil(
     asking.then((reply) => {
+      if (reply.status === 'answered') deps.ended.told(call.tenant, program, ended)
       if (reply.status !== 'answered' || reply.value.status !== 'admitted') return
       const { regions, budget } = reply.value
       deps.holds.remember(call.tenant, program, { regions, has_budget: budget !== null }, asked_at_ms)
@@ -126,6 +133,7 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     reading,
     now_ms,
     wants,
+    warnings: fieldWarnings(call.warnings, null),
     ...limits,
   }
 }
@@ -217,8 +225,8 @@ function giveBack(
   const given = asking.then(async (reply) => {
     if (reply.status !== 'answered' || reply.value.status !== 'admitted') return
     const { run } = reply.value
-    const ended = { run, call: call.id, outcome: 'failed' as const, error_code: code, now_ms: deps.now() }
-    await deps.program(call.tenant, program).callEnded(ended)
+    const ended = { run, call: call.id, outcome: 'failed' as const, error_code: code, is_unleased: true as const }
+    await deps.program(call.tenant, program).callEnded({ ...ended, now_ms: deps.now() })
   })
   deps.waitUntil(given.catch((error: unknown) => deps.report('note_failed', error)))
 }
@@ -254,6 +262,7 @@ function unordered(call: IdentifiedCall, now_ms: number): Omit<Admission, 'run' 
     reading: call.reading,
     open_leases: [],
     pin: null,
+    expected_lease: null,
     regions: null,
     reserved: null,
     budget: null,

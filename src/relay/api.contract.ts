@@ -44,7 +44,7 @@ export function testApi(api: ApiCase): void {
     const response = await answering
     const read = api.readStream(sseEvents(await response.text()))
     await made.settled()
-    return { response, read, ended: made.saidTo('callEnded') }
+    return { response, read, ended: made.endings() }
   }
 
   describe(`an answer of ${api.name}`, () => {

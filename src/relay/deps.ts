@@ -5,6 +5,7 @@
 import type { ConversationRpc, IdempotencyRpc, PoolRpc, ProgramRpc, TenantRpc } from '../actors/contracts.ts'
 import {
   conversationActor,
+  hostsActor,
   idempotencyActor,
   poolActor,
   programActor,
@@ -25,10 +26,12 @@ import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { BudgetShares } from './budget-shares.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
-import { ClassNotices } from './class-notices.ts'
+import { EndedCalls } from './ended-calls.ts'
 import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'
+import { Notices } from './notices.ts'
 import { PoolMemory } from './pool-memory.ts'
+import type { ProgramHome } from './program-home.ts'
 import { RatePermits } from './rate-permits.ts'
 import type { ResponseStore } from './response-store.ts'
 import { conversationKeyOf } from './ticket.ts'
@@ -99,8 +102,9 @@ export interface RelayDeps {
   authenticate(request: Request): Promise<Authentication>
   catalogue(): Promise<Catalogue>
   /** Each gives a new stub: a stub that threw an exception stays broken. */
-  program(tenant: string, program: string): ProgramRpc
-  pool(region: Region, model: string): PoolRpc
+  program(tenant: string, program: string, home?: ProgramHome | null): ProgramRpc
+  /** Left out, the shard is the first. */
+  pool(region: Region, model: string, shard?: number): PoolRpc
   tenant(tenant: string): TenantRpc
   idempotency(tenant: string, key: string): IdempotencyRpc
   /** A tenant's stored responses. */
@@ -113,7 +117,11 @@ export interface RelayDeps {
   shares: BudgetShares
   files: FileBudget
   holds: HoldMemory
-  classNotices: ClassNotices
+  ended: EndedCalls
+  classNotices: Notices
+  /** Lent hosts whose own model a call misses return. */
+  returnHosts(call: { model: string; regions: readonly string[] }): Promise<void>
+  missedModels: Notices
   /** Regions to which a running program is held, from D1; null: any. Throws StoreUnavailable. */
   residency(tenant: string, program: string): Promise<HeldTo>
   fetch: typeof fetch
@@ -138,7 +146,9 @@ const permits = new RatePermits()
 const shares = new BudgetShares()
 let files: FileBudget | null = null
 const holds = new HoldMemory()
-const classNotices = new ClassNotices()
+const ended = new EndedCalls()
+const classNotices = new Notices()
+const missedModels = new Notices()
 
 /** One for the calls of this isolate and for its API. */
 export function fileBudget({ OPEN_FILES }: Env): FileBudget {
@@ -152,8 +162,8 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
   return {
     authenticate: (request) => authenticate(request, env, Date.now(), background),
     catalogue: () => catalogue(env, Date.now(), background),
-    program: (tenant, program) => programActor(env, tenant, program),
-    pool: (region, model) => poolActor(env, region, model),
+    program: (tenant, program, home) => programActor(env, tenant, program, home ?? null),
+    pool: (region, model, shard) => poolActor(env, region, model, shard),
     tenant: (tenant) => tenantActor(env, tenant),
     idempotency: (tenant, key) => idempotencyActor(env, tenant, key),
     store: (tenant) => ({
@@ -168,7 +178,10 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     shares,
     files: fileBudget(env),
     holds,
+    ended,
     classNotices,
+    returnHosts: (call) => hostsActor(env).returnFor(call),
+    missedModels,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
     // workerd's fetch must not be called as a method of another object.
     fetch: (input, init) => fetch(input, init),

@@ -22,7 +22,7 @@ import type { NativeBody } from './dialects/dialect.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
 import { leaseProof } from './lease-proof.ts'
-import { releaseLease, type SettleNotes } from './settle.ts'
+import { expectedReason, releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
 
@@ -154,8 +154,8 @@ async function anotherInTime(failed: readonly Leased[], journey: Dispatch): Prom
  */
 async function another(failed: readonly Leased[], { call, admission, deps, times }: Dispatch): Promise<Leasing> {
   const tried = failed.map(({ engine }) => engine)
-  const doubtful = failed.flatMap(({ region, agent }) => {
-    const engines = deps.pools.recall(region.id, call.model)?.engines ?? []
+  const doubtful = failed.flatMap(({ region, shard, agent }) => {
+    const engines = deps.pools.recall(region.id, call.model, shard)?.engines ?? []
     return engines.filter((one) => one.agent === agent && !tried.includes(one.engine)).map(({ engine }) => engine)
   })
   return times.measure('lease', async () => {
@@ -244,7 +244,9 @@ async function ticketOf(leased: Leased, so_far: Resume | null, { call, admission
     ...{ tenant, program: call.program ?? call.id, run, call: call.id },
     ...{ lease, agent, engine, region: region.id, model },
   }
-  const terms = { granted_at_ms: deps.now(), speed_factor: leased.speed_factor, ...call.bounds, key: call.key }
+  const { speed_factor } = leased
+  const reason = expectedReason(leased)
+  const terms = { granted_at_ms: deps.now(), speed_factor, ...call.bounds, key: call.key, reason }
   const claims = {
     ...granted,
     lease_proof: await leaseProof(granted, terms, deps.ticket_secret),

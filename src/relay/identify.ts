@@ -34,6 +34,7 @@ import type { Dialect, NativeBody, ParsedCall } from './dialects/dialect.ts'
 import { forwardedBody } from './dialects/openai-body.ts'
 import { idempotencyKey, KEY_HEADER } from './idempotency-key.ts'
 import { lowerOutputLimit } from './output-limit.ts'
+import { HOME_FAULT, type ProgramHome, programHome } from './program-home.ts'
 import { promptBytes } from './prompt-bytes.ts'
 import { allowedRegions, mayUse, modelNotFound, wantedRegions } from './restrictions.ts'
 import { STRICT_FAULT, strictOf, strictRefusal } from './strict.ts'
@@ -103,6 +104,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   regions: readonly Region[]
   /** The regions that the call names, if any: a program that it opens is held to them. */
   wanted_regions: readonly string[] | null
+  /** Where the actor of a program that the call opens is to live. Null: near its caller. */
+  home: ProgramHome | null
   /** Whether the key, the call or its program leaves regions out. */
   held: boolean
 }
@@ -136,6 +139,8 @@ export async function identify(
   if (unused !== null) return refused(400, unused)
   const idempotency_key = idempotencyKey(request.headers)
   if (idempotency_key === false) return refused(400, KEY_FAULT)
+  const home = programHome(request.headers)
+  if (home === false) return refused(400, HOME_FAULT)
   const header = (name: string) => request.headers.get(name)
   const identity = identifyProgram({
     ...{ header, metadata: parsed.call.metadata, body: read.body, stored: parsed.call.stored ?? null },
@@ -223,6 +228,7 @@ export async function identify(
       headers: request.headers,
       regions: near,
       wanted_regions: wanted.regions,
+      home,
       held: who.regions !== null || wanted.regions !== null,
     },
   }

@@ -11,6 +11,7 @@ const TERMS: LeaseTerms = {
   ...{ granted_at_ms: 1_800_000_000_123, speed_factor: 0.833_333_333_333_333_4 },
   ...{ prompt_tokens_max: COUNT_MAX, output_tokens_max: 1, sequences_max: SEQUENCES_MAX },
   key: 'key-0123456789abcdef',
+  reason: 'spilled',
 }
 
 test('the terms come back as they were granted', async () => {
@@ -19,6 +20,15 @@ test('the terms come back as they were granted', async () => {
   expect(TicketClaims.shape.lease_proof.parse(lease_proof)).toBe(lease_proof)
   expect(CallRecord.shape.lease_proof.parse(lease_proof)).toBe(lease_proof)
 })
+
+test.each([null, 'pinned', 'least_used', 'spilled'] as const)(
+  'the reason %s comes back beside the bounds',
+  async (reason) => {
+    const terms = { ...TERMS, reason, prompt_tokens_max: 7, output_tokens_max: COUNT_MAX }
+    const lease_proof = await leaseProof(LEASE, terms, SECRET)
+    expect(await checkProof({ ...LEASE, lease_proof }, SECRET)).toEqual({ status: 'proven', terms })
+  },
+)
 
 test('no change of the lease, of the terms or of the secret is proven', async () => {
   const lease_proof = await leaseProof(LEASE, TERMS, SECRET)

@@ -15,6 +15,13 @@ const KEY_BYTES = KEY_ID_HASH_CHARS / 2
 const KEY_AT = 4 + 2 + 8 + 4 + 4 + 2
 /** Time in seconds and ms, speed factor, tokens of prompt and output, sequences, key. */
 const TERMS_BYTES = KEY_AT + KEY_BYTES
+/**
+ * Counts have 31 bits, so the first bit of either is free: two for the reason. A version that does not know them reads bounds
+ * that are too high, which lower nothing.
+ */
+const TOP_BIT = 2 ** 31
+const REASONS: readonly LeaseTerms['reason'][] = [null, 'pinned', 'least_used', 'spilled']
+
 /** Of a proof without terms, as earlier versions made it: hex. */
 const PLAIN_PROOF_CHARS = 2 * PROOF_BYTES
 
@@ -76,8 +83,9 @@ function packTerms(terms: LeaseTerms): Uint8Array {
   bytes.setUint32(0, Math.floor(granted_at_ms / 1000))
   bytes.setUint16(4, granted_at_ms % 1000)
   bytes.setFloat64(6, terms.speed_factor)
-  bytes.setUint32(14, Math.min(COUNT_MAX, terms.prompt_tokens_max))
-  bytes.setUint32(18, Math.min(COUNT_MAX, terms.output_tokens_max))
+  const reason = REASONS.indexOf(terms.reason)
+  bytes.setUint32(14, Math.min(COUNT_MAX, terms.prompt_tokens_max) + (reason & 1) * TOP_BIT)
+  bytes.setUint32(18, Math.min(COUNT_MAX, terms.output_tokens_max) + (reason >> 1) * TOP_BIT)
   bytes.setUint16(22, Math.min(SEQUENCES_MAX, terms.sequences_max))
   // Zeros where there is no key: no hash consists of them.
   if (terms.key !== null) bytes.setBigUint64(KEY_AT, BigInt(`0x${terms.key.slice(KEY_ID_PREFIX.length)}`))
@@ -89,10 +97,11 @@ function unpackTerms(packed: Uint8Array): LeaseTerms {
   return {
     granted_at_ms: bytes.getUint32(0) * 1000 + bytes.getUint16(4),
     speed_factor: bytes.getFloat64(6),
-    prompt_tokens_max: bytes.getUint32(14),
-    output_tokens_max: bytes.getUint32(18),
+    prompt_tokens_max: bytes.getUint32(14) % TOP_BIT,
+    output_tokens_max: bytes.getUint32(18) % TOP_BIT,
     sequences_max: bytes.getUint16(22),
     key: keyOfBits(bytes.getBigUint64(KEY_AT)),
+    reason: REASONS[Math.floor(bytes.getUint32(14) / TOP_BIT) + 2 * Math.floor(bytes.getUint32(18) / TOP_BIT)] ?? null,
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
 import { chooseFromSnapshot } from '../core/pool/choose-engine.ts'
-import type { LeaseReason, Pin } from '../core/pool/pool-types.ts'
+import { type LeaseReason, type Pin, SHORT_PROMPT_TOKENS, SPILL_LOAD } from '../core/pool/pool-types.ts'
 import { type RegionAnswer, type RegionQuestion, RegionWalk, spilledReason } from '../core/pool/regions.ts'
 import type { OpenCharge } from '../core/pool/reported-charges.ts'
 import { sleep } from '../platform/deadline.ts'
@@ -28,6 +28,8 @@ export interface Leased {
   /** Base URL of the agent's data plane. */
   url: string
   region: Region
+  /** Of the region's pool. Left out: the first. */
+  shard?: number
   reason: LeaseReason
   speed_factor: number
   /** APIs beside chat that its server speaks itself. Left out: none. */
@@ -49,17 +51,20 @@ export async function lease(
   pin: Pin | null,
   excluded_engines: readonly string[],
   deps: RelayDeps,
+  id = deps.newId(),
 ): Promise<Leasing> {
-  const id = deps.newId()
   const walk = new RegionWalk(
     call.regions.map((region) => region.id),
     { pin, prompt_tokens_estimate: call.prompt_tokens_estimate },
+    SPILL_LOAD,
+    SHORT_PROMPT_TOKENS,
+    (region, home) => deps.pools.shardsToAsk(region, call, home, deps.now()),
   )
   let ticket_kid: string | null = null
   let charges: readonly OpenCharge[] = []
   for (let question = walk.next(); question !== null; question = walk.next()) {
     const request = leaseRequest(call, id, pin, excluded_engines, question)
-    const answer = await askRegion(call, regionOf(call, question.region), request, deps)
+    const answer = await askRegion(call, regionOf(call, question.region), question.shard, request, deps)
     // A walk ends with the first lease, so this is the chosen agent's.
     ticket_kid = answer.ticket_kid
     charges = answer.charges
@@ -76,6 +81,7 @@ export async function lease(
     ...choice,
     lease: id,
     region,
+    ...(verdict.shard === undefined ? {} : { shard: verdict.shard }),
     ticket_kid,
     charges,
     reason: verdict.spilled ? spilledReason(reason) : reason,
@@ -97,23 +103,28 @@ interface PoolAnswer {
 async function askRegion(
   call: IdentifiedCall,
   region: Region,
+  shard: number | undefined,
   request: Omit<LeaseRequest, 'snapshot_version' | 'now_ms'>,
   deps: RelayDeps,
 ): Promise<PoolAnswer> {
-  const remembered = deps.pools.recall(region.id, call.model)
+  const remembered = deps.pools.recall(region.id, call.model, shard)
+  const shards_version = deps.pools.shardsOf(region.id, call.model)?.version
   const now_ms = deps.now()
   const ask = () =>
     askActor<LeaseReply>(async () => {
       await travel(call, region, deps)
-      return deps.pool(region, call.model).lease({ ...request, snapshot_version: remembered?.version ?? null, now_ms })
+      const known = { snapshot_version: remembered?.version ?? null, ...(shards_version && { shards_version }) }
+      return deps.pool(region, call.model, shard).lease({ ...request, ...known, now_ms })
     }, deps.times.pool_timeout_ms + deps.region_rtt_ms)
   // A call that an engine has failed has no time left to wait in: its headers are due.
   const asks_max = request.excluded_engines.length > 0 ? 1 : ASKS_WHILE_READING_MAX
   let asked = await ask()
   for (let asks = 1; isReading(asked) && asks < asks_max; asks += 1) asked = await ask()
   if (asked.status === 'answered') {
-    const { snapshot, ticket_kid, charges, is_reading: _, ...choice } = asked.value
+    const { snapshot, ticket_kid, charges, is_reading: _, shards, ...choice } = asked.value
+    if (shards !== undefined) deps.pools.rememberShards(region.id, call.model, shards)
     if (snapshot !== null) deps.pools.remember(snapshot)
+    else if (choice.status === 'leased') deps.pools.leased(region.id, call.model, shard, choice)
     return { choice, ticket_kid, charges }
   }
   if (asked.status === 'failed') deps.report('lease_failed', asked.error)
@@ -134,10 +145,11 @@ function leaseRequest(
   excluded_engines: readonly string[],
   question: RegionQuestion,
 ): Omit<LeaseRequest, 'snapshot_version' | 'now_ms'> {
-  const { id, tenant, program, prompt_tokens_estimate } = call
-  const { max_load, spilled } = question
-  const asked = { lease, prompt_tokens_estimate, pin, excluded_engines, max_load, spilled }
-  return { call: id, tenant, program: program ?? id, class: call.class, ...asked }
+  const { id, tenant, program, prompt_tokens_estimate, offline } = call
+  const { max_load, spilled, left_pin = false } = question
+  const asked = { lease, prompt_tokens_estimate, pin: left_pin ? null : pin, excluded_engines, max_load, spilled }
+  const kind = offline ? { offline } : {}
+  return { call: id, tenant, program: program ?? id, class: call.class, ...asked, ...kind }
 }
 
 function regionOf(call: IdentifiedCall, id: string): Region {

@@ -1,34 +1,67 @@
 /**
  * The isolate's last snapshot of each pool. It decides when a PoolActor cannot be asked, and holds the learned ratio of
- * bytes to prompt tokens. Lease answers carry snapshots, only when they changed.
+ * bytes to prompt tokens. Lease answers carry snapshots, only when they changed. Of a pool with several shards it holds one
+ * of each, and which shards there are.
  */
 import type { RememberedPool } from '../actors/contracts.ts'
+import { type ShardsToAsk, shardLoad, shardsToAsk } from '../core/pool/choose-shards.ts'
+import { FIRST_SHARD, type ShardsView } from '../core/pool/pool-shards.ts'
+import type { Pin } from '../core/pool/pool-types.ts'
 
-/** Pools that an isolate remembers. Past it the one heard of longest ago is forgotten. */
+/** Shards of pools that an isolate remembers. Past it the one heard of longest ago is forgotten. */
 export const POOLS_REMEMBERED_MAX = 1000
 
 export class PoolMemory {
   readonly #pools = new Map<string, RememberedPool>()
+  /** Of pools that have, or had, more than one. */
+  readonly #shards = new Map<string, ShardsView>()
 
   remember(snapshot: RememberedPool): void {
-    const key = keyOf(snapshot.region, snapshot.model)
-    this.#pools.delete(key)
-    if (this.#pools.size >= POOLS_REMEMBERED_MAX) {
-      const oldest = this.#pools.keys().next()
-      if (!oldest.done) this.#pools.delete(oldest.value)
-    }
-    this.#pools.set(key, snapshot)
+    putLast(this.#pools, keyOf(snapshot.region, snapshot.model, snapshot.shard), snapshot)
   }
 
-  recall(region: string, model: string): RememberedPool | null {
-    return this.#pools.get(keyOf(region, model)) ?? null
+  rememberShards(region: string, model: string, view: ShardsView): void {
+    putLast(this.#shards, keyOf(region, model), view)
+  }
+
+  recall(region: string, model: string, shard?: number): RememberedPool | null {
+    return this.#pools.get(keyOf(region, model, shard)) ?? null
+  }
+
+  /** Null: none is known but the first. */
+  shardsOf(region: string, model: string): ShardsView | null {
+    return this.#shards.get(keyOf(region, model)) ?? null
+  }
+
+  /** Counts a lease in the isolate's view of a shard, until its next snapshot does. One shard has no other to be compared with. */
+  leased(region: string, model: string, shard: number | undefined, { engine }: { engine: string }): void {
+    if (this.shardsOf(region, model) === null) return
+    const chosen = this.recall(region, model, shard)?.engines.find((one) => one.engine === engine)
+    if (chosen !== undefined) chosen.leases_since_report += 1
+  }
+
+  shardsToAsk(
+    region: string,
+    { id, tenant, program, model }: { id: string; tenant: string; program: string | null; model: string },
+    pin: Pin | null,
+    now_ms: number,
+  ): ShardsToAsk {
+    return shardsToAsk(this.shardsOf(region, model), {
+      ...{ program: `${tenant}\n${program ?? id}`, pin },
+      loadOf: (shard) => {
+        const seen = this.recall(region, model, shard)
+        return seen === null ? null : shardLoad(seen, now_ms)
+      },
+    })
   }
 
   /** The ratio of the first of `regions` whose engines have measured one. Null: none has. */
   bytesPerToken(regions: readonly string[], model: string): number | null {
     for (const region of regions) {
-      const ratio = this.recall(region, model)?.bytes_per_token ?? null
-      if (ratio !== null) return ratio
+      for (const { shard } of this.shardsOf(region, model)?.shards ?? [{ shard: FIRST_SHARD }]) {
+        const ratio = this.recall(region, model, shard)?.bytes_per_token ?? null
+        if (ratio !== null) return ratio
+      }
     }
     return null
   }
@@ -38,6 +71,15 @@ export class PoolMemory {
   }
 }
 
-function keyOf(region: string, model: string): string {
-  return JSON.stringify([region, model])
+function putLast<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key)
+  if (map.size >= POOLS_REMEMBERED_MAX) {
+    const oldest = map.keys().next()
+    if (!oldest.done) map.delete(oldest.value)
+  }
+  map.set(key, value)
+}
+
+function keyOf(region: string, model: string, shard: number = FIRST_SHARD): string {
+  return JSON.stringify([region, model, shard])
 }

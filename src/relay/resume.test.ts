@@ -135,7 +135,7 @@ describe.each(BREAKS)('an engine of which %s', (name, breaks) => {
     expect(asked).toHaveLength(1)
     expect(it.saidTo('leaseOpened')).toHaveLength(2)
     expect(it.saidTo('leaseLost')).toHaveLength(1)
-    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'completed', error_code: null }])
+    expect(it.endings()).toMatchObject([{ outcome: 'completed', error_code: null }])
   })
 })
 
@@ -146,7 +146,7 @@ describe('the engine that goes on', () => {
     const { switchyard_resume, ...own } = body
     expect(own).toMatchObject({ model: MODEL, temperature: 0.5, stream: true })
     expect(switchyard_resume).toEqual({
-      ...{ tokens: [5, 6], content: 'He', reasoning: '', tool_calls: [] },
+      ...{ tokens: [5, 6], output_tokens: 2, content: 'He', reasoning: '', tool_calls: [] },
       ...{ created_s: 17, system_fingerprint: 'f' },
     })
     expect(claims.resumes).toBe(true)

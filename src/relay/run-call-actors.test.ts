@@ -105,7 +105,7 @@ describe('an actor that is slow or broken', () => {
     expect((await runCall(chat({}, PROGRAM), 'chat', it.deps)).status).toBe(200)
     await it.settled()
     expect(it.reports).toEqual(['note_failed'])
-    expect(it.saidTo('callEnded')).toHaveLength(1)
+    expect(it.endings()).toHaveLength(1)
   })
 })
 

@@ -50,7 +50,7 @@ async function ended(engine: Engine) {
   const call = spans.find(({ name }) => name.startsWith('chat '))
   const traced_error = call?.attributes.find(({ key }) => key === 'error.type')?.value.stringValue ?? null
   const retry = await runCall(request(), 'chat', it.deps)
-  return { text, counted_as_failed, traced_error, callEnded: it.saidTo('callEnded'), retry }
+  return { text, counted_as_failed, traced_error, callEnded: it.endings(), retry }
 }
 
 function streaming(...frames: readonly string[]): Engine {

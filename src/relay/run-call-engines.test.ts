@@ -61,7 +61,7 @@ describe('an engine that fails before its first data event', () => {
     expect(it.saidTo('leaseOpened')).toMatchObject([{ engine: 'e0' }, { engine: 'e1' }])
     expect(it.saidTo('leaseLost')).toMatchObject([{ lease: first?.lease }])
     expect(it.saidTo('release')).toEqual([first?.lease])
-    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'completed' }])
+    expect(it.endings()).toMatchObject([{ outcome: 'completed' }])
   })
 
   it('an engine of another agent is preferred, and one of the same agent is still tried', async () => {

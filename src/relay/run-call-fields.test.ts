@@ -44,7 +44,7 @@ async function served(request: Request, options: { dialect?: DialectName; not_ap
   const { status, headers } = response
   const text = await response.text()
   await it.settled()
-  return { status, text, sent, warnings: headers.get(WARNINGS_HEADER), ended: it.saidTo('callEnded') }
+  return { status, text, sent, warnings: headers.get(WARNINGS_HEADER), ended: it.endings() }
 }
 
 describe('a field that no engine needs', () => {

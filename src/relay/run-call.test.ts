@@ -48,7 +48,7 @@ describe('a call that goes well', () => {
     expect(it.saidTo('leaseOpened')).toMatchObject([
       { run: 'run-1', engine: 'e0', region: 'near', reason: 'least_used' },
     ])
-    expect(it.saidTo('callEnded')).toMatchObject([{ run: 'run-1', outcome: 'completed', error_code: null }])
+    expect(it.endings()).toMatchObject([{ run: 'run-1', outcome: 'completed', error_code: null }])
   })
 
   it('comes in one piece to a client that does not stream', async () => {
@@ -60,7 +60,7 @@ describe('a call that goes well', () => {
       choices: [{ index: 0, message: { role: 'assistant', content: 'hello' } }],
     })
     await it.settled()
-    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'completed' }])
+    expect(it.endings()).toMatchObject([{ outcome: 'completed' }])
   })
 
   it('carries the tenant’s objective where it has one, else the model’s', async () => {

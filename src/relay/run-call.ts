@@ -22,6 +22,7 @@ import { claimIdempotencyKey } from './idempotent-call.ts'
 import { type IdentifiedCall, identify } from './identify.ts'
 import { type Inferred, inferProgram, reportAnswer } from './infer-program.ts'
 import { type Leased, type Leasing, lease } from './lease.ts'
+import { missedModel } from './missed-model.ts'
 import { noticeClass } from './notice-class.ts'
 import { noEngine, programNotReached } from './restrictions.ts'
 import { releaseLease, SettleNotes } from './settle.ts'
@@ -150,7 +151,8 @@ async function placeAndServe(
   deps: RelayDeps,
   times: StageTimes,
 ): Promise<SettledAnswer> {
-  const { admitted, leasing } = await place(asked, deps, times)
+  const lease_id = deps.newId()
+  const { admitted, leasing } = await place(asked, lease_id, deps, times)
   if (admitted.status === 'refused') {
     if (leasing?.status === 'leased') releaseLease(leasing.leased, asked.model, deps)
     return refuse(asked, null, times, admitted.http_status, admitted.error, admitted.retry_after_s)
@@ -164,9 +166,10 @@ async function placeAndServe(
     return refuse(call, admission, times, 403, programNotReached(call.wanted_regions, admission.regions ?? []), null)
   }
   const kept = leasing === null ? null : withinRegions(leasing, call, deps)
-  const leasedNow = kept ?? (await times.measure('lease', () => lease(call, admission.pin, [], deps)))
+  const leasedNow = kept ?? (await times.measure('lease', () => lease(call, admission.pin, [], deps, lease_id)))
   if (leasedNow.status === 'none') {
     notes.callEnded('failed', 'no_engine')
+    missedModel(call, deps)
     return refuse(call, admission, times, 503, noEngine(call.model, call.regions, call.held), leasedNow.retry_after_s)
   }
   if (kept !== null && asked.class !== call.class) noticeClass(call, leasedNow.leased, deps)
@@ -189,12 +192,13 @@ function withinRegions(leasing: Leasing, call: IdentifiedCall, deps: RelayDeps):
 /** Admit and, where it needs no pin, lease. */
 async function place(
   call: IdentifiedCall,
+  lease_id: string,
   deps: RelayDeps,
   times: StageTimes,
 ): Promise<{ admitted: Admitted; leasing: Leasing | null }> {
-  const admitting = times.measure('admit', () => admit(call, deps))
+  const admitting = times.measure('admit', () => admit(call, lease_id, deps))
   if (call.prompt_tokens_estimate > SHORT_PROMPT_TOKENS) return { admitted: await admitting, leasing: null }
-  const leasing = times.measure('lease', () => lease(call, null, [], deps))
+  const leasing = times.measure('lease', () => lease(call, null, [], deps, lease_id))
   const [admitted, leased] = await Promise.all([admitting, leasing])
   return { admitted, leasing: leased }
 }

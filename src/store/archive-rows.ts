@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { BudgetState } from '../core/budget/budget.ts'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program/program-state.ts'
-import { Id, measuredSums, outlookOf, queueWaitOf } from '../protocol/index.ts'
+import { Id, measuredSums, outlookOf, Pause, queueWaitOf } from '../protocol/index.ts'
 import {
   AnsweredJson,
   AskedToolsJson,
@@ -78,6 +78,7 @@ export function summaryOf(stored: StoredProgram): ProgramSummary {
     activity: null,
     tools: [],
     outlook: {},
+    open_leases: [],
     open_calls: 0,
   }
 }
@@ -145,14 +146,17 @@ function jsonOrNull(value: object | null): string | null {
 }
 
 export function storeLease(key: RunKey, row: LeaseRow): StoredLease {
-  // The table has no column for pauses: a record that comes after the archive tells none.
-  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null, pauses: _, ...rest } = row
-  return { ...key, ...rest, rank, expected_remaining_tokens, queue_wait_us }
+  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null, pauses = null, ...rest } = row
+  return { ...key, ...rest, rank, expected_remaining_tokens, queue_wait_us, pauses: jsonOrNull(pauses) }
 }
 
 export function leaseOf(stored: StoredLease): LeaseRow {
   const { tenant: _, program: __, run: ___, reason, ...more } = stored
-  const { rank, expected_remaining_tokens, queue_wait_us, ...rest } = more
-  const known = { ...outlookOf({ rank, expected_remaining_tokens }), ...queueWaitOf({ queue_wait_us }) }
+  const { rank, expected_remaining_tokens, queue_wait_us, pauses, ...rest } = more
+  const known = {
+    ...outlookOf({ rank, expected_remaining_tokens }),
+    ...queueWaitOf({ queue_wait_us }),
+    ...(pauses === null ? {} : { pauses: z.array(Pause).parse(JSON.parse(pauses)) }),
+  }
   return { ...rest, ...known, reason: LeaseReasonJson.nullable().parse(reason) }
 }

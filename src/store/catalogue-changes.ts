@@ -33,7 +33,10 @@ export function updateModel(
   return audited(d1, auditor, 'changed', 'model.update', modelObject(id), statement)
 }
 
-/** A model whose prices change keeps those that it had. SQL reads them, so two changes at once lose none. */
+/**
+ * A model whose prices change keeps those that it had. SQL reads them, so two changes at once lose none. Before its first
+ * price it had none to keep.
+ */
 function withPrices(change: ModelChange, at_ms: number) {
   const { prompt_price, cached_prompt_price, output_price, price_changes } = models
   if (PRICES.every((field) => change[field] === undefined)) return change
@@ -43,7 +46,11 @@ function withPrices(change: ModelChange, at_ms: number) {
     'cached_prompt_price', ${cached_prompt_price}, 'output_price', ${output_price})`
   const is_full = sql`json_array_length(${price_changes}) >= ${PRICE_CHANGES_MAX}`
   const kept = sql`CASE WHEN ${is_full} THEN json_remove(${price_changes}, '$[0]') ELSE ${price_changes} END`
-  return { ...change, price_changes: sql`json_insert(${kept}, '$[#]', ${before})` }
+  const is_first = sql`NOT (${was_priced}) AND ${price_changes} = '[]'`
+  return {
+    ...change,
+    price_changes: sql`CASE WHEN ${is_first} THEN ${price_changes} ELSE json_insert(${kept}, '$[#]', ${before}) END`,
+  }
 }
 
 export async function modelById(d1: D1Database, id: string): Promise<Model | null> {

@@ -15,7 +15,7 @@ import { database, fromStore } from './database.ts'
 import { type Background, IsolateCache } from './isolate-cache.ts'
 import { apiKeys, tenants } from './schema.ts'
 import { UNCHECKED_HASH_CHARS, UNCHECKED_LISTED_MAX, UncheckedSecrets, verifySecret } from './secret-check.ts'
-import { API_KEY_PREFIX, hashSecret, KEY_ID_HASH_CHARS, KEY_ID_PREFIX, presentedKey } from './secrets.ts'
+import { API_KEY_PREFIX, hashSecret, KEY_ID_HASH_CHARS, KEY_ID_PREFIX, keyIdOf, presentedKey } from './secrets.ts'
 import { builder } from './statements.ts'
 import { classWeightsOf } from './tenants.ts'
 
@@ -185,10 +185,6 @@ export interface KeyGrant {
   checked: boolean
   /** Null: no limit. */
   budget: StatedPeriods | null
-}
-
-export function keyIdOf(hash: string): string {
-  return KEY_ID_PREFIX + hash.slice(0, KEY_ID_HASH_CHARS)
 }
 
 /** The tenant must be there: tenants are never deleted. */

@@ -96,6 +96,7 @@ export const CallRowJson: z.ZodType<CallRow> = z.object({
   inherited_us: Microseconds,
   parents_known: z.boolean(),
   answered: AnsweredJson.nullable(),
+  warnings: WarningsJson.optional(),
   reserved: ReservationJson.nullable().default(null),
   tools: AskedToolsJson.nullable().default(null),
   returned: ToolReturnJson.nullable().default(null),
@@ -145,4 +146,5 @@ export const LeaseRowJson: z.ZodType<LeaseRow> = z.object({
   ...StoredMeasurement.shape,
   position: Count,
   finish_reason: z.string().nullable(),
+  expected: z.literal(true).optional(),
 })

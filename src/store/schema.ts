@@ -226,6 +226,8 @@ export const endedLeases = sqliteTable(
     expected_remaining_tokens: real('expected_remaining_tokens'),
     /** Of `wait_us`, in the agent's queue before an attached server. Null: not told apart. */
     queue_wait_us: integer('queue_wait_us'),
+    /** JSON: when it was preempted (protocol/measurement.ts). Null: it was not, or its engine does not tell when. */
+    pauses: text('pauses'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
 )

@@ -44,6 +44,11 @@ export async function hmacOf(pepper: string, text: string): Promise<Uint8Array> 
   return hmac(peppered.key, text)
 }
 
+/** Of an API key, by its hash. */
+export function keyIdOf(hash: string): string {
+  return KEY_ID_PREFIX + hash.slice(0, KEY_ID_HASH_CHARS)
+}
+
 /** Hex HMAC-SHA256(pepper, secret). */
 export async function hashSecret(pepper: string, secret: string): Promise<string> {
   return hexOf(await hmacOf(pepper, secret))

@@ -1,14 +1,20 @@
 /** What tests of ProgramActors do to them: look into their storage, take D1 away, mix up what they are sent. */
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { expect } from 'vitest'
+import type { ProgramFlush } from '../../src/actors/program-flush.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { programStub } from './fixtures.ts'
 
-/** Waits for the flush that follows a change. */
+/** What a change has left for the alarm is written, as if its time had come. */
 export async function flushed(program: string): Promise<void> {
   const stub = programStub(program)
-  await expect.poll(() => runInDurableObject(stub, (_, state) => storedTables(state))).toContain('runs')
+  await runInDurableObject(stub, (instance) => (instance as unknown as { flush: ProgramFlush }).flush.now())
+}
+
+/** As versions stored them before a call and its leases were one row. */
+export function storeLeasesApart({ storage: { sql } }: DurableObjectState): void {
+  sql.exec(`INSERT INTO leases SELECT run, lease.value ->> 'lease', lease.value FROM calls, json_each(leases) AS lease`)
+  sql.exec('UPDATE calls SET leases = NULL')
 }
 
 export function storedTables(state: DurableObjectState): string[] {

@@ -177,6 +177,19 @@ describe('a record that comes after archiving', () => {
     await evictDurableObject(archiveStub())
   })
 
+  it('keeps when its call was preempted', async () => {
+    const pauses: [number, number, boolean][] = [[200, 700, true]]
+    let run = ''
+    for (const call of ['paused-0', 'paused-1', 'paused-2']) run = await openCall('paused', call)
+    const [first, late, plain] = ['paused-0', 'paused-1', 'paused-2'].map((call) => recordOf('paused', run, call))
+    if (!(first && late && plain)) throw new Error('no records')
+    await actor('paused').settle([{ ...first, pauses }])
+    await actor('paused').end(Date.now())
+    await actor('paused').settle([{ ...late, pauses }, plain])
+    const { calls } = await archivedCalls(env, { tenant: TENANT, program: 'paused', run }, null, 10)
+    expect(calls.map(({ leases }) => leases[0]?.pauses)).toEqual([pauses, pauses, undefined])
+  })
+
   it('of a call that the archive does not know is found on the last page', async () => {
     const run = await endedProgram('unknown', 2)
     await actor('unknown').settle([recordOf('unknown', run, 'unknown-forgotten')])

@@ -3,8 +3,8 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { PACK_MS } from '../../src/actors/batch/line-run.ts'
-import { SLICE_LINES } from '../../src/actors/batch/validation.ts'
 import { FAULTS_MAX } from '../../src/core/batch/batch-state.ts'
+import { SLICE_LINES } from '../../src/core/batch/check-slice.ts'
 import { BATCHES_OPEN_MAX } from '../../src/store/batches.ts'
 import {
   answered,

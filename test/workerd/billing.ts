@@ -6,6 +6,9 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { vi } from 'vitest'
 import { ArchiveActor } from '../../src/actors/archive.ts'
+import { ClassActor } from '../../src/actors/class.ts'
+import { ConversationActor } from '../../src/actors/conversation.ts'
+import { IdempotencyActor } from '../../src/actors/idempotency-actor.ts'
 import { PoolActor } from '../../src/actors/pool.ts'
 import { ProgramActor } from '../../src/actors/program.ts'
 import { TenantActor } from '../../src/actors/tenant.ts'
@@ -23,7 +26,10 @@ const METHODS = {
   program: ['admit', 'leaseOpened', 'leaseLost', 'callEnded', 'settle', 'end', 'alarm'],
   pool: ['lease', 'release', 'cancel'],
   archive: ['append', 'alarm'],
-  tenant: ['programFlushed', 'programEnded', 'medianService'],
+  tenant: ['programFlushed', 'programEnded', 'medianService', 'meter', 'shareBudget', 'takeCalls', 'roomForProgram'],
+  conversation: ['place', 'answered'],
+  idempotency: ['claim', 'heard', 'ended'],
+  class: ['ended', 'sketch'],
 } as const
 
 export class Meter {
@@ -37,6 +43,9 @@ export class Meter {
     this.#countCalls('pool', PoolActor.prototype, METHODS.pool)
     this.#countCalls('archive', ArchiveActor.prototype, METHODS.archive)
     this.#countCalls('tenant', TenantActor.prototype, METHODS.tenant)
+    this.#countCalls('conversation', ConversationActor.prototype, METHODS.conversation)
+    this.#countCalls('idempotency', IdempotencyActor.prototype, METHODS.idempotency)
+    this.#countCalls('class', ClassActor.prototype, METHODS.class)
   }
 
   /** Storage of one object, from here until it is evicted. */
@@ -52,9 +61,9 @@ export class Meter {
       Object.defineProperty(sql, 'exec', { value: counted })
       const setAlarm = storage.setAlarm.bind(storage)
       Object.defineProperty(storage, 'setAlarm', {
-        value: (at: number) => {
+        value: (...given: Parameters<typeof setAlarm>) => {
           this.#alarms_set += 1
-          return setAlarm(at)
+          return setAlarm(...given)
         },
       })
       Object.defineProperty(instance, 'env', { value: { ...env, DB: this.#countedD1() } })

@@ -94,6 +94,7 @@ const TERMS: LeaseTerms = {
     output_tokens_max: 8192,
     sequences_max: 1,
     key: null,
+    reason: null,
   },
 }
 

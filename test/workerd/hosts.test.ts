@@ -4,7 +4,13 @@ import { env, exports } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { HOST_RETURN_MS } from '../../src/actors/hosts/hosts-actor.ts'
 import { PLANS_PER_TENANT_MAX } from '../../src/actors/hosts/loan-book.ts'
-import { type PlanReply, type PlanRequest, RUN_INTERVAL_MS, type RunReply } from '../../src/actors/hosts-rpc.ts'
+import {
+  HOME_KEPT_MS,
+  type PlanReply,
+  type PlanRequest,
+  RUN_INTERVAL_MS,
+  type RunReply,
+} from '../../src/actors/hosts-rpc.ts'
 import { hostsActor, hostsStub } from '../../src/actors/stubs.ts'
 import { LOAN_IDLE_MS, PLAN_KEPT_MS } from '../../src/core/hosts/loan.ts'
 import { LINK_UNITS_MAX } from '../../src/core/pool/link-budget.ts'
@@ -270,6 +276,43 @@ describe('a run', () => {
     vi.useFakeTimers({ toFake: ['Date'], now: now_ms + PLAN_KEPT_MS + LOAN_IDLE_MS })
     await runDurableObjectAlarm(hostsStub(env))
     expect(await other.run()).toMatchObject({ status: 'lost' })
+  })
+
+  it('returns for an online call that finds no engine, and is lent again when its own models have long had none', async () => {
+    // It stays at home for a while, so no other test has it.
+    const client = await host('home-1')
+    const { run } = await planned()
+    const before = (await run()) as Extract<RunReply, { status: 'running' }>
+    await hosts().returnFor({ model: 'test-model', regions: ['eu-west'] })
+    await hosts().returnFor({ model: 'small', regions: ['us-east'] })
+    expect(models(client)).toEqual(['small 0'])
+    const before_ms = Date.now()
+    await hosts().returnFor({ model: 'test-model', regions: ['eu-west', 'us-east'] })
+    const after_ms = Date.now()
+    await expect.poll(() => client.stage?.engines).toEqual([])
+    expect(client.stage?.epoch).toBeGreaterThan(before.epoch)
+    expect(await run('a')).toEqual({ status: 'waiting', message: expect.stringContaining('online calls need') })
+    // A plan may be made meanwhile, and waits too.
+    const other = await planned({ tenant: 'tenant-b', application: 'other' })
+    expect((await other.run()).status).toBe('waiting')
+    vi.useFakeTimers({ toFake: ['Date'], now: before_ms + HOME_KEPT_MS - 1 })
+    expect((await run('a')).status).toBe('waiting')
+    expect((await other.run()).status).toBe('waiting')
+    vi.setSystemTime(after_ms + HOME_KEPT_MS)
+    const again = await run('a')
+    expect(again).toMatchObject({ status: 'running', nodes: [{ state: 'done' }, { node: 'b' }] })
+    expect(models(client)).toEqual(['large 0+1'])
+  })
+
+  it('returns one host for a model, not all that have it', async () => {
+    const [first, second] = [await host('home-2'), await host('home-3')]
+    const one = await planned({ gpus_max: 2 })
+    expect((await one.run()).status).toBe('running')
+    const two = await planned({ tenant: 'tenant-b', application: 'other', gpus_max: 2 })
+    expect((await two.run()).status).toBe('running')
+    for (let call = 0; call < 3; call += 1) await hosts().returnFor({ model: 'test-model', regions: ['us-east'] })
+    await expect.poll(() => [first, second].filter(({ stage }) => stage?.engines.length === 0)).toHaveLength(1)
+    expect([await one.run(), await two.run()].map(({ status }) => status).sort()).toEqual(['running', 'waiting'])
   })
 
   it('a host that the operator drains returns at once and is lent no more', async () => {

@@ -10,6 +10,7 @@ import { ProgramEntry } from '../../src/core/program/process-table.ts'
 import type { LeaseRow } from '../../src/core/program/program-state.ts'
 import { archivedRun } from '../../src/store/archive.ts'
 import { archiveRun } from '../../src/store/archive-changes.ts'
+import { storeLeasesApart } from './actor-tools.ts'
 import {
   admission,
   KEY_A,
@@ -92,7 +93,9 @@ describe('versions that did not count it', () => {
     for (const call of ['c-0', 'c-1']) run = await openCall('old-rows', call)
     await actor('old-rows').settle([recordOf('old-rows', run, 'c-0')])
     const removed = FIELDS.map((field) => `'$.${field}'`).join(', ')
-    await runInDurableObject(programStub('old-rows'), (_, { storage }) => {
+    await runInDurableObject(programStub('old-rows'), (_, state) => {
+      const { storage } = state
+      storeLeasesApart(state)
       storage.sql.exec(`UPDATE leases SET row = json_remove(row, ${removed})`)
       const [stored] = storage.sql.exec<{ row: string }>('SELECT row FROM leases').toArray()
       expect(stored?.row).not.toContain('swapped')

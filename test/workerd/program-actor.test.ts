@@ -10,7 +10,7 @@ import { RUNS_UNARCHIVED_MAX } from '../../src/actors/program-opening.ts'
 import { programActor, tenantActor } from '../../src/actors/stubs.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { archivedCalls, archivedProgram } from '../../src/store/archive.ts'
-import { batches, breakD1, flushed, replaceD1, shuffled, storedTables, sums } from './actor-tools.ts'
+import { batches, breakD1, flushed, replaceD1, shuffled, storedTables, storeLeasesApart, sums } from './actor-tools.ts'
 import { admission, leaseOf, openCall, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -37,7 +37,30 @@ describe('the call path', () => {
     expect(summary?.threads[0]).toMatchObject({ call: 'call-0', engine: 'agent-east-e0' })
   })
 
-  it('puts the program into its tenant’s index by the flush', async () => {
+  it('loads rows of an earlier version, whose leases are rows of their own, and writes them as one row when they change', async () => {
+    const run = await openCall('older', 'call-0')
+    await actor('older').settle([recordOf('older', run, 'call-0')])
+    await openCall('older', 'call-1')
+    await flushed('older')
+    const stub = programStub('older')
+    await runInDurableObject(stub, (_, state) => storeLeasesApart(state))
+    for (const settled of [0, 1]) {
+      await evictDurableObject(stub)
+      expect(await describeProgram('older')).toMatchObject({
+        run,
+        calls: 2,
+        open_calls: 1 - settled,
+        service_us: 1_000 * (1 + settled),
+      })
+      await actor('older').settle([0, 1].map((call) => recordOf('older', run, `call-${call}`)))
+    }
+    const listed = await runInDurableObject(stub, (_, { storage: { sql } }) =>
+      sql.exec('SELECT position FROM calls WHERE leases IS NOT NULL').toArray(),
+    )
+    expect(listed).toEqual([{ position: 1 }])
+  })
+
+  it('puts the program into its tenant’s index when it opens', async () => {
     await openCall('indexed', 'call-0')
     await expect
       .poll(async () => (await tenantActor(env, TENANT).running({ cursor: null, limit: 100 }))?.programs ?? [])

@@ -9,6 +9,7 @@ import { DURATION_US_MAX, type LeaseTerms } from '../../src/core/call/lease-term
 import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index.ts'
 import { archivedProgram } from '../../src/store/archive.ts'
 import { auditPage } from '../../src/store/audit.ts'
+import { flushed } from './actor-tools.ts'
 import {
   admission,
   KEY_A,
@@ -150,6 +151,7 @@ describe('records that cannot be true', () => {
     const read = await request('GET', '/v1/programs/absurd', KEY_A)
     expect(read.status).toBe(200)
     await openCall('absurd', 'call-3')
+    await flushed('absurd')
     await evictDurableObject(programStub('absurd'))
     const summary = await programActor(env, 'tenant-a', 'absurd').describe(Date.now())
     expect(summary).toMatchObject({ calls: 4, output_tokens: 3 * 8192 })

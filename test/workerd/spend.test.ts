@@ -149,6 +149,13 @@ describe('spend', () => {
     }
   })
 
+  it('charges calls placed before the first price of a model by it, as where a clock was set back', async () => {
+    const early = alone({ prompt_tokens: 1_000, cached_tokens: 0, output_tokens: 0 })
+    await send([early], { granted_at_ms: Date.now() - 60 * 60_000 })
+    const [{ cost_nanos } = { cost_nanos: 0 }] = await spendOf('&per=month')
+    expect(cost_nanos).toBe(150_000)
+  })
+
   it('goes by the prices of the time at which a call was placed, however late its record comes', async () => {
     const placed_ms = Date.now()
     const early = alone({ prompt_tokens: 1_000, cached_tokens: 0, output_tokens: 0 })

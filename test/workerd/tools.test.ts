@@ -8,6 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { classActor, programActor } from '../../src/actors/stubs.ts'
 import type { CallRecord, ToolResult } from '../../src/protocol/index.ts'
 import { putClass } from '../../src/store/classes.ts'
+import { flushed } from './actor-tools.ts'
 import { admission, json, KEY_A, KEY_B, leaseOf, programStub, provision, recordOf, request } from './fixtures.ts'
 
 const ADMIN_KEY = env.ADMIN_KEY
@@ -75,6 +76,7 @@ describe('a program with tools', () => {
       { id: 'two', tools: [], tool_s: null, expected_tool_s: null, kv: null },
     ]
     expect((await shown('/v1/programs/agent/calls')).data).toMatchObject(calls)
+    await flushed('agent')
     await evictDurableObject(programStub('agent'))
     await answer('agent', run, 'two', now_ms, { tools: [] })
     expect((await request('DELETE', '/v1/programs/agent', KEY_A)).status).toBe(200)

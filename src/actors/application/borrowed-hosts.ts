@@ -77,7 +77,10 @@ export class BorrowedHosts {
       return []
     }
     if (reply.status === 'lost') return this.#lost(now_ms)
-    if (reply.status !== 'running') return []
+    if (reply.status !== 'running') {
+      this.#ready.clear()
+      return []
+    }
     this.#is_loading = reply.nodes.some(({ state }) => state === 'loading')
     const ready = new Set(reply.nodes.filter(({ state }) => state === 'ready').map(({ node }) => node))
     const fresh = [...ready].filter((node) => !this.#ready.has(node))

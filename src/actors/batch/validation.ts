@@ -4,16 +4,13 @@
  */
 
 import { FAULTS_MAX, type Place } from '../../core/batch/batch-state.ts'
+import { SLICE_BYTES, SLICE_LINES } from '../../core/batch/check-slice.ts'
 import { CustomIds } from '../../core/batch/custom-ids.ts'
 import type { FilePart } from '../../core/batch/file-part.ts'
 import { type LineFault, lineFault } from '../../core/batch/json-line.ts'
 import type { FileLine } from '../../core/batch/line-splitter.ts'
 import type { CheckedIds } from './checked-ids.ts'
 import { LineSource } from './line-source.ts'
-
-/** Of one slice: some 50 ms of CPU. */
-const SLICE_BYTES = 4 * 1024 * 1024
-export const SLICE_LINES = 10_000
 
 /** `id`: that no other line may have; null: it has none. `requests`: that it counts for. */
 type CheckedLine =

@@ -14,6 +14,8 @@ interface Host extends z.infer<typeof StoredHost> {
   lost_ms: number | null
   /** When it was last sent its stage. */
   staged_ms: number
+  /** Online calls need its own engines: until then it is not lent. */
+  home_until_ms: number
 }
 
 export class HostBook {
@@ -32,7 +34,7 @@ export class HostBook {
       if (!stored.success) continue
       const { agent } = stored.data.hello
       const lost_ms = isLinked(agent) ? null : now_ms
-      this.#hosts.set(agent, { ...stored.data, status: null, lost_ms, staged_ms: 0 })
+      this.#hosts.set(agent, { ...stored.data, status: null, lost_ms, staged_ms: 0, home_until_ms: 0 })
     }
   }
 
@@ -50,7 +52,8 @@ export class HostBook {
     const { agent } = hello
     const before = this.#hosts.get(agent)
     if (before === undefined && this.#hosts.size >= HOSTS_MAX && !(await this.#forgetOne())) return false
-    const host: Host = { hello, draining, status: null, lost_ms: null, staged_ms: 0 }
+    const { home_until_ms = 0 } = before ?? {}
+    const host: Host = { hello, draining, status: null, lost_ms: null, staged_ms: 0, home_until_ms }
     this.#hosts.set(agent, host)
     if (before !== undefined && isSame(before, host)) return true
     await this.#store(host)

@@ -7,6 +7,7 @@
  * - What a host is to run is stored before the host is told. A host that links again is told again.
  * - Each stage has an epoch of its own that no earlier stage had. Answers of a coordinator about an earlier stage count for nothing.
  * - An application that does not ask for LOAN_IDLE_MS loses its hosts. A host that is gone for HOST_RETURN_MS ends the loan.
+ * - A host whose own model an online call misses returns. Its application keeps its plan and waits.
  * - Applications learn nothing of each other but that they wait.
  */
 import { DurableObject } from 'cloudflare:workers'
@@ -26,10 +27,19 @@ import {
 import { CLOSE } from '../../protocol/index.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { AgentLinks } from '../agent-links.ts'
-import type { HostReport, HostsRpc, PlanReply, PlanRequest, RunReply, RunRequest } from '../hosts-rpc.ts'
+import {
+  HOME_KEPT_MS,
+  type HostReport,
+  type HostsRpc,
+  type PlanReply,
+  type PlanRequest,
+  type RunReply,
+  type RunRequest,
+} from '../hosts-rpc.ts'
 import { type Attachment, isEngineOf, readAttachment, sendFrame, writeAttachment } from '../link-frames.ts'
 import { Mutex } from '../mutex.ts'
 import { Coordinators } from './coordinators.ts'
+import { hasOnlineCalls } from './home-use.ts'
 import { HOSTS_MAX, HostBook } from './host-book.ts'
 import { LOANS_MAX, LoanBook } from './loan-book.ts'
 import { servingAgents } from './serving-agents.ts'
@@ -85,6 +95,18 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
       const loan = this.loans.of(named)
       if (loan !== undefined) await this.end(loan)
     })
+  }
+
+  async returnFor({ model, regions }: { model: string; regions: readonly string[] }): Promise<void> {
+    const able = this.book.all.filter(({ hello, draining }) => {
+      const has_model = regions.includes(hello.region) && hello.home.some((one) => one.model === model)
+      return has_model && !draining && this.links.joined(hello.agent) !== null
+    })
+    const chosen = able.find(({ hello }) => this.loans.lentTo(hello.agent) === undefined) ?? able[0]
+    if (chosen === undefined) return
+    chosen.home_until_ms = Date.now() + HOME_KEPT_MS
+    const loan = this.loans.lentTo(chosen.hello.agent)
+    if (loan !== undefined) await this.inTurn(loan, () => this.recall(loan, model))
   }
 
   async hosts(): Promise<HostReport[]> {
@@ -212,6 +234,7 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
   /** Why the application has to wait; null: it has the hosts. */
   private async lend(loan: Loan): Promise<string | null> {
     const names = new Set(loan.hosts.map(({ agent }) => agent))
+    await this.noticeHomeUse(names)
     const models = new Set(loan.plan.nodes.map(({ model }) => model))
     const choice = await this.choose({ models, regions: null, gpus_max: Number.MAX_SAFE_INTEGER }, names)
     const now_ms = Date.now()
@@ -265,6 +288,29 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
     if (host !== undefined) host.staged_ms = Date.now()
   }
 
+  /** Its hosts return. It has to wait for them again, behind those that wait. */
+  private async recall(loan: Loan, model: string): Promise<void> {
+    const current = this.loans.of(loan)
+    if (current?.plan_id !== loan.plan_id || current.state !== 'lent') return
+    await this.loans.nextEpoch()
+    Object.assign(current, { state: 'waiting', since_ms: Date.now(), epoch: 0, done: [], placed: [] })
+    await this.loans.put(current)
+    for (const { agent } of current.hosts) this.stage(agent)
+    log('info', 'hosts_recalled', { tenant: loan.tenant, application: loan.application, model })
+  }
+
+  /** Hosts that came back for online calls stay while they have some. */
+  private async noticeHomeUse(agents: ReadonlySet<string>): Promise<void> {
+    for (const host of this.book.all) {
+      const { agent, region, home } = host.hello
+      if (!agents.has(agent) || !isNeededAtHome(host)) continue
+      const models = new Set(home.map(({ model }) => model))
+      for (const model of models) {
+        if (await hasOnlineCalls(this.env, { region, model, agent })) host.home_until_ms = Date.now() + HOME_KEPT_MS
+      }
+    }
+  }
+
   private async end(loan: Loan): Promise<void> {
     const current = this.loans.of(loan)
     if (current?.plan_id !== loan.plan_id) return
@@ -296,9 +342,13 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
   private async choose(wish: HostWish, only: ReadonlySet<string> | null = null): Promise<HostChoice> {
     const known = this.book.all
       .filter(({ hello }) => only === null || only.has(hello.agent))
-      .map(({ hello, draining }): KnownHost => {
+      .map((host): KnownHost => {
+        const { hello, draining } = host
         const linked = this.links.joined(hello.agent) !== null
-        return { ...hello, draining, linked, lent: only === null && this.loans.lentTo(hello.agent) !== undefined }
+        const needed_at_home = isNeededAtHome(host)
+        // A plan may be for hosts that are not free yet.
+        const lent = only === null && (needed_at_home || this.loans.lentTo(hello.agent) !== undefined)
+        return { ...hello, draining, linked, lent, needed_at_home: only !== null && needed_at_home }
       })
     return chooseHosts(known, wish, await servingAgents(this.env, known))
   }
@@ -355,4 +405,8 @@ export class HostsActor extends DurableObject<Env> implements HostsRpc {
     this.alarmAtMs = due_ms
     await this.ctx.storage.setAlarm(due_ms)
   }
+}
+
+function isNeededAtHome({ home_until_ms }: { home_until_ms: number }): boolean {
+  return Date.now() < home_until_ms
 }

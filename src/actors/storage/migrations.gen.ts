@@ -11,11 +11,19 @@ export const programMigrations = {
         "when": 1795249202123,
         "tag": "0000_init",
         "breakpoints": true
+      },
+      {
+        "idx": 1,
+        "version": "6",
+        "when": 1795757531888,
+        "tag": "0001_one_row_per_call",
+        "breakpoints": true
       }
     ]
   },
   "migrations": {
-    "m0000": "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `position`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n"
+    "m0000": "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `position`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n",
+    "m0001": "ALTER TABLE `calls` ADD `leases` text;"
   }
 }
 
@@ -37,12 +45,20 @@ export const poolMigrations = {
         "when": 1795260337903,
         "tag": "0001_ticket_keys",
         "breakpoints": true
+      },
+      {
+        "idx": 2,
+        "version": "6",
+        "when": 1795757638510,
+        "tag": "0002_modern_captain_midlands",
+        "breakpoints": true
       }
     ]
   },
   "migrations": {
     "m0000": "CREATE TABLE `members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`hello` text NOT NULL,\n\t`joined_at_ms` integer NOT NULL\n);\n",
-    "m0001": "ALTER TABLE `members` ADD `ticket_kid` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `members` ADD `draining` integer DEFAULT false NOT NULL;"
+    "m0001": "ALTER TABLE `members` ADD `ticket_kid` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `members` ADD `draining` integer DEFAULT false NOT NULL;",
+    "m0002": "CREATE TABLE `shard_members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`shard` integer NOT NULL,\n\t`engines` integer NOT NULL,\n\t`seats` integer NOT NULL\n);\n"
   }
 }
 

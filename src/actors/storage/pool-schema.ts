@@ -1,4 +1,7 @@
-/** SQLite of a PoolActor: the members of the pool, so that a woken object knows its engines before they report again. */
+/**
+ * SQLite of a PoolActor: the members of its shard, so that a woken object knows its engines before they report again. The first
+ * shard also has the agents of the others.
+ */
 import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 
 export const members = sqliteTable('members', {
@@ -10,4 +13,11 @@ export const members = sqliteTable('members', {
   ticket_kid: text('ticket_kid').notNull().default(''),
   /** The operator drains it. */
   draining: integer('draining', { mode: 'boolean' }).notNull().default(false),
+})
+
+export const shardMembers = sqliteTable('shard_members', {
+  agent: text('agent').primaryKey(),
+  shard: integer('shard').notNull(),
+  engines: integer('engines').notNull(),
+  seats: integer('seats').notNull(),
 })

@@ -1,4 +1,7 @@
-/** SQLite of a ProgramActor: core's rows as JSON, by run. At most one run is running. Ended runs stay until D1 has them. */
+/**
+ * SQLite of a ProgramActor: core's rows as JSON, by run. At most one run is running. Ended runs stay until D1 has them. A call
+ * and its leases are one row, since each row that is written is billed.
+ */
 import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 
 export const runs = sqliteTable('runs', {
@@ -12,10 +15,13 @@ export const calls = sqliteTable(
     run: text('run').notNull(),
     position: integer('position').notNull(),
     row: text('row').notNull(),
+    /** A list. Null: an earlier version wrote the row, and its leases are in their own table. */
+    leases: text('leases'),
   },
   (table) => [primaryKey({ columns: [table.run, table.position] })],
 )
 
+/** Written by earlier versions. A call that changed since has its leases in its own row. */
 export const leases = sqliteTable(
   'leases',
   {

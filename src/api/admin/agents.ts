@@ -38,7 +38,7 @@ agentAdminRoutes.openapi(
     security,
     request: jsonBody(AgentCreate),
     responses: {
-      201: json(AgentCreated, 'Enrolled; the token is shown this once'),
+      201: json(AgentCreated, 'Enrolled; the token is shown only once'),
       404: failure('No such region'),
       409: failure('An agent of this id exists, or was removed'),
     },

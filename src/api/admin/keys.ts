@@ -13,13 +13,12 @@ import {
   type KeyChange,
   type KeyListed,
   keyById,
-  keyIdOf,
   keysOfTenant,
   revokeKey,
   updateKey,
 } from '../../store/keys.ts'
 import { newSecret } from '../../store/secret-check.ts'
-import { API_KEY_PREFIX, hashSecret } from '../../store/secrets.ts'
+import { API_KEY_PREFIX, hashSecret, keyIdOf } from '../../store/secrets.ts'
 import { tenantById } from '../../store/tenants.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { listOf, PageQuery } from '../program-schemas.ts'

@@ -34,6 +34,7 @@ const Engine = z.object({
   kv_capacity_tokens: z.number(),
   context_tokens_max: z.number(),
   leases_since_report: z.number(),
+  offline: z.number().optional().openapi({ description: 'Of waiting and running: calls of batches and applications' }),
   limit_wait_us: z.number().optional(),
   speed_factor: z.number(),
   prefill_tokens_per_s: z.number().nullable(),

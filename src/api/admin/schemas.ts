@@ -120,7 +120,7 @@ export const KeyJson = z
     revoked_at: Timestamp.nullable(),
   })
   .openapi('Key')
-export const KeyCreated = KeyJson.extend({ key: z.string().openapi({ description: 'Shown this once' }) }).openapi(
+export const KeyCreated = KeyJson.extend({ key: z.string().openapi({ description: 'Shown only once' }) }).openapi(
   'KeyCreated',
 )
 
@@ -225,7 +225,7 @@ export const AgentJson = z
 export const AgentCreated = AgentJson.extend({
   token: z
     .string()
-    .openapi({ description: 'Shown this once; the agent takes it as SWITCHYARD_AGENT_TOKEN or --token-file' }),
+    .openapi({ description: 'Shown only once; the agent takes it as SWITCHYARD_AGENT_TOKEN or --token-file' }),
 }).openapi('AgentCreated')
 export const AgentLive = AgentJson.extend({
   engines: z

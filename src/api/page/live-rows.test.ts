@@ -19,7 +19,7 @@ const DETAIL = {
     region: 'r',
     model: 'm',
     tools: [],
-    ...{ rank: 2, expected_remaining_tokens: null, weight: 1 },
+    ...{ rank: 2, expected_remaining_tokens: null, position: null, weight: 1 },
   },
 }
 const idsOf = ({ changed }: ReturnType<LiveRows['since']>) => changed.map(({ id }) => id)
@@ -64,6 +64,44 @@ test('a program is asked when its row is new or changed, the latest caller first
   expect(rows.changed([{ ...a, open_calls: 1 }, b])).toEqual(['b', 'a'])
   rows.take([{ ...a, open_calls: 1 }, b], 2, NONE, 1)
   expect(rows.since(null).changed[0]?.detail).toEqual(DETAIL)
+})
+
+test('an open call shows where it is on its engine, each time the engines were asked, until it has ended', () => {
+  const rows = new LiveRows()
+  const a = listed('a', { open_calls: 1 })
+  const lease = { lease: 'lease-1', region: 'r', model: 'm', agent: 'agent', engine: 'agent-e0' }
+  const position = { lease: 'lease-1', waits: true, waited_us: 1_500_000, before: 2, order: 'in order of arrival' }
+  const shown = () => rows.since(null).changed[0]?.detail?.position
+  rows.take([a], 1, new Map([['a', DETAIL]]), 0)
+  // Its call has no engine yet.
+  expect(rows.openLeases([a], new Map([['a', []]]))).toEqual([])
+  expect(rows.changed([a])).toEqual(['a'])
+  expect(rows.openLeases([a], new Map([['a', [lease]]]))).toEqual([lease])
+  expect(rows.changed([a])).toEqual([])
+  const { version } = rows
+  rows.place(new Map([['lease-1', position]]))
+  expect(shown()).toEqual({ waits: true, waited_s: 1.5, before: 2, order: 'in order of arrival' })
+  expect(rows.since(version).changed.map(({ id }) => id)).toEqual(['a'])
+  const known = rows.version
+  rows.place(new Map([['lease-1', position]]))
+  expect(rows.since(known).changed).toEqual([])
+  const ended = listed('a', { calls: 2 })
+  rows.take([ended], 1, new Map([['a', DETAIL]]), 1)
+  expect(rows.openLeases([ended], new Map([['a', []]]))).toEqual([])
+  rows.place(new Map())
+  expect(shown()).toBeNull()
+})
+
+test('each program’s first and last call come before its others: only so many are asked for', () => {
+  const rows = new LiveRows()
+  const leasesOf = (...ids: string[]) =>
+    ids.map((lease) => ({ lease, region: 'r', model: 'm', agent: 'agent', engine: 'agent-e0' }))
+  const both = [listed('a', { open_calls: 3 }), listed('b', { open_calls: 2 })]
+  const told = new Map([
+    ['a', leasesOf('a1', 'a2', 'a3')],
+    ['b', leasesOf('b1', 'b2')],
+  ])
+  expect(rows.openLeases(both, told).map(({ lease }) => lease)).toEqual(['a1', 'b1', 'a3', 'b2', 'a2'])
 })
 
 test('rates count what was settled since the first look, over their window', () => {

@@ -3,7 +3,10 @@
  * version that it has, and the actors are asked once for all viewers. Pure: the caller passes rows, details and the time.
  */
 import type { ProgramListed } from '../../actors/contracts.ts'
+import type { OpenLeaseRef } from '../../core/program/program-state.ts'
+import type { QueuePosition } from '../../protocol/index.ts'
 import type { LiveDetail, LiveProgram, LiveTenant } from '../../protocol/live.ts'
+import { firstToWait, positionJson } from '../program-json.ts'
 
 /** Programs of a tenant that the page shows, those that started last. */
 export const ROWS_MAX = 1_000
@@ -27,6 +30,8 @@ export class LiveRows {
   version = 0
   running = 0
   readonly #rows = new Map<string, Kept>()
+  /** Of programs with an open call. */
+  readonly #open = new Map<string, readonly OpenLeaseRef[]>()
   #gone: { id: string; version: number }[] = []
   /** Versions before this one are not known any more. */
   #oldest = 0
@@ -34,15 +39,45 @@ export class LiveRows {
   #output_tokens = 0
   #service_s = 0
 
-  /** Programs whose row differs from what is shown, or that were never asked, the latest to call first. */
+  /**
+   * Programs whose row differs from what is shown, or that were never asked, the latest to call first. Behind them those whose
+   * open call had no engine when they were asked.
+   */
   changed(listed: readonly ProgramListed[]): string[] {
+    const isChanged = (program: ProgramListed) => {
+      const row = this.#rows.get(program.program)?.row
+      return row === undefined || row.detail === null || !isSame(row, program)
+    }
+    const isUnplaced = ({ program, open_calls }: ProgramListed) => open_calls > 0 && !this.#open.has(program)
     return listed
-      .filter((program) => {
-        const row = this.#rows.get(program.program)?.row
-        return row === undefined || row.detail === null || !isSame(row, program)
-      })
-      .sort((a, b) => b.last_arrival_ms - a.last_arrival_ms)
+      .filter((program) => isChanged(program) || isUnplaced(program))
+      .sort((a, b) => Number(isChanged(b)) - Number(isChanged(a)) || b.last_arrival_ms - a.last_arrival_ms)
       .map(({ program }) => program)
+  }
+
+  /** Open leases as programs last told them. Those of programs whose call has ended are forgotten. */
+  openLeases(listed: readonly ProgramListed[], asked: ReadonlyMap<string, readonly OpenLeaseRef[]>): OpenLeaseRef[] {
+    for (const [program, leases] of asked) this.#open.set(program, leases)
+    const open = new Set(listed.filter(({ open_calls }) => open_calls > 0).map(({ program }) => program))
+    for (const [program, leases] of this.#open) {
+      if (!open.has(program) || leases.length === 0) this.#open.delete(program)
+    }
+    return inTurn([...this.#open.values()])
+  }
+
+  /** Shows where open calls are in their engines' orders. A program of which nothing is known shows nothing. */
+  place(positions: ReadonlyMap<string, QueuePosition>): void {
+    // A viewer may have been told of the version before while the engines were asked.
+    this.version += 1
+    for (const [program, kept] of this.#rows) {
+      const { detail } = kept.row
+      if (detail === null) continue
+      const leases = this.#open.get(program) ?? []
+      const first = firstToWait(leases.flatMap(({ lease }) => positions.get(lease) ?? []))
+      const position = first === null ? null : positionJson(first)
+      if (JSON.stringify(position) === JSON.stringify(detail.position)) continue
+      this.#rows.set(program, { row: { ...kept.row, detail: { ...detail, position } }, version: this.version })
+    }
   }
 
   take(
@@ -76,7 +111,9 @@ export class LiveRows {
     const { program: id, run, app, source, started_at_ms, last_arrival_ms, calls, open_calls, output_tokens } = program
     const row: LiveProgram = {
       ...{ id, run, app, class: program.class, source, started_at_ms, last_arrival_ms, calls, open_calls },
-      ...{ service_s, output_tokens, detail: detail ?? old?.detail ?? null },
+      ...{ service_s, output_tokens },
+      // Until the engines were asked again.
+      detail: detail === undefined ? (old?.detail ?? null) : { ...detail, position: old?.detail?.position ?? null },
     }
     this.#rows.set(id, { row, version: this.version })
   }
@@ -124,4 +161,12 @@ function isSame(row: LiveProgram, program: ProgramListed): boolean {
     row.service_s === program.service_us / 1e6 &&
     row.class === program.class
   )
+}
+
+/** The first lease of each program, then the last one of each, then the others: only so many are asked for. */
+function inTurn(programs: readonly (readonly OpenLeaseRef[])[]): OpenLeaseRef[] {
+  const ends = (leases: readonly OpenLeaseRef[]) => [...leases.slice(0, 1), ...leases.slice(1).toReversed()]
+  const ordered = programs.map(ends)
+  const most = Math.max(0, ...ordered.map(({ length }) => length))
+  return Array.from({ length: most }, (_, at) => ordered.flatMap((leases) => leases.slice(at, at + 1))).flat()
 }

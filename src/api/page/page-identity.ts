@@ -18,7 +18,7 @@ export const PAGE_HEADER = 'x-switchyard-page'
 /** Where the cookie counts. Calls to models are no part of the page. */
 const PREFIXES = ['/v1/programs', '/admin/v1/', '/page/']
 /** The page only looks at these. Sending an application would be calls to models. */
-const READ_PREFIXES = ['/v1/trace', '/v1/trends', '/v1/applications']
+const READ_PREFIXES = ['/v1/trace', '/v1/trends', '/v1/spend', '/v1/applications']
 
 export const pageIdentity: MiddlewareHandler<{ Bindings: Env }> = async (c, next) => {
   const { raw, path } = c.req

@@ -3,7 +3,8 @@
  * model keeps the prices that it had before.
  *
  * An isolate learns of a change within CACHE_TTL_MS (store/isolate-cache.ts). A change therefore holds from a little later
- * on, when all know it, and no two of them price a call differently. The first price of a model holds at once.
+ * on, when all know it, and no two of them price a call differently. The first price of a model holds at once, and for
+ * calls placed before it too: a Worker's clock that is set back does not make them free.
  */
 import { z } from 'zod'
 import { type StatedPrices, type TokenPrices, tokenPrices } from './call-cap.ts'

@@ -14,7 +14,7 @@ const PRICES = { prompt_picos: 150_000, cached_prompt_picos: 75_000, output_pico
 type Fact =
   | { what: 'admit'; prompt: number; output: number }
   | { what: 'lease'; call: number }
-  | { what: 'record'; lease: number; share: number; outcome: 'completed' | 'cancelled' | 'failed' }
+  | { what: 'record'; lease: number; share: number; resumed: number; outcome: 'completed' | 'cancelled' | 'failed' }
   | { what: 'lost'; lease: number }
   | { what: 'answered'; call: number; outcome: 'completed' | 'cancelled' | 'failed' }
   | { what: 'restart' }
@@ -29,6 +29,7 @@ const fact: fc.Arbitrary<Fact> = fc.oneof(
       what: fc.constant('record' as const),
       lease: fc.nat(20),
       share: fc.double({ min: 0, max: 1, noNaN: true }),
+      resumed: fc.double({ min: 0, max: 1, noNaN: true }),
       outcome,
     }),
   },
@@ -74,15 +75,21 @@ function expectWithin(program: ProgramEntry): void {
   }
 }
 
-/** What the engine can have used: a share of the output that the cap leaves. It refuses a prompt that the cap does not cover. */
-function measured({ cap, prompt, output }: Placed, share: number) {
+/**
+ * What the engine can have used: a share of the output that the cap leaves. It refuses a prompt that the cap does not cover.
+ * `resumed`: the share of that output that another engine had generated, which this one computes with the prompt.
+ */
+function measured({ cap, prompt, output }: Placed, share: number, resumed: number) {
   const room = outputRoom({ ...cap.amounts, prices: PRICES }, prompt)
   if (room < 1) return { prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, service_modelled_us: 0 }
-  const output_tokens = Math.floor(share * Math.min(output, room))
-  return {
-    ...{ prompt_tokens: prompt, cached_tokens: Math.floor(prompt * share), output_tokens },
-    service_modelled_us: prompt * 125 + output_tokens * 500,
-  }
+  const whole_tokens = Math.floor(share * Math.min(output, room))
+  const resumed_tokens = Math.floor(resumed * whole_tokens)
+  const output_tokens = whole_tokens - resumed_tokens
+  const service_modelled_us = (prompt + resumed_tokens) * 125 + output_tokens * 500
+  // No reservation is too small for a call that goes on, so none is exceeded in secret.
+  expect(service_modelled_us).toBeLessThanOrEqual(cap.amounts.service_us ?? Number.POSITIVE_INFINITY)
+  const cached_tokens = Math.floor(prompt * share)
+  return { prompt_tokens: prompt, cached_tokens, output_tokens, resumed_tokens, service_modelled_us }
 }
 
 describe('a budget', () => {
@@ -119,7 +126,11 @@ describe('a budget', () => {
             if (placed === undefined) continue
             const { lease, call } = placed
             if (told.what === 'lost') program.leaseLost({ run: 'run', lease, error_code: 'engine_down' })
-            else program.settle(record({ lease, call, ...measured(placed, told.share), outcome: told.outcome }), now_ms)
+            else
+              program.settle(
+                record({ lease, call, ...measured(placed, told.share, told.resumed), outcome: told.outcome }),
+                now_ms,
+              )
           }
           expectWithin(program)
           const { budget: here } = program.summary()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { RESUME_CHARS_MAX } from '../../protocol/index.ts'
+import { RESUME_CHARS_MAX, RESUME_TOKENS_MAX } from '../../protocol/index.ts'
 import { ANSWER_CHARS_MAX, AnswerSoFar } from './answer-so-far.ts'
 
 const chunk = (delta: object, index = 0) => JSON.stringify({ choices: [{ index, delta }] })
@@ -100,9 +100,15 @@ describe('what another engine goes on from', () => {
 
   it('is the text and all tokens that were named, under the id and the time that the client has', () => {
     expect(resumeOf([role], [text('Hel'), '4,5'], [text('lo'), '6'])).toEqual({
-      ...{ content: 'Hello', reasoning: '', tool_calls: [], tokens: [4, 5, 6] },
+      ...{ content: 'Hello', reasoning: '', tool_calls: [], tokens: [4, 5, 6], output_tokens: 3 },
       ...{ created_s: 17, system_fingerprint: 'f' },
     })
+  })
+
+  it('is how many tokens there were, and none of them, where one engine did not name its own', () => {
+    expect(resumeOf([role], [text('Hel'), '+2'], [text('lo'), '+1'])).toMatchObject({ tokens: [], output_tokens: 3 })
+    const mixed = resumeOf([role], [text('Hel'), '4,5'], [text('lo'), '+2'], [text('!'), '6'])
+    expect(mixed).toMatchObject({ content: 'Hello!', tokens: [], output_tokens: 5 })
   })
 
   it('is the text of a completion', () => {
@@ -134,6 +140,8 @@ describe('what another engine goes on from', () => {
     ['an event cannot be read', [[role], ['{"half']]],
     ["it is in a server's own API", [['{"type":"message_start","message":{}}']]],
     ['an id is no list of tokens', [[role], [text('a'), '1;2']]],
+    ['an id is no count of tokens', [[role], [text('a'), '+1'], [text('b'), '+-2']]],
+    ['more tokens are counted than may be sent', [[role], [text('a'), `+${RESUME_TOKENS_MAX + 1}`]]],
     ['it is longer than may be sent', [[role], [text('x'.repeat(RESUME_CHARS_MAX)), '1']]],
   ] as [string, [string, string?][]][])('is nothing where %s', (_, events) => {
     expect(resumeOf(...events)).toBeNull()

@@ -5,7 +5,13 @@
  * It is given each event once its client has it. What it cannot read is passed over, since the client's stream reports errors,
  * but such an answer is not resumed.
  */
-import { RESUME_CHARS_MAX, RESUME_TOKENS_MAX, type Resume, TOOLS_PER_CALL_MAX, tokensOf } from '../../protocol/index.ts'
+import {
+  generatedBy,
+  RESUME_CHARS_MAX,
+  RESUME_TOKENS_MAX,
+  type Resume,
+  TOOLS_PER_CALL_MAX,
+} from '../../protocol/index.ts'
 import { type EventReader, isNativeEvent } from '../wire/native/event-reading.ts'
 import { MessagesReader } from '../wire/native/messages-reader.ts'
 import { ResponsesReader } from '../wire/native/responses-reader.ts'
@@ -60,10 +66,10 @@ export class AnswerSoFar {
   resume(): Resume | null {
     const frame = this.#frame
     if (!this.#resumable || frame === null || this.#chars > RESUME_CHARS_MAX) return null
-    const tokens = this.#ids.length === 0 ? [] : tokensOf(this.#ids.join(','))
-    if (tokens === null || tokens.length > RESUME_TOKENS_MAX) return null
+    const generated = generatedBy(this.#ids)
+    if (generated === null || generated.output_tokens > RESUME_TOKENS_MAX) return null
     const tool_calls = this.#tools.map((tool) => ({ name: tool.name, arguments: tool.arguments }))
-    return { tokens, content: this.#content, reasoning: this.#reasoning, tool_calls, ...frame }
+    return { ...generated, content: this.#content, reasoning: this.#reasoning, tool_calls, ...frame }
   }
 
   #read(data: string): void {

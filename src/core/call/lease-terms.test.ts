@@ -4,6 +4,7 @@ import { boundRecord, CLOCK_SLACK_MS, COUNT_MAX, DURATION_US_MAX, type LeaseTerm
 
 const TERMS: LeaseTerms = {
   key: null,
+  reason: null,
   ...{ granted_at_ms: 1_000_000, speed_factor: 1, prompt_tokens_max: 100, output_tokens_max: 20, sequences_max: 1 },
 }
 const honest = record({ lease: 'l', call: 'c' })

@@ -7,6 +7,7 @@
  * is told (`flags`). A record without terms was granted by an earlier version. It is lowered to what any call can have.
  */
 import type { Measurement } from '../../protocol/index.ts'
+import type { ExpectedReason } from '../program/program-state.ts'
 import { modelledServiceUs } from './service.ts'
 
 export interface LeaseTerms {
@@ -21,6 +22,8 @@ export interface LeaseTerms {
   sequences_max: number
   /** Id of the API key that the call came with: `key-` and 16 hexadecimal digits. Null: not known. */
   key: string | null
+  /** Why the engine was chosen. Null: for another reason, or by an earlier version. */
+  reason: ExpectedReason | null
 }
 
 export type TokenBounds = Pick<LeaseTerms, 'prompt_tokens_max' | 'output_tokens_max' | 'sequences_max'>
@@ -43,8 +46,7 @@ export function tokenBounds(
   body_chars: number,
   context_tokens_max: number,
 ): TokenBounds {
-  const choices = Math.max(1, countOf(body.n), countOf(body.best_of))
-  const sequences_max = Math.min(SEQUENCES_MAX, promptsOf(body.prompt ?? body.input) * choices)
+  const sequences_max = sequencesOf(body)
   const limit = outputTokensAsked(body) ?? 0
   const output_tokens = (limit === 0 ? context_tokens_max : limit) + END_TOKENS
   return {
@@ -52,6 +54,12 @@ export function tokenBounds(
     output_tokens_max: Math.min(COUNT_MAX, sequences_max * output_tokens),
     sequences_max,
   }
+}
+
+/** Prompts × choices. */
+export function sequencesOf(body: Readonly<Record<string, unknown>>): number {
+  const choices = Math.max(1, countOf(body.n), countOf(body.best_of))
+  return Math.min(SEQUENCES_MAX, promptsOf(body.prompt ?? body.input) * choices)
 }
 
 /** Of each choice. Null: the body sets no limit. */

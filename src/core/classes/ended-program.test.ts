@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_SERVICE_RATES } from '../call/service.ts'
 import type { ProgramEntry } from '../program/program-entry.ts'
+import { TOOL_RETURN_MS_MAX } from '../program/program-state.ts'
 import { entry, grant, record } from '../testing/builders.ts'
 import { endedProgram } from './ended-program.ts'
 
@@ -151,6 +152,20 @@ describe('what an ended program tells', () => {
     })
     settle(program, 'a', { prompt: 50, output: 7 })
     expect(endedProgram(program.rows()).output_tokens).toBe(7)
+  })
+
+  it.each([
+    ['that returned in time', TOOL_RETURN_MS_MAX, TOOL_RETURN_MS_MAX * 1000],
+    ['that did not', TOOL_RETURN_MS_MAX + 1, null],
+    ['over which a clock leapt ahead by a year', 365 * 86_400_000, null],
+    ['over which a clock was set back', -500, 0],
+  ])('of a tool %s: its use, and a time only within the bound', (_, away_ms, duration_us) => {
+    const program = played({
+      a: { prompt: 100, output: 10, opened_ms: 500, ended_ms: 1000 },
+      b: { parents: ['a'], prompt: 130, output: 10, opened_ms: 1000 + away_ms, ended_ms: 2000 + away_ms },
+    })
+    const [first] = endedProgram(program.rows())?.turns ?? []
+    expect(first?.tools).toEqual([{ name: null, duration_us, answer_tokens: 20 }])
   })
 
   it('is nothing of a program without calls', () => {

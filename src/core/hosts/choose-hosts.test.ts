@@ -4,6 +4,7 @@ import { chooseHosts, type HostWish, type KnownHost } from './choose-hosts.ts'
 function host(agent: string, change: Partial<KnownHost> = {}): KnownHost {
   return {
     ...{ agent, region: 'here', gpus: 4, lend: 'all', linked: true, draining: false, lent: false },
+    needed_at_home: false,
     models: ['small', 'large'].map((model) => ({ model, kind: 'vllm', context_tokens_max: null, degrees: [1] })),
     home: [{ id: `${agent}-e0`, model: 'home', gpus: [0] }],
     ...change,
@@ -34,6 +35,7 @@ it('takes the largest first, up to the GPUs that the tenant may borrow', () => {
 it('leaves out hosts that cannot, and says why', () => {
   expect(chosen([host('a', { linked: false })])).toBe('No host can run this application. a: it is not linked.')
   expect(chosen([host('a', { draining: true })])).toMatch('a: the operator drains it')
+  expect(chosen([host('a', { needed_at_home: true })])).toMatch('a: online calls need its own engines')
   expect(chosen([host('a')], { models: new Set(['small', 'x', 'y']) })).toMatch('a: it cannot start x, y')
   expect(chosen([host('a')], { regions: new Set(['there']) })).toMatch('its region here is not allowed')
   expect(chosen([])).toMatch('--lend')

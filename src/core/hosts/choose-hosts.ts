@@ -9,8 +9,10 @@ export interface KnownHost extends Pick<HostHello, 'agent' | 'region' | 'gpus' |
   linked: boolean
   /** The operator drains it. */
   draining: boolean
-  /** In a loan. */
+  /** In a loan, or to be lent later. */
   lent: boolean
+  /** Online calls need its own engines at this moment. */
+  needed_at_home: boolean
 }
 
 export interface HostWish {
@@ -64,6 +66,7 @@ export function chooseHosts(
 function faultOf(host: KnownHost, { models, regions }: HostWish): string | null {
   if (!host.linked) return 'it is not linked'
   if (host.draining) return 'the operator drains it'
+  if (host.needed_at_home) return 'online calls need its own engines'
   if (regions !== null && !regions.has(host.region)) return `its region ${host.region} is not allowed here`
   const startable = new Set(host.models.map(({ model }) => model))
   const absent = [...models].filter((model) => !startable.has(model))

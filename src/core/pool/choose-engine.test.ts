@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { engine, request } from '../testing/builders.ts'
 import { chooseEngine, chooseFromSnapshot, NO_ENGINE_RETRY_AFTER_S, PIN_MOVE_FACTOR } from './choose-engine.ts'
-import { engineLoad, expectedWaitUs, OUTPUT_TOKENS_ASSUMED } from './engine-load.ts'
+import { engineLoad, expectedWaitUs, OUTPUT_TOKENS_ASSUMED, withoutOffline } from './engine-load.ts'
 import { type EngineSnapshot, type Pin, type PoolSnapshot, SHORT_PROMPT_TOKENS } from './pool-types.ts'
 
 const LONG = SHORT_PROMPT_TOKENS + 1
@@ -28,6 +28,38 @@ describe('load', () => {
 
   it('counts the wait for the limits of a provider', () => {
     expect(expectedWaitUs(engine({ limit_wait_us: 7_000_000 }))).toBe(7_000_000)
+  })
+})
+
+describe('offline calls', () => {
+  const busy = engine({ engine: 'busy', seats: 4, running: 4, waiting: 4, offline: 6, queued_tokens: 800 })
+
+  it('are no load for an online call, and all of it for an offline one', () => {
+    expect(withoutOffline(busy)).toMatchObject({ running: 2, waiting: 0, queued_tokens: 200 })
+    expect(engineLoad(withoutOffline(busy))).toBe(-0.5)
+    const other = engine({ engine: 'other', seats: 4, running: 3 })
+    expect(choose([busy, other])).toMatchObject({ engine: 'busy', load: -0.5 })
+    expect(choose([busy, other], { offline: true })).toMatchObject({ engine: 'other', load: -0.25 })
+  })
+
+  it('send no online call to another region', () => {
+    expect(choose([busy], { max_load: 0 })).toMatchObject({ status: 'leased' })
+    expect(choose([busy], { max_load: 0, offline: true })).toEqual({ status: 'busy', load: 1 })
+  })
+
+  it('that ended meanwhile leave no load below none', () => {
+    expect(withoutOffline({ ...busy, running: 1, waiting: 0 })).toMatchObject({
+      running: 0,
+      waiting: 0,
+      queued_tokens: 0,
+    })
+  })
+
+  it('keep a lease from a snapshot counting in that snapshot', () => {
+    const engines = [{ ...busy, leases_since_report: 0 }]
+    const snapshot = { region: 'r', model: 'm', version: 1, taken_at_ms: 0, bytes_per_token: null, engines }
+    chooseFromSnapshot(snapshot, request())
+    expect(engines).toMatchObject([{ leases_since_report: 1, running: 4, queued_tokens: 900 }])
   })
 })
 

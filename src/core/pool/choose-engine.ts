@@ -13,7 +13,7 @@
  */
 
 import { hash32 } from '../wire/hash.ts'
-import { engineLoad, expectedWaitUs, kvUse, prefillCostUs } from './engine-load.ts'
+import { engineLoad, expectedWaitUs, kvUse, prefillCostUs, withoutOffline } from './engine-load.ts'
 import {
   type EngineChoice,
   type EngineRequest,
@@ -77,13 +77,16 @@ export function chooseFromSnapshot(snapshot: PoolSnapshot, request: EngineReques
       ? { engine: best, reason: 'snapshot' as const, pin: false }
       : pickLong(snapshot.region, eligible, best, request)
   const choice = grant({ ...picked, reason: 'snapshot' }, engineLoad(picked.engine))
-  picked.engine.leases_since_report += 1
-  picked.engine.queued_tokens += request.prompt_tokens_estimate
+  const held = snapshot.engines.find(({ engine }) => engine === picked.engine.engine)
+  if (held !== undefined) {
+    held.leases_since_report += 1
+    held.queued_tokens += request.prompt_tokens_estimate
+  }
   return choice
 }
 
 /**
- * Ready, not tried before, and large enough. If none is large enough, all ready ones: the engine's own count decides
+ * Ready, not tried before, and large enough, each as the call finds it. If none is large enough, all ready ones: the engine's own count decides
  * overflow.
  */
 export function eligibleEngines(engines: readonly EngineSnapshot[], request: EngineRequest): EngineSnapshot[] {
@@ -91,7 +94,8 @@ export function eligibleEngines(engines: readonly EngineSnapshot[], request: Eng
     (engine) => engine.state === 'ready' && !request.excluded_engines.includes(engine.engine),
   )
   const large = ready.filter((engine) => engine.context_tokens_max > request.prompt_tokens_estimate)
-  return large.length > 0 ? large : ready
+  const eligible = large.length > 0 ? large : ready
+  return request.offline === true ? eligible : eligible.map(withoutOffline)
 }
 
 function pickLong(

@@ -9,6 +9,8 @@
  * It counts prompt tokens still to be prefilled, and an assumed output for each call beyond the seats. It ignores that a
  * scheduler by attained service lets short programs pass, so it is too high for them. It only decides whether a pin is
  * left. An engine whose provider limits it says itself how long a call would wait for that.
+ *
+ * An online call takes the place of offline ones, so they are no load for it. An offline call waits behind all of them.
  */
 
 import { DEFAULT_SERVICE_RATES } from '../call/service.ts'
@@ -21,6 +23,23 @@ const US_PER_S = 1_000_000
 export function engineLoad(engine: EngineSnapshot): number {
   const seats = Math.max(1, engine.seats)
   return (engine.waiting + engine.running + engine.leases_since_report - seats) / seats
+}
+
+/**
+ * The engine as an online call finds it. Reported prompt tokens are taken to be spread evenly over its calls. A lease since the report counts in full:
+ * what kind of call it is of is not known before.
+ */
+export function withoutOffline(engine: EngineSnapshot): EngineSnapshot {
+  const { offline = 0, waiting, running, queued_tokens } = engine
+  if (offline === 0) return engine
+  const calls = waiting + running
+  const online = Math.max(0, calls - offline)
+  const online_waiting = Math.min(online, Math.max(0, waiting - offline))
+  return {
+    ...engine,
+    ...{ waiting: online_waiting, running: online - online_waiting },
+    queued_tokens: Math.round((queued_tokens * online) / Math.max(1, calls)),
+  }
 }
 
 /** Microseconds per prefilled token on this engine. An engine that did not report a rate gets the reference engine's. */

@@ -109,13 +109,14 @@ export class PoolEngine {
     const { id, epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s } =
       this.#description
     const { native_apis, resumes } = this.#description
-    const { state, waiting, running, kv_used_tokens, limit_wait_us } = this.#status
+    const { state, waiting, running, kv_used_tokens, offline, limit_wait_us } = this.#status
     const queued_tokens = this.#status.queued_tokens + this.#since.prompt_tokens
     const reported = state === 'ready' && draining ? 'draining' : state
     return {
       engine: id,
       ...{ epoch, kind, seats, kv_capacity_tokens, context_tokens_max, speed_factor, prefill_tokens_per_s },
       ...{ waiting, running, queued_tokens, kv_used_tokens },
+      ...(offline === undefined ? {} : { offline }),
       ...(limit_wait_us === undefined ? {} : { limit_wait_us }),
       ...(native_apis === undefined ? {} : { native_apis }),
       ...(resumes === undefined ? {} : { resumes }),

@@ -109,6 +109,16 @@ describe('leases since the report', () => {
     expect(only(table, 1)).toMatchObject({ leases_since_report: 1, running: 1, queued_tokens: 100 })
   })
 
+  it('of offline calls are no load for online ones once a report tells of them', () => {
+    const table = pool('a')
+    table.choose(request({ lease: 'one', offline: true }), 0)
+    expect(table.choose(request({ lease: 'two' }), 0)).toMatchObject({ load: -7 / 8 })
+    const seen = report({ id: 'a-e0', running: 1, offline: 1, leases_seen: ['one', 'two'] })
+    table.agentStatus('a', { seq: 1, engines: [seen] }, 1)
+    expect(only(table, 1)).toMatchObject({ running: 1, offline: 1 })
+    expect(table.choose(request({ lease: 'three' }), 1)).toMatchObject({ load: -1 })
+  })
+
   it('count until they are taken back', () => {
     const table = pool('a')
     table.choose(request({ lease: 'one' }), 0)

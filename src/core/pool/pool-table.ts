@@ -1,5 +1,6 @@
 /**
- * One pool: the engines that serve one model in one region, what they last reported, and the leases granted since.
+ * One pool, or a shard of it (pool-shards.ts): the engines that serve one model in one region, what they last reported, and the
+ * leases granted since.
  *
  * A report is old by the time it is read, and misses every lease granted since. So a lease counts toward its engine's load
  * until a report lists it (leases-since.ts), and 200 calls at once on a stale report spread evenly.
@@ -23,7 +24,7 @@ import { type Fronting, PoolEngine } from './pool-engine.ts'
 import type { EngineChoice, EngineSnapshot, PoolSnapshot, ProgramRequest } from './pool-types.ts'
 import { type OpenCharge, ReportedCharges } from './reported-charges.ts'
 
-/** Agents of one pool. With 64 engines each, more than one actor can lease for anyway. */
+/** Agents of one table. With an engine each they fill a shard. */
 export const AGENTS_PER_POOL_MAX = 64
 /** Leases whose holder is remembered, for cancelling. The oldest are forgotten first. */
 export const LEASE_HOLDERS_MAX = 16_384

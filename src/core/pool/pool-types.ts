@@ -29,7 +29,7 @@ export type LeaseReason =
   | 'pin_gone'
   /** The wait at the pinned engine costs more than prefilling elsewhere. */
   | 'pin_overloaded'
-  /** A nearer region, or the pin's, was too full. Set by the relay, which walks the regions. */
+  /** A nearer region, or the pin's region or shard, was too full. Set by the relay, which walks them. */
   | 'spilled'
   /** An engine failed for this call before. */
   | 'replaced'
@@ -48,6 +48,8 @@ export interface EngineSnapshot {
   running: number
   /** Prompt tokens still to be prefilled. A lease since the report counts only what the engine does not hold. */
   queued_tokens: number
+  /** Of `waiting` and `running`: offline calls, whose place an online call takes. Left out: none. */
+  offline?: number
   kv_used_tokens: number
   kv_capacity_tokens: number
   /** How long a call that comes now would wait for the limits of its provider's key. Left out: it has none. */
@@ -67,6 +69,8 @@ export interface EngineSnapshot {
 export interface PoolSnapshot {
   region: string
   model: string
+  /** Left out: the first, or the whole pool. */
+  shard?: number
   version: number
   taken_at_ms: number
   bytes_per_token: number | null
@@ -85,6 +89,8 @@ export interface EngineRequest {
   excluded_engines: readonly string[]
   /** Grant only if the chosen engine has at most this many calls queued per seat. Null: grant anyway. */
   max_load: number | null
+  /** It ranks below all online calls. Left out: it is an online one. */
+  offline?: boolean
   now_ms: number
 }
 

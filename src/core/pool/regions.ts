@@ -6,9 +6,14 @@
  * with the least load is asked again without a limit; among equal loads, the nearer one. A long prompt starts at the region
  * with its program's KV cache, at any distance.
  *
- * The relay drives the walk with one RPC per step. The walk ends: it asks at most REGIONS_ASKED_MAX regions, each at most
- * twice.
+ * A region's pool may have several shards (choose-shards.ts). The pin's shard is asked first. When that is too full, the better of
+ * two others is asked, and only a shard without engines or out of reach makes the walk ask a further one.
+ *
+ * The relay drives the walk with one RPC per step. The walk ends: it asks at most REGIONS_ASKED_MAX regions, at most
+ * SHARDS_ASKED_MAX shards of each, and each of them at most twice.
  */
+import { ONE_SHARD, SHARDS_ASKED_MAX, type ShardsToAsk } from './choose-shards.ts'
+import { FIRST_SHARD } from './pool-shards.ts'
 import { type EngineChoice, type LeaseReason, type Pin, SHORT_PROMPT_TOKENS, SPILL_LOAD } from './pool-types.ts'
 
 /** Regions that one walk asks. Farther ones are left out. */
@@ -46,9 +51,13 @@ export function nearestFirst<R extends Region>(regions: readonly R[], client: Pl
 
 export interface RegionQuestion {
   region: string
+  /** Of the region's pool. Left out: the first. */
+  shard?: number
+  /** The pin's shard was too full, and this one knows nothing of the pin. Left out: not so. */
+  left_pin?: true
   /** For LeaseRequest: null grants at any load. */
   max_load: number | null
-  /** Another region should have served the call, but was too full or had no engine. */
+  /** Another region, or the pin's shard, should have served the call, but was too full or had no engine. */
   spilled: boolean
 }
 
@@ -56,7 +65,14 @@ export interface RegionQuestion {
 export type RegionAnswer = EngineChoice | { status: 'unreachable' }
 
 export type RegionVerdict =
-  | { status: 'leased'; region: string; choice: Extract<EngineChoice, { status: 'leased' }>; spilled: boolean }
+  | {
+      status: 'leased'
+      region: string
+      /** Left out: the first. */
+      shard?: number
+      choice: Extract<EngineChoice, { status: 'leased' }>
+      spilled: boolean
+    }
   | { status: 'none'; retry_after_s: number }
 
 export const UNREACHABLE_RETRY_AFTER_S = 1
@@ -66,24 +82,39 @@ export function spilledReason(reason: LeaseReason): LeaseReason {
   return reason === 'least_used' || reason === 'pin_created' ? 'spilled' : reason
 }
 
+interface Busy {
+  region: string
+  shard: number
+  left_pin: boolean
+  load: number
+}
+
 export class RegionWalk {
   #first: string | null
   #unasked: string[]
-  /** Regions that were too full, with the load that they reported. */
-  #busy: { region: string; load: number }[] = []
+  /** Of the first of them. */
+  readonly #asked_shards = new Set<number>()
+  /** Places that were too full, with the load that they reported. */
+  #busy: Busy[] = []
+  /** Of the first region. */
+  #left_pin = false
   #asked: RegionQuestion | null = null
   #retry_after_s: number | null = null
   #verdict: RegionVerdict | null = null
   #spill_load: number
   #alone: boolean
+  #shardsOf: (region: string) => ShardsToAsk
 
-  /** `regions`: ids, nearest first. */
+  /** `regions`: ids, nearest first. `shardsOf` is asked at each step: an answer may tell of shards. */
   constructor(
     regions: readonly string[],
     call: { pin: Pin | null; prompt_tokens_estimate: number },
     spill_load: number = SPILL_LOAD,
     short_prompt_tokens: number = SHORT_PROMPT_TOKENS,
+    shardsOf: (region: string, pin: Pin | null) => ShardsToAsk = () => ONE_SHARD,
   ) {
+    const pinOf = (region: string) => (region === home ? call.pin : null)
+    this.#shardsOf = (region) => shardsOf(region, pinOf(region))
     const home = call.prompt_tokens_estimate > short_prompt_tokens ? (call.pin?.region ?? null) : null
     const others = regions.filter((region) => region !== home)
     const order = home !== null && others.length < regions.length ? [home, ...others] : others
@@ -110,13 +141,19 @@ export class RegionWalk {
     this.#asked = null
     switch (reply.status) {
       case 'leased': {
-        this.#verdict = { status: 'leased', region: asked.region, choice: reply, spilled: asked.spilled }
+        const { max_load: _, left_pin: __, ...place } = asked
+        this.#verdict = { status: 'leased', ...place, choice: reply }
         return
       }
-      case 'busy':
+      case 'busy': {
+        const { region, shard = FIRST_SHARD, left_pin = false } = asked
         // A pool that is too full without a limit would be asked for ever.
-        if (asked.max_load !== null) this.#busy.push({ region: asked.region, load: reply.load })
+        if (asked.max_load !== null) this.#busy.push({ region, shard, left_pin, load: reply.load })
+        if (region !== this.#unasked[0]) return
+        if (shard === this.#shardsOf(region).home) this.#left_pin = true
+        else this.#leaveRegion()
         return
+      }
       case 'none':
         this.#retry_after_s = Math.min(this.#retry_after_s ?? reply.retry_after_s, reply.retry_after_s)
         return
@@ -131,20 +168,51 @@ export class RegionWalk {
   }
 
   #nextQuestion(): RegionQuestion | null {
-    const region = this.#unasked.shift()
-    // With nowhere else to go there is nothing to compare with.
-    if (region !== undefined) return this.#question(region, this.#alone ? null : this.#spill_load)
-    let least: { region: string; load: number } | null = null
+    for (let region = this.#unasked[0]; region !== undefined; region = this.#unasked[0]) {
+      const { home, others } = this.#shardsOf(region)
+      const shards = home === null ? others : [home, ...others]
+      const shard = shards.find((one) => !this.#asked_shards.has(one))
+      if (shard !== undefined && this.#asked_shards.size < SHARDS_ASKED_MAX) {
+        this.#asked_shards.add(shard)
+        return this.#question(
+          { region, shard, left_pin: this.#left_pin },
+          this.#limit(shard === home && shards.length > 1),
+        )
+      }
+      this.#leaveRegion()
+    }
+    const least = this.#leastBusy()
+    if (least === null) return null
+    this.#busy = this.#busy.filter((busy) => busy !== least)
+    return this.#question(least, null)
+  }
+
+  #leaveRegion(): void {
+    this.#unasked.shift()
+    this.#asked_shards.clear()
+    this.#left_pin = false
+  }
+
+  /** With nowhere else to go there is nothing to compare with. Beside a pin's shard that is too full, its load. */
+  #limit(has_other_shards: boolean): number | null {
+    if (!this.#alone || has_other_shards) return this.#spill_load
+    return this.#leastBusy()?.load ?? null
+  }
+
+  #leastBusy(): Busy | null {
+    let least: Busy | null = null
     for (const busy of this.#busy) {
       if (least === null || busy.load < least.load) least = busy
     }
-    if (least === null) return null
-    this.#busy = this.#busy.filter((busy) => busy !== least)
-    return this.#question(least.region, null)
+    return least
   }
 
-  #question(region: string, max_load: number | null): RegionQuestion {
-    return { region, max_load, spilled: region !== this.#first }
+  #question({ region, shard, left_pin }: Omit<Busy, 'load'>, max_load: number | null): RegionQuestion {
+    return {
+      ...{ region, max_load, spilled: region !== this.#first || left_pin },
+      ...(shard === FIRST_SHARD ? {} : { shard }),
+      ...(left_pin ? { left_pin } : {}),
+    }
   }
 }
 

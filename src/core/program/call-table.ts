@@ -9,6 +9,7 @@ import { ProgramSpend } from '../budget/program-spend.ts'
 import type { Reservation } from '../budget/reservation.ts'
 import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
+import type { Pin } from '../pool/pool-types.ts'
 import { ActingCalls } from './acting-calls.ts'
 import { CriticalPath } from './critical-path.ts'
 import { isKept } from './left-context.ts'
@@ -23,7 +24,16 @@ import {
   type ToolUnderWay,
 } from './program-state.ts'
 import { addLease, bounded, callServiceUs, noTotals, type ProgramTotals } from './program-totals.ts'
-import { applyRecord, askedTools, type CallState, callRow, leaseFromGrant, leaseFromRecord } from './stored-rows.ts'
+import {
+  applyRecord,
+  askedTools,
+  type CallState,
+  callRow,
+  expectedLease,
+  leaseFromGrant,
+  leaseFromRecord,
+  placeLease,
+} from './stored-rows.ts'
 import { ThreadTable } from './thread-table.ts'
 
 /** Calls that are looked through for one that was settled, the latest first. More are hardly ever open at once. */
@@ -42,8 +52,8 @@ export class CallTable {
   #threads = new ThreadTable()
   #paths = new CriticalPath()
   #acting = new ActingCalls()
-  #dirtyCalls = new Set<CallState>()
-  #dirtyLeases = new Set<LeaseRow>()
+  /** A call is stored with its leases, so a change of a lease is one of its call. */
+  #dirty = new Set<CallState>()
   /** Calls of the run that are not here: its history. */
   #absent = 0
   /** Calls of the history that end a thread, by their thread. */
@@ -169,7 +179,8 @@ export class CallTable {
     if (this.isWhole) return true
     const known = lease === null ? undefined : this.#leases.get(lease)
     // A late grant may lower what the lease has already added to the critical path.
-    return known === undefined ? call !== undefined && this.#byId.has(call) : known.reason !== null
+    if (known === undefined) return call !== undefined && this.#byId.has(call)
+    return known.reason !== null || known.state !== 'settled'
   }
 
   get size(): number {
@@ -288,16 +299,41 @@ export class CallTable {
     const place = { thread, parents: [], parents_known: false, source: null, overruled: [] }
     const opened = this.#newCall(call, model, now_ms, inherited_us, place)
     this.#acting.opened(opened, { parents: [], previous, begins: previous === undefined }, NOTHING_CAME)
-    this.#dirtyCalls.add(opened)
+    this.#dirty.add(opened)
     return opened
   }
 
   addGrant(call: CallState, grant: LeaseGrant): LeaseRow {
     const lease = leaseFromGrant(grant, call.leases.length)
     this.#attach(call, lease)
-    this.#dirtyLeases.add(lease)
-    this.#spend?.update(call)
+    this.#changed(call)
     return lease
+  }
+
+  /** Opens the lease that the call asks for, where it is expected. */
+  expect(call: CallState, lease: string, pin: Pin, now_ms: number): LeaseRow {
+    const expected = expectedLease(call.call, lease, pin, call.leases.length, now_ms)
+    this.#attach(call, expected)
+    this.#changed(call)
+    return expected
+  }
+
+  /** A lease that was expected is where its grant says. */
+  placeExpected(lease: LeaseRow, grant: LeaseGrant): void {
+    placeLease(lease, grant)
+    this.#changed(this.#call(lease.call))
+  }
+
+  /** The call was granted no lease. */
+  dropExpected(call: CallState): void {
+    const dropped = call.leases.filter((lease) => lease.expected && lease.state === 'open')
+    if (dropped.length === 0) return
+    call.leases = call.leases.filter((lease) => !dropped.includes(lease))
+    for (const lease of dropped) {
+      this.#leases.delete(lease.lease)
+      this.openLeases.delete(lease)
+    }
+    this.#changed(call)
   }
 
   /**
@@ -318,8 +354,7 @@ export class CallTable {
     lease.outcome = 'failed'
     lease.error_code = error_code
     this.openLeases.delete(lease)
-    this.#dirtyLeases.add(lease)
-    this.#spend?.update(this.#call(lease.call))
+    this.#changed(this.#call(lease.call))
   }
 
   /** Applies the record of an unsettled or unknown lease, and returns the lease's call. */
@@ -371,25 +406,19 @@ export class CallTable {
   }
 
   get isDirty(): boolean {
-    return this.#dirtyCalls.size > 0 || this.#dirtyLeases.size > 0
+    return this.#dirty.size > 0
   }
 
+  /** Copies of the calls that changed since the last take, and all leases of each. */
   takeDirty(): { calls: CallRow[]; leases: LeaseRow[] } {
-    const taken = {
-      calls: [...this.#dirtyCalls].map(callRow),
-      leases: [...this.#dirtyLeases].map((lease) => ({ ...lease })),
-    }
-    this.#dirtyCalls.clear()
-    this.#dirtyLeases.clear()
-    return taken
+    const changed = [...this.#dirty]
+    this.#dirty.clear()
+    const leases = changed.flatMap((call) => call.leases.map((lease) => ({ ...lease })))
+    return { calls: changed.map(callRow), leases }
   }
 
-  giveBack(taken: { calls: readonly CallRow[]; leases: readonly LeaseRow[] }): void {
-    for (const { call } of taken.calls) this.#dirtyCalls.add(this.#call(call))
-    for (const { lease } of taken.leases) {
-      const row = this.#leases.get(lease)
-      if (row !== undefined) this.#dirtyLeases.add(row)
-    }
+  giveBack(taken: { calls: readonly CallRow[] }): void {
+    for (const { call } of taken.calls) this.#dirty.add(this.#call(call))
   }
 
   #newCall(
@@ -442,14 +471,13 @@ export class CallTable {
   }
 
   #changed(call: CallState): void {
-    this.#dirtyCalls.add(call)
+    this.#dirty.add(call)
     this.#spend?.update(call)
   }
 
   #measured(lease: LeaseRow): void {
-    this.#dirtyLeases.add(lease)
     const call = this.#call(lease.call)
-    this.#spend?.update(call)
+    this.#changed(call)
     this.#paths.setService(call.call, this.settledUs(call))
   }
 

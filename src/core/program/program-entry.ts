@@ -12,6 +12,7 @@
 import { type Budget, type BudgetState, budgetLeft } from '../budget/budget.ts'
 import type { Reservation } from '../budget/reservation.ts'
 import type { ServiceReading } from '../call/service.ts'
+import type { Pin } from '../pool/pool-types.ts'
 import { hash32 } from '../wire/hash.ts'
 import { CallTable } from './call-table.ts'
 import { type LeftContext, leftContext } from './left-context.ts'
@@ -19,11 +20,12 @@ import { pageBounds } from './page-bounds.ts'
 import { ProgramPlacement } from './program-placement.ts'
 import {
   type Admission,
-  type Answered,
   CALLS_PAGE_MAX,
   type CallArrival,
+  type CallEnded,
   type CallEntry,
   type CallOrder,
+  type CallRow,
   CHECKPOINT_CALLS_MIN,
   type Checkpoint,
   type DirtyRows,
@@ -31,7 +33,10 @@ import {
   LEASE_ASKED_MS,
   LEASES_PER_CALL_MAX,
   type LeaseGrant,
+  type LeaseRow,
+  OPEN_LEASES_LISTED_MAX,
   OPEN_LEASES_TOLD_MAX,
+  type OpenLeaseRef,
   ORPHANED,
   ORPHANED_CALL_MS,
   ORPHANED_LEASE_MS,
@@ -61,15 +66,6 @@ export interface ProgramOpening {
   /** Null or left out: none. */
   budget?: Budget | null
   now_ms: number
-}
-
-/** The part of an open lease that its cancellation needs. */
-export interface OpenLeaseRef {
-  lease: string
-  region: string
-  model: string
-  agent: string
-  engine: string
 }
 
 export type ProgramKeys = Pick<
@@ -114,6 +110,7 @@ export class ProgramEntry {
     for (const lease of [...calls.leases()].sort((a, b) => a.opened_at_ms - b.opened_at_ms))
       entry.#placement.used(lease)
     for (const pin of pins) entry.#placement.pin(pin)
+    entry.#heard(rows.calls)
     entry.#dirty = false
     return entry
   }
@@ -128,6 +125,7 @@ export class ProgramEntry {
     const entry = new ProgramEntry({ ...program, metadata: { ...program.metadata } }, calls)
     for (const engine of checkpoint.engines) entry.#placement.used(engine)
     for (const pin of pins) entry.#placement.pin(pin)
+    entry.#heard(rows.calls)
     entry.#dirty = false
     return entry
   }
@@ -209,17 +207,20 @@ export class ProgramEntry {
       const reserving = this.#calls.spend?.reserve(arrival.wants ?? WANTS_UNKNOWN, arrival.now_ms) ?? null
       if (reserving?.status === 'refused') return budgetRefusal(reserving)
       if (this.#calls.size === 0) this.#program.source = arrival.source ?? null
+      // The run's own row has its first call's source.
+      this.#dirty ||= this.#calls.size === 0
       call = this.#calls.open(arrival, reserving?.reservation ?? null)
-      this.#program.last_arrival_ms = arrival.now_ms
-      this.#dirty = true
+      if (arrival.warnings != null) call.warnings = arrival.warnings
+      this.#arrived(call)
     }
     const { run, class: of_class, regions } = this.#program
     const pin = this.#placement.pinOf(arrival.model)
     const open_leases = this.#openLeaseIds(OPEN_LEASES_TOLD_MAX)
+    const expected_lease = this.#expect(call, arrival, pin)
     const { thread, position } = call
     const { reading } = this.#program
     return {
-      ...{ status: 'admitted', run, thread, class: of_class, ...keys, reading, open_leases, pin },
+      ...{ status: 'admitted', run, thread, class: of_class, ...keys, reading, open_leases, pin, expected_lease },
       ...{ position, last_tool: this.#calls.lastTool(call) },
       regions: copied(regions),
       reserved: reservationOf(call),
@@ -236,14 +237,38 @@ export class ProgramEntry {
     if (grant.run !== this.run) return 'other_run'
     if (grant.pin && this.#placement.pin(grant)) this.#dirty = true
     const known = this.#calls.lease(grant.lease)
+    if (known?.expected) {
+      this.#calls.placeExpected(known, grant)
+      this.#placement.used(known)
+      return this.state === 'ended' ? 'ended' : 'opened'
+    }
     if (known !== undefined) {
       if (known.reason === null) this.#calls.completeGrant(known, grant)
       return 'known'
     }
     const call = this.#calls.get(grant.call) ?? this.#calls.openForgotten(grant.call, grant.model, null, grant.now_ms)
+    this.#arrived(call)
     if (call.leases.length >= LEASES_PER_CALL_MAX) return 'exceeded'
     this.#placement.used(this.#calls.addGrant(call, grant))
     return this.state === 'ended' ? 'ended' : 'opened'
+  }
+
+  /** A repeated call whose lease was placed or lost meanwhile expects nothing. */
+  #expect(call: CallState, { lease, now_ms }: CallArrival, pin: Pin | null): string | null {
+    if (lease == null || pin === null) return null
+    const known = this.#calls.lease(lease)
+    if (known === undefined && call.leases.length === 0 && call.state === 'open') {
+      this.#placement.used(this.#calls.expect(call, lease, pin, now_ms))
+      return lease
+    }
+    const { expected, engine, epoch, region } = known ?? {}
+    const isThere = engine === pin.engine && epoch === pin.epoch && region === pin.region
+    return expected && isThere ? lease : null
+  }
+
+  /** Whether the lease is where it is only expected to be. */
+  isExpected(lease: string): boolean {
+    return this.#calls.lease(lease)?.expected === true
   }
 
   /** Where the program's KV is kept for nothing, since this lease, which has opened, goes to another engine. Null: nowhere. */
@@ -270,8 +295,9 @@ export class ProgramEntry {
   }
 
   /** The Worker has answered the client. The first such message counts, until a record says otherwise. */
-  callEnded(ended: Answered & { run: string; call: string; now_ms: number }): void {
+  callEnded(ended: CallEnded): void {
     const call = ended.run === this.run ? this.#calls.get(ended.call) : undefined
+    if (call !== undefined && ended.is_unleased) this.#calls.dropExpected(call)
     if (call === undefined || (call.answered !== null && call.answered.error_code !== ORPHANED)) return
     const { outcome, error_code, warnings } = ended
     call.answered = { outcome, error_code, ...(warnings === undefined ? {} : { warnings }) }
@@ -286,10 +312,13 @@ export class ProgramEntry {
     if (record.tenant !== this.tenant || record.program !== this.program) throw new Error('record of another program')
     if (record.run !== this.run) return 'other_run'
     const known = this.#calls.lease(record.lease)
-    if (known !== undefined && known.agent !== record.agent) return 'foreign'
+    // The record's proof names the agent that the lease was given to.
+    if (known !== undefined && !known.expected && known.agent !== record.agent) return 'foreign'
     if (known?.state === 'settled') return 'duplicate'
-    if (known === undefined) this.#placement.used(record)
-    this.#resolve(this.#calls.settle(record, now_ms), now_ms)
+    if (known === undefined || known.expected) this.#placement.used(record)
+    const call = this.#calls.settle(record, now_ms)
+    this.#arrived(call)
+    this.#resolve(call, now_ms)
     return 'applied'
   }
 
@@ -313,13 +342,19 @@ export class ProgramEntry {
     this.#dirty = true
   }
 
+  /** Of a call that is not history. */
+  hasEnded(call: string): boolean {
+    return this.#calls.get(call)?.state === 'ended'
+  }
+
   /** Whether the lease's record was applied. */
   hasSettled(lease: string): boolean {
     return this.#calls.lease(lease)?.state === 'settled'
   }
 
+  /** The oldest first. */
   openLeases(): OpenLeaseRef[] {
-    const refs = [...this.#calls.openLeases]
+    const refs = [...this.#calls.openLeases].sort(byOpening)
     return refs.map(({ lease, region, model, agent, engine }) => ({ lease, region, model, agent, engine }))
   }
 
@@ -385,6 +420,7 @@ export class ProgramEntry {
       activity: this.#activity(),
       tools: this.state === 'running' ? this.#calls.tools() : [],
       outlook: this.#calls.outlook(),
+      open_leases: this.openLeases().slice(0, OPEN_LEASES_LISTED_MAX),
       calls: this.#calls.size,
       open_calls: this.open_calls,
     }
@@ -467,9 +503,25 @@ export class ProgramEntry {
   }
 
   #resolve(call: CallState, now_ms: number): void {
-    if (!this.#calls.resolve(call, now_ms)) return
-    this.#program.last_completion_ms = now_ms
-    this.#dirty = true
+    if (this.#calls.resolve(call, now_ms)) this.#completed(call)
+  }
+
+  // Times of the calls tell both again after a restart, so neither makes the program's row dirty.
+  #arrived({ opened_at_ms }: Pick<CallRow, 'opened_at_ms'>): void {
+    const { last_arrival_ms } = this.#program
+    this.#program.last_arrival_ms = Math.max(last_arrival_ms ?? 0, opened_at_ms)
+  }
+
+  #heard(calls: readonly CallRow[]): void {
+    for (const call of calls) {
+      this.#arrived(call)
+      this.#completed(call)
+    }
+  }
+
+  #completed({ ended_at_ms }: Pick<CallRow, 'ended_at_ms'>): void {
+    const { last_completion_ms } = this.#program
+    if (ended_at_ms !== null) this.#program.last_completion_ms = Math.max(last_completion_ms ?? 0, ended_at_ms)
   }
 
   #thread(call: CallState): ThreadSummary {
@@ -495,4 +547,9 @@ const WANTS_UNKNOWN = {
 
 function reservationOf({ reserved }: CallState): Reservation | null {
   return reserved === null ? null : { ...reserved, amounts: { ...reserved.amounts } }
+}
+
+function byOpening(one: LeaseRow, other: LeaseRow): number {
+  if (one.opened_at_ms !== other.opened_at_ms) return one.opened_at_ms - other.opened_at_ms
+  return one.lease < other.lease ? -1 : 1
 }

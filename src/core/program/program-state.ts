@@ -32,6 +32,8 @@ export const PARENTS_MAX = 64
 export const LEASES_PER_CALL_MAX = 8
 /** Engines that a summary lists. */
 export const ENGINES_LISTED_MAX = 16
+/** Open leases that a summary lists. */
+export const OPEN_LEASES_LISTED_MAX = 16
 /** Pins of one program: one per model. The one unused longest goes first. */
 export const PINS_PER_PROGRAM_MAX = 16
 /** Calls from which on a run is stored with a checkpoint. A shorter one is loaded whole. */
@@ -85,6 +87,9 @@ export interface LeaseEntry extends StoredMeasurement {
   outcome: Outcome | null
   error_code: string | null
 }
+
+/** Why a call may be where its program's pin is. Of a lease granted for another reason its Worker sends a note. */
+export type ExpectedReason = Extract<LeaseReason, 'pinned' | 'least_used' | 'spilled'>
 
 export interface CallEntry {
   call: string
@@ -175,10 +180,21 @@ export interface ProgramSummary extends MeasuredSums {
   tools: ToolUnderWay[]
   /** What its engine's policy said of its latest call of which a record is here. Empty: nothing. */
   outlook: Outlook
+  /** Of open calls, those that were leased first, at most OPEN_LEASES_LISTED_MAX. */
+  open_leases: OpenLeaseRef[]
   last_arrival_ms: number | null
   last_completion_ms: number | null
   calls: number
   open_calls: number
+}
+
+/** What it takes to ask for an open lease, or to cancel it. */
+export interface OpenLeaseRef {
+  lease: string
+  region: string
+  model: string
+  agent: string
+  engine: string
 }
 
 export interface ThreadSummary {
@@ -214,6 +230,13 @@ export interface CallArrival {
   reading?: ServiceReading
   /** What it may use of a budget. Left out: nothing is known of it. */
   wants?: CallWants
+  /**
+   * The lease that the call asks for. It is expected on the engine that its program is pinned to, until the Worker or the
+   * record says otherwise. Left out or null: the Worker will tell of every lease.
+   */
+  lease?: string | null
+  /** Fields of its body that have no effect, as far as they are known before its engine is. */
+  warnings?: FieldWarnings | null
   now_ms: number
 }
 
@@ -241,6 +264,8 @@ export type Admission =
       open_leases: string[]
       /** Where the program's KV cache for this model lives, if anywhere. */
       pin: Pin | null
+      /** The call's lease, if it is expected at `pin`. Then only a lease elsewhere must be told. Null: every lease must. */
+      expected_lease: string | null
       /** Regions to which the program is held; null: any. */
       regions: string[] | null
       /** What the call may use of its program's budget. Null: the program has none. */
@@ -282,6 +307,8 @@ export interface ProvenRecord extends CallRecord {
   key?: string | null
   /** Wall clock of the control plane. Left out: not known. */
   granted_at_ms?: number
+  /** Left out: not known. */
+  reason?: ExpectedReason
 }
 
 /** The program itself, as stored. Sums are not stored but recomputed from the leases. */
@@ -317,6 +344,8 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
   parents_known: boolean
   /** The Worker's note on how it answered the client. Null until then. */
   answered: Answered | null
+  /** Told when the call was admitted. Left out: none. */
+  warnings?: FieldWarnings | undefined
   /** Its share of the program's budget. Null: the program has none. */
   reserved: Reservation | null
   /** What the call itself brought, and of which call's tools. Null: it goes on from none. */
@@ -325,6 +354,15 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
 
 /** Calls of a run: those that were opened first, or those that were opened last. */
 export type CallOrder = 'asc' | 'desc'
+
+/** A Worker's note on a call that is over. */
+export interface CallEnded extends Answered {
+  run: string
+  call: string
+  /** It was never leased. Left out: it was. */
+  is_unleased?: true | undefined
+  now_ms: number
+}
 
 /** How the Worker answered a call's client. */
 export interface Answered {
@@ -340,6 +378,8 @@ export interface LeaseRow extends LeaseEntry {
   position: number
   /** finish_reason of its record. */
   finish_reason: string | null
+  /** Nobody has said where it is. It is taken to be at its program's pin. */
+  expected?: true | undefined
 }
 
 /** Everything that `ProgramEntry.restore` needs, rows in any order. */
@@ -379,9 +419,11 @@ export interface ThreadTails {
 
 /** Rows that changed since the last take; upsert each by its id. */
 export interface DirtyRows {
+  /** Only when more changed than the times of the last arrival and completion, which follow from the calls. */
   program: ProgramRow | null
   /** Belongs to `program`. Left out: the run is loaded whole. */
   checkpoint?: Checkpoint
   calls: CallRow[]
+  /** All leases of those calls. */
   leases: LeaseRow[]
 }

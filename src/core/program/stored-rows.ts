@@ -2,7 +2,10 @@
  * Rows of the process table: how a lease begins, what a record changes in it, and the forms in which rows leave. All rows
  * that leave are copies, since callers keep them across an await.
  */
+
 import { type CallRecord, NOTHING_MEASURED, storedMeasurement } from '../../protocol/index.ts'
+import { agentOf } from '../pool/engine-id.ts'
+import type { Pin } from '../pool/pool-types.ts'
 import type { AskedTools, CallEntry, CallRow, LeaseEntry, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
 
 /** A call in memory: its row and its leases in the order in which they were opened. */
@@ -39,15 +42,45 @@ export function leaseFromRecord(record: ProvenRecord, position: number): LeaseRo
   return {
     ...UNMEASURED,
     ...{ call, lease, agent, engine, epoch, region, model },
-    reason: null,
+    reason: record.reason ?? null,
     speed_factor,
     position,
     opened_at_ms: Math.max(0, record.ended_at_ms - Math.ceil(record.duration_us / 1000)),
   }
 }
 
+/** A lease that was asked for, where its call's program is pinned to. */
+export function expectedLease(call: string, lease: string, pin: Pin, position: number, now_ms: number): LeaseRow {
+  const { engine, epoch, region, model } = pin
+  return {
+    ...UNMEASURED,
+    ...{ call, lease, agent: agentOf(engine), engine, epoch, region, model },
+    reason: null,
+    speed_factor: 1,
+    position,
+    opened_at_ms: now_ms,
+    expected: true,
+  }
+}
+
+/** The lease is where its grant says. */
+export function placeLease(lease: LeaseRow, { agent, engine, epoch, region, reason, ...grant }: LeaseGrant): void {
+  const { speed_factor, now_ms } = grant
+  Object.assign(lease, { agent, engine, epoch, region, reason, speed_factor, opened_at_ms: now_ms })
+  delete lease.expected
+}
+
+/** The lease is where its record says, whose proof has the terms of the grant. */
+function placeByRecord(lease: LeaseRow, record: ProvenRecord): void {
+  const { agent, engine, epoch, region, reason = null, speed_factor = 1, granted_at_ms } = record
+  Object.assign(lease, { agent, engine, epoch, region, reason, speed_factor })
+  lease.opened_at_ms = granted_at_ms ?? lease.opened_at_ms
+  delete lease.expected
+}
+
 /** Copies the measured part of a record onto its lease. */
-export function applyRecord(lease: LeaseRow, record: CallRecord): void {
+export function applyRecord(lease: LeaseRow, record: ProvenRecord): void {
+  if (lease.expected) placeByRecord(lease, record)
   const { outcome, error_code, finish_reason } = record
   Object.assign(lease, {
     state: 'settled',
@@ -79,14 +112,15 @@ export function callEntry(state: CallState): CallEntry {
     answered,
     reserved: _r,
     brings: _b,
+    warnings,
     ...entry
   } = state
   const copies = { parents: [...entry.parents], overruled: [...entry.overruled], leases: leases.map(leaseEntry) }
-  return { ...entry, ...copies, warnings: answered?.warnings ?? null }
+  return { ...entry, ...copies, warnings: answered?.warnings ?? warnings ?? null }
 }
 
 function leaseEntry(row: LeaseRow): LeaseEntry {
-  const { call: _c, position: _p, finish_reason: _f, ...entry } = row
+  const { call: _c, position: _p, finish_reason: _f, expected: _e, ...entry } = row
   return entry
 }
 

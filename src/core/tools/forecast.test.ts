@@ -74,6 +74,12 @@ describe('the forecast of a call', () => {
     expect(many?.confidence).toBeGreaterThan(CONFIDENCE_MIN)
   })
 
+  it('does not take a few programs that ended without a tool for a rule', () => {
+    const alone = [turn(0, null, undefined)]
+    expect(forecastCall(situation(0), known(null, bookOf(alone, 1)))).toBeNull()
+    expect(forecastCall(situation(0), known(null, bookOf(alone)))).toMatchObject({ ends: 1, tool: null })
+  })
+
   it('names a bounded number of other tools, the last of them for all that are left', () => {
     const rare = ['b', 'c', 'd', 'e', 'f'].map((name) => turn(0, null, name))
     const often = Array.from({ length: 20 }, () => turn(0, null, 'a'))

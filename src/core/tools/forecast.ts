@@ -13,7 +13,7 @@
  *
  * Where it is open which tool follows, all that may follow count (`expectedTool`).
  */
-import { type CallForecast, FORECAST_ALTERNATIVES_MAX, type ToolForecast } from '../call/forecast.ts'
+import { type CallForecast, CONFIDENCE_MIN, FORECAST_ALTERNATIVES_MAX, type ToolForecast } from '../call/forecast.ts'
 import { LogSketch } from '../classes/log-sketch.ts'
 import { ANY, ENDS, named, nameOf, OTHER, placeOf, SAME, type Situation, UNNAMED } from './situation.ts'
 import type { ToolBook } from './tool-book.ts'
@@ -62,7 +62,7 @@ export const outputBySituation: OutputPredictor = {
     outputsIn(wellKnown(of_class, CLASS_CALLS_MIN), situation) ?? outputsIn(of_tenant() ?? of_class, situation),
 }
 
-/** Null: nothing is known of the tenant's calls. */
+/** Null: nothing is known of the tenant's calls, or too few were seen to say that none of them uses a tool. */
 export function forecastCall(
   situation: CallSituation,
   known: KnownTools,
@@ -79,7 +79,8 @@ export function forecastCall(
   const [likeliest, ...others] = tools
   const confidence = (Math.max(ends, likeliest?.probability ?? 0) * calls) / (calls + EVIDENCE_CALLS)
   const told = { output_tokens: written, ends, confidence }
-  if (likeliest === undefined) return { ...told, tool: null }
+  // A few programs that ended without a tool do not say that others use none.
+  if (likeliest === undefined) return confidence < CONFIDENCE_MIN ? null : { ...told, tool: null }
   const { expect_tool_us } = situation
   const alternatives = alternativesOf(others, expect_tool_us)
   return { ...told, tool: mixed([likeliest], expect_tool_us), ...(alternatives.length === 0 ? {} : { alternatives }) }

@@ -1,4 +1,5 @@
 /** A world for one call: scripted engines in place of the network, and actors that can be slow, broken or full. */
+import { vi } from 'vitest'
 import type {
   AdmitReply,
   ConversationRpc,
@@ -15,10 +16,11 @@ import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { BudgetShares } from '../budget-shares.ts'
-import { ClassNotices } from '../class-notices.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
+import { EndedCalls } from '../ended-calls.ts'
 import { FileBudget } from '../file-budget.ts'
 import { HoldMemory } from '../hold-memory.ts'
+import { Notices } from '../notices.ts'
 import { PoolMemory } from '../pool-memory.ts'
 import { RatePermits } from '../rate-permits.ts'
 
@@ -26,7 +28,7 @@ export type Engine = (request: Request) => Response | Promise<Response>
 
 /** What was said to actors, in order. */
 interface Said {
-  to: 'program' | 'pool' | 'tenant' | 'idempotency' | 'conversation'
+  to: 'program' | 'pool' | 'tenant' | 'idempotency' | 'conversation' | 'hosts'
   method: string
   argument: unknown
 }
@@ -35,6 +37,8 @@ export interface World {
   deps: RelayDeps
   said: Said[]
   saidTo(method: string): unknown[]
+  /** How calls of programs ended: what their actors were told, and what is kept for their programs' next calls. */
+  endings(): unknown[]
   /** Everything handed to waitUntil has ended. */
   settled(): Promise<void>
   reports: string[]
@@ -71,6 +75,7 @@ export const ADMITTED: AdmitReply = {
   reading: 'modelled',
   open_leases: [],
   pin: null,
+  expected_lease: null,
   regions: null,
   reserved: null,
   budget: null,
@@ -118,14 +123,21 @@ export function snapshotOf(engines: readonly string[], region = 'near'): Remembe
 
 export function world(options: WorldOptions = {}): World {
   const said: Said[] = []
+  const endings: unknown[] = []
+  const ended = new EndedCalls()
   const waiting: Promise<unknown>[] = []
   const reports: string[] = []
   const engines = options.engines ?? {}
   let ids = 0
+  vi.spyOn(ended, 'remember').mockImplementation((tenant, program, call) => {
+    endings.push(call)
+    EndedCalls.prototype.remember.call(ended, tenant, program, call)
+  })
   const record = <R extends object>(to: Said['to'], rpc: R): R =>
     new Proxy(rpc, {
       get: (target, method) => async (argument: unknown) => {
         said.push({ to, method: String(method), argument })
+        if (method === 'callEnded') endings.push(argument)
         return (Reflect.get(target, method) as (argument: unknown) => Promise<unknown>)(argument)
       },
     })
@@ -178,7 +190,10 @@ export function world(options: WorldOptions = {}): World {
     shares: new BudgetShares(),
     files: new FileBudget(null),
     holds: new HoldMemory(),
-    classNotices: new ClassNotices(),
+    ended,
+    classNotices: new Notices(),
+    returnHosts: async (argument) => void said.push({ to: 'hosts', method: 'returnFor', argument }),
+    missedModels: new Notices(),
     residency: async () => ({ regions: null, has_budget: false }),
     fetch: async (input, init) => {
       const request = new Request(input as string, init as RequestInit)
@@ -212,6 +227,7 @@ export function world(options: WorldOptions = {}): World {
     deps,
     said,
     saidTo: (method) => said.filter((one) => one.method === method).map((one) => one.argument),
+    endings: () => endings,
     settled,
     reports,
   }

@@ -1,0 +1,1 @@
+ALTER TABLE `ended_leases` ADD `pauses` text;
