@@ -80,6 +80,19 @@ export type Trend = z.infer<typeof Trend>
 
 export const Trends = z.object({ is_whole: z.boolean(), data: z.array(Trend) })
 
+export const Spend = z.object({
+  period: z.string().optional(),
+  name: z.string().nullable().optional(),
+  tenant: z.string().optional(),
+  calls: z.number(),
+  prompt_tokens: z.number(),
+  cached_tokens: z.number(),
+  output_tokens: z.number(),
+  service_us: z.number(),
+  cost_nanos: z.number(),
+})
+export type Spend = z.infer<typeof Spend>
+
 const NodeProgress = z.object({
   id: z.string(),
   model: z.string(),

@@ -16,6 +16,7 @@ import { LiveView } from './views/live.tsx'
 import { ProgramView } from './views/program.tsx'
 import { ReferenceView } from './views/reference.tsx'
 import { SignIn } from './views/sign-in.tsx'
+import { SpendView } from './views/spend.tsx'
 import { TenantsView } from './views/tenants.tsx'
 import { TrendsView } from './views/trends.tsx'
 
@@ -69,6 +70,7 @@ const OPERATOR_VIEWS = [
   ['live', 'Live'],
   ['ended', 'Ended'],
   ['trends', 'Trends'],
+  ['spend', 'Spend'],
   ['applications', 'Applications'],
   ['engines', 'Engines'],
   ['tenants', 'Tenants'],
@@ -81,6 +83,7 @@ const TENANT_VIEWS = [
   ['live', 'Live'],
   ['ended', 'Ended'],
   ['trends', 'Trends'],
+  ['spend', 'Spend'],
   ['applications', 'Applications'],
   ['capacity', 'Capacity'],
   ['reference', 'API'],
@@ -183,6 +186,7 @@ function View({ route, session, state, connection }: Shown) {
   if (route.view === 'ended') return <EndedView tenants={tenants} isOperator={isOperator} />
   if (route.view === 'capacity') return <CapacityView own={isOperator ? null : own} />
   if (route.view === 'trends') return <TrendsView tenants={tenants} isOperator={isOperator} />
+  if (route.view === 'spend') return <SpendView tenants={tenants} isOperator={isOperator} />
   if (route.view === 'applications') return <ApplicationsView tenants={tenants} isOperator={isOperator} />
   if (route.view === 'application') {
     return <ApplicationView key={route.id} tenant={route.tenant} id={route.id} isOperator={isOperator} />

@@ -1,4 +1,5 @@
 /** Figures as people read them. */
+import type { LivePosition } from '../src/protocol/live.ts'
 import { leaseReason } from '../src/protocol/shown-program.ts'
 
 /** Three significant digits, and the unit that fits. */
@@ -19,6 +20,9 @@ export function count(n: number | null | undefined): string {
   return `${(n / 1e6).toFixed(1)} M`
 }
 
+/** Of billionths. The currency is the operator's. */
+export const money = (nanos: number): string => (nanos / 1e9).toLocaleString(undefined, { maximumFractionDigits: 6 })
+
 export function share(part: number, whole: number): string {
   return whole > 0 ? `${Math.round((100 * part) / whole)} %` : '–'
 }
@@ -33,6 +37,10 @@ export function rankText(rank: number | null, expected_remaining_tokens: number 
   if (expected_remaining_tokens === null) return `Q${rank + 1}`
   return `${rank.toFixed(0)}, ~${count(expected_remaining_tokens)} tokens left`
 }
+
+/** Where an open call is in its engine's order. */
+export const positionText = ({ waits, waited_s, before, order }: LivePosition): string =>
+  `${waits ? `behind ${before} for ${seconds(waited_s)}` : 'in a seat'}: ${order}`
 
 /** What an engine does with a program's context while its tool runs. */
 const HANDLED: Readonly<Record<string, string>> = {

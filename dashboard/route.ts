@@ -1,7 +1,18 @@
 /** Which view is shown: the part of the address after `#`, so that links and the back button work. Pure but for the hook. */
 import { useEffect, useState } from 'hono/jsx/dom'
 
-const VIEWS = ['live', 'ended', 'trends', 'applications', 'engines', 'tenants', 'classes', 'capacity', 'audit'] as const
+const VIEWS = [
+  'live',
+  'ended',
+  'trends',
+  'spend',
+  'applications',
+  'engines',
+  'tenants',
+  'classes',
+  'capacity',
+  'audit',
+] as const
 
 export type Route =
   | { view: (typeof VIEWS)[number] }

@@ -25,9 +25,20 @@ const zodByParts: Plugin = {
     }),
 }
 
+/** Files of ECharts that the page's charts never use, with what others import from them. */
+const LEFT_OUT: readonly (readonly [file: RegExp, contents: string])[] = [
+  [/echarts\/lib\/scale\/Time\.js$/, 'export default class {}; export const calcNiceForTimeScale = () => {}'],
+  [/echarts\/lib\/util\/decal\.js$/, 'export const createOrUpdatePatternFromDecal = () => null'],
+  [
+    /echarts\/lib\/data\/helper\/transform\.js$/,
+    'export class ExternalSource {}; export const registerExternalTransform = () => {}; export const applyDataTransform = () => []',
+  ],
+]
+
 /**
  * The page makes no JSON schemas. Its charts show tooltips without HTML, follow the page's colours, are in English, and have no
- * options of earlier versions of ECharts. What does only that is left out.
+ * options of earlier versions of ECharts, no axis of time, no patterns, no loading animation and nothing to drag, and their data
+ * need no transforms. What does only that is left out.
  */
 const leftOut: Plugin = {
   name: 'left-out',
@@ -39,11 +50,15 @@ const leftOut: Plugin = {
       }),
     )
     bundle.onLoad(
-      { filter: /echarts\/lib\/(component\/tooltip\/TooltipHTMLContent|i18n\/langZH|theme\/dark)\.js$/ },
+      {
+        filter:
+          /(echarts\/lib\/(component\/tooltip\/TooltipHTMLContent|i18n\/langZH|theme\/dark|loading\/default)|zrender\/lib\/mixin\/Draggable)\.js$/,
+      },
       () => ({
         contents: 'export default class {}',
       }),
     )
+    for (const [filter, contents] of LEFT_OUT) bundle.onLoad({ filter }, () => ({ contents }))
     // From where a profile's times come is in its file and in the documentation.
     bundle.onLoad({ filter: /emulated\/profiles\/.*\.json$/ }, async ({ path: file }) => {
       const profile = { ...(JSON.parse(await readFile(file, 'utf8')) as object), provenance: path.basename(file) }

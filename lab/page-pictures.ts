@@ -68,6 +68,7 @@ async function startEngines(): Promise<void> {
 }
 
 async function work(): Promise<void> {
+  await bed.setPrices({ prompt_price: 0.15, cached_prompt_price: 0.07, output_price: 0.6 })
   const { tenant, apiKey } = await bed.createTenant('Acme')
   const ended = Array.from({ length: 12 }, (_, n) => `question-${n}`)
   await Promise.all(ended.map((program) => answer(bed, program)))

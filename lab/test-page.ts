@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { fail, flagsOrExit } from '../cli/flags.ts'
 import { chromiumPath, NO_CHROMIUM } from './testbed/chromium.ts'
 
-const HELP = `Opens the page in a Chromium against a running system. About a minute.
+const HELP = `Opens the page in a Chromium against a running system, and every page of the built documentation. About three minutes.
 
   npm run test:page
 

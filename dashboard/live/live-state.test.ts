@@ -38,7 +38,7 @@ test('rows are filtered by activity and by words of theirs, and ordered', () => 
     engine: 'e1',
     region: 'us',
     model: 'm',
-    ...{ rank: 3, expected_remaining_tokens: null, weight: 1 },
+    ...{ rank: 3, expected_remaining_tokens: null, position: null, weight: 1 },
   }
   const state = withEvent(
     NOTHING_YET,

@@ -51,7 +51,10 @@ function List({ tenant, applications }: { tenant: string; applications: readonly
     )
   }
   return (
-    <Table label="Applications" heads={['Application', 'Status', 'Calls', ['Failed', 'number'], 'Made', 'Ends']}>
+    <Table
+      label="Applications"
+      heads={['Application', 'Status', 'Calls', ['Failed', 'number'], 'Sent', 'Ended or expected to']}
+    >
       {applications.map((one) => (
         <tr key={one.id}>
           <th scope="row">
@@ -109,9 +112,13 @@ function Shown({ application, chart }: { application: Application; chart: string
   return (
     <>
       <h1>{application.name}</h1>
-      <p class="help">{`${application.status}, made ${at(application.created_at)}, ${application.ended_at === null ? 'ends' : 'ended'} ${endText(application)}`}</p>
+      <p class="help">{`${application.status}, sent ${at(application.created_at)}, ${application.ended_at === null ? 'end expected' : 'ended'} ${endText(application)}`}</p>
       <h2>Plan and reality</h2>
-      <p class="help">When each node worked. Pale: until when it is expected to.</p>
+      <p class="help">
+        When each node worked, in seconds since it began.
+        {application.ended_at === null ? ' Pale: until when it is expected to.' : ''} Where hosts were planned, a row
+        above says when they were to work.
+      </p>
       <Gantt svg={chart} />
       <h2>Nodes</h2>
       <Table

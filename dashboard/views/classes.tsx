@@ -78,7 +78,7 @@ export function ClassView({ tenant, name }: { tenant: string; name: string }) {
         show={({ ends, index, tools }) => (
           <>
             <p class="help">
-              {`${count(ends)} programs of tenant ${tenant} have ended. A program starts at the left and moves right with its output: where the index is lower, it runs first.`}
+              {`${ends === 1 ? '1 program' : `${count(ends)} programs`} of tenant ${tenant} ${ends === 1 ? 'has' : 'have'} ended. A program starts at the left and moves right with its output: where the index is lower, it runs first.`}
             </p>
             <ChartBox
               label="Index and expected output by output tokens so far; the table below has the figures"

@@ -1,6 +1,6 @@
 /** What runs: the sums, the engines, and every running program. */
 import { memo, useMemo, useState } from 'hono/jsx/dom'
-import { count, rankText, seconds, share } from '../format.ts'
+import { count, positionText, rankText, seconds, share } from '../format.ts'
 import {
   type Activity,
   activityOf,
@@ -100,9 +100,9 @@ function Programs({ state, isOperator, running }: { state: LiveState; isOperator
         <summary>What the columns say</summary>
         <p>
           Wall: how long engine steps lasted in which its calls ran. Charged: its own share of the work in them.
-          Programs are compared by what they were charged. Order: in which level its last finished call came (Q1 goes
-          first), by service until then. Where the policy learns, its rank (lower goes first), by the output that was
-          expected.
+          Programs are compared by what they were charged. Order: how many of the tenant’s calls on the engine go before
+          its open call, for how long it has waited, and by what it is ordered at this moment. Without one, in which
+          level its last call came (Q1 goes first), or its rank (lower goes first) by the output that was expected.
         </p>
       </details>
       <ProgramTable rows={rows} now_ms={state.at_ms} isOperator={isOperator} />
@@ -229,8 +229,9 @@ function nowText(activity: string, detail: Detail, now_ms: number): string {
   return `acting${tool.name === null ? '' : `: ${tool.name}`} ${seconds(ran_s)}${expected}`
 }
 
-/** Where it stood when its latest call came, and why. */
+/** Where its open call is, or where it stood when its latest call came, and why. */
 function orderText({ detail }: Row['program']): string {
+  if (detail?.position) return positionText(detail.position)
   const text = rankText(detail?.rank ?? null, detail?.expected_remaining_tokens ?? null)
   if (detail === null || text === null) return '–'
   const why = detail.expected_remaining_tokens === null ? ', by service' : ''

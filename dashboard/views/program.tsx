@@ -1,14 +1,14 @@
 /** One program: what it is, its calls as a graph and over time, and for each call where it ran and why. */
 import { useEffect, useMemo, useState } from 'hono/jsx/dom'
 import type { FcfsWaits } from '../../src/protocol/fcfs-waits.ts'
-import type { LiveProgram } from '../../src/protocol/live.ts'
+import type { LivePosition, LiveProgram } from '../../src/protocol/live.ts'
 import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { ask, segment } from '../api.ts'
 import { pageOf } from '../api-types.ts'
 import { callGraph } from '../charts/call-graph.ts'
 import { GraphFigure } from '../charts/graph-figure.tsx'
 import { Timeline } from '../charts/timeline.tsx'
-import { count, dateTime, handledText, rankText, reasonText, seconds, share } from '../format.ts'
+import { count, dateTime, handledText, positionText, rankText, reasonText, seconds, share } from '../format.ts'
 import { useLoaded } from '../loaded.ts'
 import { ConfirmedAction } from '../parts/confirm.tsx'
 import { FcfsQuestion, fcfsTexts } from '../parts/fcfs-question.tsx'
@@ -62,7 +62,8 @@ export function ProgramView({ tenant, program: id, isOperator, row }: ProgramPro
   }, [change])
   if (value === null)
     return failure === null ? <Loading what="the program" /> : <Failure reason={failure} retry={reload} />
-  return <Shown tenant={tenant} {...value} isOperator={isOperator} path={path} reload={reload} />
+  const position = row?.detail?.position ?? null
+  return <Shown {...{ tenant, isOperator, path, reload, position }} {...value} />
 }
 
 /** Spans of the timeline, by the names of their styles. */
@@ -85,9 +86,11 @@ interface ShownProps {
   isOperator: boolean
   path: string
   reload: () => void
+  /** Of its open call, as the live view has it. */
+  position: LivePosition | null
 }
 
-function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: ShownProps) {
+function Shown({ tenant, program, calls, has_more, isOperator, path, reload, position }: ShownProps) {
   const [chosen, setChosen] = useState<string | null>(null)
   const [fcfs, setFcfs] = useState<FcfsWaits | null>(null)
   const graph = useMemo(() => callGraph(calls), [calls])
@@ -122,6 +125,7 @@ function Shown({ tenant, program, calls, has_more, isOperator, path, reload }: S
         {program.ended_at === null ? '' : `, ended ${dateTime(program.ended_at)}`}
         {program.weight === null || program.weight === 1 ? '' : `, weight ${program.weight}`}
       </p>
+      {position === null ? null : <p>Its open call: {positionText(position)}.</p>}
       <dl class="facts">
         <Fact
           name="Service (wall)"
@@ -212,12 +216,17 @@ function CallTable({ calls, chosen, fcfs }: CallTableProps) {
               {rankText(call.rank, call.expected_remaining_tokens) ?? '–'}
             </td>
             <td>{toolText(call)}</td>
-            <td>{call.state === 'open' ? 'open' : (call.error_code ?? call.outcome ?? '–')}</td>
+            <td>{outcomeText(call)}</td>
           </tr>
         )
       })}
     </Table>
   )
+}
+
+function outcomeText({ state, error_code, outcome, resumed_tokens }: ShownCall): string {
+  const ended = state === 'open' ? 'open' : (error_code ?? outcome ?? '–')
+  return resumed_tokens === 0 ? ended : `${ended}, went on at another engine after ${count(resumed_tokens)} tokens`
 }
 
 function toolText({ tools, tool_s, expected_tool_s, kv }: ShownCall): string {

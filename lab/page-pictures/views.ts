@@ -38,6 +38,14 @@ export const VIEWS: readonly View[] = [
   },
   { name: 'ended', hash: '#/ended', ready: row },
   { name: 'trends', hash: '#/trends', ready: chart },
+  {
+    name: 'spend',
+    hash: '#/spend',
+    ready: async (page) => {
+      await page.getByRole('combobox', { name: 'By' }).selectOption('class')
+      await row(page)
+    },
+  },
   { name: 'applications', hash: '#/applications', ready: row },
   {
     name: 'application',

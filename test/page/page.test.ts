@@ -10,7 +10,7 @@ import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startChromium } from '../../lab/testbed/chromium.ts'
-import { System } from '../system/support/system.ts'
+import { eventually, System } from '../system/support/system.ts'
 
 const HOSTILE = '<img src=x onerror=hacked=1>'
 const HOSTILE_APP = '"><script>hacked=1</script>'
@@ -172,7 +172,7 @@ it('shows a tenant its own programs only, and no operator’s address', async ()
   await page.getByRole('link', { name: 'of-other' }).waitFor()
   expect(await page.getByText('of-local').count()).toBe(0)
   expect(await page.getByRole('navigation').getByRole('link').allTextContents()).toEqual([
-    ...['Live', 'Ended', 'Trends', 'Applications', 'Capacity', 'API'],
+    ...['Live', 'Ended', 'Trends', 'Spend', 'Applications', 'Capacity', 'API'],
   ])
   const statuses = await page.evaluate(async () => {
     const ask = async (path: string) => (await fetch(path, { headers: { 'x-switchyard-page': '1' } })).status
@@ -188,6 +188,43 @@ it('shows a tenant its own programs only, and no operator’s address', async ()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByLabel('Key').waitFor()
   await page.close()
+})
+
+it('shows what calls were charged, to the operator of every tenant and to a tenant of its own', async () => {
+  const prices = { prompt_price: 1, cached_prompt_price: 1, output_price: 2 }
+  const priced = await fetch(`${system.dev.url}/admin/v1/models/${encodeURIComponent(system.dev.model)}`, {
+    method: 'PATCH',
+    headers: { authorization: `Bearer ${system.dev.adminKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(prices),
+  })
+  expect(priced.status).toBe(200)
+  const { tenant, apiKey } = await system.createTenant('Spending')
+  // Isolates keep the catalogue for some seconds.
+  await eventually('a call has cost something', async () => {
+    await (await call('spent', [{ role: 'user', content: 'go' }], {}, apiKey)).text()
+    const { data } = (await (await system.fetch('/v1/spend', { apiKey })).json()) as { data: { cost_nanos: number }[] }
+    return (data[0]?.cost_nanos ?? 0) > 0 || undefined
+  })
+  const table = (page: Page) => page.getByRole('region', { name: 'Spend' })
+  const operator = await open(system.dev.adminKey, '#/spend')
+  await table(operator).getByRole('row').filter({ hasText: tenant }).waitFor()
+  await operator.getByRole('combobox', { name: 'By' }).selectOption('model')
+  await operator.getByRole('combobox', { name: 'Tenant' }).selectOption(tenant)
+  await table(operator).getByRole('row').filter({ hasText: system.dev.model }).waitFor()
+  await operator.getByRole('combobox', { name: 'Per' }).selectOption('month')
+  const month = new Date().toISOString().slice(0, 7)
+  await table(operator).getByRole('cell', { name: month, exact: true }).waitFor()
+  await operator.close()
+  const own = await open(apiKey, '#/spend')
+  expect(await own.getByRole('combobox', { name: 'Tenant' }).count()).toBe(0)
+  await table(own)
+    .getByRole('rowheader')
+    .filter({ hasText: /^key-[0-9a-f]{16}$/ })
+    .waitFor()
+  await own.getByRole('combobox', { name: 'By' }).selectOption('program')
+  await table(own).getByRole('link', { name: 'spent' }).click()
+  await own.getByRole('heading', { name: 'spent' }).waitFor()
+  await own.close()
 })
 
 it('plans with what ended, in a thread of its own', async () => {
@@ -259,6 +296,7 @@ it('has nothing that axe finds, and nothing wider than a phone', async () => {
       '#/audit',
       '#/ended',
       '#/trends',
+      '#/spend',
       '#/applications',
       '#/capacity',
     ],

@@ -137,6 +137,7 @@ export class LiveStandIn {
         ...{ model: 'model', prompt_tokens: 1_000 * program.calls, cached_tokens: 700 * program.calls },
         tools: open_calls === 0 ? [tool] : [],
         ...{ rank: Math.floor(22 * this.#random()), expected_remaining_tokens: null, weight: 1 },
+        position: open_calls === 0 ? null : { waits: true, waited_s: this.#random(), before: 3, order: 'Q2 of 22' },
       },
     }
   }
