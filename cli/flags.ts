@@ -63,3 +63,10 @@ export function fail(message: string, exit_code = 1): never {
   process.stderr.write(`${message}\n`)
   process.exit(exit_code)
 }
+
+/** Says what is wrong and exits, unless the value of `flag` is a whole number from `min` to `max`. */
+export function wholeNumber(flag: string, text: string, min: number, max: number): number {
+  const value = Number(text)
+  if (/^\d+$/.test(text) && value >= min && value <= max) return value
+  return fail(`${flag} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`)
+}

@@ -145,6 +145,7 @@ function operatorSettings(env: NodeJS.ProcessEnv): Record<string, string> {
     'ARCHIVE_RETENTION_DAYS',
     'CORS_ORIGINS',
     'METRICS_TOKEN',
+    'POOL_SHARD_ENGINES',
     'LOG_LEVEL',
     'OTEL_EXPORTER_OTLP_ENDPOINT',
     'OTEL_EXPORTER_OTLP_HEADERS',

@@ -14,7 +14,7 @@ const GRACE_MS = 60_000
 const ORPHAN_GRACE_MS = 3000
 
 const switches = { json: 'what was stopped, as JSON' }
-const { place, on } = readDataDirFlags('down', 'Stops Switchyard and all that it started.', switches)
+const { place, on } = readDataDirFlags('down', 'Stops Switchyard and everything that it started.', switches)
 exitExplained(place)
 const holder = await lockHolder(place.lock)
 if (holder !== null) await withProgress(`Stopping Switchyard (pid ${holder.pid})`, () => endProcess(holder, GRACE_MS))

@@ -9,7 +9,7 @@ import { type EngineRow, type PoolsOutcome, readEngines } from './system/pools.t
 import { isAlive } from './system/processes.ts'
 import { storageSizes, storageTable } from './system/storage-sizes.ts'
 
-const { place, on } = readDataDirFlags('status', 'Says what runs.', {
+const { place, on } = readDataDirFlags('status', 'Shows what runs here: processes, engines and storage.', {
   json: 'the same, as JSON, without keys unless --show-key is given',
   'show-key': 'the keys too: one of the tenant default, and the operator’s',
 })

@@ -45,7 +45,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['apps', 'list'],
     as: 'tenant',
-    ...{ args: [], flags: {}, purpose: 'the tenant’s applications, the newest first' },
+    ...{ args: [], flags: {}, purpose: 'the tenant’s applications, newest first' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/applications', limit)
       return { kind: 'list', rows, columns: COLUMNS, empty: 'There is no application.' }
@@ -54,7 +54,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['apps', 'get'],
     as: 'tenant',
-    ...{ args: ['APP_ID'], flags: {}, purpose: 'one application: its status, nodes and faults' },
+    ...{ args: ['APP_ID'], flags: {}, purpose: 'one application: its status, nodes and errors' },
     run: async ({ client, args: [id = ''] }) => one(await applicationOf(client, id)),
   },
   {
@@ -72,7 +72,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
       'plan-only': { type: 'boolean', help: 'checks and plans it, and does not run it' },
       wait: { type: 'boolean', help: 'waits until it has ended, and shows its progress' },
     },
-    purpose: 'runs an application that a JSON file describes, or goes on with it',
+    purpose: 'runs the application of a JSON file, or resumes it',
     run: async (asked) => {
       const { client, args, text, flag } = asked
       const described = readApplication(args[0] ?? '')
@@ -112,7 +112,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['apps', 'cancel'],
     as: 'tenant',
-    ...{ args: ['APP_ID'], flags: {}, purpose: 'stops an application; sent again it goes on from what has finished' },
+    ...{ args: ['APP_ID'], flags: {}, purpose: 'stops an application; `apps create` resumes it' },
     run: async ({ client, args: [id = ''] }) => {
       return one(await client.one('POST', `/applications/${at(id)}/cancel`))
     },
@@ -125,7 +125,7 @@ export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
       node: { type: 'string', value: 'NODE', help: 'whose output (default: the last node of the file)' },
       out: OUT,
     },
-    purpose: 'what a node has answered so far, a line for each request',
+    purpose: 'the answers of a node so far, one line per request',
     run: async (asked) => {
       const [id = ''] = asked.args
       const node = asked.text('node') ?? String((await nodesOf(asked.client, id)).at(-1)?.id)

@@ -10,7 +10,7 @@ export const BACKUP_COMMANDS: readonly LocalCommand[] = [
     as: 'local',
     args: ['DIR'],
     flags: {},
-    purpose: 'copies the state of the system here while it runs: all that it had acknowledged at the start',
+    purpose: 'copies the state of this machine’s system while it runs',
     run: (asked) =>
       inPlace(asked, async (place) => {
         const { backUp } = await import('../system/backup/back-up.ts')
@@ -26,7 +26,7 @@ export const BACKUP_COMMANDS: readonly LocalCommand[] = [
     as: 'local',
     args: ['DIR'],
     flags: {},
-    purpose: 'puts a backup where the next `up` starts from it; what was there is moved aside',
+    purpose: 'puts a backup in place for the next `up`; the state there is moved aside',
     run: (asked) =>
       inPlace(asked, async (place) => {
         const { restore } = await import('../system/backup/restore.ts')

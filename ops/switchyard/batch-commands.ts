@@ -28,7 +28,7 @@ export const BATCH_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['batches', 'list'],
     as: 'tenant',
-    ...{ args: [], flags: {}, purpose: 'the tenant’s batches, the newest first' },
+    ...{ args: [], flags: {}, purpose: 'the tenant’s batches, newest first' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/batches', limit)
       return { kind: 'list', rows, columns: COLUMNS, empty: 'There is no batch.' }
@@ -37,7 +37,7 @@ export const BATCH_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['batches', 'get'],
     as: 'tenant',
-    ...{ args: ['BATCH_ID'], flags: {}, purpose: 'one batch: its status, counts, files and faults' },
+    ...{ args: ['BATCH_ID'], flags: {}, purpose: 'one batch: its status, counts, files and errors' },
     run: async ({ client, args: [id = ''] }) => ({ kind: 'one', row: await batchOf(client, id) }),
   },
   {
@@ -80,7 +80,7 @@ export const BATCH_COMMANDS: readonly TenantCommand[] = [
     as: 'tenant',
     args: ['BATCH_ID'],
     flags: { out: OUT, errors: { type: 'boolean', help: 'the error file instead' } },
-    purpose: 'what a batch has answered, a line for each line',
+    purpose: 'the answers of a batch, one line per line of its input',
     run: async (asked) => {
       const [id = ''] = asked.args
       const batch = await batchOf(asked.client, id)

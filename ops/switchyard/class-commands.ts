@@ -13,7 +13,7 @@ export const CLASS_COMMANDS: readonly OperatorCommand[] = [
     args: [],
     flags: { tenant: { type: 'string', value: 'TENANT', help: 'whose classes' } },
     required: ['tenant'],
-    purpose: 'classes of programs of a tenant, with quantiles of what ended programs had',
+    purpose: 'a tenant’s classes of programs, with quantiles over ended programs',
     run: async ({ client, text, limit }) => {
       const rows = await client.list('/classes', { tenant: text('tenant') }, limit)
       const columns = [
@@ -41,7 +41,7 @@ export const CLASS_COMMANDS: readonly OperatorCommand[] = [
   {
     words: ['classes', 'nice'],
     ...{ args: ['TENANT', 'CLASS', 'WEIGHT'], flags: {} },
-    purpose: 'what programs of a class weigh among the tenant’s own; calls see it within 10 s',
+    purpose: 'sets the weight of a class’s programs among the tenant’s own, within 10 s',
     run: async ({ client, args: [tenant = '', name = '', text = ''] }) => ({
       kind: 'one',
       row: await client.one('PATCH', `/classes/${at(tenant)}/${at(name)}`, { weight: weightOf(text) }),
@@ -52,7 +52,7 @@ export const CLASS_COMMANDS: readonly OperatorCommand[] = [
     ...{
       args: ['TENANT', 'CLASS'],
       flags: {},
-      purpose: 'tools that programs of the class call, with how long they take',
+      purpose: 'tools that programs of the class call, and how long they take',
     },
     run: async ({ client, args: [tenant = '', name = ''], limit }) => {
       const { tools } = await client.one('GET', `/classes/${at(tenant)}/${at(name)}`)

@@ -1,5 +1,6 @@
 /** The API from outside: one request, one answer or one sentence that says why not. Never shows a key. */
 import { z } from 'zod'
+import { LiveEvent, type LivePosition } from '../../src/protocol/live.ts'
 
 const TIMEOUT_MS = 30_000
 /** Of a request with a file, or for one. */
@@ -54,14 +55,28 @@ class ApiClient {
     throw failureOf(response.status, json, `${method} ${url}`)
   }
 
+  /** Where open calls of the tenant's running programs are, by program; of the latest callers, as many as one look tells. */
+  async positions(): Promise<ReadonlyMap<string, LivePosition>> {
+    const { response, url } = await this.send('GET', '/page/live', undefined, '')
+    const json = parsed(await this.#read(() => response.text()))
+    if (!response.ok) throw failureOf(response.status, json, `GET ${url}`)
+    const rows = LiveEvent.parse(json).tenants.flatMap(({ changed }) => changed)
+    return new Map(rows.flatMap(({ id, detail }) => (detail?.position ? [[id, detail.position] as const] : [])))
+  }
+
   /** An answer of any status, unread. */
-  async send(method: string, path: string, body?: Row | FormData): Promise<{ response: Response; url: string }> {
+  async send(
+    method: string,
+    path: string,
+    body?: Row | FormData,
+    base = this.#base,
+  ): Promise<{ response: Response; url: string }> {
     const headers = new Headers({ authorization: `Bearer ${this.key}` })
     const is_form = body instanceof FormData
     if (body !== undefined && !is_form) headers.set('content-type', 'application/json')
     const timeout_ms = is_form || CONTENT_PATH.test(path) ? CONTENT_TIMEOUT_MS : TIMEOUT_MS
     const init = { method, headers, redirect: 'error' as const, signal: AbortSignal.timeout(timeout_ms) }
-    const url = `${this.url}${this.#base}${path}`
+    const url = `${this.url}${base}${path}`
     const sent = body === undefined ? init : { ...init, body: is_form ? body : JSON.stringify(body) }
     return { response: await this.#read(() => fetch(url, sent)), url }
   }

@@ -145,6 +145,6 @@ function counted(args: number): string {
 }
 
 export function wrong(command: Command, reason: string): CommandFailure {
-  const more = `\`switchyard ${command.words.join(' ')} --help\` says more`
+  const more = `\`switchyard ${command.words.join(' ')} --help\` lists its flags`
   return new CommandFailure('usage', `${usageOf(command)}: ${reason}. ${more}`)
 }

@@ -1,5 +1,6 @@
 /** What a command is: its words, its arguments and flags, what it asks of the API and how its answer is shown. */
 import type { Column } from '../../cli/table.ts'
+import { PROGRAM_WEIGHT_MAX, PROGRAM_WEIGHT_MIN } from '../../src/protocol/program-weight.ts'
 import { type AdminClient, CommandFailure, type Row, type TenantClient } from './client.ts'
 
 export interface Flag {
@@ -103,8 +104,9 @@ export function number(
 /** Of a program or class within its tenant. The API says what it may be. */
 export function weightOf(text: string): number {
   const weight = Number(text)
-  if (text.trim() !== '' && Number.isFinite(weight)) return weight
-  throw new CommandFailure('usage', `WEIGHT is a number such as 2 or 0.5, not "${text}"`)
+  if (text.trim() !== '' && weight >= PROGRAM_WEIGHT_MIN && weight <= PROGRAM_WEIGHT_MAX) return weight
+  const bounds = `from ${PROGRAM_WEIGHT_MIN} to ${PROGRAM_WEIGHT_MAX}`
+  throw new CommandFailure('usage', `WEIGHT is a number ${bounds}, not "${text}"`)
 }
 
 /** `on` or `off`. Left out: undefined, which changes nothing. */

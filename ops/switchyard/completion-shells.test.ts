@@ -1,4 +1,4 @@
-/** What zsh and fish make of the completion: each is driven as at a terminal. Bash is driven in test/system/terminal.test.ts. */
+/** Completion in zsh and fish, each driven as at a terminal. test/system/terminal.test.ts drives bash. */
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ function needs(shell: string, context: TestContext): void {
   try {
     execFileSync(shell, ['--version'], { stdio: 'ignore' })
   } catch {
-    context.skip(`${shell} is not installed here: \`apt-get install ${shell}\` or the like`)
+    context.skip(`${shell} is not installed here. Install it, for example with \`apt-get install ${shell}\``)
   }
 }
 
@@ -35,24 +35,24 @@ it('completes in fish: commands, verbs, flags, values and files', async (context
   const asked = lines.map((line) => `complete -C "switchyard ${line}"`).join('; ')
   const shown = await run('fish', '--no-config', '-c', `switchyard completion fish | source; ${asked}`)
   expect(shown.map((line) => line.split('\t')[0])).toEqual(['nice', 'revoke', '--sort', 'started', 'a-file.yaml'])
-  expect(shown[0]).toContain('what a program weighs')
+  expect(shown[0]).toContain('weight among the tenant’s own')
 })
 
-/** A shell in a pseudo-terminal, whose keys write out what stands on its line. */
+/** A shell in a pseudo-terminal. Ctrl-X Ctrl-T writes the text of its command line to a file. */
 const ZSH = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell 'autoload -U compinit; compinit -u -d dump; source <(switchyard completion zsh)'
-zpty -w shell 'tell() { print -r -- "$BUFFER" >> told; BUFFER= }; zle -N tell; bindkey "^X^T" tell; print ready >> told'
-lines() { while [[ ! -e told || $(wc -l < told) -lt $1 ]] { zpty -r -t shell junk; sleep 0.05 } }
-lines 1
+zpty -w shell 'write-line() { print -r -- "$BUFFER" >> lines; BUFFER= }; zle -N write-line; bindkey "^X^T" write-line; print ready >> lines'
+wait-for() { while [[ ! -e lines || $(wc -l < lines) -lt $1 ]] { zpty -r -t shell junk; sleep 0.05 } }
+wait-for 1
 n=1
 for line in ni 'keys re' 'top --so' 'top --sort st' 'apply --file a-f'; do
   zpty -w -n shell "switchyard $line"$'\\t\\x18\\x14'
   n=$((n + 1))
-  lines $n
+  wait-for $n
 done
 zpty -d shell
-tail -n +2 told`
+tail -n +2 lines`
 
 it('completes in zsh: commands, verbs, flags, values and files', async (context) => {
   needs('zsh', context)

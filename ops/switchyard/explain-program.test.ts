@@ -7,6 +7,7 @@ const NOW_MS = Date.parse('2026-11-23T12:00:20.000Z')
 
 const MEASURED = {
   ...{ prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, service_s: 0, wait_s: 0, preemptions: 0 },
+  resumed_tokens: 0,
   ...{ recomputed_tokens: 0, swapped_out_tokens: 0, swapped_in_tokens: 0, swap_s: 0, service_wall_s: 1 },
 }
 
@@ -24,7 +25,12 @@ const CALL: ShownCall = {
   ended_at: '2026-11-23T12:00:02.000Z',
   ...{ id: 'call-2', thread: 't', parents: ['call-1'], source: 'header', model: 'm', state: 'ended' },
   ...{ outcome: 'completed', finish_reason: 'tool_calls', error_code: null, opened_at: '2026-11-23T12:00:00.000Z' },
-  ...{ rank: null, expected_remaining_tokens: null, tools: [{ name: 'search', returned: true, duration_s: 3 }] },
+  ...{
+    rank: null,
+    expected_remaining_tokens: null,
+    position: null,
+    tools: [{ name: 'search', returned: true, duration_s: 3 }],
+  },
   ...{ tool_s: 3, expected_tool_s: 2.5, kv: { handling: 'swap', reason: 'least_waste' } },
   ...{ prompt_tokens: 800, cached_tokens: 640, output_tokens: 1, service_s: 1.25 },
   ...{ queue_wait_s: null, server_wait_s: null },
@@ -50,6 +56,19 @@ it('tells a call from its arrival to its tool', () => {
     'It ended as completed (tool_calls) with 1 output token.',
     'It asked for search, which took 3.00 s, 2.50 s were expected. Until the next call its context is moved to host memory: that wastes the least memory.',
   ])
+})
+
+it('tells where an open call is in the order of its engine', () => {
+  const position = { waits: true, waited_s: 2.5, before: 1, order: 'Q2 of 22: attained service 1.20 s' }
+  const open = { ...CALL, state: 'open' as const, position }
+  const said = (call: ShownCall) => explain(PROGRAM, call, NOW_MS).at(-1)
+  expect(said(open)).toBe(
+    'It waits for a seat, and has waited 2.50 s so far. 1 call of the tenant goes before it there. Its order: Q2 of 22: attained service 1.20 s.',
+  )
+  expect(said({ ...open, position: { ...position, waits: false, before: 0 } })).toBe(
+    'It has a seat, and has waited 2.50 s so far. No other call of the tenant goes before it there. Its order: Q2 of 22: attained service 1.20 s.',
+  )
+  expect(said({ ...open, position: null })).toBe('It is open: how long it waits is known when it ends.')
 })
 
 it('tells what a program waits for, and how it ended', () => {
@@ -91,6 +110,18 @@ it('tells of an engine that failed, a seat that was given up, a rank and an open
   const open = explain(PROGRAM, { ...CALL, state: 'open', leases: [] }, NOW_MS).join('\n')
   expect(open).toContain('No engine has taken it yet')
   expect(open).not.toContain('It ended')
+})
+
+it('tells of an answer that went on at another engine, and what was computed again for that', () => {
+  const [lease] = CALL.leases
+  if (lease === undefined) throw new Error('the call has a lease')
+  const broken = { ...lease, engine: 'e1', state: 'lost' as const, error_code: 'engine_ended_early' }
+  const rest = { ...lease, reason: 'replaced', prompt_tokens: 800, cached_tokens: 640, resumed_tokens: 1 }
+  const sentences = explain(PROGRAM, { ...CALL, leases: [broken, rest] }, NOW_MS)
+  expect(sentences).toContain(
+    'There the answer went on behind 1 token of another engine: 161 tokens had to be computed again. Prompt and answer are charged once.',
+  )
+  expect(explain(PROGRAM, CALL, NOW_MS).join()).not.toContain('went on')
 })
 
 it('tells where a call waited that an attached server served', () => {

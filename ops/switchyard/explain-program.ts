@@ -1,5 +1,6 @@
-/** Says in sentences what a program does, and why its call went where it went and waited as long as it did. */
+/** Says in sentences what a program does, and why a call went to its engine and waited as long as it did. */
 import { type FcfsWaits, notEstimated } from '../../src/protocol/fcfs-waits.ts'
+import type { LivePosition } from '../../src/protocol/live.ts'
 import { leaseReason, type ShownCall, type ShownProgram } from '../../src/protocol/shown-program.ts'
 
 const SOURCES: Readonly<Record<string, string>> = {
@@ -72,21 +73,48 @@ function belongs(call: ShownCall): string {
   return `Call ${call.id} for ${call.model} came at ${call.opened_at} and ${place}${source === undefined ? '' : `: ${source}`}.`
 }
 
-function wentTo({ engine, region, reason, state, error_code }: ShownCall['leases'][number]): string[] {
+function wentTo({ engine, region, reason, state, error_code, ...lease }: ShownCall['leases'][number]): string[] {
   const why = reason === null ? '' : `, because ${leaseReason(reason)?.because ?? `of ${reason}`}`
-  const sentence = `It was sent to engine ${engine} in ${region}${why}.`
-  if (state !== 'lost') return [sentence]
-  return [sentence, `That engine did not serve it (${error_code ?? 'no reason was told'}).`]
+  const sentences = [`It was sent to engine ${engine} in ${region}${why}.`]
+  if (lease.resumed_tokens > 0) sentences.push(wentOn(lease))
+  if (state !== 'lost') return sentences
+  return [...sentences, `That engine did not serve it (${error_code ?? 'no reason was told'}).`]
+}
+
+/** What an engine that failed had done is done again, and charged once. */
+function wentOn({
+  prompt_tokens,
+  cached_tokens,
+  resumed_tokens,
+}: Pick<ShownCall['leases'][number], 'prompt_tokens' | 'cached_tokens' | 'resumed_tokens'>): string {
+  const again = count(prompt_tokens - cached_tokens + resumed_tokens, 'token')
+  return `There the answer went on behind ${count(resumed_tokens, 'token')} of another engine: ${again} had to be computed again. Prompt and answer are charged once.`
 }
 
 function waited(call: ShownCall): string[] {
-  const { state, wait_s, service_s, rank, expected_remaining_tokens, leases } = call
+  const { state, wait_s, service_s, rank, expected_remaining_tokens, leases, position } = call
   if (leases.length === 0) return []
+  if (position !== null) return [stands(position)]
   const order = rank === null ? '' : ` ${ranked(rank, expected_remaining_tokens)}`
   if (state === 'open') return [`It is open: how long it waits is known when it ends.${order}`]
   const first = leases.at(-1)?.first_token_s ?? null
   const until = first === null ? '' : `, its first token came after ${seconds(first)}`
   return [`It waited ${seconds(wait_s)}${waitedWhere(call)} and was served for ${seconds(service_s)}${until}.${order}`]
+}
+
+/** For a table. */
+export function positionText({ waits, waited_s, before, order }: LivePosition): string {
+  return `${waits ? `waits ${seconds(waited_s)}, ${before} first` : 'in a seat'}; ${order}`
+}
+
+/** Where an open call is in its engine's order at this moment. */
+function stands({ waits, waited_s, before, order }: LivePosition): string {
+  const so_far = `${waits ? 'It waits for a seat' : 'It has a seat'}, and has waited ${seconds(waited_s)} so far.`
+  const first =
+    before === 0
+      ? 'No other call of the tenant goes'
+      : `${count(before, 'call')} of the tenant ${before === 1 ? 'goes' : 'go'}`
+  return `${so_far} ${first} before it there. Its order: ${order}.`
 }
 
 function waitedWhere({ queue_wait_s, server_wait_s }: ShownCall): string {

@@ -24,7 +24,7 @@ export const FILE_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['files', 'list'],
     as: 'tenant',
-    ...{ args: [], flags: {}, purpose: 'the tenant’s files, the newest first' },
+    ...{ args: [], flags: {}, purpose: 'the tenant’s files, newest first' },
     run: async ({ client, limit }) => {
       return { kind: 'list', rows: await client.list('/files', limit), columns: COLUMNS, empty: 'There is no file.' }
     },

@@ -15,7 +15,7 @@ const agents: OperatorCommand[] = [
     words: ['agents', 'list'],
     args: [],
     flags: { region: { type: 'string', value: 'REGION', help: 'only those of one region' } },
-    purpose: 'every agent that was ever enrolled, with its state',
+    purpose: 'every agent ever enrolled, with its state',
     run: async ({ client, text, limit }) => {
       const rows = await client.list('/agents', { region: text('region') }, limit)
       return { kind: 'list', rows, columns: AGENT_COLUMNS, empty: 'No agent is enrolled.' }
@@ -30,7 +30,7 @@ const agents: OperatorCommand[] = [
     words: ['agents', 'create'],
     args: ['AGENT'],
     flags: { region: { type: 'string', value: 'REGION', help: 'where its host is' } },
-    ...{ required: ['region'], purpose: 'enrols an agent; its token is shown this once' },
+    ...{ required: ['region'], purpose: 'enrols an agent; its token is shown only once' },
     run: async ({ client, args: [id = ''], text }) => ({
       kind: 'one',
       row: await client.one('POST', '/agents', { id, region: text('region') }),
@@ -39,7 +39,7 @@ const agents: OperatorCommand[] = [
   },
   {
     words: ['agents', 'rotate'],
-    ...{ args: ['AGENT'], flags: {}, purpose: 'a new token, shown this once; links under the old one are closed' },
+    ...{ args: ['AGENT'], flags: {}, purpose: 'a new token, shown only once; links with the old one are closed' },
     run: async ({ client, args: [id = ''] }) => ({
       kind: 'one',
       row: await client.one('POST', `/agents/${at(id)}/rotate`),
@@ -50,7 +50,7 @@ const agents: OperatorCommand[] = [
     (word): OperatorCommand => ({
       words: ['agents', word],
       ...{ args: ['AGENT'], flags: {} },
-      purpose: word === 'drain' ? 'takes no further calls; those under way end' : 'takes calls again',
+      purpose: word === 'drain' ? 'stops new calls; open ones finish' : 'takes calls again',
       run: async ({ client, args: [id = ''] }) => ({
         kind: 'one',
         row: await client.one('POST', `/agents/${at(id)}/${word}`),
@@ -194,7 +194,7 @@ const catalogue: OperatorCommand[] = [
   },
   {
     words: ['models', 'create'],
-    ...{ args: ['MODEL'], flags: MODEL_FLAGS, required: ['context'], purpose: 'a model that engines may serve' },
+    ...{ args: ['MODEL'], flags: MODEL_FLAGS, required: ['context'], purpose: 'a new model for engines to serve' },
     run: async (asked) => {
       const [id] = asked.args
       return { kind: 'one', row: await asked.client.one('POST', '/models', { id, ...modelFields(asked) }) }
@@ -225,7 +225,7 @@ const catalogue: OperatorCommand[] = [
   },
   {
     words: ['regions', 'create'],
-    ...{ args: ['REGION'], flags: REGION_FLAGS, purpose: 'a region in which agents may stand' },
+    ...{ args: ['REGION'], flags: REGION_FLAGS, purpose: 'a new region for agents' },
     run: async (asked) => {
       const [id] = asked.args
       return { kind: 'one', row: await asked.client.one('POST', '/regions', { id, ...regionFields(asked) }) }
@@ -243,7 +243,7 @@ const catalogue: OperatorCommand[] = [
     words: ['audit', 'list'],
     args: [],
     flags: { object: { type: 'string', value: 'KIND:ID', help: 'only of one object, such as tenant:acme' } },
-    purpose: 'what operators changed, the latest first',
+    purpose: 'what operators changed, latest first',
     run: async ({ client, text, limit }) => {
       const rows = await client.list('/audit', { object: text('object') }, limit)
       const columns = [field('at'), field('actor'), field('action'), field('object'), field('after')]
@@ -252,7 +252,7 @@ const catalogue: OperatorCommand[] = [
   },
   {
     words: ['dead-letters', 'list'],
-    ...{ args: [], flags: {}, purpose: 'rows and records that could not be applied, the latest first' },
+    ...{ args: [], flags: {}, purpose: 'rows and records that could not be applied, latest first' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/dead-letters', {}, limit)
       const columns = [field('at'), field('kind'), field('tenant'), field('program'), field('run'), field('reason')]

@@ -16,7 +16,11 @@ const SHARED_FLAGS: Readonly<Record<string, Flag>> = {
     value: 'URL',
     help: 'the control plane (else SWITCHYARD_URL, else the system that runs here)',
   },
-  'data-dir': { type: 'string', value: 'DIR', help: 'of the system that runs here (default .switchyard)' },
+  'data-dir': {
+    type: 'string',
+    value: 'DIR',
+    help: 'where the system that runs here keeps its state (default .switchyard)',
+  },
   limit: { type: 'string', value: 'N', help: 'rows to show (default 50)' },
   json: { type: 'boolean', help: 'JSON for scripts' },
   help: { type: 'boolean', help: 'this text' },
@@ -38,10 +42,10 @@ interface Shared {
 
 /** Whose commands stand together in the help. */
 const GROUPS: readonly { as: Command['as']; title: string }[] = [
-  { as: 'script', title: 'This machine (each has flags of its own: switchyard up --help)' },
+  { as: 'script', title: 'On this machine (switchyard up --help shows the flags of up)' },
   { as: 'tenant', title: 'A tenant, with --api-key' },
   { as: undefined, title: 'An operator, with --admin-key' },
-  { as: 'local', title: 'Here' },
+  { as: 'local', title: 'State and logs of this machine, and completion' },
 ]
 
 const EXIT_TEXT = `Exits ${EXIT.done} if done, ${EXIT.refused} if refused, ${EXIT.usage} for a wrong command line, ${EXIT.unreachable} if the control plane does not answer.`
@@ -52,7 +56,7 @@ export function helpOfAll(commands: readonly Command[]): string {
   const kinds = shown.flatMap(({ of: [first] }) => (first === undefined ? [] : [first]))
   const flags = Object.assign({}, ...kinds.map(commonFlags)) as Record<string, Flag>
   return [
-    'switchyard: what an operator does with a control plane, and a tenant with programs, files, batches and applications.',
+    'switchyard: runs and administers a control plane, and works with a tenant’s programs, files, batches and applications.',
     ...['', '  npx switchyard COMMAND [flags]'],
     ...shown.flatMap(({ title, of }) => [
       ...['', `${title}:`],

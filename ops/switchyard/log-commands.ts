@@ -18,13 +18,13 @@ export const LOG_COMMANDS: readonly LocalCommand[] = [
     as: 'local',
     args: [],
     flags: {
-      follow: { type: 'boolean', short: 'f', help: 'goes on with what is written from here on, until Ctrl-C' },
+      follow: { type: 'boolean', short: 'f', help: 'keeps printing new lines until Ctrl-C' },
       program: { type: 'string', value: 'ID', help: 'only lines about this program' },
       tenant: { type: 'string', value: 'ID', help: 'only lines about this tenant' },
       level: { type: 'string', value: LOG_LEVELS.join('|'), help: 'this level and worse (default debug)' },
       source: { type: 'string', value: 'PROCESS', help: 'only of control-plane, up, or an agent by its id' },
     },
-    purpose: 'what the control plane and the agents on this machine have logged, the latest last',
+    purpose: 'logs of the control plane and agents on this machine, latest last',
     run: async (asked) => {
       const folder = dataDir(asked.text('data-dir') ?? DATA_DIR_DEFAULT).logs
       const filter = filterOf(asked)

@@ -91,9 +91,11 @@ async function keyFor(
     throw new CommandFailure('usage', `${of} has characters that no key has: a line break, a space, an ellipsis`)
   }
   if (url !== undefined && key !== undefined) return { url, key }
-  if (url !== undefined) throw new CommandFailure('usage', `no key was given: --${flag} or ${variable}`)
   const { devJson } = dataDir(text('data-dir') ?? DATA_DIR_DEFAULT)
   const dev = await readDevJson(devJson)
+  // `eval "$(switchyard env)"` gives the URL of the system that runs here.
+  const is_elsewhere = url !== undefined && (dev === null || new URL(url).origin !== new URL(dev.url).origin)
+  if (is_elsewhere) throw new CommandFailure('usage', `no key was given: --${flag} or ${variable}`)
   if (dev !== null) return { url: dev.url, key: key ?? (as === 'tenant' ? dev.apiKey : dev.adminKey) }
   const message = `nothing runs here: give --url and --${flag} (or SWITCHYARD_URL and ${variable}), or \`npm run up\``
   throw new CommandFailure('usage', message)
@@ -112,7 +114,7 @@ function print(answer: Answer, json: boolean): void {
     return void console.log(answer.rows.length === 0 ? answer.empty : textTable(answer.columns, answer.rows))
   }
   const { row, secret, tables = {} } = answer
-  if (secret !== undefined) console.log(`${shown(row[secret])}\n\nShown this once: keep it.\n`)
+  if (secret !== undefined) console.log(`${shown(row[secret])}\n\nShown only once: keep it.\n`)
   const fields = Object.entries(row).filter(([name]) => name !== secret && !(name in tables))
   const width = Math.max(...fields.map(([name]) => name.length))
   for (const [name, value] of fields) console.log(`${name.padEnd(width)}  ${shown(value)}`)

@@ -1,10 +1,12 @@
 /** `ps`, `top`, `why`, `kill`, `nice`, `env`: a tenant's own programs, under the names that a shell has for processes. */
 import { emitKeypressEvents } from 'node:readline'
+import type { Column } from '../../cli/table.ts'
 import { FcfsWaits } from '../../src/protocol/fcfs-waits.ts'
+import { LivePosition } from '../../src/protocol/live.ts'
 import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
 import { field, figure, type TenantAsked, type TenantCommand, weightOf } from './command.ts'
-import { explain, explainFcfs } from './explain-program.ts'
+import { explain, explainFcfs, positionText } from './explain-program.ts'
 import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, typedFilter, type View } from './top.ts'
 
 /** As many as a run may have (core/program/program-state.ts). */
@@ -12,26 +14,32 @@ const CALLS_SEARCHED_MAX = 20_000
 const INTERVAL_S = 1
 const ALTERNATE_SCREEN = { on: '\x1b[?1049h\x1b[?25l', off: '\x1b[?25h\x1b[?1049l' } as const
 
-const SORT = { type: 'string', value: SORT_NAMES.join('|'), help: 'what comes first (default service)' } as const
-const FILTER = { type: 'string', value: 'TEXT', help: 'only programs whose id or app has it' } as const
+const SORT = { type: 'string', value: SORT_NAMES.join('|'), help: 'sort by (default service)' } as const
+const FILTER = { type: 'string', value: 'TEXT', help: 'only programs whose id or app contains TEXT' } as const
 
 export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['ps'],
     as: 'tenant',
     args: [],
-    flags: { all: { type: 'boolean', help: 'those that have ended too' } },
-    purpose: 'the tenant’s programs that run, the newest first',
+    flags: { all: { type: 'boolean', help: 'ended programs too' } },
+    purpose: 'the tenant’s running programs, newest first',
     run: async ({ client, flag, limit }) => {
       const running = await client.rows('/programs', { state: 'running' }, limit)
       const left = limit - running.length
       const ended = flag('all') && left > 0 ? await client.rows('/programs', { state: 'ended' }, left) : []
+      const positions = running.length === 0 ? new Map() : await client.positions()
+      const placed = running.map((row) => ({ ...row, position: positions.get(String(row.id)) ?? null }))
+      const order: Column<Row> = {
+        title: 'order',
+        cell: ({ position }) => (position ? positionText(LivePosition.parse(position)) : '-'),
+      }
       const counts = [figure('calls'), figure('open_calls', 'open'), figure('service_s', 'service s')]
       const times = [field('started_at', 'started'), field('ended_at', 'ended')]
       return {
         kind: 'list',
-        rows: [...running, ...ended],
-        columns: [field('id'), field('state'), field('app'), ...counts, ...times],
+        rows: [...placed, ...ended],
+        columns: [field('id'), field('state'), field('app'), ...counts, ...times, order],
         empty: 'No program runs. The first call with an X-Program-Id starts one; --all shows those that have ended.',
       }
     },
@@ -42,9 +50,9 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     args: [],
     flags: {
       ...{ sort: SORT, filter: FILTER },
-      interval: { type: 'string', value: 'S', help: `seconds between two looks (default ${INTERVAL_S})` },
+      interval: { type: 'string', value: 'S', help: `seconds between refreshes (default ${INTERVAL_S})` },
     },
-    purpose: 'the same while they run; s sorts by something else, / filters, q ends it',
+    purpose: 'the tenant’s programs as they run; s sorts, / filters, q quits',
     run: async (asked) => {
       await top(asked)
       return { kind: 'done' }
@@ -58,7 +66,7 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
       call: { type: 'string', value: 'ID', help: 'one of its calls (default: the last)' },
       fcfs: { type: 'boolean', help: 'what its calls would have waited under first come, first served' },
     },
-    purpose: 'what a program does, and why its call went where it went and waited',
+    purpose: 'what a program does, and why a call went to its engine and waited',
     run: async ({ client, args: [id = ''], text, flag, json }) => {
       const program = await client.one('GET', `/programs/${at(id)}`)
       const call = await callOf(client, id, text('call'))
@@ -87,7 +95,7 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     as: 'tenant',
     args: ['PROGRAM|CLASS', 'WEIGHT'],
     flags: { class: { type: 'boolean', help: 'the first argument is a class: all its programs weigh that' } },
-    purpose: 'what a program weighs among the tenant’s own: 2 halves its rank, 1 is usual',
+    purpose: 'sets a program’s weight among the tenant’s own: 2 halves its rank, 1 is the default',
     run: async ({ client, args: [id = '', text = ''], flag }) => ({
       kind: 'one',
       row: await client.one('PATCH', `/${flag('class') ? 'classes' : 'programs'}/${at(id)}`, {
@@ -126,10 +134,10 @@ function quoted(value: string): string {
 
 /** The latest first, so that the last one is on the first page. Null: the program has made no call. */
 async function callOf(client: TenantClient, program: string, id: string | undefined): Promise<Row | null> {
-  const latest = (limit: number): Promise<Row[]> =>
-    client.rows(`/programs/${at(program)}/calls`, { order: 'desc' }, limit)
-  if (id === undefined) return (await latest(1))[0] ?? null
-  const found = (await latest(CALLS_SEARCHED_MAX)).find((call) => call.id === id)
+  const latest = (limit: number, asked = {}): Promise<Row[]> =>
+    client.rows(`/programs/${at(program)}/calls`, { order: 'desc', ...asked }, limit)
+  if (id === undefined) return (await latest(1, { positions: 'true' }))[0] ?? null
+  const found = (await latest(CALLS_SEARCHED_MAX, { positions: 'true' })).find((call) => call.id === id)
   if (found !== undefined) return found
   throw new CommandFailure('refused', `program ${program} has no call ${id} among its last ${CALLS_SEARCHED_MAX}`)
 }
@@ -207,7 +215,9 @@ function sortOf(text: string | undefined): Sort {
 
 async function look(client: TenantClient): Promise<{ programs: ListedProgram[]; more: boolean }> {
   const rows = await client.rows('/programs', { state: 'running' }, LISTED_MAX)
-  return { programs: rows.map((row) => ListedProgram.parse(row)), more: rows.length >= LISTED_MAX }
+  const positions = rows.length === 0 ? new Map() : await client.positions()
+  const programs = rows.map((row) => ListedProgram.parse({ ...row, position: positions.get(String(row.id)) ?? null }))
+  return { programs, more: rows.length >= LISTED_MAX }
 }
 
 function pause(s: number): Promise<'due'> {

@@ -137,7 +137,7 @@ const STRICT = { type: 'string', value: 'on|off', help: 'refuse fields of a body
 const keys: OperatorCommand[] = [
   {
     words: ['keys', 'list'],
-    ...{ args: ['TENANT'], flags: {}, purpose: 'a tenant’s keys by id, the revoked ones too' },
+    ...{ args: ['TENANT'], flags: {}, purpose: 'a tenant’s keys by id, revoked ones included' },
     run: async ({ client, args: [tenant = ''], limit }) => {
       const rows = await client.list(`/tenants/${at(tenant)}/keys`, {}, limit)
       const held = [
@@ -161,7 +161,7 @@ const keys: OperatorCommand[] = [
       strict: STRICT,
       ...BUDGET_FLAGS,
     },
-    purpose: 'a new key, shown this once',
+    purpose: 'a new key, shown only once',
     run: async (asked) => {
       const [tenant = ''] = asked.args
       const grants = {
@@ -195,7 +195,7 @@ const keys: OperatorCommand[] = [
   },
   {
     words: ['keys', 'revoke'],
-    ...{ args: ['TENANT', 'KEY-ID'], flags: {}, purpose: 'the key opens nothing after 10 s at most' },
+    ...{ args: ['TENANT', 'KEY-ID'], flags: {}, purpose: 'the key stops working within 10 s' },
     run: async ({ client, args: [tenant = '', key = ''] }) => ({
       kind: 'one',
       row: await client.one('DELETE', `/tenants/${at(tenant)}/keys/${at(key)}`),
@@ -214,7 +214,7 @@ const programs: OperatorCommand[] = [
         help: 'which ones (default: the running ones, then the ended ones)',
       },
     },
-    purpose: 'a tenant’s programs, the newest first',
+    purpose: 'a tenant’s programs, newest first',
     run: async (asked) => {
       const [tenant = ''] = asked.args
       const path = `/tenants/${at(tenant)}/programs`
@@ -244,7 +244,7 @@ const programs: OperatorCommand[] = [
   {
     words: ['programs', 'nice'],
     ...{ args: ['TENANT', 'PROGRAM', 'WEIGHT'], flags: {} },
-    purpose: 'what a program weighs among the tenant’s own, from its next call on',
+    purpose: 'sets a program’s weight among the tenant’s own, from its next call on',
     run: async ({ client, args: [tenant = '', program = '', text = ''] }) => ({
       kind: 'one',
       row: await client.one('PATCH', `/tenants/${at(tenant)}/programs/${at(program)}`, { weight: weightOf(text) }),

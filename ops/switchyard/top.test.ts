@@ -6,12 +6,15 @@ const VIEW: View = { sort: 'service', filter: '', columns: 200, rows: 20 }
 
 function program(id: string, changes: Partial<ListedProgram> = {}): ListedProgram {
   const times = { started_at: '2026-11-23T11:00:00.000Z', last_call_arrival: '2026-11-23T11:59:55.000Z' }
-  return { id, app: null, ...times, calls: 1, open_calls: 0, service_s: 1, ...changes }
+  return { id, app: null, ...times, calls: 1, open_calls: 0, service_s: 1, position: null, ...changes }
 }
 
 const PROGRAMS = [
   program('slow', { service_s: 9, calls: 2 }),
-  program('busy', { open_calls: 3, calls: 7, app: 'research' }),
+  program('busy', {
+    ...{ open_calls: 3, calls: 7, app: 'research' },
+    position: { waits: true, waited_s: 2, before: 4, order: 'Q2 of 22' },
+  }),
   program('new', { calls: 0, service_s: 0, last_call_arrival: null, started_at: '2026-11-23T11:59:59.000Z' }),
 ]
 
@@ -19,7 +22,7 @@ it('sums up and lists programs, the one with the most service first', () => {
   const lines = topLines(PROGRAMS, false, VIEW, NOW_MS)
   expect(lines[0]).toBe('3 programs: 1 reasoning, 1 acting; 3 open calls. By service.')
   expect(lines.slice(3).map((line) => line.split(/ +/)[0])).toEqual(['slow', 'busy', 'new'])
-  expect(lines[4]).toMatch(/^busy +research +reasoning +3 +7 +1\.00 +1 h 0 min +5 s$/)
+  expect(lines[4]).toMatch(/^busy +research +reasoning +3 +7 +1\.00 +1 h 0 min +5 s +waits 2\.00 s, 4 first; Q2 of 22$/)
 })
 
 it('sorts in every way, filters by id and app, and fits the terminal', () => {

@@ -1,6 +1,8 @@
 /** `switchyard top`: the tenant's running programs, drawn again every second on a terminal, once elsewhere. */
 import { z } from 'zod'
 import { type Column, textTable } from '../../cli/table.ts'
+import { LivePosition } from '../../src/protocol/live.ts'
+import { positionText } from './explain-program.ts'
 
 export const LISTED_MAX = 1000
 
@@ -12,6 +14,7 @@ export const ListedProgram = z.object({
   calls: z.number(),
   open_calls: z.number(),
   service_s: z.number(),
+  position: LivePosition.nullable().default(null),
 })
 export type ListedProgram = z.infer<typeof ListedProgram>
 
@@ -75,6 +78,7 @@ function columnsAt(now_ms: number): Column<ListedProgram>[] {
     { title: 'service s', cell: ({ service_s }) => service_s.toFixed(2), align: 'right' },
     { title: 'runs for', cell: ({ started_at }) => age(started_at), align: 'right' },
     { title: 'last call', cell: ({ last_call_arrival }) => age(last_call_arrival), align: 'right' },
+    { title: 'order', cell: ({ position }) => (position === null ? '-' : positionText(position)) },
   ]
 }
 

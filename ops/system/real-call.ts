@@ -11,21 +11,29 @@ const PROGRAM = 'switchyard-up-trial'
 /** `final`: repeating the call would change nothing. */
 export type CallOutcome = { ok: true; serves: 'text' | 'embeddings' } | { ok: false; reason: string; final: boolean }
 
-/** Calls until one succeeds or `timeout_ms` have passed; then the last refusal is the reason. */
+/** Calls until one succeeds or `timeout_ms` have passed; then the last refusal is the reason. `failed`: why one did not, in short. */
 export async function waitForRealCall(
   url: string,
   apiKey: string,
   model: string,
   timeout_ms: number,
   signal: AbortSignal,
+  failed: (why: string) => void = () => undefined,
 ): Promise<CallOutcome> {
   const deadline_ms = performance.now() + timeout_ms
   for (;;) {
     const outcome = await realCall(url, apiKey, model)
     if (outcome.ok) await endProgram(url, apiKey)
     if (outcome.ok || outcome.final || signal.aborted || performance.now() > deadline_ms) return outcome
+    failed(inShort(outcome.reason))
     await sleep(RETRY_INTERVAL_MS)
   }
+}
+
+/** The message of an error that is told in JSON. */
+function inShort(reason: string): string {
+  const message = /"message":"((?:[^"\\]|\\.)*)"/.exec(reason)?.[1]
+  return (message === undefined ? reason : message.replaceAll('\\"', '"')).slice(0, 200)
 }
 
 async function realCall(url: string, apiKey: string, model: string): Promise<CallOutcome> {

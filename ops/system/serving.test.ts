@@ -46,6 +46,14 @@ test('a call is tried again while no engine is there, until it works', async () 
   expect(requests[2]?.url).toBe(`/v1/programs/${requests[1]?.headers['x-program-id']}`)
 })
 
+test('why a call failed is told while others are tried', async () => {
+  const refusal = JSON.stringify({ error: { message: 'the server at "x" has no room', code: 'engine_full' } })
+  const { url } = await serve({ status: 503, body: refusal }, { status: 200, body: COMPLETION })
+  const told: string[] = []
+  await waitForRealCall(url, 'k', 'm', 20_000, NEVER, (why) => told.push(why))
+  expect(told).toEqual(['the server at "x" has no room'])
+})
+
 test('a call that is refused as wrong is not tried again', async () => {
   const { url, requests } = await serve({ status: 400, body: 'bad' }, { status: 200, body: COMPLETION })
   expect(await waitForRealCall(url, 'k', 'm', 20_000, NEVER)).toMatchObject({ reason: 'answered 400: bad' })

@@ -249,7 +249,8 @@ export class Supervisor {
     const limit_ms = server === null ? REAL_CALL_TIMEOUT_MS : SERVER_CALL_TIMEOUT_MS
     const outcome = await this.#reporter.step('Waiting for a first call to succeed', async () => {
       await this.#waitForLinks()
-      return await waitForRealCall(system.url, secrets.apiKey, model.id, limit_ms, this.#stopped.signal)
+      const told = (why: string): void => this.#reporter.detail(`the last one failed: ${why}`)
+      return await waitForRealCall(system.url, secrets.apiKey, model.id, limit_ms, this.#stopped.signal, told)
     })
     if (!outcome.ok)
       throw new UpRefused(`No call succeeded: ${system.url} ${outcome.reason}. Logs: ${this.#place.logs}`)

@@ -183,7 +183,7 @@ test('--url is a server that runs already, with or without /v1, in one region', 
 })
 
 test('a server that cannot be meant is refused, and no key is shown', () => {
-  expect(reasonOf('--url', 'localhost:11434')).toBe('--url is an http or https URL, not localhost:11434')
+  expect(reasonOf('--url', 'localhost:11434')).toBe('--url must be an http or https URL, not "localhost:11434"')
   expect(reasonOf('--engine', 'openai')).toContain('needs --url')
   expect(reasonOf('--kind', 'vllm')).toBe('--kind goes with --engine openai')
   expect(reasonOf('--url', 'http://h', '--kind', 'best')).toContain('--kind is one of vllm, sglang, llama.cpp, ollama')

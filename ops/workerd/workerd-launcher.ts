@@ -27,8 +27,13 @@ exec ${quoted(workerdPath())} "$@"
   return launcher
 }
 
-/** The workerd that belongs to the installed Miniflare. */
+/** Another program in its place, such as a cluster of workerds: lab/cluster. */
+const VARIABLE = 'SWITCHYARD_WORKERD'
+
+/** The workerd that belongs to the installed Miniflare, unless another is named. */
 export function workerdPath(): string {
+  const named = process.env[VARIABLE]
+  if (named !== undefined && named !== '') return named
   const fromMiniflare = createRequire(createRequire(import.meta.url).resolve('miniflare'))
   const workerd: unknown = fromMiniflare('workerd').default
   if (typeof workerd !== 'string') throw new Error('the workerd package names no binary')

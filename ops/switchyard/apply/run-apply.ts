@@ -33,7 +33,7 @@ export async function runApply({ client, text, flag, json }: Asked): Promise<Ans
       if (secret === null) continue
       made.push(secret)
       // At once: if a later change fails, this one is not shown again.
-      if (!json) console.log(`\n${secret.object}, shown this once: ${shown(secret[change.secret ?? ''])}`)
+      if (!json) console.log(`\n${secret.object}, shown only once: ${shown(secret[change.secret ?? ''])}`)
     }
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error
