@@ -1,13 +1,18 @@
 /**
  * `npm run test:large`: a file of a gigabyte through the uploads API, and a batch of a million lines of it, through a real system. What must hold: the
- * control plane's memory does not grow with the file, and no slice of work keeps other requests waiting.
+ * control plane's memory does not grow with the file, no slice of work keeps other requests waiting, and the cancelled batch delivers what has finished,
+ * in order.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg } from 'node:os'
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import type { ReadableStream } from 'node:stream/web'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { fail, readFlags } from '../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../cli/flags.ts'
 import { quantile } from '../simulator/statistics.ts'
+import { SLICE_BYTES, SLICE_LINES } from '../src/core/batch/check-slice.ts'
 import { startTestbed, type Testbed } from './testbed/testbed.ts'
 
 const HELP = `Stores a large file through /v1/uploads and runs a batch of its lines, and watches memory and answer times of the control plane.
@@ -23,6 +28,7 @@ const HELP = `Stores a large file through /v1/uploads and runs a batch of its li
 
 const PART_BYTES = 64 * 1024 * 1024
 const MODEL = 'emulated'
+const LINE_ID = 'line-'
 const SAMPLE_MS = 250
 const POLL_MS = 500
 const MIB = 1024 * 1024
@@ -44,19 +50,22 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
-const lines = whole('lines', 1, 1_000_000)
-const line_bytes = whole('line-bytes', 200, 100_000)
-const run_s = whole('run-s', 1, 86_400)
-const memory_mib_max = whole('memory-mib', 1, 65_536)
+const lines = wholeNumber('--lines', values.lines, 1, 1_000_000)
+const line_bytes = wholeNumber('--line-bytes', values['line-bytes'], 200, 100_000)
+const run_s = wholeNumber('--run-s', values['run-s'], 1, 86_400)
+const memory_mib_max = wholeNumber('--memory-mib', values['memory-mib'], 1, 65_536)
 
 const Created = z.object({ id: z.string() })
 const Completed = z.object({ file: z.object({ id: z.string(), bytes: z.number() }) })
 const Batch = z.object({
   id: z.string(),
   status: z.string(),
+  output_file_id: z.string().nullish(),
   errors: z.unknown(),
   request_counts: z.object({ total: z.number(), completed: z.number(), failed: z.number() }),
 })
+
+const Output = z.object({ custom_id: z.string() })
 
 interface Stage {
   name: string
@@ -105,12 +114,13 @@ async function watched<T>(bed: Testbed, name: string, work: () => Promise<T>): P
   return { stage, value }
 }
 
-async function main(): Promise<void> {
+/** What did not hold, once the system is removed. Null: all did. */
+async function main(): Promise<string | null> {
   const bed = await startTestbed({ name: 'large', regions: ['us-east'], model: MODEL })
   try {
     bed.agent({
       ...{ id: 'us-east-1', region: 'us-east' },
-      flags: { engine: 'emulated', profile: 'tiny', seats: 64, slots: 64 },
+      flags: { engine: 'emulated', profile: 'fast', seats: 64, slots: 64 },
     })
     await bed.startWhatIsDown()
     const idle = await watched(bed, 'idle', () => sleep(3000))
@@ -122,8 +132,11 @@ async function main(): Promise<void> {
     const check = await watched(bed, `check of ${lines} lines`, () =>
       until(bed, id, (status) => status !== 'validating'),
     )
-    if (check.value.status === 'failed') fail(`the batch failed: ${JSON.stringify(check.value.errors)}`)
-    if (check.value.request_counts.total !== lines) fail(`${check.value.request_counts.total} lines were counted`)
+    if (check.value.status === 'failed') return `the batch failed: ${JSON.stringify(check.value.errors)}`
+    if (check.value.request_counts.total !== lines) return `${check.value.request_counts.total} lines were counted`
+    const slices = Math.ceil(lines / Math.min(SLICE_LINES, Math.ceil(SLICE_BYTES / line_bytes)))
+    const check_slice_cpu_ms = round((check.stage.cpu_s * 1000) / slices)
+    console.log(`${slices} slices of checking, ${check_slice_cpu_ms} ms of CPU each`)
     const run = await watched(bed, `${run_s} s of the batch`, async () => {
       const ends_ms = performance.now() + run_s * 1000
       return until(bed, id, (status) => status === 'completed' || performance.now() > ends_ms)
@@ -132,17 +145,24 @@ async function main(): Promise<void> {
     console.log(
       `${completed} lines were answered, ${Math.round(completed / run.stage.seconds)} a second; ${failed} failed`,
     )
-    await bed.fetch(`/v1/batches/${id}/cancel`, { method: 'POST' })
-    const stages = [idle.stage, upload.stage, check.stage, run.stage]
+    const line_cpu_ms = round((run.stage.cpu_s * 1000) / Math.max(1, completed))
+    console.log(`${line_cpu_ms} ms of CPU for each line that ran`)
+    if (run.value.status !== 'completed') await bed.fetch(`/v1/batches/${id}/cancel`, { method: 'POST' })
+    const end = await watched(bed, 'end', () => until(bed, id, (status) => ['completed', 'cancelled'].includes(status)))
+    await checkOutput(bed, end.value)
+    const stages = [idle.stage, upload.stage, check.stage, run.stage, end.stage]
     const grown_mib = Math.max(...stages.map(({ rss_max_mib }) => rss_max_mib)) - idle.stage.rss_max_mib
     console.log(`The control plane grew by ${grown_mib} MiB at most.`)
     if (values.json !== undefined) {
       const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model.trim() ?? '', load: loadavg()[0] }
-      const figures = { lines, line_bytes, run_s, machine, stages, grown_mib, completed, failed }
+      const figures = {
+        ...{ lines, line_bytes, run_s, machine, stages, slices, check_slice_cpu_ms, line_cpu_ms, grown_mib },
+        ...{ completed: end.value.request_counts.completed, failed },
+      }
       writeFileSync(values.json, `${JSON.stringify(figures, null, 1)}\n`)
     }
-    if (failed > 0) fail(`${failed} lines failed`)
-    if (grown_mib > memory_mib_max) fail(`it grew by more than ${memory_mib_max} MiB`)
+    if (failed > 0) return `${failed} lines failed`
+    return grown_mib > memory_mib_max ? `it grew by more than ${memory_mib_max} MiB` : null
   } finally {
     await bed.remove()
   }
@@ -170,13 +190,29 @@ async function store(bed: Testbed): Promise<string> {
   return file.id
 }
 
+/** The output has every line that was answered once, in the order of the input. */
+async function checkOutput(bed: Testbed, { output_file_id, request_counts }: z.infer<typeof Batch>): Promise<void> {
+  const response = await bed.fetch(`/v1/files/${output_file_id}/content`)
+  if (!response.ok || response.body === null) throw new Error(`the output: ${response.status} ${await response.text()}`)
+  let [last, found] = [-1, 0]
+  for await (const line of createInterface({ input: Readable.fromWeb(response.body as ReadableStream) })) {
+    const at = Number(Output.parse(JSON.parse(line)).custom_id.slice(LINE_ID.length))
+    if (!(at > last)) throw new Error(`line ${at} comes after line ${last} in the output`)
+    last = at
+    found += 1
+  }
+  if (found !== request_counts.completed)
+    throw new Error(`the output has ${found} lines of ${request_counts.completed}`)
+  console.log(`The output has ${found} lines, in order.`)
+}
+
 /** Lines of exactly `line_bytes`. */
 function part(from: number, to: number): string {
   const made: string[] = []
   for (let line = from; line < to; line += 1) {
     const at = (content: string) =>
       JSON.stringify({
-        ...{ custom_id: `line-${line}`, method: 'POST', url: '/v1/chat/completions' },
+        ...{ custom_id: `${LINE_ID}${line}`, method: 'POST', url: '/v1/chat/completions' },
         body: { model: MODEL, messages: [{ role: 'user', content }], max_tokens: 1 },
       })
     made.push(at('x'.repeat(Math.max(1, line_bytes - 1 - at('').length))))
@@ -214,11 +250,5 @@ function round(value: number): number {
   return Math.round(value * 10) / 10
 }
 
-function whole(flag: 'lines' | 'line-bytes' | 'run-s' | 'memory-mib', min: number, max: number): number {
-  const value = Number(values[flag])
-  if (!/^\d+$/.test(values[flag]) || value < min || value > max)
-    fail(`--${flag} must be a whole number from ${min} to ${max}, not ${values[flag]}`)
-  return value
-}
-
-await main()
+const fault = await main()
+if (fault !== null) fail(fault)

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync } from 'node:fs'
 import path from 'node:path'
-import { fail, flagsOrExit } from '../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 
 const HELP = `Runs npm test several times beside busy loops, and tells which runs failed. A run takes about an hour on two cores.
@@ -28,7 +28,7 @@ const flags = flagsOrExit('test:loaded', HELP, {
   fast: { type: 'boolean', default: false },
   logs: { type: 'string', default: 'test-loaded' },
 })
-const runs = whole('--runs', flags.runs)
+const runs = wholeNumber('--runs', flags.runs, 1, WHOLE_MAX)
 mkdirSync(flags.logs, { recursive: true })
 const children = new Set<ChildProcess>()
 // `on` and not `once`: a second signal, which npm passes on beside the terminal's own, must not end this process first.
@@ -38,7 +38,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.exit(1)
   })
 }
-for (let loop = 0; loop < whole('--loops', flags.loops); loop += 1) child(['-e', BUSY], 'ignore')
+for (let loop = 0; loop < wholeNumber('--loops', flags.loops, 1, WHOLE_MAX); loop += 1) child(['-e', BUSY], 'ignore')
 
 const failed: number[] = []
 for (let run = 1; run <= runs; run += 1) {
@@ -78,11 +78,4 @@ function child(args: string[], stdio: 'ignore' | 'pipe'): ChildProcess {
   const started = spawn(process.execPath, args, { stdio: ['ignore', stdio, stdio] })
   children.add(started)
   return started
-}
-
-function whole(flag: string, text: string): number {
-  const value = Number(text)
-  return /^\d+$/.test(text) && value >= 1 && value <= WHOLE_MAX
-    ? value
-    : fail(`${flag} must be a whole number from 1 to ${WHOLE_MAX}, not ${text}`)
 }

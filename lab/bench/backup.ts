@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import path from 'node:path'
 import * as z from 'zod'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
 import { DevJson } from '../../ops/system/dev-json.ts'
 import { freePort } from '../testbed/free-port.ts'
 import { runCommandOrThrow } from '../testbed/run-command.ts'
@@ -33,8 +33,8 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
-const megabytes = whole('megabytes', 1, 100_000)
-const programs = whole('programs', 0, 100_000)
+const megabytes = wholeNumber('--megabytes', values.megabytes, 1, 100_000)
+const programs = wholeNumber('--programs', values.programs, 0, 100_000)
 
 const MODEL = 'scripted'
 const FILE_BYTES = 8e6
@@ -127,10 +127,4 @@ function form(): RequestInit {
   body.set('purpose', 'batch')
   body.set('file', new Blob([lines]), 'lines.jsonl')
   return { method: 'POST', body }
-}
-
-function whole(name: 'megabytes' | 'programs', least: number, most: number): number {
-  const number = Number(values[name])
-  const isWhole = Number.isInteger(number) && number >= least && number <= most
-  return isWhole ? number : fail(`--${name} takes a whole number from ${least} to ${most}`)
 }

@@ -75,6 +75,7 @@ test('columns of one benchmark stay empty where a run has no such figure', () =>
 
 test('the plot has a panel for each workload', () => {
   const svg = policiesPlot(RUNS)
+  expect(svg).toContain('<title>Program token latency by policy')
   expect(svg).toContain('react, ms per token')
   expect(svg).toContain('trees, ms per token')
   expect(svg).not.toContain('chats, ms per token')

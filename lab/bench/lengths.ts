@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 import { seededRandom } from '../../simulator/random.ts'
@@ -38,8 +38,8 @@ if (values.help) {
   console.log(HELP)
   process.exit(0)
 }
-const prompts = whole('prompts', 10, 100_000)
-const random = seededRandom(whole('seed', 0, 1_000_000))
+const prompts = wholeNumber('--prompts', values.prompts, 10, 100_000)
+const random = seededRandom(wholeNumber('--seed', values.seed, 0, 1_000_000))
 const TRAIN_SHARE = 0.8
 
 interface Row extends LengthScore {
@@ -146,12 +146,4 @@ function binColumns(): Column<BinScore>[] {
     column('Acc-5', ({ acc5_tokens }) => percent(acc5_tokens)),
     column('Acc-15', ({ acc15_tokens }) => percent(acc15_tokens)),
   ]
-}
-
-function whole(flag: 'prompts' | 'seed', min: number, max: number): number {
-  const text = values[flag]
-  const value = Number(text)
-  if (!/^\d+$/.test(text) || value < min || value > max)
-    fail(`--${flag} must be a whole number from ${min} to ${max}, not ${text}`)
-  return value
 }

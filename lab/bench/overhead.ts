@@ -6,18 +6,20 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, tmpdir } from 'node:os'
 import path from 'node:path'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
 import { profileOf } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { measureCalls } from './overhead/calls.ts'
 import { INFERENCE_CONTEXT_TOKENS, measureInference } from './overhead/inference.ts'
 import { measureMemory } from './overhead/memory.ts'
-import { openPages } from './overhead/pages.ts'
+import { measurePages } from './overhead/pages.ts'
 import { measurePeers, PEER_NAMES, type PeerName } from './overhead/peers.ts'
 import { printReport, type Report } from './overhead/report.ts'
 import { measureStreaming } from './overhead/streaming.ts'
 import { type BenchSystem, startSystem } from './overhead/system.ts'
 
-const PARTS = ['calls', 'stream', 'memory', 'inference'] as const
+/** Of any flag. */
+const WHOLE_MAX = 1_000_000
+const PARTS = ['calls', 'stream', 'memory', 'inference', 'pages'] as const
 const HELP = `What Switchyard costs: per call, per token of a stream, per program in memory.
 
   npm run bench:overhead -- [flags]
@@ -26,13 +28,13 @@ const HELP = `What Switchyard costs: per call, per token of a stream, per progra
   --rounds 3                    of every load; lanes take turns in each
   --seconds 3                   of each closed load; open loads last twice as long
   --programs 10000              of the part memory, in all its waves
-  --pages 0                     pages that are open meanwhile, which read all live events
+  --pages 3                     of the part pages: pages that are open and read all live events, against none
   --peers ${PEER_NAMES.join(',')}       the same short calls through these gateways, which are installed once into the user's cache;
                                 with --parts none, nothing else
   --json FILE                   every run, and what is computed from them
   --help
 
-With these defaults calls take about 6 minutes, stream 2, memory 6 (most of it waiting for evictions), inference 3, peers 6; progress goes to
+With these defaults calls take about 6 minutes, stream 2, memory 6 (most of it waiting for evictions), inference 3, pages 2, peers 6; progress goes to
 stderr. The machine should do nothing else: generator, workerd and agent share its cores. TMPDIR says on which disk the state lies.`
 
 const read = readFlags('bench:overhead', process.argv.slice(2), {
@@ -40,7 +42,7 @@ const read = readFlags('bench:overhead', process.argv.slice(2), {
   rounds: { type: 'string', default: '3' },
   seconds: { type: 'string', default: '3' },
   programs: { type: 'string', default: '10000' },
-  pages: { type: 'string', default: '0' },
+  pages: { type: 'string', default: '3' },
   peers: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
@@ -55,10 +57,10 @@ const parts = flags.parts === 'none' ? [] : flags.parts.split(',')
 const peers = flags.peers === '' ? [] : flags.peers.split(',').map(peerName)
 const unknown = parts.find((part) => !PARTS.some((known) => known === part))
 if (unknown !== undefined) fail(`--parts takes ${PARTS.join(', ')}, not ${JSON.stringify(unknown)}`)
-const rounds = wholeNumber('--rounds', flags.rounds)
-const seconds = wholeNumber('--seconds', flags.seconds)
-const programs = wholeNumber('--programs', flags.programs)
-const pages = wholeNumber('--pages', flags.pages, 0)
+const rounds = wholeNumber('--rounds', flags.rounds, 1, WHOLE_MAX)
+const seconds = wholeNumber('--seconds', flags.seconds, 1, WHOLE_MAX)
+const programs = wholeNumber('--programs', flags.programs, 1, WHOLE_MAX)
+const pages = wholeNumber('--pages', flags.pages, 1, WHOLE_MAX)
 const note = (line: string): void => void process.stderr.write(`${line}\n`)
 
 const report: Report = {
@@ -67,7 +69,6 @@ const report: Report = {
     cores: availableParallelism(),
     node: process.version,
     at: new Date().toISOString(),
-    pages_open: pages,
   },
 }
 if (parts.includes('calls')) {
@@ -85,6 +86,10 @@ if (parts.includes('memory')) {
 if (parts.includes('inference')) {
   const measure = (system: BenchSystem) => measureInference(system, { rounds, seconds, note })
   report.inference = await within(measure, INFERENCE_CONTEXT_TOKENS)
+  save()
+}
+if (parts.includes('pages')) {
+  report.pages = await within((system) => measurePages(system, pages, { rounds, seconds, note }))
   save()
 }
 if (peers.length > 0) {
@@ -105,14 +110,9 @@ async function within<T>(
   profile?: string,
 ): Promise<T> {
   const system = await startSystem(context_tokens, profile)
-  const close = await openPages(system, pages).catch(async (error) => {
-    await system.stop()
-    throw error
-  })
   try {
     return await work(system)
   } finally {
-    await close()
     await system.stop()
   }
 }
@@ -132,11 +132,4 @@ async function withSteps<T>(step_ms: number, work: (system: BenchSystem) => Prom
 function peerName(text: string): PeerName {
   const name = PEER_NAMES.find((known) => known === text)
   return name ?? fail(`--peers takes ${PEER_NAMES.join(', ')}, not ${JSON.stringify(text)}`)
-}
-
-function wholeNumber(flag: string, text: string, least = 1): number {
-  const value = Number(text)
-  if (!Number.isInteger(value) || value < least)
-    fail(`${flag} is a whole number from ${least}, not ${JSON.stringify(text)}`)
-  return value
 }

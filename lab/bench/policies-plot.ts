@@ -1,5 +1,6 @@
 /** Bars of mean program token latency by workload and policy, with the seeds as dots: an SVG for docs/benchmarks.md. */
 import * as echarts from 'echarts'
+import { labelled } from '../../simulator/evaluation/plots/chart.ts'
 import { mean } from '../../simulator/statistics.ts'
 import { type ComparedRun, namesOf, workloadsOf } from './comparison.ts'
 import type { WorkloadName } from './workload.ts'
@@ -35,7 +36,7 @@ export function policiesPlot(runs: readonly ComparedRun[]): string {
     yAxis: panels.map(({ yAxis }) => yAxis),
     series: panels.flatMap(({ series }) => series),
   })
-  const svg = chart.renderToSVGString()
+  const svg = labelled(chart.renderToSVGString(), 'Program token latency by policy: mean and p95 of each workload')
   chart.dispose()
   return svg
 }

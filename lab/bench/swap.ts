@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fail, readFlags } from '../../cli/flags.ts'
-import { runVllmTool } from '../testbed/vllm-tool.ts'
+import { vllmTools } from '../testbed/vllm-tool.ts'
 import { swapReport } from './swap/report.ts'
 import { swapPlot } from './swap/swap-plot.ts'
 
@@ -67,5 +67,5 @@ async function measure(): Promise<number> {
     const value = values[name]
     if (value !== undefined) args.push(`--${name}`, value)
   }
-  return await runVllmTool('bench_swap', args)
+  return await (await vllmTools()).run('bench_swap', args)
 }

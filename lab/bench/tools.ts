@@ -4,7 +4,7 @@
  * machine.
  */
 import { writeFileSync } from 'node:fs'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import { HANDLINGS, type Handling } from '../../gpu-agent/engine/memory/handling/waste.ts'
 import { ENGINE_POLICY_NAMES, isMemoryPolicy } from '../../gpu-agent/engine/order/policies/index.ts'
@@ -53,15 +53,15 @@ if (values.handling !== undefined) {
 }
 const workload: ToolsWorkload = {
   ...{
-    seed: whole('seed', 1_000_000),
-    programs: whole('programs', 100),
-    tools: whole('tools', 100),
+    seed: wholeNumber('--seed', values.seed, 1, 1_000_000),
+    programs: wholeNumber('--programs', values.programs, 1, 100),
+    tools: wholeNumber('--tools', values.tools, 1, 100),
     others: 1,
     prompt_words: 150,
   },
-  tool_s_max: whole('longest-s', 300),
+  tool_s_max: wholeNumber('--longest-s', values['longest-s'], 1, 300),
 }
-const slots = whole('slots', 64)
+const slots = wholeNumber('--slots', values.slots, 1, 64)
 if (slots < 2) fail('--slots must be at least 2: two calls run at once')
 
 const model = await findOrFetchModel(values.model === undefined ? {} : { model: values.model })
@@ -114,12 +114,4 @@ function sumOf(returns: readonly Return[]): { context_tokens: number; cached_tok
 
 function atHand({ context_tokens, cached_tokens }: { context_tokens: number; cached_tokens: number }): string {
   return context_tokens === 0 ? '–' : `${((100 * cached_tokens) / context_tokens).toFixed(1)} %`
-}
-
-function whole(flag: 'seed' | 'programs' | 'tools' | 'longest-s' | 'slots', max: number): number {
-  const text = values[flag]
-  const value = Number(text)
-  if (!/^\d+$/.test(text) || value < 1 || value > max)
-    fail(`--${flag} must be a whole number from 1 to ${max}, not ${text}`)
-  return value
 }

@@ -1,3 +1,6 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { EmulatedBackend } from '../../gpu-agent/engine/backends/emulated/emulated-backend.ts'
 import { type LatencyProfile, TINY } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
@@ -8,7 +11,7 @@ import { engineCosts } from '../../gpu-agent/planner/costs/engine-costs.ts'
 import { decodeSpan, driveEndpoint, type StreamCall } from './drive-endpoint.ts'
 import { driveEngine, observed, playCalls, pointsOf } from './drive-engine.ts'
 import { fitPhases, PHASE_SPANS_MIN } from './fit-phases.ts'
-import { readStream } from './openai-stream.ts'
+import { openaiStream, PROMPTS_MAX, readStream } from './openai-stream.ts'
 import { fitSpans, SPANS_MIN, type Span } from './span.ts'
 import { offPercent, simulatedS, trialCalls } from './trial-run.ts'
 
@@ -166,6 +169,29 @@ test('a stream is timed by its text; comments, the role and the usage are no tex
   expect(await read).toEqual({ started_us: 0, pieces_us: [40, 50], prompt_tokens: 7, output_tokens: 2 })
   await expect(readStream(streamOf(events.slice(0, 4)), 0, () => 0)).rejects.toThrow('include_usage')
   await expect(readStream(streamOf(['data: {"error":{"message":"busy"}}\n\n']), 0, () => 0)).rejects.toThrow('busy')
+})
+
+test.each([
+  [PROMPTS_MAX - 1, 'another prompt is tried'],
+  [PROMPTS_MAX, 'the answers are given up'],
+])('after %i answers without text %s', async (silent, _what) => {
+  const prompts = new Set<string>()
+  const usage = '{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}'
+  const server = createServer(async (request, response) => {
+    prompts.add(await text(request))
+    const said = prompts.size > silent ? 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' : ''
+    response.end(`${said}data: ${usage}\n\ndata: [DONE]\n\n`)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    const { port } = server.address() as AddressInfo
+    const stream = openaiStream({ url: `http://127.0.0.1:${port}/v1`, model: 'm', api_key: null, clock: () => 0 })
+    if (silent < PROMPTS_MAX) expect((await stream(10, 1)).pieces_us).toHaveLength(1)
+    else await expect(stream(10, 1)).rejects.toThrow(`${PROMPTS_MAX} prompts had no text`)
+    expect(prompts.size).toBe(PROMPTS_MAX)
+  } finally {
+    server.close()
+  }
 })
 
 function streamOf(events: readonly string[]): ReadableStream<Uint8Array> {

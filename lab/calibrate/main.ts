@@ -1,7 +1,7 @@
 /** `npm run calibrate`: a latency profile of a live engine, and the planner's costs of its model, measured by driving it. */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
 import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { parseProfile } from '../../gpu-agent/engine/backends/emulated/profiles/parse-profile.ts'
 import { engineCosts } from '../../gpu-agent/planner/costs/engine-costs.ts'
@@ -69,7 +69,7 @@ if (table !== undefined && url !== undefined && values['loading-s'] === undefine
   fail('--costs with --url needs --loading-s: how long the server took to load cannot be seen from outside')
 if (values['loading-s'] !== undefined && url === undefined) fail('--loading-s goes with --url: loading is measured')
 if (values.slots !== undefined && url !== undefined) fail('--slots goes with the embedded engine')
-const gpus = whole('--gpus', values.gpus ?? '1', 1, 64)
+const gpus = wholeNumber('--gpus', values.gpus ?? '1', 1, 64)
 const rows = table === undefined ? [] : tableRows(table)
 const measured = url === undefined ? await embedded() : await endpoint(url)
 const date = new Date().toISOString().slice(0, 10)
@@ -93,24 +93,24 @@ function tableRows(file: string): ModelCosts[] {
 }
 
 function embedded(): Promise<Measured> {
-  const seats = whole('--seats', values.seats ?? String(SEATS), 1, 256)
+  const seats = wholeNumber('--seats', values.seats ?? String(SEATS), 1, 256)
   return embeddedSource({
-    ...{ model: values.model, threads: whole('--threads', values.threads ?? '1', 1, 256), seats },
-    slots: whole('--slots', values.slots ?? String(Math.max(seats, SLOTS)), seats, 256),
-    context_tokens: whole('--context-tokens', values['context-tokens'] ?? String(CONTEXT_TOKENS), 128, 1_048_576),
+    ...{ model: values.model, threads: wholeNumber('--threads', values.threads ?? '1', 1, 256), seats },
+    slots: wholeNumber('--slots', values.slots ?? String(Math.max(seats, SLOTS)), seats, 256),
+    context_tokens: wholeNumber('--context-tokens', values['context-tokens'] ?? String(CONTEXT_TOKENS), 128, 1_048_576),
   })
 }
 
 function endpoint(base: string): Promise<Measured> {
   const key_variable = values['api-key-env']
-  const context_tokens = whole('--context-tokens', values['context-tokens'] ?? '4096', 128, 1_048_576)
+  const context_tokens = wholeNumber('--context-tokens', values['context-tokens'] ?? '4096', 128, 1_048_576)
   return endpointSource({
     ...{ url: base, model: values.model ?? fail('--model NAME is required with --url'), context_tokens },
     api_key: key_variable === undefined ? null : (process.env[key_variable] ?? fail(`${key_variable} is not set`)),
-    seats: whole('--seats', values.seats ?? '8', 1, 1024),
-    kv_tokens: whole('--kv-tokens', values['kv-tokens'], context_tokens, 2 ** 30),
-    chunk_tokens: whole('--chunk-tokens', values['chunk-tokens'], 1, 1_048_576),
-    rounds: whole('--rounds', values.rounds, 1, 100),
+    seats: wholeNumber('--seats', values.seats ?? '8', 1, 1024),
+    kv_tokens: wholeNumber('--kv-tokens', values['kv-tokens'], context_tokens, 2 ** 30),
+    chunk_tokens: wholeNumber('--chunk-tokens', values['chunk-tokens'], 1, 1_048_576),
+    rounds: wholeNumber('--rounds', values.rounds, 1, 100),
     clock: () => performance.now() * 1000,
   })
 }
@@ -176,11 +176,4 @@ function profileOf({ costs, error, spans: count }: CalibrationFit): LatencyProfi
 function seconds(flag: string, text: string): number {
   const value = Number(text)
   return text !== '' && value >= 0 && value <= 86_400 ? value : fail(`${flag} must be seconds from 0 to 86400`)
-}
-
-function whole(flag: string, text: string, min: number, max: number): number {
-  const value = Number(text)
-  return /^\d+$/.test(text) && value >= min && value <= max
-    ? value
-    : fail(`${flag} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`)
 }

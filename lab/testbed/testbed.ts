@@ -8,11 +8,14 @@ import path from 'node:path'
 import { readFileIfAny } from '../../ops/system/atomic-file.ts'
 import { type DataDir, dataDir } from '../../ops/system/data-dir.ts'
 import { type Guard, pidFile, startGuard } from '../../ops/system/guard.ts'
+import { endLeftVllms } from '../../ops/system/left-vllms.ts'
 import { HOST } from '../../ops/system/port.ts'
 import { isSameProcess, parseProcessRecord, processRecord } from '../../ops/system/processes.ts'
 import { loadSecrets, type Secrets } from '../../ops/system/secrets.ts'
 import { agentIdsOf } from '../../ops/workerd/agent-ids.ts'
 import { WORKERD_NAME } from '../../ops/workerd/workerd-launcher.ts'
+import type { StatedPrices } from '../../src/core/budget/call-cap.ts'
+import type { StatedPeriods } from '../../src/core/budget/period-limits.ts'
 import { freePort } from './free-port.ts'
 import { ManagedChild } from './managed-child.ts'
 import { AGENT, CONTROL_PLANE, type Flags, flagList } from './repository.ts'
@@ -30,6 +33,8 @@ export interface TestbedOptions {
   flags?: Flags
   /** Files that each process of the control plane may open. Default: as many as this process. */
   open_files?: number
+  /** If the tester dies: what agents get to end their engines, before they are ended themselves. Default: 0. */
+  guard_grace_s?: number
 }
 
 export interface TestbedPlace {
@@ -44,6 +49,7 @@ export interface AgentOptions {
   flags: Flags
   /** Flags of Node itself. */
   node_flags?: readonly string[]
+  ready_timeout_ms?: number
 }
 
 export type AgentChild = ManagedChild<'ready' | 'linked'>
@@ -61,13 +67,13 @@ export class Testbed {
 
   constructor(
     { place, secrets, port }: TestbedPlace,
-    { regions, agents_per_region = 1, model, flags, open_files }: TestbedOptions,
+    { regions, agents_per_region = 1, model, flags, open_files, guard_grace_s = 0 }: TestbedOptions,
   ) {
     this.place = place
     this.secrets = secrets
     this.port = port
     this.model = model
-    this.#guard = startGuard(place.run, 0)
+    this.#guard = startGuard(place.run, guard_grace_s)
     const served = { regions: regions.join(','), 'agents-per-region': agents_per_region, model }
     const args = [CONTROL_PLANE, ...flagList({ 'data-dir': place.root, port, ...served, ...flags })]
     this.#control = new ManagedChild({
@@ -100,7 +106,7 @@ export class Testbed {
   }
 
   /** Not started. It is ready when its data plane listens and it has joined its pool. */
-  agent({ id, region, flags, node_flags = [] }: AgentOptions): AgentChild {
+  agent({ id, region, flags, node_flags = [], ready_timeout_ms }: AgentOptions): AgentChild {
     const own = { id, region, 'control-url': this.url, listen: `${HOST}:0`, 'model-id': this.model }
     const child = new ManagedChild({
       name: id,
@@ -109,6 +115,7 @@ export class Testbed {
       logFile: path.join(this.place.logs, `${id}.log`),
       runFolder: this.place.run,
       ready: ['ready', 'linked'],
+      ...(ready_timeout_ms === undefined ? {} : { ready_timeout_ms }),
     })
     this.#agents.push(child)
     return child
@@ -149,20 +156,28 @@ export class Testbed {
   }
 
   /** A second tenant and its key, through the admin API. */
-  async createTenant(name: string): Promise<{ tenant: string; apiKey: string }> {
-    const { id: tenant = '' } = await this.#administer('/admin/v1/tenants', { name })
+  async createTenant(name: string, budget: StatedPeriods | null = null): Promise<{ tenant: string; apiKey: string }> {
+    const { id: tenant = '' } = await this.#administer('POST', '/admin/v1/tenants', { name, budget })
     return { tenant, apiKey: await this.createKey(tenant, { name }) }
   }
 
-  async createKey(tenant: string, key: { name: string; regions?: readonly string[] }): Promise<string> {
-    const { key: apiKey = '' } = await this.#administer(`/admin/v1/tenants/${tenant}/keys`, key)
+  async createKey(
+    tenant: string,
+    key: { name: string; regions?: readonly string[]; budget?: StatedPeriods | null },
+  ): Promise<string> {
+    const { key: apiKey = '' } = await this.#administer('POST', `/admin/v1/tenants/${tenant}/keys`, key)
     return apiKey
+  }
+
+  async setPrices(prices: StatedPrices): Promise<void> {
+    await this.#administer('PATCH', `/admin/v1/models/${encodeURIComponent(this.model)}`, prices)
   }
 
   /** Ends every process. */
   async endAll(): Promise<void> {
     for (const agent of this.#agents) agent.signal('SIGCONT')
     await Promise.all(this.#agents.map((agent) => agent.end('SIGKILL')))
+    await endLeftVllms(this.place)
     await this.endControlPlane('SIGTERM')
   }
 
@@ -179,9 +194,9 @@ export class Testbed {
     this.#workerd_pid = Number(ready.workerd_pid)
   }
 
-  async #administer(route: string, body: object): Promise<Record<string, string>> {
+  async #administer(method: 'POST' | 'PATCH', route: string, body: object): Promise<Record<string, string>> {
     const { adminKey: apiKey } = this.secrets
-    const answer = await this.fetch(route, { method: 'POST', apiKey, body: JSON.stringify(body) })
+    const answer = await this.fetch(route, { method, apiKey, body: JSON.stringify(body) })
     if (!answer.ok) throw new Error(`${route}: ${answer.status} ${await answer.text()}`)
     return (await answer.json()) as Record<string, string>
   }

@@ -30,6 +30,9 @@ export interface VllmSetting {
   kv_blocks?: number
   /** Of one block: the swap's rings are sized by it. */
   kv_block_bytes?: () => number
+  /** Further ones: they win over ours. */
+  args?: readonly string[]
+  env?: Readonly<Record<string, string>>
 }
 
 /** vLLM keeps one block of its own: no call gets it. */
@@ -88,9 +91,9 @@ export class VllmServer {
     this.#child = new ManagedChild({
       name: `vLLM (${name})`,
       command: setting.python,
-      args: [...argumentsOf(name, port, setting), ...schedulerArguments(name, setting)],
+      args: [...argumentsOf(name, port, setting), ...schedulerArguments(name, setting), ...(setting.args ?? [])],
       env: {
-        ...{ ...ENVIRONMENT, PYTHONPATH: PLUGIN },
+        ...{ ...ENVIRONMENT, PYTHONPATH: PLUGIN, ...setting.env },
         ...(name in STOCK_ARGUMENTS ? {} : { SWITCHYARD_VLLM_OPTIONS: JSON.stringify({ policy: 'plas', socket }) }),
       },
       logFile: path.join(setting.folder, `${name}.log`),

@@ -18,6 +18,13 @@ export interface LentModel {
   model: string
   path: string
   context_tokens: number
+  /** Null: the embedded engine. */
+  vllm: VllmModelOptions | null
+}
+
+export interface VllmModelOptions {
+  python: string
+  dtype: string
 }
 
 export interface LentHostOptions {
@@ -82,10 +89,7 @@ export class LentHost {
     const flags = { 'other-models': JSON.stringify(others) }
     const bed = await startTestbed({ name: 'bench-apps', regions: [REGION], model: 'home', flags })
     const { models, costs, seats } = options
-    const startable = models.map(({ model, path: file, context_tokens }) => ({
-      ...{ model, engine: 'embedded', costs },
-      flags: { 'model-path': file, 'context-tokens': context_tokens, seats, slots: seats },
-    }))
+    const startable = models.map((one) => ({ model: one.model, costs, ...engineOf(one, seats) }))
     writeFileSync(path.join(bed.place.root, 'startable.json'), JSON.stringify({ models: startable }))
     await bed.startWhatIsDown()
     return new LentHost(bed, options)
@@ -148,4 +152,11 @@ export class LentHost {
       await sleep(POLL_MS)
     }
   }
+}
+
+function engineOf({ path: file, context_tokens, vllm }: LentModel, seats: number): object {
+  const sizes = { 'context-tokens': context_tokens, seats }
+  if (vllm === null) return { engine: 'embedded', flags: { 'model-path': file, slots: seats, ...sizes } }
+  const flags = { model: file, 'vllm-python': vllm.python, 'vllm-args': `--dtype ${vllm.dtype}`, ...sizes }
+  return { engine: 'vllm', device: 'cpu', flags }
 }

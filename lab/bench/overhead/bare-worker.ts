@@ -1,8 +1,8 @@
 /**
- * The bare Worker: what any relay of this shape costs on workerd before it does anything. It makes the five RPCs that a call of
+ * The bare Worker: what any relay of this shape costs on workerd before it does anything. It makes the three RPCs that a call of
  * Switchyard makes (test/workerd/cost.test.ts counts those), to objects of the same sort that begin and end as its programs do:
- * one to the program's and one to the pool's, side by side, then a fetch whose body passes through, and three to the program's
- * that no client waits for. No key, no ticket, no state. With `x-store: 1` the last of them keeps one row, which is the least
+ * one to the program's and one to the pool's, side by side, then a fetch whose body passes through, and one to the program's
+ * that no client waits for. No key, no ticket, no state. With `x-store: 1` the last keeps one row, which is the least
  * that a relay costs whose calls survive a restart.
  */
 import path from 'node:path'
@@ -39,11 +39,9 @@ export default {
     const name = request.headers.get('x-program-id') ?? call
     const program = () => env.PROGRAM.getByName(name)
     const [, { url }] = await Promise.all([program().admit({ call }), env.POOL.getByName('pool').lease({ call })])
-    context.waitUntil(program().note({ call, url }))
     const headers = new Headers({ 'content-type': 'application/json' })
     headers.set('authorization', request.headers.get('authorization') ?? '')
     const upstream = await fetch(url + pathname, { method: 'POST', headers, body: request.body })
-    context.waitUntil(program().note({ call }))
     context.waitUntil(request.headers.get('x-store') === '1' ? program().keep({ call, url }) : program().note({ call }))
     return new Response(upstream.body, { status: upstream.status, headers: upstream.headers })
   },

@@ -91,7 +91,14 @@ export async function ticketLane(
   }
 }
 
-const TERMS = { speed_factor: 1, prompt_tokens_max: 8192, output_tokens_max: 8192, sequences_max: 1, key: null }
+const TERMS = {
+  speed_factor: 1,
+  prompt_tokens_max: 8192,
+  output_tokens_max: 8192,
+  sequences_max: 1,
+  key: null,
+  reason: null,
+}
 
 async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: CryptoKey, kid: string): Promise<string> {
   const call = randomUUID()

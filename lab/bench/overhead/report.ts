@@ -3,15 +3,17 @@ import { textTable } from '../../../cli/table.ts'
 import type { CallsReport, Run } from './calls.ts'
 import type { InferenceReport } from './inference.ts'
 import type { MemoryReport } from './memory.ts'
+import type { PagesReport, PagesRun } from './pages.ts'
 import type { PeersReport } from './peers.ts'
 import type { StreamingReport } from './streaming.ts'
 
 export interface Report {
-  machine: { cpu: string; cores: number; node: string; at: string; pages_open: number }
+  machine: { cpu: string; cores: number; node: string; at: string }
   calls?: CallsReport
   streaming?: StreamingReport
   memory?: MemoryReport
   inference?: InferenceReport
+  pages?: PagesReport
   peers?: PeersReport
 }
 
@@ -22,6 +24,8 @@ const GOALS = {
   added_p99_ms: 10,
   ratio_to_direct: 0.6,
   evicted_growth: 1.05,
+  pages_peak_ratio: 0.97,
+  pages_added_p50_ms: 0.2,
   inference_cpu_us: [
     [50, 300],
     [200, 1000],
@@ -44,7 +48,7 @@ const RUN_COLUMNS = [
   'rest_s',
 ] as const satisfies (keyof Run)[]
 
-export function printReport({ calls, streaming, memory, inference, peers }: Report): void {
+export function printReport({ calls, streaming, memory, inference, pages, peers }: Report): void {
   if (calls !== undefined) printCalls(calls)
   if (streaming !== undefined) {
     const keys = ['tokens_per_s', 'tokens_per_event', 'workerd_cpu_us_per_token', 'ttft_p50_ms', 'itl_p50_ms'] as const
@@ -63,6 +67,15 @@ export function printReport({ calls, streaming, memory, inference, peers }: Repo
       const added = inference.rows.find((row) => row.prompt_kb === prompt_kb)?.added_cpu_us ?? Number.POSITIVE_INFINITY
       judge(`CPU of inference at ${prompt_kb} kB`, added <= goal_us, `≤ ${goal_us} µs`)
     }
+  }
+  if (pages !== undefined) {
+    const { runs, ...figures } = pages
+    const keys = ['load', 'calls_per_s', 'p50_ms', 'p99_ms', 'workerd_cpu_us'] as const satisfies (keyof PagesRun)[]
+    table('Open pages, every run', runs, ['pages', 'round', ...keys])
+    figuresOf({ ...figures })
+    const { pages_peak_ratio, pages_added_p50_ms } = GOALS
+    judge('peak with pages open', figures.peak_ratio >= pages_peak_ratio, `≥ ${pages_peak_ratio}`)
+    judge('p50 added by open pages', figures.added_p50_ms <= pages_added_p50_ms, `≤ ${pages_added_p50_ms} ms`)
   }
   if (peers !== undefined) {
     table('Other gateways, every run', peers.runs, RUN_COLUMNS)

@@ -1,5 +1,6 @@
 /** How long the forward pass waits and when the copy is complete, by tokens and method: an SVG for docs/kv-swap.md. */
 import * as echarts from 'echarts'
+import { labelled } from '../../../simulator/evaluation/plots/chart.ts'
 import type { SwapCase, SwapReport } from './report.ts'
 
 const WIDTH = 760
@@ -57,7 +58,7 @@ export function swapPlot(report: SwapReport): string {
         : []),
     ]),
   })
-  const svg = chart.renderToSVGString()
+  const svg = labelled(chart.renderToSVGString(), 'How fast KV leaves a GPU and returns, by method and tokens')
   chart.dispose()
   return svg
 
