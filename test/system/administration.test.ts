@@ -85,6 +85,47 @@ it('makes a tenant and a key, which works, is revoked, and is refused within 10 
   expect(audit.map(({ action }) => action)).toEqual(['key.revoke', 'key.update', 'key.create', 'tenant.create'])
 })
 
+it('tells what calls were charged, to the operator of each tenant and to a tenant of its own', async () => {
+  await done('models', 'update', MODEL, '--prompt-price', '1', '--output-price', '2')
+  await done('tenants', 'create', '--id', 'spender', '--name', 'Spender')
+  const { key = '', id } = await done<{ key: string; id: string }>('keys', 'create', 'spender', '--name', 'one')
+  type Row = { tenant?: string; name: string | null; period: string; calls: number; cost: string; cost_nanos: number }
+  const own = async (...args: string[]): Promise<Row[]> => {
+    const env = { SWITCHYARD_URL: system.dev.url, SWITCHYARD_API_KEY: key }
+    const { code, stdout, stderr } = await runCommand('ops/switchyard/main.ts', ['spend', 'own', ...args, '--json'], {
+      env,
+    })
+    expect(code, stderr).toBe(0)
+    return JSON.parse(stdout) as Row[]
+  }
+  expect(await own()).toEqual([])
+  // Isolates keep the catalogue for some seconds, so the first calls may have had no price.
+  const [program] = await eventually('a program was charged money', async () => {
+    await regionOf(call(key, { 'x-program-id': 'charged' }))
+    const rows = await own('--by', 'program')
+    return (rows[0]?.cost_nanos ?? 0) > 0 ? rows : undefined
+  })
+  const today = new Date().toISOString().slice(0, 10)
+  expect(program).toMatchObject({ name: 'charged', period: today })
+  const { calls, cost_nanos, cost } = await eventually('every call is charged', async () => {
+    const [row] = await own()
+    const { open_calls, calls: made } = (await (
+      await system.fetch('/v1/programs/charged', { apiKey: key })
+    ).json()) as { open_calls: number; calls: number }
+    return open_calls === 0 && row?.calls === made ? row : undefined
+  })
+  expect(cost).toBe(`0.${String(cost_nanos).padStart(9, '0')}`)
+  expect(await own('--by', 'key', '--per', 'month')).toMatchObject([{ name: id, period: today.slice(0, 7), calls }])
+  expect(await done<Row[]>('spend', '--tenant', 'spender', '--by', 'model')).toMatchObject([
+    { name: MODEL, period: today, calls, cost_nanos },
+  ])
+  const each = await done<Row[]>('spend')
+  expect(each.find(({ tenant }) => tenant === 'spender')).toMatchObject({ calls, cost_nanos })
+  const shown = await cli('spend', '--tenant', 'spender', '--by', 'key')
+  expect(shown.stdout).toMatch(new RegExp(`^${today}\\s+${id}\\s+${calls}\\s.*\\s${cost}$`, 'm'))
+  expect(await cli('spend', '--by', 'key')).toMatchObject({ code: 2 })
+})
+
 it('drains an agent, to which nothing goes any more, and undrains it', async () => {
   const { apiKey } = system.dev
   const east = await regionOf(call(apiKey, { 'x-program-regions': 'us-east' }))

@@ -44,7 +44,8 @@ if (LLAMA === '') {
     real: true,
     // The model's template has none.
     tools: false,
-    attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true },
+    resumes: true,
+    attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true, resumes: true },
   })
 }
 

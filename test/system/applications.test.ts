@@ -1,10 +1,11 @@
 /**
  * An application through `switchyard apps` on the real model: two nodes that answer, a chain summary and a judge, with kill -9 of
- * an agent and of the control plane in the middle.
+ * an engine's process, of an agent and of the control plane in the middle.
  */
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { engineProcess } from '../../lab/chaos/stream-engines.ts'
 import { runCommand } from '../../lab/testbed/run-command.ts'
 import { eventually, System } from './support/system.ts'
 
@@ -65,7 +66,7 @@ const CALLS = LINES + LINES / 2 + CHUNKS + 2 * LINES
 const TIMEOUT_MS = 400_000
 
 it(
-  'kill -9 of an agent and of the control plane: every node answers every line once, in order',
+  'kill -9 of an engine, of an agent and of the control plane: every node answers every line once, in order',
   async () => {
     const file = path.join(system.dataDir, 'application.json')
     const input = path.join(system.dataDir, 'lines.jsonl')
@@ -92,8 +93,13 @@ it(
         return 0
       }
     }
-    await eventually('some calls have run', async () => (await completed()) >= 12 || undefined, TIMEOUT_MS)
+    await eventually('some calls have run', async () => (await completed()) >= 6 || undefined, TIMEOUT_MS)
     const victim = system.dev.agents[0] as { id: string; pid: number }
+    const engine = engineProcess('embedded', victim.pid, '')
+    expect(engine).not.toBeNull()
+    process.kill(engine ?? 0, 'SIGKILL')
+    await eventually('calls run again', async () => (await completed()) >= 16 || undefined, TIMEOUT_MS)
+    expect(engineProcess('embedded', victim.pid, '')).not.toBe(engine)
     process.kill(victim.pid, 'SIGKILL')
     await eventually(
       'the agent is back',

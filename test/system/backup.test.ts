@@ -192,7 +192,7 @@ it('refuses a folder that is not empty, a damaged backup, and a system that runs
   const target = path.join(folder, 'first')
   expect(await cli('backup', target)).toMatchObject({ code: 1, stderr: expect.stringContaining('is not empty') })
   expect(await cli('restore', target)).toMatchObject({ code: 1, stderr: expect.stringContaining('Stop it first') })
-  expect(await cli('restore', folder)).toMatchObject({ code: 1, stderr: expect.stringContaining('is no backup') })
+  expect(await cli('restore', folder)).toMatchObject({ code: 1, stderr: expect.stringContaining('is not a backup') })
   appendFileSync(path.join(target, 'secrets.json'), ' ')
   expect(await cli('restore', target)).toMatchObject({
     code: 1,

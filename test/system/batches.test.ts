@@ -8,7 +8,10 @@ import Database from 'better-sqlite3'
 import type OpenAI from 'openai'
 import { toFile } from 'openai'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { CLIENTS } from '../../lab/clients/clients.ts'
+import { installClient } from '../../lab/clients/environments.ts'
 import { runCommand } from '../../lab/testbed/run-command.ts'
+import { runTool } from '../../ops/python/run-tool.ts'
 import { eventually, System } from './support/system.ts'
 
 const CHAT = '/v1/chat/completions'
@@ -217,4 +220,24 @@ it('a cancelled batch delivers what has finished, and the command line runs one 
   expect(output.stdout.trimEnd().split('\n')).toHaveLength(3)
   expect((await run('batches', 'output', id, '--errors')).stderr).toContain('there is no error file')
   expect((await run('files', 'list')).stdout).toContain('batch_output')
+})
+
+it('the Python package, in its strict mode, reads every answer', async () => {
+  const python = CLIENTS.find(({ id }) => id === 'openai-py')
+  if (python === undefined) expect.unreachable('the Python package is not among the clients')
+  const made = await installClient(python)
+  if (!made.ok) expect.unreachable(made.reason)
+  const program = path.join(import.meta.dirname, 'support/batches_conformance.py')
+  const { url, apiKey, model } = system.dev
+  const run = await runTool([made.interpreter, program, `${url}/v1`, apiKey, model], { timeout_ms: 120_000 })
+  if (run.status !== 'done') expect.unreachable(JSON.stringify(run))
+  expect(JSON.parse(run.output)).toEqual({
+    completed: {
+      ...{ status: 'completed', counts: { total: 6, completed: 6, failed: 0 }, metadata: { from: 'python' } },
+      ...{ order: [0, 1, 2, 3, 4, 5].map((line) => `line-${line}`), listed: true, files: true },
+    },
+    cancelled: { status: 'cancelled', whole: true },
+    failed: ['failed', [1, 2]],
+    refusals: [true, 'NotFoundError', 'NotFoundError', 'NotFoundError'],
+  })
 })

@@ -1,6 +1,7 @@
 /**
  * A host of two "GPUs" (shares of the cores) with a home engine, lent to an application of two models, with real embedded engines behind the real
- * Worker: engines come and go stage by stage, calls reach them, kill -9 of the agent loses nothing, and the home engine returns.
+ * Worker: engines come and go stage by stage, calls reach them, kill -9 of the agent loses nothing, and the home engine returns, also in the middle
+ * where an online call needs it.
  */
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -52,11 +53,20 @@ async function call(model: string): Promise<number> {
   return response.status
 }
 
+/** No call is made: one that finds no engine would bring a lent host back. */
+async function hasEngine(model: string): Promise<boolean> {
+  const response = await bed.fetch(`/admin/v1/pools?model=${model}`, { apiKey: bed.secrets.adminKey })
+  const { pools } = (await response.json()) as { pools: { engines_ready: number }[] }
+  return pools.some(({ engines_ready }) => engines_ready > 0)
+}
+
+const atHome = () => eventually('the host is at home', async () => (await hasEngine('home')) || undefined)
+
 const served = (model: string) =>
   eventually(`${model} is served`, async () => ((await call(model)) === 200 ? true : undefined))
 
 it('lends engines stage by stage, and takes them back', async () => {
-  await served('home')
+  await atHome()
   const node = { template_tokens: 0, max_output_tokens: 32 }
   const nodes = [
     { ...node, id: 'a', model: 'one', requests: { count: 50, tokens: 20 } },
@@ -86,7 +96,7 @@ it('lends engines stage by stage, and takes them back', async () => {
   const first = await ready('a')
   expect(first.nodes.map(({ state }) => state)).toEqual(['ready', 'later'])
   await served('one')
-  expect(await call('home')).toBe(503)
+  expect(await hasEngine('home')).toBe(false)
 
   const second = await ready('b', 'a')
   expect(second.epoch).toBeGreaterThan(first.epoch)
@@ -99,7 +109,7 @@ it('lends engines stage by stage, and takes them back', async () => {
   await served('two')
 
   expect(await run('a', 'b')).toEqual({ status: 'done' })
-  await served('home')
+  await atHome()
   expect(await call('two')).toBe(503)
 })
 
@@ -109,7 +119,7 @@ interface Application {
 }
 
 it('runs an application whose models no engine serves, with kill -9 of the agent in the middle', async () => {
-  await served('home')
+  await atHome()
   const says = (content: string) => ({ messages: [{ role: 'user', content }], max_tokens: 24, temperature: 0 })
   const nodes = [
     { id: 'first', model: 'one', requests: 'lines', body: says('Count from {{n}} upwards.') },
@@ -136,5 +146,26 @@ it('runs an application whose models no engine serves, with kill -9 of the agent
     ['first', 24, 0],
     ['second', 24, 0],
   ])
+  for (const node of ['first', 'second']) {
+    const output = await (await bed.fetch(`/v1/applications/borrows/nodes/${node}/output`)).text()
+    const lines = output.trimEnd().split('\n')
+    expect(lines.map((line) => JSON.parse(line).line)).toEqual(Array.from({ length: 24 }, (_, at) => at + 1))
+  }
+  await atHome()
+}, 300_000)
+
+it('brings the home engine back for an online call, while the application waits', async () => {
+  await atHome()
+  const messages = [{ role: 'user', content: 'Count from {{n}} upwards.' }]
+  const nodes = [{ id: 'slow', model: 'one', requests: 'lines', body: { messages, max_tokens: 48 } }]
+  const lines = Array.from({ length: 400 }, (_, n) => ({ n }))
+  const body = JSON.stringify({ id: 'waits', name: 'waits', nodes, input: { lines } })
+  expect((await bed.fetch('/v1/applications', { method: 'POST', body })).status).toBeLessThan(300)
+  await served('one')
+  expect(await call('home')).toBe(503)
   await served('home')
+  expect(await call('one')).toBe(503)
+  const state = await (await bed.fetch('/v1/applications/waits')).json()
+  expect(state).toMatchObject({ status: 'running', nodes: [{ failed: 0 }] })
+  expect((await bed.fetch('/v1/applications/waits/cancel', { method: 'POST' })).status).toBe(200)
 }, 300_000)

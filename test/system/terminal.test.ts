@@ -88,8 +88,8 @@ it('nice changes what a program and a class weigh, and why tells it', async () =
     stderr: expect.stringContaining('WEIGHT is a number'),
   })
   expect(await switchyard('nice', 'favoured', '101')).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining('weight'),
+    code: 2,
+    stderr: expect.stringContaining('WEIGHT is a number from 0.01 to 100'),
   })
   expect(await switchyard('nice', 'nobody', '2')).toMatchObject({
     code: 1,
@@ -207,6 +207,16 @@ it('env gives a shell what clients need', async () => {
   const script = `${stdout}\ncurl -s -H "Authorization: Bearer $KEY" "$OPENAI_BASE_URL/models"`
   const asked = await promisify(execFile)('sh', ['-c', script])
   expect(JSON.parse(asked.stdout)).toMatchObject({ data: [{ id: MODEL }] })
+})
+
+it('uses the keys of the system that runs here with its own address alone', async () => {
+  const spend = (SWITCHYARD_URL: string) => {
+    const env = { SWITCHYARD_URL, SWITCHYARD_API_KEY: system.dev.apiKey }
+    return runCommand('ops/switchyard/main.ts', ['spend', '--data-dir', system.dataDir], { env })
+  }
+  expect(await spend(system.dev.url)).toMatchObject({ code: 0 })
+  const elsewhere = await spend('http://127.0.0.1:9')
+  expect(elsewhere).toMatchObject({ code: 2, stderr: expect.stringContaining('no key was given: --admin-key') })
 })
 
 it('what cannot be done is said, with an exit code', async () => {

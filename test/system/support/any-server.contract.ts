@@ -10,6 +10,7 @@ import path from 'node:path'
 import type OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { unsettled } from '../../../lab/chaos/ledger.ts'
+import { TcpProxy } from '../../../lab/chaos/tcp-proxy.ts'
 import { freePort } from '../../../lab/testbed/free-port.ts'
 import { reconciled } from './fleet-calls.ts'
 import { eventually, System } from './system.ts'
@@ -18,6 +19,10 @@ const SERVER_START_MS = 400_000
 const KEY_VARIABLE = 'ANY_SERVER_KEY'
 const WRONG_KEY_VARIABLE = 'ANY_SERVER_WRONG_KEY'
 const WRONG_KEY = 'sk-wrong-7d21c0'
+/** Of an answer, before its connection breaks. Some text has come then. */
+const EVENTS = 3
+const RIVER = 'Describe how a river reaches the sea.'
+const ALL = 'Tell me all.'
 
 export interface AnyServer {
   name: string
@@ -26,6 +31,8 @@ export interface AnyServer {
   real: boolean
   /** Of a real one: whether it was started so that it reads tool calls. Another one's clients are told that it does not. */
   tools?: boolean
+  /** It goes on with a text exactly. */
+  resumes?: boolean
   /** What an agent must say of it. */
   attached: Record<string, unknown>
   flags?: string[]
@@ -35,19 +42,19 @@ export interface AnyServer {
 
 class ServerProcess {
   readonly url: string
+  readonly port: number
   readonly #server: AnyServer
-  readonly #port: number
   #child: ChildProcess | null = null
   #output = ''
 
   constructor(server: AnyServer, port: number) {
     this.#server = server
-    this.#port = port
+    this.port = port
     this.url = `http://127.0.0.1:${port}`
   }
 
   async start(): Promise<void> {
-    const { command, args, env = {} } = this.#server.command(this.#port)
+    const { command, args, env = {} } = this.#server.command(this.port)
     // A group of its own: some servers have processes.
     const child = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -83,25 +90,29 @@ class ServerProcess {
 export function anyServerContract(server: AnyServer): void {
   describe(`in front of ${server.name}`, () => {
     let served: ServerProcess
+    let wire: TcpProxy
     let system: System
     let model: string
 
     beforeAll(async () => {
       served = new ServerProcess(server, await freePort())
       await served.start()
+      wire = await TcpProxy.open({ host: '127.0.0.1', port: served.port })
       system = await System.start({ engine: 'openai', flags: flagsOf(KEY_VARIABLE) })
       model = system.dev.model
     }, SERVER_START_MS)
     afterAll(async () => {
       await system?.remove()
+      await wire?.close()
       await served?.kill()
     })
 
     function flagsOf(key_variable: string): string[] {
       const { key, flags = [] } = server
-      if (key === undefined) return ['--url', `${served.url}/v1`, ...flags]
+      const url = `http://127.0.0.1:${wire.port}/v1`
+      if (key === undefined) return ['--url', url, ...flags]
       Object.assign(process.env, { [KEY_VARIABLE]: key, [WRONG_KEY_VARIABLE]: WRONG_KEY })
-      return ['--url', `${served.url}/v1`, '--key-env', key_variable, ...flags]
+      return ['--url', url, '--key-env', key_variable, ...flags]
     }
     const client = (program: string): OpenAI => system.client({ headers: { 'X-Program-Id': program } })
     const ask = (content: string, max_tokens = 8) => ({
@@ -234,11 +245,53 @@ export function anyServerContract(server: AnyServer): void {
       })
     }
 
+    if (server.resumes) {
+      it('its connection breaks in the middle of an answer: the answer goes on, and is the unbroken one', async () => {
+        const asked = ask(RIVER, 48)
+        const whole = await client('unbroken').chat.completions.create(asked)
+        wire.holdAfter(EVENTS, RIVER)
+        const stream = await client('broken').chat.completions.create({
+          ...asked,
+          ...{ stream: true, stream_options: { include_usage: true } },
+        })
+        let text = ''
+        let finish_reason: string | null = null
+        let usage: OpenAI.CompletionUsage | null = null
+        let roles = 0
+        for await (const chunk of stream) {
+          const [choice] = chunk.choices
+          if (choice?.delta.role !== undefined) roles += 1
+          if (text === '' && (choice?.delta.content ?? '') !== '') {
+            wire.set('cut')
+            wire.set('open')
+          }
+          text += choice?.delta.content ?? ''
+          finish_reason = choice?.finish_reason ?? finish_reason
+          usage = chunk.usage ?? usage
+        }
+        expect(text).toBe(whole.choices[0]?.message.content)
+        expect({ finish_reason, roles }).toEqual({ finish_reason: whole.choices[0]?.finish_reason, roles: 1 })
+        const { prompt_tokens, completion_tokens } = whole.usage ?? {}
+        expect(usage).toMatchObject({ prompt_tokens, completion_tokens })
+        await settled('unbroken', 'broken')
+        const { data } = (await (await system.fetch('/v1/programs/broken/calls')).json()) as {
+          data: { outcome: string; leases: { resumed_tokens: number }[] }[]
+        }
+        const [call] = data
+        expect(call?.outcome).toBe('completed')
+        expect(call?.leases.at(-1)?.resumed_tokens).toBeGreaterThan(0)
+      })
+    }
+
     it('is killed: the call under way fails in order; when it is back, calls are served', async () => {
-      const stream = await client('killed').chat.completions.create({ ...ask('Tell me all.', 400), stream: true })
+      wire.holdAfter(EVENTS, ALL)
+      const stream = await client('killed').chat.completions.create({ ...ask(ALL, 400), stream: true })
       const read = (async () => {
         for await (const chunk of stream) {
-          if ((chunk.choices[0]?.delta.content ?? '') !== '') await served.kill()
+          if ((chunk.choices[0]?.delta.content ?? '') === '') continue
+          await served.kill()
+          wire.set('cut')
+          wire.set('open')
         }
       })()
       await expect(read).rejects.toThrow()

@@ -173,6 +173,11 @@ export class RunningVllm {
     }
   }
 
+  /** Contexts of programs whose tools run of which it has decided since it started. */
+  async toolContexts(): Promise<number> {
+    return total(await this.#metrics(), 'switchyard_vllm_tool_contexts_total')
+  }
+
   async #metrics(): Promise<string> {
     const { port, api_key } = this.state ?? { port: 0, api_key: '' }
     const headers = { authorization: `Bearer ${api_key}` }

@@ -1,10 +1,14 @@
 /** Contexts of programs whose tools run, on a real vLLM through the whole system: what was decided reaches the API with the call. */
+import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { isAlive } from '../../../ops/system/processes.ts'
 import { RunningVllm } from './running-vllm.ts'
 
 const INSTALL_AND_START_MS = 20 * 60_000
 /** Blocks have 32 tokens, and whole ones alone are handled. */
 const PROMPT = `Say something about ${'rain and wind and '.repeat(90)}sun.`
+/** It shares no block with the other, so its context is its program's own. */
+const OTHER_PROMPT = `Tell me of ${'snow and fog and '.repeat(90)}ice.`
 
 let vllm: RunningVllm
 beforeAll(async () => {
@@ -43,4 +47,36 @@ it('is told with the call, and the program finds its context when it returns', a
   const { data } = await shown<{ data: { kv: Kv | null }[] }>('/v1/programs/returns/calls')
   expect(data[0]).toMatchObject({ kv })
   expect((await vllm.counts()).failures).toBe(0)
+})
+
+it('kill -9 of vLLM with a context held: the next one holds nothing, and the program computes its context again', async () => {
+  // Of a class of its own, of whose tools nothing was learned.
+  const start = { id: 'bereft', app: 'bereft' }
+  const started = await vllm.system.fetch('/v1/programs', { method: 'POST', body: JSON.stringify(start) })
+  expect(started.status).toBe(201)
+  const first = await vllm.ask('bereft', { content: OTHER_PROMPT, max_tokens: 8 })
+  await vllm.settled('bereft')
+  const held = await shown<{ tools: { kv: Kv | null }[] }>('/v1/programs/bereft')
+  expect(held.tools).toMatchObject([{ kv: { handling: 'preserve' } }])
+  const { pid } = vllm.state ?? { pid: 0 }
+  const epoch = await vllm.ready('the engine is ready')
+  await expect.poll(() => vllm.toolContexts()).toBeGreaterThan(1)
+  const memory = readdirSync('/dev/shm')
+
+  process.kill(-pid, 'SIGKILL')
+  await vllm.ready('another vLLM serves', epoch)
+  expect(isAlive(pid)).toBe(false)
+  const second = await vllm.ask('bereft', { content: OTHER_PROMPT, max_tokens: 8 })
+  expect(second.text).toBe(first.text)
+  expect(second.usage.prompt_tokens_details?.cached_tokens ?? 0).toBe(0)
+  await vllm.settled('bereft')
+  // vLLM writes its metrics a moment after a step.
+  await expect.poll(() => vllm.toolContexts()).toBe(1)
+  expect(vllm.unsettled).toEqual({ open_leases: 0, unacknowledged: 0 })
+  const { data } = await shown<{ data: { outcome: string; kv: Kv | null }[] }>('/v1/programs/bereft/calls')
+  expect(data.map(({ outcome }) => outcome)).toEqual(['completed', 'completed'])
+  expect((await vllm.counts()).failures).toBe(0)
+  // vLLM's own shared memory goes with it.
+  const left = readdirSync('/dev/shm').filter((name) => name.includes('switchyard') && !memory.includes(name))
+  expect(left).toEqual([])
 })

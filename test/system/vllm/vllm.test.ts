@@ -1,12 +1,13 @@
 /**
  * vLLM itself under the whole system: control plane, agent, vLLM 0.32.0 with Switchyard's scheduler and a real model on the CPU,
  * called with the openai package. One system serves all of it, since a start of vLLM takes a minute; the order matters to the last
- * two, which end what the others need.
+ * three, which end what the others need.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { groupMembers } from '../../../gpu-agent/src/fronts/vllm/process/process-group.ts'
 import { answers } from './answers.ts'
 import { apis } from './apis.ts'
+import { applications } from './applications.ts'
 import { crashes } from './crashes.ts'
 import { programs } from './programs.ts'
 import { resumption } from './resumption.ts'
@@ -39,6 +40,7 @@ it('the plug-in has decided and never failed', async () => {
   expect(failures).toBe(0)
 })
 describe('a crash', () => crashes(running))
+describe('offline work', () => applications(running))
 it('leaves no process when it is stopped', async () => {
   expect((await vllm.counts()).failures).toBe(0)
   const { pid } = vllm.state ?? { pid: 0 }
