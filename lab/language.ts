@@ -26,7 +26,7 @@ const hits = [
     .filter((file) => file.endsWith('.ts') && !NO_MESSAGES.test(file))
     .map((file) => ({ file, hits: messagesOf(file, read(file)) })),
 ].flatMap(({ file, hits: prose }) =>
-  prose.flatMap(({ text, line }) => hitsIn(text, line).map((hit) => ({ file, hit }))),
+  prose.flatMap(({ text, line, cell }) => hitsIn(text, line, cell).map((hit) => ({ file, hit }))),
 )
 for (const { file, hit } of hits) console.log(lineOf(file, hit))
 if (hits.length > 0) {

@@ -1,14 +1,16 @@
-/** Builds the site into a folder: pages and figures in the repository's tree, and the evaluation as a page of its own. */
+/** Builds the site into a folder: pages and figures in the repository's tree, and each report of the evaluation as a page of its own. */
+import { globSync } from 'node:fs'
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { runTool } from '../../ops/python/run-tool.ts'
 import { ROOT } from '../testbed/repository.ts'
-import { docsEnvironment, mkdocsConfig } from './mkdocs.ts'
+import { docsEnvironment, mkdocsConfig, STYLE, STYLE_FILE } from './mkdocs.ts'
 import { allPages, sections, titleOf } from './pages.ts'
 import { siteSource } from './site-source.ts'
 
 const TIMEOUT_MS = 5 * 60_000
-const EVALUATION_PAGE = 'docs/evaluation/index.html'
+/** Each becomes a page beside it, and the pages link to each other. */
+const EVALUATION_DATA = ['docs/evaluation/evaluation.json', 'docs/evaluation/*/evaluation.json']
 /** Figures of pages. */
 const ASSET = /\.(svg|png)$/
 
@@ -21,9 +23,12 @@ export async function buildSite(out: string): Promise<BuiltSite> {
   const source = path.join(out, 'source')
   await rm(out, { recursive: true, force: true })
   await mkdir(source, { recursive: true })
+  await mkdir(path.dirname(path.join(source, STYLE_FILE)), { recursive: true })
+  await writeFile(path.join(source, STYLE_FILE), STYLE)
   const pages = allPages()
   const assets = await copyAssets(source)
-  const has = new Set([...pages, ...assets, EVALUATION_PAGE])
+  const evaluations = globSync(EVALUATION_DATA, { cwd: ROOT }).map((data) => path.dirname(data))
+  const has = new Set([...pages, ...assets, ...evaluations.map((folder) => path.join(folder, 'index.html'))])
   const titles = new Map<string, string>()
   for (const page of pages) {
     const markdown = await readFile(path.join(ROOT, page), 'utf8')
@@ -34,16 +39,16 @@ export async function buildSite(out: string): Promise<BuiltSite> {
       siteSource(page, markdown, (file) => has.has(file)),
     )
   }
-  const evaluated = await runTool(
-    [
-      process.execPath,
-      path.join(ROOT, 'simulator/evaluation/build-page.ts'),
-      '--out',
-      path.join(source, EVALUATION_PAGE),
-    ],
-    { timeout_ms: TIMEOUT_MS, cwd: ROOT },
-  )
-  if (evaluated.status !== 'done') return refused('the evaluation', evaluated)
+  for (const folder of evaluations) {
+    const evaluated = await runTool(
+      [
+        ...[process.execPath, path.join(ROOT, 'simulator/evaluation/build-page.ts')],
+        ...['--in', folder, '--out', path.join(source, folder, 'index.html')],
+      ],
+      { timeout_ms: TIMEOUT_MS, cwd: ROOT },
+    )
+    if (evaluated.status !== 'done') return refused('the evaluation', evaluated)
+  }
   await writeFile(path.join(out, 'mkdocs.yml'), mkdocsConfig(sections(pages), titles))
   const built = await runTool([environment.python, '-m', 'mkdocs', 'build', '--strict', '--quiet'], {
     ...{ timeout_ms: TIMEOUT_MS, cwd: out },

@@ -17,6 +17,14 @@ export function docsEnvironment(): Promise<PythonResult> {
   return pythonEnvironment(SPEC, { cache_folder: switchyardCacheFolder() })
 }
 
+/** In the site's source. */
+export const STYLE_FILE = 'assets/site.css'
+/** Wide tables get the width of the screen, and names of settings in them are not cut in the middle. */
+export const STYLE = `.md-grid { max-width: 80rem; }
+.md-typeset td code, .md-typeset th code { word-break: normal; overflow-wrap: anywhere; }
+.md-typeset img { max-width: 100%; }
+`
+
 /** `titles`: of each page. Nothing is loaded from elsewhere, so the site and its search work without a network. */
 export function mkdocsConfig(sections: readonly Section[], titles: ReadonlyMap<string, string>): string {
   const nav = sections.map(({ title, pages }) => ({
@@ -30,12 +38,13 @@ export function mkdocsConfig(sections: readonly Section[], titles: ReadonlyMap<s
     theme: {
       name: 'material',
       font: false,
-      features: ['navigation.tabs', 'navigation.top', 'search.highlight', 'content.code.copy', 'toc.follow'],
+      features: ['navigation.tabs', 'navigation.top', 'search.highlight', 'content.code.copy', 'toc.integrate'],
       palette: [
         { media: '(prefers-color-scheme: light)', scheme: 'default' },
         { media: '(prefers-color-scheme: dark)', scheme: 'slate' },
       ],
     },
+    extra_css: [STYLE_FILE],
     plugins: ['search'],
     validation: { nav: { omitted_files: 'warn' }, links: { not_found: 'warn', anchors: 'warn' } },
     nav: [...nav, { Evaluation: 'docs/evaluation/index.html' }],

@@ -14,7 +14,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Start',
     pages: [
       ...['README.md', 'docs/quickstart-app.md', 'docs/quickstart-operator.md', 'docs/quickstart-research.md'],
-      ...['docs/install.md', 'docs/local.md'],
+      ...['docs/install.md', 'docs/local.md', 'docs/commands.md', 'docs/features.md'],
     ],
   },
   {
@@ -38,7 +38,7 @@ const SECTIONS: readonly Section[] = [
         'docs/admin.md',
         'docs/observability.md',
       ],
-      ...['docs/faults.md', 'docs/cost.md', 'gpu-agent/README.md'],
+      ...['docs/faults.md', 'docs/cost.md', 'docs/scale.md', 'gpu-agent/README.md'],
     ],
   },
   {
@@ -51,7 +51,7 @@ const SECTIONS: readonly Section[] = [
         'docs/scripted-engine.md',
         'docs/kv-swap.md',
       ],
-      'gpu-agent/vllm/README.md',
+      ...['docs/vllm-plugin.md', 'gpu-agent/vllm/README.md'],
     ],
   },
   { title: 'How it works', pages: ['docs/architecture.md', 'docs/learned-policy.md', 'docs/lamps.md'] },
@@ -62,6 +62,8 @@ const SECTIONS: readonly Section[] = [
       ...[
         'docs/evaluation/evaluation.md',
         'docs/evaluation/lamps/evaluation.md',
+        'docs/evaluation/learned/evaluation.md',
+        'docs/evaluation/learned-knowledge/evaluation.md',
         'docs/evaluation/samullm/evaluation.md',
         'docs/plain-questions.md',
       ],

@@ -10,6 +10,7 @@
  *   {"t","resident":[lease, tokens, tokens on the device]}   the last is left out where all are
  *   {"t","seated":[lease…]}           a decision; null where it equals the one before
  *   {"t","wall","charges":[[lease, uncached, cached, output tokens, modelled]…]}
+ *   {"t","positions":{lease: [open calls of its tenant before it, by what it is ordered, in words]}}   of some, now and then
  *   {"t","ended":lease,"sums":[wall, modelled, output tokens]}
  *   {"t","settled":[[lease, due]…]}   due null: never
  *   {"t","reconfigured":policy and its parameters, and the limits as in the header}
@@ -35,6 +36,9 @@ import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
 import { ToldClasses } from './told-classes.ts'
 
 export const TRACE_VERSION = 2
+/** After each of so many decisions it is told where so many open calls are. */
+const DECISIONS_PER_POSITIONS = 40
+const POSITIONS_TOLD = 3
 
 export type TracedPolicy = PolicyConfig | MemoryPolicyConfig
 
@@ -91,6 +95,7 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
   readonly #ranks = new Map<string, number>()
   #policy: Policy
   #seated = ''
+  #decided = 0
   readonly #planned: { at_us: number; work: (t: number) => void }[] = []
   /** Charges of the step being charged; null between steps. */
   #charges: { t: number; wall: number; charges: unknown[] } | null = null
@@ -162,6 +167,8 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
       const usage = Array.from(this.#tenants, (tenant) => [tenant, this.#shares.recentServiceUs(tenant, t)])
       this.#tell({ t, seated: leases, ...(usage.length > 1 ? { usage: Object.fromEntries(usage) } : {}) })
     }
+    this.#decided += 1
+    if (this.#decided % DECISIONS_PER_POSITIONS === 0) this.#tellPositions(t)
     return order
   }
 
@@ -209,6 +216,15 @@ export class RecordingOrder<O = ScheduledCall> extends ProgramOrder<O> {
   /** `work` happens before the first decision at or after `at_us`. Plans come in order of time. */
   plan(at_us: number, work: (t: number) => void): void {
     this.#planned.push({ at_us, work })
+  }
+
+  /** Of those that came last: they are the likeliest to wait. */
+  #tellPositions(t: number): void {
+    const told = [...this.#open].slice(-POSITIONS_TOLD).map(([lease, call]) => {
+      const { before, order } = this.position(call)
+      return [lease, [before, order]] as const
+    })
+    if (told.length > 0) this.#tell({ t, positions: Object.fromEntries(told) })
   }
 
   /** Charges are told before what came after them, and those between which nothing came are one line. */

@@ -5,6 +5,8 @@ export interface Prose {
   text: string
   /** Where it begins, from 1. */
   line: number
+  /** A cell of a table, which may be a list. */
+  cell?: true
 }
 
 const ITEM = /^\s*(?:[-*]|\d+\.) /
@@ -25,7 +27,7 @@ export function proseOf(markdown: string): Prose[] {
     if (line.trim() === '' || (open === null && /^ {4}/.test(line)) || /^\s*[-:| ]+$/.test(line)) close()
     else if (line.trimStart().startsWith('|')) {
       close()
-      for (const cell of cellsOf(line)) found.push({ text: cell, line: at })
+      for (const cell of cellsOf(line)) found.push({ text: cell, line: at, cell: true })
     } else if (ITEM.test(line) || HEADING.test(line) || open === null) {
       close()
       open = { text: line.replace(ITEM, '').replace(HEADING, ''), line: at }
@@ -33,7 +35,7 @@ export function proseOf(markdown: string): Prose[] {
     } else open.text += ` ${line.trim()}`
   }
   close()
-  return found.map(({ text, line }) => ({ text: plain(text), line })).filter(({ text }) => text !== '')
+  return found.map((prose) => ({ ...prose, text: plain(prose.text) })).filter(({ text }) => text !== '')
 }
 
 /** A bar within code is no border. */

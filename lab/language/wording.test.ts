@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { proseOf } from './markdown-text.ts'
 import { messagesOf } from './message-text.ts'
-import { AVOIDED, hitsIn, SENTENCE_WORDS_MAX, sentences } from './wording.ts'
+import { AVOIDED, hitsIn, SEMICOLONS_MAX, SENTENCE_WORDS_MAX, sentences } from './wording.ts'
 
 const words = (count: number): string => `${Array.from({ length: count }, () => 'word').join(' ')}.`
 
@@ -15,6 +15,16 @@ test('a sentence has at most as many words as the bound', () => {
     },
   ])
   expect(hitsIn(`${words(30)} ${words(30)}`, 1)).toEqual([])
+})
+
+test('clauses are joined by one semicolon at most, except in a list', () => {
+  expect(hitsIn('It stops; nothing is lost.', 1)).toEqual([])
+  const chain = 'It stops; nothing is lost; it goes on.'
+  expect(hitsIn(chain, 3)).toEqual([
+    { line: 3, text: expect.any(String), reason: `2 semicolons in a sentence, at most ${SEMICOLONS_MAX}` },
+  ])
+  expect(hitsIn(chain, 3, true)).toEqual([])
+  expect(hitsIn('for f in *; do rm $f; done; echo', 1)).toEqual([])
 })
 
 test.each([
@@ -48,8 +58,8 @@ test('prose is taken by paragraph, item and cell, without code', () => {
     { text: 'One code more.', line: 3 },
     { text: 'item link', line: 13 },
     { text: 'next line', line: 14 },
-    { text: 'a', line: 17 },
-    { text: 'b / c', line: 17 },
+    { text: 'a', line: 17, cell: true },
+    { text: 'b / c', line: 17, cell: true },
   ])
 })
 

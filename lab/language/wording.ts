@@ -4,6 +4,10 @@
  */
 
 export const SENTENCE_WORDS_MAX = 35
+/** Two joined clauses can be read at once, three cannot. */
+export const SEMICOLONS_MAX = 1
+/** Words of a shell script that is part of a message. */
+const SHELL = /\b(done|fi)\b|\$\(/
 
 export interface Wording {
   pattern: RegExp
@@ -23,6 +27,9 @@ export const AVOIDED: readonly Wording[] = [
   { pattern: /\bnobody tells\b/i, write: 'say what does not report it' },
   { pattern: /\b(lies?|lay) (in|on|under|at|near|above|below|there)\b/i, write: 'is' },
   { pattern: /\bstands? (in|on|under|at|above|below|beside|with|there|still)\b/i, write: 'is, or: can be found' },
+  { pattern: /\banew\b/i, write: 'again' },
+  { pattern: /\b(thereby|whereby|hitherto)\b/i, write: 'so, by which, until then' },
+  { pattern: /\bthis once\b/i, write: 'only once' },
   { pattern: /\bmend(s|ed|ing)?\b/i, write: 'fix it, with the command that fixes it' },
 ]
 
@@ -33,12 +40,18 @@ export interface Hit {
   reason: string
 }
 
-/** `text` begins at `line` of its file. Line breaks within are spaces. */
-export function hitsIn(text: string, line: number): Hit[] {
+/** `text` begins at `line` of its file. Line breaks within are spaces. `list`: its parts may have semicolons between them. */
+export function hitsIn(text: string, line: number, list = false): Hit[] {
   const words = AVOIDED.flatMap(({ pattern, write }) => {
     const found = pattern.exec(text)
     return found === null ? [] : [{ line, text: found[0], reason: `write instead: ${write}` }]
   })
+  const chains = list || SHELL.test(text) ? [] : sentences(text).filter((one) => semicolonsOf(one) > SEMICOLONS_MAX)
+  const chained = chains.map((sentence) => ({
+    line,
+    text: `${sentence.slice(0, 80)} …`,
+    reason: `${semicolonsOf(sentence)} semicolons in a sentence, at most ${SEMICOLONS_MAX}`,
+  }))
   const long = sentences(text).flatMap((sentence) => {
     const count = wordsOf(sentence)
     if (count <= SENTENCE_WORDS_MAX) return []
@@ -50,7 +63,7 @@ export function hitsIn(text: string, line: number): Hit[] {
       },
     ]
   })
-  return [...words, ...long]
+  return [...words, ...chained, ...long]
 }
 
 /** Abbreviations and numbers do not end a sentence. */
@@ -60,6 +73,10 @@ export function sentences(text: string): string[] {
     .replaceAll(/\b(e\.g|i\.e|etc|vs|cf|Dr|No)\./g, '$1')
     .split(/(?<=[.!?…][)"'*_”’]*) (?=\S)/)
     .filter((sentence) => sentence.trim() !== '')
+}
+
+function semicolonsOf(sentence: string): number {
+  return sentence.split(';').length - 1
 }
 
 function wordsOf(sentence: string): number {

@@ -33,6 +33,10 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [['--megabytes', '10', '--programs', '10', '--json', '{out}/backup.json']],
     minutes_max: 4,
   },
+  'bench:scale': {
+    run: [['--engines', '4', '--agents', '2', '--per-shard', '2,4', '--seconds', '3', '--json', '{out}/scale.json']],
+    minutes_max: 3,
+  },
   'bench:offline': { run: [['--seconds', '10', '--json', '{out}/offline.json']], minutes_max: 4 },
   'bench:vllm': { elsewhere: 'by hand: 15 minutes with --quick' },
   dev: { elsewhere: 'npm test starts the same Worker; wrangler dev runs until it is stopped' },
@@ -62,7 +66,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     minutes_max: 15,
   },
   'verify:plan': { elsewhere: 'by hand: about half an hour; it plays in real time' },
-  'gpu-check': { elsewhere: 'on a machine with a GPU: ten minutes' },
+  'gpu-check': { elsewhere: 'on a machine with a GPU: a quarter of an hour' },
   'bench:swap': {
     run: [
       ['--methods', 'staged-torch,copy-per-block-and-layer', '--json', '{out}/swap.json', '--plot', '{out}/swap.svg'],
@@ -116,7 +120,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     ],
     minutes_max: 5,
   },
-  'evaluate:page': { run: [['--out', '{out}/evaluation.html']], minutes_max: 2 },
+  'evaluate:page': { run: [['--in', 'docs/evaluation', '--out', '{out}/evaluation.html']], minutes_max: 2 },
   docs: { run: [['--build', '--out', '{out}/docs']], minutes_max: 3 },
   identity: { run: [[]], minutes_max: 3 },
   fuzz: { run: [['--seconds', '10']], minutes_max: 3 },

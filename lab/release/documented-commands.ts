@@ -80,9 +80,13 @@ export const ELSEWHERE: readonly { start: string; by: string }[] = [
   { start: 'claude', by: 'npm run test:clients runs the client' },
   { start: 'cp examples/', by: 'npm run test:clients uses the same files' },
   { start: 'npx vitest', by: 'a part of npm test' },
+  { start: 'npm install --prefix /opt/workerd-cluster', by: 'by hand, for the two below: a workerd that has clusters' },
+  { start: 'SWITCHYARD_WORKERD=$PWD/lab/cluster/workerd', by: 'by hand: needs a bucket; lab/cluster has unit tests' },
+  { start: 'npx node lab/cluster/kill-instance.ts', by: 'by hand, for the line above' },
   { start: 'SWITCHYARD_LLAMA_SERVER=', by: 'by hand: needs a llama.cpp server' },
   { start: 'SWITCHYARD_LITELLM=', by: 'by hand: needs LiteLLM' },
   { start: "pip install 'litellm[proxy]", by: 'by hand, for the line above' },
+  { start: 'npx node lab/continued-answers.ts', by: 'by hand: it needs a server of a real model' },
   { start: 'npx node lab/provider.ts', by: 'bench:front --provider starts the same server' },
   { start: 'npx node lab/plain-server.ts', by: 'test/system/any-server.test.ts starts the same server' },
   {
