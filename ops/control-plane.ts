@@ -101,6 +101,7 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
       SIMULATED_REGION_RTT_MS: flags['region-rtt-ms'],
       PROGRAM_STALE_AFTER_S: flags['program-stale-after-s'],
       BALANCER: flags.balancer,
+      OPENING_WRITE: 'timer',
       ...(open_files === null ? {} : { OPEN_FILES: String(open_files) }),
       ...secrets,
       ...operatorSettings(process.env),

@@ -36,6 +36,8 @@ export interface Env {
   AGENT_URL_HOSTS?: string
   /** Opens /metrics beside the admin key. */
   METRICS_TOKEN?: string
+  /** What writes a call whose record is late: src/actors/program-flush.ts. Left out: `alarm`. */
+  OPENING_WRITE?: 'alarm' | 'timer'
   /** Files that the runtime's process may open, where it serves every tenant: src/relay/file-budget.ts. */
   OPEN_FILES?: string
   /** What is logged: src/platform/log.ts. */

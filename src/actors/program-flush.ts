@@ -1,12 +1,13 @@
 /**
  * When a ProgramActor's rows reach its storage, and when its alarm is set.
  *
- * Most calls are written once, with their record. What is known of a call before that waits for the alarm, which writes it
- * OPENING_DELAY_MS after the first change. A timer would do the same but keep the object in memory, and that time is billed:
- * it costs several times what the alarm's row does.
+ * Most calls are written once, with their record. What is known of a call before that is written OPENING_DELAY_MS after the
+ * first change, by an alarm or by a timer. A timer keeps the object in memory, and on Cloudflare that time is billed: it costs
+ * several times what the alarm's row does. On a machine of one's own time costs nothing, but every alarm is two more commits
+ * on its disk.
  *
  * Keeps true:
- * - Every change is followed by a flush in a later event, after OPENING_DELAY_MS and what the platform's alarm is late.
+ * - Every change is followed by a flush in a later event, after OPENING_DELAY_MS and what the alarm or timer is late.
  * - A caller that waits for a flush also waits for the one under way.
  * - Rows that storage refused are dirty again.
  * - The alarm is set no later than the first thing that is due.
@@ -35,13 +36,17 @@ const FLUSH_RETRY: BackoffBounds = { min_ms: 1_000, max_ms: 60_000 }
 /** Holds back no answer. If it is lost in a crash, so is what it was set for. */
 const UNCONFIRMED = { allowUnconfirmed: true }
 
+export type OpeningWrite = 'alarm' | 'timer'
+
 interface Surroundings {
   readonly runs: RunTable
-  readonly storage: ProgramStorage
-  readonly residency: ProgramResidency
-  readonly retry: ArchiveRetry
-  readonly classes: ClassNotifier
+  readonly storage: Pick<ProgramStorage, 'write' | 'forget'>
+  readonly residency: Pick<ProgramResidency, 'due_ms' | 'isHeld'>
+  readonly retry: Pick<ArchiveRetry, 'dueMs'>
+  readonly classes: Pick<ClassNotifier, 'due_ms' | 'isEmpty'>
   readonly stale_after_ms: number
+  /** What writes a change that nothing else has written after OPENING_DELAY_MS. */
+  readonly opening_write: OpeningWrite
   setAlarm(at_ms: number, options?: DurableObjectSetAlarmOptions): Promise<void>
   /** The run's rows are stored. */
   flushed(entry: ProgramEntry): void
@@ -61,15 +66,18 @@ export class ProgramFlush {
     this.#around = around
   }
 
-  /** Something changed. Its alarm is set in a later event. */
+  /** Something changed. Its alarm is set, or its timer runs out, in a later event. */
   soon(): void {
     this.#changed_at_ms ??= Date.now()
-    if (this.#timer === null && !this.#isSetBy(this.#openingDueMs)) this.#after(0, () => this.setAlarm(UNCONFIRMED))
+    if (this.#timer !== null) return
+    if (this.#byTimer) this.#after(Math.max(0, this.#openingDueMs - Date.now()), () => this.now())
+    else if (!this.#isSetBy(this.#openingDueMs)) this.#after(0, () => this.setAlarm(UNCONFIRMED))
   }
 
-  /** What changed must not wait. */
+  /** What changed must not wait, except for storage that has just refused. */
   atOnce(): void {
     this.#changed_at_ms = Number.NEGATIVE_INFINITY
+    if (this.#byTimer && this.#failures === 0) this.#stopTimer()
     this.soon()
   }
 
@@ -86,8 +94,7 @@ export class ProgramFlush {
   /** Writes the changes. If storage refuses, the rows are dirty again and it throws. */
   now(): Promise<void> {
     return this.#turns.run(async () => {
-      if (this.#timer !== null) clearTimeout(this.#timer)
-      this.#timer = null
+      this.#stopTimer()
       const changed_at_ms = this.#changed_at_ms
       this.#changed_at_ms = null
       const { runs, storage, flushed } = this.#around
@@ -137,11 +144,16 @@ export class ProgramFlush {
 
   #dueMs(): number {
     const { runs, residency, classes, retry, stale_after_ms } = this.#around
-    let due_ms = Math.min(residency.due_ms, classes.due_ms, this.#openingDueMs)
+    let due_ms = Math.min(residency.due_ms, classes.due_ms)
+    if (!this.#byTimer) due_ms = Math.min(due_ms, this.#openingDueMs)
     for (const { entry } of runs.all) {
       due_ms = Math.min(due_ms, entry.state === 'ended' ? retry.dueMs(Date.now()) : lookAtMs(entry, stale_after_ms))
     }
     return due_ms
+  }
+
+  get #byTimer(): boolean {
+    return this.#around.opening_write === 'timer'
   }
 
   get #openingDueMs(): number {
@@ -166,6 +178,11 @@ export class ProgramFlush {
     logFailure('flush_failed', error)
     this.#failures += 1
     this.#after(backoffMs(this.#failures, FLUSH_RETRY, Math.random()), () => this.now())
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
   }
 
   #after(delay_ms: number, work: () => Promise<void>): void {

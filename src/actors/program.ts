@@ -105,7 +105,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     })
     this.flush = new ProgramFlush({
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
-      ...{ retry: this.retry, classes: this.classes },
+      ...{ retry: this.retry, classes: this.classes, opening_write: env.OPENING_WRITE ?? 'alarm' },
       setAlarm: (at_ms, options) => ctx.storage.setAlarm(at_ms, options),
       flushed: (entry) => this.notifier.changed(entry),
     })

@@ -1,0 +1,100 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { OPENING_DELAY_MS, type OpeningWrite, ProgramFlush } from './program-flush.ts'
+import { RunTable } from './run-table.ts'
+
+const STALE_AFTER_MS = 60_000
+const OPENING = { tenant: 'tenant', program: 'program', app: null, class: 'tenant', metadata: null } as const
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 1_000 })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** A flush over a real run table. `storage` refuses as long as it is told to. */
+function world(opening_write: OpeningWrite) {
+  const seen = { writes: [] as number[], alarms: [] as number[], refuses: false }
+  const runs: RunTable = new RunTable(
+    () => flush.soon(),
+    () => ({ calls: [], leases: [] }),
+  )
+  const flush: ProgramFlush = new ProgramFlush({
+    runs,
+    storage: {
+      write: async () => {
+        if (seen.refuses) throw new Error('storage refuses')
+        seen.writes.push(Date.now())
+      },
+      forget: async () => {},
+    },
+    residency: { due_ms: Number.POSITIVE_INFINITY, isHeld: false },
+    retry: { dueMs: (now_ms) => now_ms },
+    classes: { due_ms: Number.POSITIVE_INFINITY, isEmpty: true },
+    stale_after_ms: STALE_AFTER_MS,
+    opening_write,
+    setAlarm: async (at_ms) => {
+      seen.alarms.push(at_ms)
+    },
+    flushed: () => {},
+  })
+  const open = () => runs.open({ ...OPENING, run: 'r', reading: 'modelled', now_ms: Date.now() })
+  return { seen, runs, flush, open }
+}
+
+describe('with an alarm', () => {
+  it('a change sets one alarm, and the alarm writes it', async () => {
+    const { seen, flush, open } = world('alarm')
+    const changed_at_ms = Date.now()
+    open()
+    await vi.advanceTimersByTimeAsync(OPENING_DELAY_MS)
+    expect(seen.writes).toEqual([])
+    expect(seen.alarms).toEqual([changed_at_ms + OPENING_DELAY_MS])
+    flush.alarmFired()
+    await flush.due()
+    expect(seen.writes).toEqual([changed_at_ms + OPENING_DELAY_MS])
+  })
+})
+
+describe('with a timer', () => {
+  it('a change is written when the timer runs out, and the alarm waits for the stale program alone', async () => {
+    const { seen, open } = world('timer')
+    const changed_at_ms = Date.now()
+    open()
+    await vi.advanceTimersByTimeAsync(OPENING_DELAY_MS - 1)
+    expect(seen).toMatchObject({ writes: [], alarms: [] })
+    await vi.advanceTimersByTimeAsync(1)
+    expect(seen.writes).toEqual([changed_at_ms + OPENING_DELAY_MS])
+    expect(seen.alarms).toEqual([changed_at_ms + STALE_AFTER_MS])
+  })
+
+  it('a flush before that leaves nothing to write', async () => {
+    const { seen, flush, open } = world('timer')
+    open()
+    await flush.now()
+    await vi.advanceTimersByTimeAsync(2 * OPENING_DELAY_MS)
+    expect(seen.writes).toHaveLength(1)
+  })
+
+  it('what must not wait is written in the next event', async () => {
+    const { seen, flush, open } = world('timer')
+    const changed_at_ms = Date.now()
+    open()
+    flush.atOnce()
+    await vi.advanceTimersByTimeAsync(0)
+    expect(seen.writes).toEqual([changed_at_ms])
+  })
+
+  it('storage that refuses is asked again later, not at every change', async () => {
+    const { seen, flush, open } = world('timer')
+    seen.refuses = true
+    open()
+    await vi.advanceTimersByTimeAsync(OPENING_DELAY_MS)
+    seen.refuses = false
+    flush.atOnce()
+    await vi.advanceTimersByTimeAsync(0)
+    expect(seen.writes).toEqual([])
+    await vi.advanceTimersByTimeAsync(OPENING_DELAY_MS)
+    expect(seen.writes).toHaveLength(1)
+  })
+})
