@@ -259,6 +259,8 @@ describe('an engine that fails', () => {
     const engines = agent.calls.map(({ claims }) => claims.engine)
     expect(new Set(engines)).toEqual(new Set(agent.engines))
     expect(response.headers.get('x-engine-id')).toBe(engines[1])
+    // A record would end the call, and this agent sends none. The program's next call tells of the answer that came.
+    await (await post(true, { program })).text()
     const call = await ended(program)
     expect(call).toMatchObject({ outcome: 'completed' })
     expect(call.leases[0]).toMatchObject({ engine: engines[0], state: 'lost' })
