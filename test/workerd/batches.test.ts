@@ -5,7 +5,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { PACK_MS } from '../../src/actors/batch/line-run.ts'
 import { FAULTS_MAX } from '../../src/core/batch/batch-state.ts'
 import { SLICE_LINES } from '../../src/core/batch/check-slice.ts'
-import { BATCHES_OPEN_MAX } from '../../src/store/batches.ts'
+import { BATCHES_OPEN_MAX, batchById } from '../../src/store/batches.ts'
 import {
   answered,
   batchOf,
@@ -82,6 +82,15 @@ describe('a batch', () => {
     expect(await outputOf(batch.error_file_id)).toMatchObject([
       { custom_id: 'line-1', error: null, response: { status_code: 400, body: { error: { code: 'bad' } } } },
     ])
+  })
+
+  it('keeps how long its answers were, for plans of applications', async () => {
+    const usage = { prompt_tokens: 3, completion_tokens: 12 }
+    serveLines(() => answered(200, { model: 'scripted', choices: [{ finish_reason: 'stop' }], usage }))
+    const { id } = await createBatch(await storeInput(linesOf(9)))
+    await ended(id)
+    const [learned] = (await batchById(env.DB, 'tenant-a', id))?.lengths ?? []
+    expect(learned).toMatchObject({ model: 'scripted', lengths: { ended: [[expect.any(Number), 9, 108]], cut: [] } })
   })
 
   it('tries lines again that found no engine, and calls that broke off', async () => {

@@ -6,11 +6,12 @@ import type { PoolSnapshot } from '../../core/pool/pool-types.ts'
 import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
 import { applicationsPage } from '../../store/applications.ts'
+import { batchesPage } from '../../store/batches.ts'
 import { freshCatalogue, type Region } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
 import { poolActor } from '../stubs.ts'
 
-/** Of the tenant's, from which lengths of answers are learned. */
+/** Applications of the tenant, and as many batches, from which lengths of answers are learned. */
 const LEARNED_FROM_MAX = 20
 
 export type KnownNode = NodeFigures & { engines: { region: string; ready: number; seats: number }[] }
@@ -58,15 +59,19 @@ async function snapshotOf(env: Env, region: Region, model: string): Promise<Pool
   }
 }
 
-/** From the tenant's latest applications. */
+/** From the tenant's latest applications and batches. */
 async function learned(env: Env, tenant: string): Promise<ReturnType<typeof learnedLengths>> {
-  const latest = (await fromStore(() => applicationsPage(env.DB, tenant, null, LEARNED_FROM_MAX))) ?? []
+  const [latest, batches] = await Promise.all([
+    fromStore(() => applicationsPage(env.DB, tenant, null, LEARNED_FROM_MAX)),
+    fromStore(() => batchesPage(env.DB, tenant, null, LEARNED_FROM_MAX)),
+  ])
   return learnedLengths(
-    latest.flatMap(({ report, definition }) =>
+    (latest ?? []).flatMap(({ report, definition }) =>
       report.nodes.flatMap(({ lengths }, at) => {
         const node = definition.nodes[at]
         return node === undefined ? [] : [{ node, lengths }]
       }),
     ),
+    (batches ?? []).flatMap(({ lengths }) => lengths),
   )
 }

@@ -9,6 +9,7 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { type BackoffBounds, backoffMs } from '../../core/backoff.ts'
+import { withResults } from '../../core/batch/batch-lengths.ts'
 import { type BatchEnding, type BatchState, type NewBatch, newBatch, START } from '../../core/batch/batch-state.ts'
 import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
@@ -149,7 +150,10 @@ export class BatchActor extends DurableObject<Env> implements BatchRpc {
       files: {
         ...{ bucket: this.env.BUCKET, tenant: state.tenant },
         fileOf: ({ ok }) => (ok ? state.output : state.errors),
-        save: () => this.storage.putDone(state),
+        save: (_first, results) => {
+          state.lengths = withResults(state.lengths, results)
+          return this.storage.putDone(state)
+        },
       },
     })
     const { run } = this

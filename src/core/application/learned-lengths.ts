@@ -5,7 +5,14 @@
 import type { OutputLengths } from '../../protocol/application-tokens.ts'
 import { canonicalJson } from './canonical-json.ts'
 import type { NodeForm } from './graph-schema.ts'
-import { answersIn, type LengthSketch, lengthsOf, mergedLengths, OUTPUT_LIMITS } from './output-lengths.ts'
+import {
+  answersIn,
+  type LengthSketch,
+  lengthsOf,
+  type ModelLengths,
+  mergedLengths,
+  OUTPUT_LIMITS,
+} from './output-lengths.ts'
 
 /** With fewer, a node takes the lengths of its model. */
 export const NODE_ANSWERS_MIN = 20
@@ -20,10 +27,18 @@ export interface RunNode {
   lengths: LengthSketch
 }
 
-export function learnedLengths(before: readonly RunNode[]): (node: Asked) => OutputLengths | null {
+/** `besides`: lengths of which only the model is known. */
+export function learnedLengths(
+  before: readonly RunNode[],
+  besides: readonly ModelLengths[] = [],
+): (node: Asked) => OutputLengths | null {
   const of_nodes = Map.groupBy(before, ({ node }) => askedBy(node))
-  const of_models = Map.groupBy(before, ({ node }) => node.model)
-  const known = (found: readonly RunNode[] | undefined, answers_min: number): OutputLengths | null => {
+  const all = [...before.map(({ node: { model }, lengths }) => ({ model, lengths })), ...besides]
+  const of_models = Map.groupBy(all, ({ model }) => model)
+  const known = (
+    found: readonly { lengths: LengthSketch }[] | undefined,
+    answers_min: number,
+  ): OutputLengths | null => {
     const merged = mergedLengths((found ?? []).map(({ lengths }) => lengths))
     return answersIn(merged) >= answers_min ? lengthsOf(merged) : null
   }

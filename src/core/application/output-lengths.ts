@@ -16,9 +16,16 @@ const PERCENTS = 100
 /** Fields of a body that limit an answer's tokens. */
 export const OUTPUT_LIMITS = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'] as const
 
+/** Of all our APIs: how an answer that met its limit ended. */
+export const CUT_REASONS = ['length', 'max_tokens', 'incomplete']
+
 /** Tokens of answers that ended by themselves, and of those that were cut. */
 export const LengthSketch = z.object({ ended: SketchBins, cut: SketchBins })
 export type LengthSketch = z.infer<typeof LengthSketch>
+
+/** Of a model's answers, whatever they were asked for. */
+export const ModelLengths = z.object({ model: z.string(), lengths: LengthSketch })
+export type ModelLengths = z.infer<typeof ModelLengths>
 
 export const NO_LENGTHS: LengthSketch = { ended: [], cut: [] }
 

@@ -10,7 +10,7 @@ import { type LineAnswer, type LineResult, RESULT_BYTES_MAX, usageOf } from '../
 import { copiesOut, type GraphNode } from './graph.ts'
 import type { Endpoint } from './graph-schema.ts'
 import { type InputLine, unitsOf } from './line-requests.ts'
-import type { Answer } from './output-lengths.ts'
+import { type Answer, CUT_REASONS } from './output-lengths.ts'
 
 /** Which request a result is of. */
 interface RequestName {
@@ -26,8 +26,6 @@ export interface StoredOutput {
   output: string | null
 }
 
-/** Of all our APIs: an answer that met its limit. */
-const CUT = ['length', 'max_tokens', 'incomplete']
 const Counted = z.object({ finish_reason: z.string().nullable(), usage: z.object({ output_tokens: Count }).nullable() })
 
 const Stored = z.object({ line: Count, copy: Count.optional(), chunk: Count.optional(), output: z.string().nullable() })
@@ -102,7 +100,7 @@ export function readOutput(bytes: Uint8Array): StoredOutput {
 export function answerIn(bytes: Uint8Array): Answer | null {
   const { finish_reason, usage } = Counted.parse(JSON.parse(decoder.decode(bytes)))
   if (usage === null || usage.output_tokens === 0) return null
-  return { output_tokens: usage.output_tokens, is_cut: CUT.includes(finish_reason ?? '') }
+  return { output_tokens: usage.output_tokens, is_cut: CUT_REASONS.includes(finish_reason ?? '') }
 }
 
 /** Of a file that a node needs while it runs. */

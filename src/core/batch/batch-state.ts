@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { Count, Id } from '../../protocol/index.ts'
+import { ModelLengths } from '../application/output-lengths.ts'
 import { FilePart } from './file-part.ts'
 
 /** Requests of one batch. */
@@ -74,6 +75,8 @@ export const BatchState = z.object({
   completed: Count,
   failed: Count,
   tokens: BatchTokens,
+  /** Of a sample of answers: batch-lengths.ts. */
+  lengths: z.array(ModelLengths).default([]),
   /** Answers with a status of 200. */
   output: OutputFile,
   /** All other results. */
@@ -106,7 +109,7 @@ export function newBatch(given: NewBatch, files: { output: string; errors: strin
   return {
     ...given,
     ...{ status: 'validating', ending: null, faults: [], done: START, total: 0, completed: 0, failed: 0 },
-    tokens: NO_TOKENS,
+    ...{ tokens: NO_TOKENS, lengths: [] },
     output: { file: files.output, parts: [] },
     errors: { file: files.errors, parts: [] },
     ...{ in_progress_at_ms: null, finalizing_at_ms: null, cancelling_at_ms: null, ended_at_ms: null },
