@@ -162,8 +162,9 @@ export class EngineSet {
     return model === undefined ? undefined : this.#links.get(model)
   }
 
-  #changed(engine: string): void {
-    this.#linkOf(engine)?.changed()
+  #changed(id: string): void {
+    const engine = this.#engines.get(id)
+    if (engine !== undefined) this.#linkOf(id)?.changed(engine.hasNewState ? 'state' : 'load')
   }
 
   #epochChanged(id: string): void {

@@ -51,6 +51,30 @@ test('offline calls are told apart while they are open, where online calls take 
   expect(engine.takeStatus(2).offline).toBeUndefined()
 })
 
+test('a state is new until a status has told it', () => {
+  const front = new ScriptedFront('e0', { ledger() {}, status() {}, epoch() {} })
+  const engine = new ServedEngine('e0', front)
+  const changes: readonly (() => void)[] = [
+    () => undefined,
+    () => engine.hold(true),
+    () => engine.hold(false),
+    () => {
+      front.state = 'down'
+    },
+    () => void engine.drain(),
+  ]
+  const found = changes.map((change) => {
+    change()
+    const { hasNewState } = engine
+    engine.takeStatus(1)
+    return hasNewState
+  })
+  // Down is down, drained or not.
+  expect(found).toEqual([true, true, true, true, false])
+  engine.callBegan('l0', 0)
+  expect(engine.hasNewState).toBe(false)
+})
+
 test('an engine that drains says so, and one that is down stays down', () => {
   const front = new ScriptedFront('e0', { ledger() {}, status() {}, epoch() {} })
   const engine = new ServedEngine('e0', front)

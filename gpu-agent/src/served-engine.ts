@@ -25,6 +25,8 @@ export class ServedEngine {
   /** The operator wants no further calls here, until further notice. */
   #held = false
   #leases_seen: string[] = []
+  /** As the last status had it. */
+  #told_state: EngineStatus['state'] | null = null
   /** Sequences of open offline calls. */
   #offline = 0
 
@@ -46,6 +48,11 @@ export class ServedEngine {
   get state(): EngineStatus['state'] {
     const { state } = this.front.status()
     return (this.#held || this.#draining !== null) && state === 'ready' ? 'draining' : state
+  }
+
+  /** The pool must learn at once that the engine takes calls, or none any more. */
+  get hasNewState(): boolean {
+    return this.state !== this.#told_state
   }
 
   /** For metrics. */
@@ -77,8 +84,10 @@ export class ServedEngine {
   /** Takes at most `leases_max` of the seen leases out; the rest goes with the next status. */
   takeStatus(leases_max: number, charges?: LeaseCharge[]): EngineStatus {
     const leases_seen = this.#leases_seen.splice(0, leases_max)
+    const { state } = this
+    this.#told_state = state
     return {
-      ...{ ...this.front.status(), state: this.state, leases_seen },
+      ...{ ...this.front.status(), state, leases_seen },
       ...(this.#offline > 0 && this.front.preempts_offline === true ? { offline: this.#offline } : {}),
       ...(charges === undefined ? {} : { charges }),
     }

@@ -9,6 +9,7 @@ import { type SchedulerConfig, schedulerConfig } from '../../gpu-agent/engine/sc
 import { type CallResult, type SimulationResult, simulate } from '../../simulator/simulation.ts'
 import type { ServiceReading } from '../../src/core/call/service.ts'
 import { TenantShares } from '../../src/core/pool/tenant-shares.ts'
+import { STATUS_LOAD_INTERVAL_MS } from '../../src/protocol/link.ts'
 import type { ProgramShape } from '../bench/workload.ts'
 import type { PlayedPrograms } from './figures.ts'
 import { simulatedWorkload } from './workload.ts'
@@ -63,7 +64,12 @@ export function simulateShapes(
       swap_tokens: recomputes ? null : profile.capacity_blocks * profile.block_tokens,
       decision_us: driver_us,
     },
-    ...{ balancer: 'least-used', regions: [{ name: 'here', engines: 1 }], rtt_us: new Map(), report_us: 50_000 },
+    ...{
+      balancer: 'least-used',
+      regions: [{ name: 'here', engines: 1 }],
+      rtt_us: new Map(),
+      report_us: STATUS_LOAD_INTERVAL_MS * 1000,
+    },
     tenants: [{ name: 'bench', weight: 1, share: 1 }],
     // The engine's side has no control plane that could tell it of classes.
     ...{ seed: 1, labelled: false, jump: true, told_us: Number.POSITIVE_INFINITY },

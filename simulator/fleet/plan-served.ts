@@ -8,6 +8,7 @@
 import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/profile.ts'
 import type { BalancerName } from '../../src/core/pool/balancers/index.ts'
 import { SHORT_PROMPT_TOKENS } from '../../src/core/pool/pool-types.ts'
+import { STATUS_LOAD_INTERVAL_MS } from '../../src/protocol/link.ts'
 import type { PolicyName } from '../policies/index.ts'
 import { configOf, enginesOf, fleetOf, type PlayPlan } from '../run/play-plan.ts'
 import { runResult } from '../run/run-result.ts'
@@ -41,7 +42,7 @@ export interface ServedPlan {
 }
 
 /** As the engines of a running system have it. */
-const REPORT_US = 50_000
+const REPORT_US = STATUS_LOAD_INTERVAL_MS * 1000
 const DECISION_US = 20
 
 /** Null: no program is left that the profiles have room for. `onPlay`: so many engines of this profile are played now. */

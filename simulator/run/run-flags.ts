@@ -11,6 +11,7 @@ import { parseLimit } from '../../gpu-agent/engine/queue/limits/limit-spec.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES } from '../../src/core/pool/balancers/index.ts'
 import { SHARDS_MAX } from '../../src/core/pool/pool-shards.ts'
 import { SHORT_PROMPT_TOKENS } from '../../src/core/pool/pool-types.ts'
+import { STATUS_LOAD_INTERVAL_MS } from '../../src/protocol/link.ts'
 import { SWAP_KERNEL_NAMES, withSwapKernel } from '../engines/swap-kernels.ts'
 import { POLICY_NAMES, type PolicyTuning, weighsMemory } from '../policies/index.ts'
 import type { TenantConfig } from '../simulation.ts'
@@ -76,7 +77,7 @@ Engines
                            (cost-aware serves traffic; locality is Autellix's Algorithm 2)
   --short-prompt-tokens 2048   locality sends prompts of at most so many tokens to the least used engine
   --shards 1               of each region's pool (docs/scale.md)
-  --report-ms 50           an engine reports a changed queue at most so often
+  --report-ms ${STATUS_LOAD_INTERVAL_MS}          an engine reports a changed queue at most so often
   --max-seqs 128           seats: calls in one step (vLLM's max_num_seqs; 128 is the paper's setting, vLLM's default 256)
   --context-tokens N       longest prompt and output of a call together, at most the KV memory (default: the profile's);
                            a workload with a longer call is refused before the run
@@ -154,7 +155,7 @@ export const RUN_OPTIONS = {
   balancer: { ...TEXT, default: BALANCER_DEFAULT },
   'short-prompt-tokens': { ...TEXT, default: `${SHORT_PROMPT_TOKENS}` },
   shards: { ...TEXT, default: '1' },
-  'report-ms': { ...TEXT, default: '50' },
+  'report-ms': { ...TEXT, default: String(STATUS_LOAD_INTERVAL_MS) },
   'max-seqs': { ...TEXT, default: '128' },
   'context-tokens': TEXT,
   'prefix-cache': { ...TEXT, default: 'on' },

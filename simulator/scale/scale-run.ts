@@ -7,6 +7,7 @@
  */
 import { PROFILES } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import type { BalancerName } from '../../src/core/pool/balancers/index.ts'
+import { STATUS_LOAD_INTERVAL_MS } from '../../src/protocol/link.ts'
 import { exponential, seededRandom } from '../random.ts'
 import { type SimulationConfig, simulate } from '../simulation.ts'
 import type { WorkloadProgram } from '../workloads/program.ts'
@@ -25,7 +26,7 @@ const MAX_SEQS = 64
 export const SLO_MS_PER_TOKEN = 40
 /** Distinct chats; programs repeat them with other tokens, so that a small size is given the same mix as a large one. */
 const CHATS = PROGRAMS_PER_ENGINE
-const REPORT_US = 50_000
+const REPORT_US = STATUS_LOAD_INTERVAL_MS * 1000
 /** Between any two regions. */
 const RTT_US = 80_000
 

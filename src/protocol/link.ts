@@ -14,7 +14,9 @@ export const PROTOCOL_VERSION = 2
 export const STATUS_INTERVAL_MS = 1000
 /** An engine whose pool has heard nothing for this many intervals takes no further leases. */
 export const STATUS_MISSED_MAX = 3
-/** On change, but not more often than this. */
+/** A changed load goes out, but not more often than this: messages to a pool are billed, and each costs it CPU. */
+export const STATUS_LOAD_INTERVAL_MS = 250
+/** A changed state of an engine goes out at once, but not more often than this. Control planes hold agents to it. */
 export const STATUS_INTERVAL_MIN_MS = 50
 export const ENGINES_PER_AGENT_MAX = 64
 export const LEASES_SEEN_MAX = 4096

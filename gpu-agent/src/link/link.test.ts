@@ -7,6 +7,7 @@ import { Link, type LinkOptions, type LinkTimes } from './link.ts'
 const WAITING = { waits: true, waited_us: 5, before: 1, order: 'in order of arrival' }
 const FAST: Partial<LinkTimes> = {
   status_ms: 10,
+  load_ms: 1,
   status_min_ms: 1,
   backoff: { min_ms: 2, max_ms: 4 },
   refused_backoff: { min_ms: 2, max_ms: 4 },
@@ -112,13 +113,29 @@ test('says hello first, then statuses without being asked, numbered without gaps
 
 test('a change is told at once, but a thousand changes are one status', async () => {
   const control = await startControlPlane()
-  const { link } = startLink(control, { times: { status_ms: 60_000, status_min_ms: 5 } })
+  const { link } = startLink(control, { times: { status_ms: 60_000, load_ms: 5 } })
   await control.until(() => control.statuses.length === 1)
-  for (let n = 0; n < 1000; n += 1) link.changed()
+  for (let n = 0; n < 1000; n += 1) link.changed('load')
   await control.until(() => control.statuses.length === 2)
-  link.changed()
+  link.changed('load')
   await control.until(() => control.statuses.length === 3)
   expect(control.statuses.map(({ seq }) => seq)).toEqual([1, 2, 3])
+})
+
+test('a changed load waits its turn, and a changed state takes the waiting load along at once', async () => {
+  const control = await startControlPlane()
+  const { link } = startLink(control, { times: { status_ms: 60_000, load_ms: 60_000, status_min_ms: 1 } })
+  await control.until(() => control.statuses.length === 1)
+  link.changed('load')
+  control.down({ type: 'ask', id: 1, leases: ['open-1'] })
+  await control.until(() => control.opens.length === 1)
+  expect(control.statuses).toHaveLength(1)
+  link.changed('state')
+  link.changed('load')
+  await control.until(() => control.statuses.length === 2)
+  control.down({ type: 'ask', id: 2, leases: ['open-2'] })
+  await control.until(() => control.opens.length === 2)
+  expect(control.statuses).toHaveLength(2)
 })
 
 test('comes back after the control plane was away, with a hello and numbers of its own', async () => {

@@ -1,8 +1,8 @@
 /**
  * The link to one pool (src/protocol/link.ts): an outbound WebSocket that is opened again whenever it is lost, with
- * backoff and jitter. `hello` first; after the `welcome` a status on every change, never more often than every 50 ms, and
- * at least once a second. When an engine's epoch changes, `hello` is repeated on the same link; the pool replaces what
- * it knew of this agent by it.
+ * backoff and jitter. `hello` first; after the `welcome` a status whenever an engine's state changes, a status four times a
+ * second at most while only load changes, and one a second at least. When an engine's epoch changes, `hello` is repeated on
+ * the same link; the pool replaces what it knew of this agent by it.
  */
 
 import {
@@ -17,6 +17,7 @@ import {
   type ReplayQuestion,
   STATUS_INTERVAL_MIN_MS,
   STATUS_INTERVAL_MS,
+  STATUS_LOAD_INTERVAL_MS,
   type Status,
   type UpMessage,
   type Welcome,
@@ -25,6 +26,9 @@ import { ControlSocket, type SocketTimes } from './control-socket.ts'
 
 export interface LinkTimes extends SocketTimes {
   status_ms: number
+  /** Between statuses that tell changed loads. */
+  load_ms: number
+  /** Between any two. */
   status_min_ms: number
 }
 
@@ -69,7 +73,7 @@ export class Link {
   readonly #options: LinkOptions
   readonly #socket: ControlSocket
   readonly #status_ms: number
-  readonly #status_min_ms: number
+  readonly #status_min_ms: Readonly<Record<'load' | 'state', number>>
   #linked = false
   /** The engines are others than the last hello said. */
   #stale = false
@@ -83,7 +87,10 @@ export class Link {
     this.model = model
     this.#options = options
     this.#status_ms = times.status_ms ?? STATUS_INTERVAL_MS
-    this.#status_min_ms = times.status_min_ms ?? STATUS_INTERVAL_MIN_MS
+    this.#status_min_ms = {
+      load: times.load_ms ?? STATUS_LOAD_INTERVAL_MS,
+      state: times.status_min_ms ?? STATUS_INTERVAL_MIN_MS,
+    }
     this.#socket = new ControlSocket({
       ...{ control_url, path: 'agents/v1/link', query: { model, region }, token, frame_bytes_max: FRAME_BYTES_MAX },
       onOpen: () => {
@@ -113,11 +120,11 @@ export class Link {
     this.#socket.start()
   }
 
-  /** Something that a status tells has changed. */
-  changed(): void {
+  /** Something that a status tells has changed: whether an engine takes calls, or only how many it has. */
+  changed(what: 'load' | 'state'): void {
     if (!this.#linked) return
     const since_ms = performance.now() - this.#status_sent_ms
-    this.#scheduleStatus(Math.max(0, this.#status_min_ms - since_ms))
+    this.#scheduleStatus(Math.max(0, this.#status_min_ms[what] - since_ms))
   }
 
   /** The engines are others than the last `hello` said. */
@@ -125,7 +132,7 @@ export class Link {
     this.#stale = true
     if (!this.#linked) return
     this.#describe()
-    this.changed()
+    this.changed('state')
   }
 
   stop(): Promise<void> {

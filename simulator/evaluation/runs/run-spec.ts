@@ -108,6 +108,7 @@ export interface RunSpec {
 
 /** Most of bench:engine's decisions take less (docs/benchmarks.md: p50 13 to 16 µs, p99 45 to 57 µs). */
 export const DECISION_US = 20
+/** Agents report a changed load every 250 ms. The figure of stale reports shows that the means are the same from 10 ms to 2,500. */
 export const REPORT_MS = 50
 
 const DEFAULTS: Omit<RunSpec, 'workload' | 'programs' | 'seed' | 'rate' | 'system'> = {

@@ -56,8 +56,10 @@ export function chooseEngine(
 /** Grants the engine, unless it is so full that the call should ask in another region first. */
 export function grantWithin(picked: Picked, request: EngineRequest): EngineChoice {
   const load = engineLoad(picked.engine)
-  if (request.max_load !== null && load > request.max_load && !worthWaiting(picked, request)) {
-    return { status: 'busy', load }
+  const ended = request.endedEstimate?.(picked.engine) ?? 0
+  const load_estimate = load - ended / Math.max(1, picked.engine.seats)
+  if (request.max_load !== null && load_estimate > request.max_load && !worthWaiting(picked, request)) {
+    return { status: 'busy', load: load_estimate }
   }
   return grant(picked, load)
 }

@@ -11,6 +11,7 @@ import {
   STATUS_INTERVAL_MS,
   STATUS_MISSED_MAX,
 } from '../../protocol/link.ts'
+import { EndedEstimate } from './ended-estimate.ts'
 import { LeasesSince } from './leases-since.ts'
 import type { EngineSnapshot } from './pool-types.ts'
 
@@ -38,6 +39,7 @@ export class PoolEngine {
   #status: Status
   #last_report_ms: number
   readonly #since: LeasesSince
+  #ended = new EndedEstimate()
   #look: { of: Readonly<EngineSnapshot>; silent: boolean; draining: boolean } | null = null
 
   /**
@@ -68,12 +70,14 @@ export class PoolEngine {
       // Its leases died with the old epoch.
       this.#description = { ...this.#description, epoch }
       this.#since.clear()
+      this.#ended = new EndedEstimate()
     }
     for (const lease of leases_seen) this.#since.remove(lease)
     const returned = now_ms - this.#last_report_ms > SILENT_AFTER_MS
     const material = restarted || returned || status.state !== this.#status.state
     this.#status = status
     this.#last_report_ms = now_ms
+    this.#ended.reported(status.waiting + status.running, leases_seen.length, now_ms)
     this.#look = null
     return material
   }
@@ -92,6 +96,11 @@ export class PoolEngine {
   released(lease: string): void {
     this.#since.remove(lease)
     this.#look = null
+  }
+
+  /** Calls that have probably ended since the last report. Without leases since, the report stands. */
+  endedEstimate(now_ms: number): number {
+    return Math.min(this.#since.count, this.#ended.at(now_ms))
   }
 
   /** Shared between calls: a caller that changes or keeps it must copy it. */

@@ -1,10 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { EngineDescription } from '../../protocol/index.ts'
+import { STATUS_LOAD_INTERVAL_MS } from '../../protocol/link.ts'
 import { description, report, request } from '../testing/builders.ts'
 import { LEASE_UNSEEN_EXPIRY_MS, LEASES_SINCE_MAX } from './leases-since.ts'
 import { SILENT_AFTER_MS } from './pool-engine.ts'
 import { AGENTS_PER_POOL_MAX, LEASE_HOLDERS_MAX, PoolTable, SNAPSHOT_REFRESH_MS } from './pool-table.ts'
+import { SPILL_LOAD } from './pool-types.ts'
 
 const POOL = { region: 'region', model: 'model' }
 
@@ -280,6 +282,48 @@ describe('an agent that the operator drains', () => {
     table.setDraining('a', false, 6)
     const again = Array.from({ length: 16 }, (_, i) => table.choose(request({ lease: `again-${i}` }), 7))
     expect(again.some((choice) => choice.status === 'leased' && choice.agent === 'a')).toBe(true)
+  })
+})
+
+describe('a bound on the load, between two reports', () => {
+  /** Four seats are taken at every report. In between `began` calls come, and as many end. */
+  const busyAfter = (began: number) => {
+    const table = new PoolTable(POOL)
+    table.agentJoined(hello('a', [{ seats: 4 }]), 0)
+    let leases: string[] = []
+    const ask = (now_ms: number, max_load: number | null) => {
+      leases.push(`l${now_ms}`)
+      return table.choose(request({ lease: `l${now_ms}`, max_load }), now_ms)
+    }
+    let now_ms = 0
+    for (let seq = 0; seq < 4; seq += 1) {
+      table.agentStatus('a', { seq, engines: [report({ id: 'a-e0', running: 4, leases_seen: leases })] }, now_ms)
+      leases = []
+      for (let call = 1; call <= began; call += 1) ask(now_ms + call * (STATUS_LOAD_INTERVAL_MS / (began + 1)), null)
+      now_ms += STATUS_LOAD_INTERVAL_MS
+    }
+    table.agentStatus('a', { seq: 4, engines: [report({ id: 'a-e0', running: 4, leases_seen: leases })] }, now_ms)
+    return Array.from({ length: 8 }, (_, call) => ask(now_ms + (call + 1) * 30, SPILL_LOAD).status).indexOf('busy')
+  }
+
+  it('does not count calls that have probably ended, and counts all where none ends', () => {
+    expect(busyAfter(0)).toBe(2)
+    expect(busyAfter(6)).toBeGreaterThan(4)
+  })
+
+  it('is reached by calls that come at once, however many ended before', () => {
+    const table = new PoolTable(POOL)
+    table.agentJoined(hello('a', [{ seats: 4 }]), 0)
+    for (let seq = 0; seq < 4; seq += 1) {
+      const leases_seen = Array.from({ length: 100 }, (_, call) => `${seq}-${call}`)
+      const engines = [report({ id: 'a-e0', running: 4, leases_seen })]
+      table.agentStatus('a', { seq, engines }, seq * STATUS_LOAD_INTERVAL_MS)
+    }
+    const now_ms = 3 * STATUS_LOAD_INTERVAL_MS
+    const asked = Array.from({ length: 4 }, (_, call) =>
+      table.choose(request({ lease: `now-${call}`, max_load: SPILL_LOAD }), now_ms),
+    )
+    expect(asked.map(({ status }) => status)).toEqual(['leased', 'leased', 'busy', 'busy'])
   })
 })
 

@@ -158,7 +158,10 @@ export class PoolTable {
   /** Chooses by the pool's balancer. A granted lease counts from here on, and a repeated lease counts once. */
   choose(request: ProgramRequest, now_ms: number): EngineChoice {
     const resident_tokens = this.#residency.of(programKey(request))
-    const choice = this.#balancer.choose(this.region, this.#engines(now_ms), { ...request, resident_tokens })
+    const endedEstimate: ProgramRequest['endedEstimate'] = ({ agent, engine }) =>
+      this.#agents.get(agent)?.engines.get(engine)?.endedEstimate(now_ms) ?? 0
+    const known = { ...request, resident_tokens, endedEstimate }
+    const choice = this.#balancer.choose(this.region, this.#engines(now_ms), known)
     if (choice.status === 'leased') this.#leased(choice.agent, choice.engine, request, now_ms)
     return choice
   }

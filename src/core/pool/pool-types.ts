@@ -85,6 +85,8 @@ export interface EngineRequest {
   pin: Pin | null
   /** Tokens of the program's KV that each engine of the pool is expected to hold. Set by the pool. Absent or empty: unknown. */
   resident_tokens?: ReadonlyMap<string, number>
+  /** How many of an engine's calls have probably ended since its last report. Set by the pool. Absent: none. */
+  endedEstimate?: (of: Pick<EngineSnapshot, 'agent' | 'engine'>) => number
   /** Engines that failed for this call already. */
   excluded_engines: readonly string[]
   /** Grant only if the chosen engine has at most this many calls queued per seat. Null: grant anyway. */
