@@ -19,7 +19,11 @@ const NO_KEY =
 const holder = await lockHolder(place.lock)
 const system = holder === null ? null : await readDevJson(place.devJson)
 const production = holder === null ? null : await readProductionJson(place.production)
-if (holder === null) report({ running: false, state: 'down' }, `Nothing runs on ${place.root}.`)
+if (holder === null)
+  report(
+    { running: false, state: 'down' },
+    `Nothing runs on ${place.root}. \`npm run up\` starts it, --data-dir names another folder.`,
+  )
 else if (production !== null) await describeProduction(production)
 else if (system === null)
   report(

@@ -44,6 +44,7 @@ const PLAN_COLUMNS: readonly Column<Row>[] = [
 export const APPLICATION_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['apps', 'list'],
+    lists: true,
     as: 'tenant',
     ...{ args: [], flags: {}, purpose: 'the tenant’s applications, newest first' },
     run: async ({ client, limit }) => {

@@ -40,15 +40,12 @@ export const BACKUP_COMMANDS: readonly LocalCommand[] = [
 
 /** What the user can fix is said in a sentence. */
 async function inPlace(
-  { text, json }: LocalAsked,
+  { text }: LocalAsked,
   work: (place: DataDir) => Promise<{ row: Row; text: string }>,
 ): Promise<Answer> {
   const place = dataDir(text('data-dir') ?? DATA_DIR_DEFAULT)
   try {
-    const done = await work(place)
-    if (json) return { kind: 'one', row: done.row }
-    console.log(done.text)
-    return { kind: 'done' }
+    return { kind: 'told', ...(await work(place)) }
   } catch (error) {
     const reason = explained(error, place)
     if (reason === null) throw error

@@ -27,6 +27,7 @@ const COLUMNS: readonly Column<Row>[] = [
 export const BATCH_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['batches', 'list'],
+    lists: true,
     as: 'tenant',
     ...{ args: [], flags: {}, purpose: 'the tenant’s batches, newest first' },
     run: async ({ client, limit }) => {

@@ -2,6 +2,7 @@
 import type { Column } from '../../cli/table.ts'
 import { at, type Row } from './client.ts'
 import { field, figure, type OperatorCommand, shown, weightOf } from './command.ts'
+import { toldWeight } from './told-changes.ts'
 
 const OBJECTIVE = {
   objective: { type: 'string', value: 'NAME', help: 'token_latency (the default) or response' },
@@ -10,6 +11,7 @@ const OBJECTIVE = {
 export const CLASS_COMMANDS: readonly OperatorCommand[] = [
   {
     words: ['classes', 'list'],
+    lists: true,
     args: [],
     flags: { tenant: { type: 'string', value: 'TENANT', help: 'whose classes' } },
     required: ['tenant'],
@@ -42,13 +44,12 @@ export const CLASS_COMMANDS: readonly OperatorCommand[] = [
     words: ['classes', 'nice'],
     ...{ args: ['TENANT', 'CLASS', 'WEIGHT'], flags: {} },
     purpose: 'sets the weight of a class’s programs among the tenant’s own, within 10 s',
-    run: async ({ client, args: [tenant = '', name = '', text = ''] }) => ({
-      kind: 'one',
-      row: await client.one('PATCH', `/classes/${at(tenant)}/${at(name)}`, { weight: weightOf(text) }),
-    }),
+    run: async ({ client, args: [tenant = '', name = '', text = ''] }) =>
+      toldWeight(await client.one('PATCH', `/classes/${at(tenant)}/${at(name)}`, { weight: weightOf(text) })),
   },
   {
     words: ['classes', 'tools'],
+    lists: true,
     ...{
       args: ['TENANT', 'CLASS'],
       flags: {},
@@ -66,6 +67,7 @@ export const CLASS_COMMANDS: readonly OperatorCommand[] = [
   },
   {
     words: ['classes', 'index'],
+    lists: true,
     args: ['TENANT', 'CLASS'],
     flags: OBJECTIVE,
     purpose: 'how a program of the class is ordered by its output so far',

@@ -1,6 +1,7 @@
 /** The API from outside: one request, one answer or one sentence that says why not. Never shows a key. */
 import { z } from 'zod'
 import { LiveEvent, type LivePosition } from '../../src/protocol/live.ts'
+import { nextStep } from './next-step.ts'
 
 const TIMEOUT_MS = 30_000
 /** Of a request with a file, or for one. */
@@ -14,10 +15,13 @@ export const ROWS_MAX = 10_000
 /** `refused`: the API said no. `unreachable`: no answer came, or the service failed. */
 export class CommandFailure extends Error {
   readonly kind: 'usage' | 'refused' | 'unreachable'
+  /** What to do next, as a sentence. Null: the message has it. */
+  readonly next: string | null
 
-  constructor(kind: 'usage' | 'refused' | 'unreachable', message: string) {
+  constructor(kind: 'usage' | 'refused' | 'unreachable', message: string, next: string | null = null) {
     super(message)
     this.kind = kind
+    this.next = next
   }
 }
 
@@ -31,16 +35,19 @@ const Failure = z.object({
   error: z.object({ message: z.string(), code: z.string().nullable(), param: z.string().nullish() }),
 })
 
-/** `base`: the path before every path. */
+/** The path before every path, by whose key opens it. */
+const BASES = { operator: '/admin/v1', tenant: '/v1' } as const
+const WHERE_NEXT = '`switchyard status` shows what runs here; --url or SWITCHYARD_URL names another control plane'
+
 class ApiClient {
   readonly url: string
   readonly key: string
-  readonly #base: string
+  readonly #role: keyof typeof BASES
 
-  constructor(url: string, key: string, base: string) {
+  constructor(url: string, key: string, role: keyof typeof BASES) {
     this.url = url.replace(/\/+$/, '')
     this.key = key
-    this.#base = base
+    this.#role = role
   }
 
   async one(method: string, path: string, body?: Row | FormData): Promise<Row> {
@@ -52,14 +59,14 @@ class ApiClient {
     const text = await this.#read(() => response.text())
     const json = parsed(text)
     if (response.ok && json !== undefined) return json
-    throw failureOf(response.status, json, `${method} ${url}`)
+    throw this.failureOf(response.status, json, `${method} ${url}`)
   }
 
   /** Where open calls of the tenant's running programs are, by program; of the latest callers, as many as one look tells. */
   async positions(): Promise<ReadonlyMap<string, LivePosition>> {
     const { response, url } = await this.send('GET', '/page/live', undefined, '')
     const json = parsed(await this.#read(() => response.text()))
-    if (!response.ok) throw failureOf(response.status, json, `GET ${url}`)
+    if (!response.ok) throw this.failureOf(response.status, json, `GET ${url}`)
     const rows = LiveEvent.parse(json).tenants.flatMap(({ changed }) => changed)
     return new Map(rows.flatMap(({ id, detail }) => (detail?.position ? [[id, detail.position] as const] : [])))
   }
@@ -69,7 +76,7 @@ class ApiClient {
     method: string,
     path: string,
     body?: Row | FormData,
-    base = this.#base,
+    base: string = BASES[this.#role],
   ): Promise<{ response: Response; url: string }> {
     const headers = new Headers({ authorization: `Bearer ${this.key}` })
     const is_form = body instanceof FormData
@@ -107,15 +114,31 @@ class ApiClient {
     } catch (error) {
       const { message, cause } = error as Error
       const why = cause instanceof Error && cause.message !== '' ? cause.message : message
-      throw new CommandFailure('unreachable', `${this.url} does not answer: ${why}`)
+      throw new CommandFailure('unreachable', `${this.url} does not answer: ${why}`, WHERE_NEXT)
     }
+  }
+
+  protected failureOf(status: number, json: unknown, asked: string): CommandFailure {
+    const failure = Failure.safeParse(json)
+    const { message = '', code = null, param } = failure.data?.error ?? {}
+    // Messages about a field's value seldom name it.
+    const place = param === null || param === undefined || message.includes(param) ? '' : `, ${param}`
+    const kind = status >= 400 && status < 500 ? 'refused' : 'unreachable'
+    if (!failure.success) {
+      return new CommandFailure(kind, `${asked} answered status ${status}, and not as Switchyard does`, WHERE_NEXT)
+    }
+    return new CommandFailure(
+      kind,
+      `${message.replace(/\.$/, '')} (${code ?? status}${place})`,
+      nextStep(code, this.#role),
+    )
   }
 }
 
 /** What a tenant's key opens: OpenAI's API. */
 export class TenantClient extends ApiClient {
   constructor(url: string, key: string) {
-    super(url, key, '/v1')
+    super(url, key, 'tenant')
   }
 
   async list(path: string, limit: number): Promise<Row[]> {
@@ -134,28 +157,18 @@ export class TenantClient extends ApiClient {
   async content(path: string): Promise<ReadableStream<Uint8Array>> {
     const { response, url } = await this.send('GET', path)
     if (response.ok && response.body !== null) return response.body
-    throw failureOf(response.status, parsed(await response.text()), `GET ${url}`)
+    throw this.failureOf(response.status, parsed(await response.text()), `GET ${url}`)
   }
 }
 
 export class AdminClient extends ApiClient {
   constructor(url: string, key: string) {
-    super(url, key, '/admin/v1')
+    super(url, key, 'operator')
   }
 
   list(path: string, query: Readonly<Record<string, string | undefined>>, limit: number): Promise<Row[]> {
     return this.rows(path, query, limit)
   }
-}
-
-function failureOf(status: number, json: unknown, asked: string): CommandFailure {
-  const failure = Failure.safeParse(json)
-  const { message = '', code = null, param } = failure.data?.error ?? {}
-  // Messages about a field's value seldom name it.
-  const place = param === null || param === undefined || message.includes(param) ? '' : `, ${param}`
-  const said = failure.success ? `${message} (${code ?? status}${place})` : `status ${status}`
-  const kind = status >= 400 && status < 500 ? 'refused' : 'unreachable'
-  return new CommandFailure(kind, failure.success ? said : `${asked} answered ${said}, and not as Switchyard does`)
 }
 
 function queryOf(query: Readonly<Record<string, string | undefined>>): string {

@@ -50,6 +50,11 @@ it('shows help of everything, of a noun and of a command, and the version', () =
   expect(shown('keys', '--help')).not.toContain('pools')
   expect(shown('keys', 'create', '--help')).toContain('--models A,B')
   expect(shown('keys', 'create', '--help')).toContain('Exits 0 if done')
+  expect(shown('logs', '--help')).toContain('--limit N')
+  for (const word of ['backup', 'restore', 'completion', 'kill', 'env', 'apply']) {
+    expect(shown(word, '--help')).toContain('--json')
+    expect(shown(word, '--help')).not.toContain('--limit')
+  }
   expect(shown('--version')).toBe('1.2.3')
   expect(shown('-V')).toBe('1.2.3')
 })
@@ -70,9 +75,12 @@ it.each([
   [['kill'], 'kill PROGRAM: PROGRAM is missing.'],
   [['nice'], 'PROGRAM or CLASS is missing.'],
   [['nice', 'a'], 'nice PROGRAM|CLASS WEIGHT: WEIGHT is missing.'],
-  [['kill', 'a', 'b'], 'kill PROGRAM: it takes 1 argument, and there are 2'],
-  [['keys', 'list', 'a', 'b'], 'it takes 1 argument, and there are 2'],
-  [['ps', 'a'], 'ps: it takes no argument'],
+  [['kill', 'a', 'b'], 'kill PROGRAM: it takes 1 argument, and 2 are given'],
+  [['keys', 'list', 'a', 'b'], 'it takes 1 argument, and 2 are given'],
+  [['ps', 'a'], 'ps: it takes no argument, and 1 is given'],
+  [['backup', 'd', '--limit', '3'], 'backup DIR: it takes no --limit'],
+  [['--limit', '3', 'top'], 'top: it takes no --limit'],
+  [['--json'], 'no command was named; `switchyard --help` lists them'],
   [['ps', '--jsn'], 'unknown option "--jsn" (Did you mean --json?)'],
   [['top', '--sort'], '--sort takes a value: service|'],
   [['top', '--sort', '--json'], '--sort takes a value'],

@@ -5,7 +5,7 @@
 import { CommanderError, Option, Command as Reader } from 'commander'
 import { CommandFailure } from './client.ts'
 import type { Command, Flag } from './command.ts'
-import { commonFlags, helpOf, helpOfAll, usageOf } from './help.ts'
+import { ALL_COMMON_FLAGS, commonFlags, helpOf, helpOfAll, usageOf } from './help.ts'
 
 export type Values = Readonly<Record<string, string | boolean | undefined>>
 
@@ -61,7 +61,7 @@ export function readCommandLine(argv: readonly string[], commands: readonly Comm
 
 function rootReader(): Reader {
   const root = new Reader('switchyard').helpCommand(false)
-  addFlags(root, { ...commonFlags({ as: 'tenant' }), ...commonFlags({}) })
+  addFlags(root, ALL_COMMON_FLAGS)
   return root
 }
 
@@ -110,6 +110,10 @@ function failureOf(error: CommanderError, operands: readonly string[], commands:
     .replace(/^error: /, '')
     .replace(/\s*\n\s*/g, ' ')
     .replaceAll("'", '"')
+  // Flags, and no command behind them.
+  if (error.code === 'commander.help') {
+    return new CommandFailure('usage', 'no command was named; `switchyard --help` lists them')
+  }
   if (error.code === 'commander.unknownCommand') {
     const known = commands.filter(({ words }) => words[0] === noun)
     const meant = /\(Did you mean .*\)$/.exec(said)?.[0]
@@ -137,7 +141,10 @@ function failureOf(error: CommanderError, operands: readonly string[], commands:
     return wrong(command, `${/"(.*)"/.exec(said)?.[1]?.replace('|', ' or ')} is missing`)
   if (error.code !== 'commander.excessArguments') return wrong(command, said)
   const [many, takes] = [operands.length - command.words.length, command.args.length]
-  return wrong(command, `it takes ${takes === 0 ? 'no argument' : counted(takes)}, and there are ${many}`)
+  return wrong(
+    command,
+    `it takes ${takes === 0 ? 'no argument' : counted(takes)}, and ${many} ${many === 1 ? 'is' : 'are'} given`,
+  )
 }
 
 function counted(args: number): string {

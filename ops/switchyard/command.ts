@@ -16,6 +16,8 @@ export type Answer =
   | { kind: 'list'; rows: Row[]; columns: readonly Column<Row>[]; empty: string }
   /** `secret`: names the field that is shown this once, above the rest. `tables`: fields that are lists of rows. */
   | { kind: 'one'; row: Row; secret?: string; tables?: Readonly<Record<string, readonly Column<Row>[]>> }
+  /** People read the text, and scripts the row. */
+  | { kind: 'told'; row: Row; text: string }
   /** The command has written what it was asked for. */
   | { kind: 'done' }
 
@@ -43,6 +45,8 @@ interface CommandBase {
   flags: Readonly<Record<string, Flag>>
   /** Flags without which the command is refused. */
   required?: readonly string[]
+  /** It shows rows: `--limit` says how many. */
+  lists?: true
   purpose: string
 }
 

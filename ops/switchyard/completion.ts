@@ -1,7 +1,7 @@
 /** What may stand next on a command line: pure, from the commands themselves. */
 import type { Command, Flag } from './command.ts'
 import { FILES } from './completion-scripts.ts'
-import { commonFlags } from './help.ts'
+import { ALL_COMMON_FLAGS, commonFlags } from './help.ts'
 
 /** Values that are names of files or folders. */
 const FILE_VALUE = /^(FILE|PATH|DIR)\b/
@@ -38,7 +38,7 @@ function read(
 function flagNamed(name: string, operands: readonly string[], commands: readonly Command[]): Flag | undefined {
   const command = commandOf(operands, commands)
   const own = command?.flags[name]
-  return own ?? { ...commonFlags({}), ...commonFlags({ as: 'tenant' }) }[name]
+  return own ?? ALL_COMMON_FLAGS[name]
 }
 
 /** A noun alone is its list. */

@@ -162,7 +162,7 @@ function handled(kv: ShownCall['kv']): string {
   return ` Until the next call its context ${HANDLED[kv.handling] ?? kv.handling}: ${HANDLED_WHY[kv.reason] ?? kv.reason}.`
 }
 
-function count(number: number, of: string): string {
+export function count(number: number, of: string): string {
   return `${number} ${of}${number === 1 ? '' : 's'}`
 }
 

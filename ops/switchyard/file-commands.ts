@@ -23,6 +23,7 @@ const COLUMNS = [
 export const FILE_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['files', 'list'],
+    lists: true,
     as: 'tenant',
     ...{ args: [], flags: {}, purpose: 'the tenant’s files, newest first' },
     run: async ({ client, limit }) => {

@@ -13,6 +13,7 @@ const AGENT_COLUMNS = [
 const agents: OperatorCommand[] = [
   {
     words: ['agents', 'list'],
+    lists: true,
     args: [],
     flags: { region: { type: 'string', value: 'REGION', help: 'only those of one region' } },
     purpose: 'every agent ever enrolled, with its state',
@@ -67,6 +68,7 @@ const agents: OperatorCommand[] = [
 const hosts: OperatorCommand[] = [
   {
     words: ['hosts', 'list'],
+    lists: true,
     ...{ args: [], flags: {}, purpose: 'every host that lends GPUs to offline applications, and what it runs' },
     run: async ({ client, limit }) => {
       const found = await client.list('/hosts', {}, limit)
@@ -94,6 +96,7 @@ const POOL_FLAGS = {
 const pools: OperatorCommand[] = [
   {
     words: ['pools', 'list'],
+    lists: true,
     ...{ args: [], flags: POOL_FLAGS, purpose: 'every region × model with its ready engines and queue' },
     run: async ({ client, text, limit }) => {
       const rows = await client.list('/pools', { region: text('region'), model: text('model') }, limit)
@@ -115,6 +118,7 @@ const pools: OperatorCommand[] = [
   },
   {
     words: ['pools', 'engines'],
+    lists: true,
     ...{ args: [], flags: POOL_FLAGS, purpose: 'every engine that a pool knows' },
     run: async ({ client, text, limit }) => {
       const found = await client.list('/pools', { region: text('region'), model: text('model') }, limit)
@@ -128,6 +132,7 @@ const pools: OperatorCommand[] = [
   },
   {
     words: ['pools', 'leases'],
+    lists: true,
     ...{ args: ['REGION', 'MODEL'], flags: {}, purpose: 'the latest leases of a pool, and why each engine was chosen' },
     run: async ({ client, args: [region, model], limit }) => {
       const rows = await client.list('/leases', { region, model }, limit)
@@ -178,6 +183,7 @@ function regionFields(asked: Asked) {
 const catalogue: OperatorCommand[] = [
   {
     words: ['models', 'list'],
+    lists: true,
     ...{ args: [], flags: {}, purpose: 'every model that is served' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/models', {}, limit)
@@ -210,6 +216,7 @@ const catalogue: OperatorCommand[] = [
   },
   {
     words: ['regions', 'list'],
+    lists: true,
     ...{ args: [], flags: {}, purpose: 'every region, in order of preference' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/regions', {}, limit)
@@ -241,6 +248,7 @@ const catalogue: OperatorCommand[] = [
   },
   {
     words: ['audit', 'list'],
+    lists: true,
     args: [],
     flags: { object: { type: 'string', value: 'KIND:ID', help: 'only of one object, such as tenant:acme' } },
     purpose: 'what operators changed, latest first',
@@ -252,6 +260,7 @@ const catalogue: OperatorCommand[] = [
   },
   {
     words: ['dead-letters', 'list'],
+    lists: true,
     ...{ args: [], flags: {}, purpose: 'rows and records that could not be applied, latest first' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/dead-letters', {}, limit)

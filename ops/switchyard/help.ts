@@ -10,7 +10,8 @@ const TENANT_KEY: Flag = {
   ...{ type: 'string', value: 'KEY' },
   help: 'one of the tenant’s keys (else SWITCHYARD_API_KEY, else as above)',
 }
-const SHARED_FLAGS: Readonly<Record<string, Flag>> = {
+const LIMIT: Flag = { type: 'string', value: 'N', help: 'rows to show (default 50)' }
+const SHARED_FLAGS = {
   url: {
     type: 'string',
     value: 'URL',
@@ -21,23 +22,24 @@ const SHARED_FLAGS: Readonly<Record<string, Flag>> = {
     value: 'DIR',
     help: 'where the system that runs here keeps its state (default .switchyard)',
   },
-  limit: { type: 'string', value: 'N', help: 'rows to show (default 50)' },
   json: { type: 'boolean', help: 'JSON for scripts' },
   help: { type: 'boolean', help: 'this text' },
-}
+} as const satisfies Readonly<Record<string, Flag>>
 
-/** `as`: whose key opens it. Of a script: none, since it has a help of its own. */
-export function commonFlags({ as }: Pick<Command, 'as'>): Readonly<Record<string, Flag>> {
-  const { url, 'data-dir': data_dir, ...others } = SHARED_FLAGS as Record<string, Flag> & Shared
+/** Flags that may stand before a command. `as`: whose key opens it. Of a script: none, since it has a help of its own. */
+export function commonFlags({ as, lists }: Pick<Command, 'as' | 'lists'>): Readonly<Record<string, Flag>> {
   if (as === 'script') return {}
-  if (as === 'local') return { 'data-dir': data_dir, ...others }
+  const { url, 'data-dir': data_dir, ...others } = SHARED_FLAGS
+  const rows: Record<string, Flag> = lists === undefined ? {} : { limit: LIMIT }
+  if (as === 'local') return { 'data-dir': data_dir, ...rows, ...others }
   const key: Record<string, Flag> = as === 'tenant' ? { 'api-key': TENANT_KEY } : { 'admin-key': OPERATOR_KEY }
-  return { url, ...key, 'data-dir': data_dir, ...others }
+  return { url, ...key, 'data-dir': data_dir, ...rows, ...others }
 }
 
-interface Shared {
-  url: Flag
-  'data-dir': Flag
+/** Those of any command. */
+export const ALL_COMMON_FLAGS: Readonly<Record<string, Flag>> = {
+  ...commonFlags({ as: 'tenant', lists: true }),
+  ...commonFlags({}),
 }
 
 /** Whose commands stand together in the help. */
@@ -53,8 +55,7 @@ const EXIT_TEXT = `Exits ${EXIT.done} if done, ${EXIT.refused} if refused, ${EXI
 export function helpOfAll(commands: readonly Command[]): string {
   const groups = GROUPS.map(({ as, title }) => ({ title, of: commands.filter((command) => command.as === as) }))
   const shown = groups.filter(({ of }) => of.length > 0)
-  const kinds = shown.flatMap(({ of: [first] }) => (first === undefined ? [] : [first]))
-  const flags = Object.assign({}, ...kinds.map(commonFlags)) as Record<string, Flag>
+  const flags = Object.assign({}, ...commands.map(commonFlags)) as Record<string, Flag>
   return [
     'switchyard: runs and administers a control plane, and works with a tenant’s programs, files, batches and applications.',
     ...['', '  npx switchyard COMMAND [flags]'],

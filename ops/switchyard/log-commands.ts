@@ -15,6 +15,7 @@ const LOG_FILE = /^(.+)\.log(\.1)?$/
 export const LOG_COMMANDS: readonly LocalCommand[] = [
   {
     words: ['logs'],
+    lists: true,
     as: 'local',
     args: [],
     flags: {
@@ -40,7 +41,7 @@ export const LOG_COMMANDS: readonly LocalCommand[] = [
         const lines = await latest(logs, asked.limit, filter)
         if (asked.json) return { kind: 'list', rows: lines.map((line) => ({ ...line })), columns: [], empty: '' }
         for (const line of lines) show(line)
-        if (lines.length === 0) console.log(noneText(filter))
+        if (lines.length === 0) console.log(noneText(filter, logs))
         return { kind: 'done' }
       } finally {
         await Promise.all([...logs.values()].map((log) => log.close()))
@@ -57,11 +58,11 @@ function filterOf({ text }: LocalAsked): LogFilter {
   return { level, source: text('source') ?? null, tenant: text('tenant') ?? null, program: text('program') ?? null }
 }
 
-function noneText({ program, tenant }: LogFilter): string {
+function noneText({ program, tenant }: LogFilter, logs: OpenLogs): string {
   const about = program !== null || tenant !== null
   return about
     ? 'No line is about that. The control plane writes a line per call only where it was started with LOG_LEVEL=info.'
-    : 'No line fits.'
+    : `No line fits. There are logs of ${sourcesOf(logs).join(', ')}.`
 }
 
 /** A log that is read on from where it was left, also past its rotation (log-file.ts). */
@@ -143,6 +144,10 @@ async function openNew(folder: string, logs: OpenLogs): Promise<void> {
     const log = await OpenLog.open(source, path.join(folder, name))
     if (log !== null) logs.set(name, log)
   }
+}
+
+function sourcesOf(logs: OpenLogs): string[] {
+  return [...new Set([...logs.keys()].map((name) => LOG_FILE.exec(name)?.[1] ?? name))].sort()
 }
 
 async function latest(logs: OpenLogs, limit: number, filter: LogFilter): Promise<LogLine[]> {

@@ -91,14 +91,14 @@ async function keyFor(
     throw new CommandFailure('usage', `${of} has characters that no key has: a line break, a space, an ellipsis`)
   }
   if (url !== undefined && key !== undefined) return { url, key }
-  const { devJson } = dataDir(text('data-dir') ?? DATA_DIR_DEFAULT)
+  const { root, devJson } = dataDir(text('data-dir') ?? DATA_DIR_DEFAULT)
   const dev = await readDevJson(devJson)
   // `eval "$(switchyard env)"` gives the URL of the system that runs here.
   const is_elsewhere = url !== undefined && (dev === null || new URL(url).origin !== new URL(dev.url).origin)
-  if (is_elsewhere) throw new CommandFailure('usage', `no key was given: --${flag} or ${variable}`)
+  if (is_elsewhere) throw new CommandFailure('usage', `no key was given: give one with --${flag} or ${variable}`)
   if (dev !== null) return { url: dev.url, key: key ?? (as === 'tenant' ? dev.apiKey : dev.adminKey) }
-  const message = `nothing runs here: give --url and --${flag} (or SWITCHYARD_URL and ${variable}), or \`npm run up\``
-  throw new CommandFailure('usage', message)
+  const next = `\`npm run up\` starts a system here. For another one give --url and --${flag}, or SWITCHYARD_URL and ${variable}`
+  throw new CommandFailure('usage', `nothing runs on ${root}`, next)
 }
 
 function isPlainUrl(text: string): boolean {
@@ -110,6 +110,7 @@ function isPlainUrl(text: string): boolean {
 function print(answer: Answer, json: boolean): void {
   if (answer.kind === 'done') return
   if (json) return void console.log(JSON.stringify(answer.kind === 'list' ? answer.rows : answer.row, null, 2))
+  if (answer.kind === 'told') return void console.log(answer.text)
   if (answer.kind === 'list') {
     return void console.log(answer.rows.length === 0 ? answer.empty : textTable(answer.columns, answer.rows))
   }
@@ -125,6 +126,6 @@ try {
   await main(process.argv.slice(2))
 } catch (error) {
   if (!(error instanceof CommandFailure)) throw error
-  process.stderr.write(`switchyard: ${error.message}\n`)
+  process.stderr.write(`switchyard: ${[error.message, ...(error.next === null ? [] : [error.next])].join('. ')}\n`)
   process.exitCode = EXIT[error.kind]
 }

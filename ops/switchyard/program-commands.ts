@@ -7,6 +7,7 @@ import { ShownCall, ShownProgram } from '../../src/protocol/shown-program.ts'
 import { at, CommandFailure, type Row, type TenantClient } from './client.ts'
 import { field, figure, type TenantAsked, type TenantCommand, weightOf } from './command.ts'
 import { explain, explainFcfs, positionText } from './explain-program.ts'
+import { toldEnded, toldWeight } from './told-changes.ts'
 import { LISTED_MAX, ListedProgram, nextSort, SORT_NAMES, type Sort, topLines, typedFilter, type View } from './top.ts'
 
 /** As many as a run may have (core/program/program-state.ts). */
@@ -20,6 +21,7 @@ const FILTER = { type: 'string', value: 'TEXT', help: 'only programs whose id or
 export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
   {
     words: ['ps'],
+    lists: true,
     as: 'tenant',
     args: [],
     flags: { all: { type: 'boolean', help: 'ended programs too' } },
@@ -67,16 +69,14 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
       fcfs: { type: 'boolean', help: 'what its calls would have waited under first come, first served' },
     },
     purpose: 'what a program does, and why a call went to its engine and waited',
-    run: async ({ client, args: [id = ''], text, flag, json }) => {
+    run: async ({ client, args: [id = ''], text, flag }) => {
       const program = await client.one('GET', `/programs/${at(id)}`)
       const call = await callOf(client, id, text('call'))
       const sentences = explain(ShownProgram.parse(program), ShownCall.nullable().parse(call), Date.now())
       const fcfs = flag('fcfs') ? FcfsWaits.parse(await client.one('GET', `/programs/${at(id)}/fcfs`)) : null
       if (fcfs !== null) sentences.push(...explainFcfs(fcfs))
       const told = fcfs === null ? {} : { fcfs }
-      if (json) return { kind: 'one', row: { program, call, ...told, explanation: sentences } }
-      console.log(sentences.join('\n'))
-      return { kind: 'done' }
+      return { kind: 'told', row: { program, call, ...told, explanation: sentences }, text: sentences.join('\n') }
     },
   },
   {
@@ -85,10 +85,7 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     args: ['PROGRAM'],
     flags: {},
     purpose: 'ends a program; its open calls are cancelled on their engines',
-    run: async ({ client, args: [id = ''] }) => ({
-      kind: 'one',
-      row: await client.one('DELETE', `/programs/${at(id)}`),
-    }),
+    run: async ({ client, args: [id = ''] }) => toldEnded(await client.one('DELETE', `/programs/${at(id)}`)),
   },
   {
     words: ['nice'],
@@ -96,12 +93,10 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     args: ['PROGRAM|CLASS', 'WEIGHT'],
     flags: { class: { type: 'boolean', help: 'the first argument is a class: all its programs weigh that' } },
     purpose: 'sets a program’s weight among the tenant’s own: 2 halves its rank, 1 is the default',
-    run: async ({ client, args: [id = '', text = ''], flag }) => ({
-      kind: 'one',
-      row: await client.one('PATCH', `/${flag('class') ? 'classes' : 'programs'}/${at(id)}`, {
-        weight: weightOf(text),
-      }),
-    }),
+    run: async ({ client, args: [id = '', text = ''], flag }) => {
+      const path = `/${flag('class') ? 'classes' : 'programs'}/${at(id)}`
+      return toldWeight(await client.one('PATCH', path, { weight: weightOf(text) }))
+    },
   },
   {
     words: ['env'],
@@ -109,11 +104,10 @@ export const PROGRAM_COMMANDS: readonly TenantCommand[] = [
     args: [],
     flags: {},
     purpose: 'shell exports with address and key: eval "$(npx switchyard env)"',
-    run: async ({ client, json }) => {
-      const variables = environmentOf(client)
-      if (json) return { kind: 'one', row: variables }
-      for (const [name, value] of Object.entries(variables)) console.log(`export ${name}=${quoted(value)}`)
-      return { kind: 'done' }
+    run: async ({ client }) => {
+      const row = environmentOf(client)
+      const exports = Object.entries(row).map(([name, value]) => `export ${name}=${quoted(value)}`)
+      return { kind: 'told', row, text: exports.join('\n') }
     },
   },
 ]

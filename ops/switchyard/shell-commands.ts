@@ -2,7 +2,7 @@
 
 import { CommandFailure } from './client.ts'
 import type { LocalCommand } from './command.ts'
-import { COMPLETION_SHELLS, type CompletionShell, completionScript } from './completion-scripts.ts'
+import { COMPLETION_SHELLS, completionScript } from './completion-scripts.ts'
 
 export const SHELL_COMMANDS: readonly LocalCommand[] = [
   {
@@ -11,19 +11,13 @@ export const SHELL_COMMANDS: readonly LocalCommand[] = [
     args: [COMPLETION_SHELLS.join('|')],
     flags: {},
     purpose: 'a script that completes commands and flags: source <(switchyard completion bash)',
-    run: async ({ args: [name = ''], json }) => {
+    run: async ({ args: [name = ''] }) => {
       const shell = COMPLETION_SHELLS.find((known) => known === name)
       if (shell === undefined) {
         throw new CommandFailure('usage', `completion takes one of ${COMPLETION_SHELLS.join(', ')}, not "${name}"`)
       }
-      return written(shell, json)
+      const script = completionScript(shell)
+      return { kind: 'told', row: { shell, script }, text: script }
     },
   },
 ]
-
-function written(shell: CompletionShell, json: boolean) {
-  const script = completionScript(shell)
-  if (json) return { kind: 'one', row: { shell, script } } as const
-  console.log(script)
-  return { kind: 'done' } as const
-}

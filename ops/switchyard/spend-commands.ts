@@ -46,6 +46,7 @@ function listed(rows: readonly Row[], text: Text) {
 const EACH_TENANT: OperatorCommand = {
   // `switchyard spend` is this one.
   words: ['spend', 'list'],
+  lists: true,
   args: [],
   flags: {
     tenant: { type: 'string', value: 'TENANT', help: 'of one tenant, by day (default: the sum of each)' },
@@ -68,6 +69,7 @@ const EACH_TENANT: OperatorCommand = {
 
 const OWN: TenantCommand = {
   words: ['spend', 'own'],
+  lists: true,
   as: 'tenant',
   args: [],
   flags: { by: BY, ...WHEN },

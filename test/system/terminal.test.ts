@@ -73,6 +73,9 @@ it('kill ends a program, whose stream says so', async () => {
   })
   expect(JSON.parse((await switchyard('kill', 'doomed', '--json')).stdout)).toMatchObject({ state: 'ended' })
   expect(await text).toContain('program_ended')
+  expect((await switchyard('kill', 'doomed')).stdout).toMatch(
+    /^Program doomed ended at \S+, after 1 call\. Calls that were open are cancelled\.\n$/,
+  )
   expect((await switchyard('ps')).stdout).not.toContain('doomed')
   expect((await switchyard('ps', '--all')).stdout).toContain('doomed')
 })
@@ -81,6 +84,12 @@ it('nice changes what a program and a class weigh, and why tells it', async () =
   await (await chat('favoured', { max_tokens: 4 })).text()
   expect(JSON.parse((await switchyard('nice', 'favoured', '2.5', '--json')).stdout)).toMatchObject({ weight: 2.5 })
   expect((await switchyard('why', 'favoured')).stdout).toContain('It weighs 2.5 among the tenant’s own programs.')
+  expect((await switchyard('nice', 'favoured', '2')).stdout).toBe(
+    'Program favoured weighs 2 among the tenant’s own programs, from its next call on.\n',
+  )
+  expect((await switchyard('nice', 'app:terminal', '2', '--class')).stdout).toBe(
+    'Programs of class app:terminal weigh 2 among the tenant’s own. Calls see it within 10 s.\n',
+  )
   const of_class = await switchyard('nice', 'app:terminal', '0.5', '--class', '--json')
   expect(JSON.parse(of_class.stdout)).toMatchObject({ class: 'app:terminal', weight: 0.5 })
   expect(await switchyard('nice', 'favoured', 'much')).toMatchObject({
@@ -180,6 +189,9 @@ it('apply makes what a file says, once', async () => {
     const env = { SWITCHYARD_URL: system.dev.url, SWITCHYARD_ADMIN_KEY: system.dev.adminKey }
     return runCommand('ops/switchyard/main.ts', ['apply', '-f', file, ...args], { env })
   }
+  const planned = JSON.parse((await apply('--dry-run', '--json')).stdout) as { changes: unknown[] }
+  expect(planned).toMatchObject({ applied: 0, made: [] })
+  expect(planned.changes).toContainEqual(expect.objectContaining({ action: 'create', object: 'tenant acme' }))
   const shown = await apply('--dry-run')
   expect(shown.stdout).toContain('+ tenant acme\n    id: acme\n    name: Acme\n    weight: 2')
   expect(await apply()).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes makes these changes') })
@@ -203,6 +215,8 @@ it('apply makes what a file says, once', async () => {
 })
 
 it('env gives a shell what clients need', async () => {
+  const variables = JSON.parse((await switchyard('env', '--json')).stdout)
+  expect(variables).toMatchObject({ KEY: system.dev.apiKey, OPENAI_BASE_URL: `${system.dev.url}/v1` })
   const { stdout } = await switchyard('env')
   const script = `${stdout}\ncurl -s -H "Authorization: Bearer $KEY" "$OPENAI_BASE_URL/models"`
   const asked = await promisify(execFile)('sh', ['-c', script])
@@ -216,7 +230,10 @@ it('uses the keys of the system that runs here with its own address alone', asyn
   }
   expect(await spend(system.dev.url)).toMatchObject({ code: 0 })
   const elsewhere = await spend('http://127.0.0.1:9')
-  expect(elsewhere).toMatchObject({ code: 2, stderr: expect.stringContaining('no key was given: --admin-key') })
+  expect(elsewhere).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('no key was given: give one with --admin-key'),
+  })
 })
 
 it('what cannot be done is said, with an exit code', async () => {
@@ -228,6 +245,13 @@ it('what cannot be done is said, with an exit code', async () => {
     stderr: expect.stringContaining('--sort takes one of service'),
   })
   expect(await switchyard('why', 'watched', '--call', 'none')).toMatchObject({ code: 1 })
+  expect(absent.stderr).toContain('`switchyard ps --all` lists the tenant’s programs')
+  const other = await switchyard('ps', '--api-key', 'sk-sy-wrong')
+  expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining('Give another with --api-key') })
+  const nowhere = await runCommand('ops/switchyard/main.ts', ['ps', '--data-dir', path.join(tmpdir(), 'no-system')])
+  expect(nowhere).toMatchObject({ code: 2, stderr: expect.stringContaining('`npm run up` starts a system here') })
+  const unreachable = await switchyard('ps', '--url', `http://127.0.0.1:${await freePort()}`)
+  expect(unreachable).toMatchObject({ code: 3, stderr: expect.stringContaining('`switchyard status` shows what runs') })
 })
 
 it('plan says how many engines the programs that ended here would need', async () => {

@@ -40,7 +40,7 @@ export async function runApply({ client, text, flag, json }: Asked): Promise<Ans
     if (json) console.log(JSON.stringify({ changes: planned, applied, made }, null, 2))
     const object = changes[applied]?.object ?? ''
     const done = `${applied} of ${changes.length} changes are made. Apply the file again for the rest`
-    throw new CommandFailure(error.kind, `${object}: ${error.message}. ${done}`)
+    throw new CommandFailure(error.kind, `${object}: ${error.message}. ${done}`, error.next)
   }
   if (!json) console.log(`\n${applied} ${applied === 1 ? 'change' : 'changes'} made. Calls see them within 10 s.`)
   return answerOf(json, { changes: planned, applied, made })
@@ -52,7 +52,8 @@ function answerOf(json: boolean, row: { changes: Row[]; applied: number; made: M
 
 async function desiredOf(file: string): Promise<Desired> {
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new CommandFailure('usage', `${file} cannot be read: ${error.code ?? error.message}`)
+    const why = error.code === 'ENOENT' ? 'there is no such file' : (error.code ?? error.message)
+    throw new CommandFailure('usage', `${file} cannot be read: ${why}`)
   })
   const read = readDesired(text, file)
   if (read.status === 'read') return read.desired

@@ -40,14 +40,18 @@ export interface BackedUp extends Manifest {
 export async function backUp(place: DataDir, target: string): Promise<BackedUp> {
   const folder = path.resolve(target)
   if (existsSync(folder) && (await readdir(folder)).length > 0) {
-    throw new UpRefused(`${folder} is not empty. A backup has a folder of its own`)
+    throw new UpRefused(`${folder} is not empty. A backup has a folder of its own: name one that is not there yet`)
   }
-  if (!existsSync(path.join(place.state, 'd1'))) throw new UpRefused(`There is no state in ${place.root} to back up`)
+  if (!existsSync(path.join(place.state, 'd1'))) {
+    throw new UpRefused(`There is no state in ${place.root} to back up. --data-dir names the folder of another system`)
+  }
   const bytes = await folderBytes(place.state)
   await mkdir(path.dirname(folder), { recursive: true })
   const { bavail, bsize } = await statfs(path.dirname(folder))
   if (bavail * bsize < bytes + FREE_BYTES_MIN) {
-    throw new UpRefused(`${path.dirname(folder)} has too little room: the state takes ${Math.ceil(bytes / 1e6)} MB`)
+    throw new UpRefused(
+      `${path.dirname(folder)} has too little room: the state takes ${Math.ceil(bytes / 1e6)} MB. Choose another disk`,
+    )
   }
   // Two at once would hold the control plane twice as long.
   const only = await acquireLock(`${place.lock}.backup`)

@@ -34,7 +34,10 @@ export type Checked = { status: 'whole'; manifest: Manifest } | { status: 'damag
 export async function checkBackup(folder: string): Promise<Checked> {
   const damaged = (reason: string): Checked => ({ status: 'damaged', reason })
   const text = await readFile(path.join(folder, MANIFEST_FILE), 'utf8').catch(() => null)
-  if (text === null) return damaged(`${folder} is not a backup: it has no ${MANIFEST_FILE}`)
+  if (text === null)
+    return damaged(
+      `${folder} is not a backup: it has no ${MANIFEST_FILE}. Name a folder that \`switchyard backup\` made`,
+    )
   const parsed = Manifest.safeParse(jsonOf(text))
   if (!parsed.success) return damaged(`${path.join(folder, MANIFEST_FILE)} is not as \`switchyard backup\` writes it`)
   for (const [file, known] of Object.entries(parsed.data.files)) {
