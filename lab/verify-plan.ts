@@ -55,7 +55,7 @@ const COLUMNS: readonly Column<PlayedFleet>[] = [
   figure('error %', (one) => (errorShare(one) * 100).toFixed(1)),
   { title: 'meets it', cell: ({ achieved_p95_ms, target_ms }) => (achieved_p95_ms <= target_ms ? 'yes' : 'no') },
   figure('calls', ({ calls }) => `${calls}`),
-  figure('refused', ({ refusals }) => `${refusals}`),
+  figure('retried', ({ retries }) => `${retries}`),
   figure('makespan s', ({ makespan_s }) => makespan_s.toFixed(0)),
   figure('load', ({ load }) => load.toFixed(1)),
 ]

@@ -1,4 +1,7 @@
-/** One call as a client makes it: a completion over HTTP that runs to its stated length, tried again when a refusal names a pause. */
+/**
+ * One call as a client makes it: a completion over HTTP that runs to its stated length. As with the SDKs, it is tried again
+ * when a refusal names a pause, and when the connection breaks before the answer begins.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { UsageExtension } from '../../src/protocol/measurement.ts'
@@ -24,14 +27,18 @@ export interface CompletedCall {
   call_id: string
   text: string
   usage: z.output<typeof Answer>['usage']
-  /** Refusals before it. */
-  refusals: number
+  /** Refusals and broken connections before it. */
+  retries: number
 }
 
 const CALL_TIMEOUT_MS = 600_000
-/** A refusal that names a pause (an engine that is being attached, a queue that is full) is tried again so often. */
+/** A refusal that names a pause (an engine that is being attached, a queue that is full) or a broken connection is tried again so often. */
 const RETRIES_MAX = 5
+/** Behind the first broken connection, and doubled behind each further one. */
+const RETRY_PAUSE_MS = 500
 const RETRY_PAUSE_MS_MAX = 5000
+/** Node's name for a reset, undici's for a connection that the server closed, and a write to such a one. */
+const BROKEN: ReadonlySet<string> = new Set(['ECONNRESET', 'UND_ERR_SOCKET', 'EPIPE'])
 const ERROR_CHARS_MAX = 300
 
 const Answer = z.object({
@@ -51,11 +58,12 @@ export async function completeCall(endpoint: Endpoint, call: AskedCall): Promise
     ...(parents.length === 0 ? {} : { 'x-parent-calls': parents.join(',') }),
   }
   const body = JSON.stringify({ model: endpoint.model, prompt, max_tokens, temperature: 0, ignore_eos: true })
+  let breaks = 0
   for (let attempt = 0; ; attempt += 1) {
-    const signal = AbortSignal.timeout(CALL_TIMEOUT_MS)
-    const response = await fetch(`${endpoint.url}/v1/completions`, { method: 'POST', headers, body, signal })
+    const { response, broken } = await send(`${endpoint.url}/v1/completions`, { method: 'POST', headers, body })
+    breaks += broken
     const text = await response.text()
-    if (response.ok) return completed(call, response, text, attempt)
+    if (response.ok) return completed(call, response, text, attempt + breaks)
     const again_s = Number(response.headers.get('retry-after') ?? Number.NaN)
     if (attempt >= RETRIES_MAX || !Number.isFinite(again_s)) {
       throw new Error(`a call of ${call.program} was answered ${response.status}: ${text.slice(0, ERROR_CHARS_MAX)}`)
@@ -64,8 +72,28 @@ export async function completeCall(endpoint: Endpoint, call: AskedCall): Promise
   }
 }
 
+/**
+ * Asks again where the connection breaks before the answer begins, as one that was kept open and that the server closes
+ * meanwhile. `broken`: so many did.
+ */
+export async function send(url: string, init: RequestInit): Promise<{ response: Response; broken: number }> {
+  for (let broken = 0; ; broken += 1) {
+    try {
+      return { response: await fetch(url, { ...init, signal: AbortSignal.timeout(CALL_TIMEOUT_MS) }), broken }
+    } catch (error) {
+      if (broken >= RETRIES_MAX || !isBroken(error)) throw error
+      await sleep(Math.min(RETRY_PAUSE_MS_MAX, RETRY_PAUSE_MS * 2 ** broken))
+    }
+  }
+}
+
+function isBroken(error: unknown): boolean {
+  const { cause } = error as Error
+  return cause instanceof Error && BROKEN.has((cause as NodeJS.ErrnoException).code ?? '')
+}
+
 export async function endProgram(endpoint: Endpoint, program: string): Promise<void> {
-  await fetch(`${endpoint.url}/v1/programs/${program}`, { method: 'DELETE', headers: authorization(endpoint) })
+  await send(`${endpoint.url}/v1/programs/${program}`, { method: 'DELETE', headers: authorization(endpoint) })
 }
 
 export function authorization({ api_key }: Endpoint): { authorization: string } {
@@ -76,7 +104,7 @@ function completed(
   { program, output_tokens }: AskedCall,
   response: Response,
   text: string,
-  refusals: number,
+  retries: number,
 ): CompletedCall {
   const { choices, usage } = Answer.parse(JSON.parse(text))
   if (usage.completion_tokens !== output_tokens) {
@@ -84,5 +112,5 @@ function completed(
   }
   const call_id = response.headers.get('x-call-id')
   if (call_id === null) throw new Error('an answer has no X-Call-Id')
-  return { call_id, text: choices[0]?.text ?? '', usage, refusals }
+  return { call_id, text: choices[0]?.text ?? '', usage, retries }
 }

@@ -14,7 +14,7 @@ export interface PlayedTrace {
   prompt_tokens: number
   cached_tokens: number
   /** Refusals that were tried again. */
-  refusals: number
+  retries: number
 }
 
 type Totals = Omit<PlayedTrace, 'programs' | 'makespan_s'>
@@ -26,7 +26,7 @@ export async function playTrace(
   onProgram: (ended: number) => void,
 ): Promise<PlayedTrace> {
   const texts = trace.map(promptTexts)
-  const totals: Totals = { calls: 0, prompt_tokens: 0, cached_tokens: 0, refusals: 0 }
+  const totals: Totals = { calls: 0, prompt_tokens: 0, cached_tokens: 0, retries: 0 }
   const started_ms = performance.now()
   let ended = 0
   const programs = await Promise.all(
@@ -58,13 +58,13 @@ async function playProgram(
         async (parents) => {
           const asked = { prompt: texts[index] as string, output_tokens: call.output_tokens }
           const thread = `${call.thread}`
-          const { call_id, usage, refusals } = await completeCall(endpoint, { program: id, thread, parents, ...asked })
+          const { call_id, usage, retries } = await completeCall(endpoint, { program: id, thread, parents, ...asked })
           if (usage.prompt_tokens !== call.prompt_tokens)
             throw new Error(`${id}, call ${index}: ${usage.prompt_tokens} prompt tokens, not ${call.prompt_tokens}`)
           totals.calls += 1
           totals.prompt_tokens += usage.prompt_tokens
           totals.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
-          totals.refusals += refusals
+          totals.retries += retries
           return call_id
         },
       ),

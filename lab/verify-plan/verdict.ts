@@ -17,7 +17,7 @@ export interface PlayedFleet {
   calls: number
   makespan_s: number
   cached_prompt_share: number
-  refusals: number
+  retries: number
   /** Of the machine while it was played, mean over the samples. */
   load: number
 }

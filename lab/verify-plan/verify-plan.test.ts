@@ -39,7 +39,7 @@ it('refuses a prompt that repeats an answer', () => {
 it('says what of a plan did not hold', () => {
   const held: PlayedFleet = {
     ...{ trace: 't', engines: 3, fleet: 'named', target_ms: 100, predicted_p95_ms: 90, achieved_p95_ms: 95 },
-    ...{ programs: 1, calls: 1, makespan_s: 1, cached_prompt_share: 0, refusals: 0, load: 0 },
+    ...{ programs: 1, calls: 1, makespan_s: 1, cached_prompt_share: 0, retries: 0, load: 0 },
   }
   const fewer: PlayedFleet = { ...held, engines: 2, fleet: 'fewer', predicted_p95_ms: 200, achieved_p95_ms: 400 }
   // The size that the plan rules out may be worse than foreseen.

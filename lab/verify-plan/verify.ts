@@ -68,7 +68,7 @@ export async function playedFleet(
       achieved_p95_ms: p95Ms(played),
       ...{ programs: programs.length, calls: played.calls, makespan_s: played.makespan_s },
       cached_prompt_share: played.cached_tokens / played.prompt_tokens,
-      refusals: played.refusals,
+      retries: played.retries,
       load: mean(loads.length === 0 ? [loadavg()[0] ?? 0] : loads),
     }
   } finally {

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { seededRandom } from '../../../simulator/random.ts'
-import { authorization, completeCall, type Endpoint, endProgram } from '../complete-call.ts'
+import { authorization, completeCall, type Endpoint, endProgram, send } from '../complete-call.ts'
 import type { PlayedProgram } from '../play.ts'
 import type { ProgramShape } from '../workload.ts'
 
@@ -117,7 +117,7 @@ async function playProgram(
 async function startProgram(endpoint: Endpoint, id: string, app: string): Promise<void> {
   const headers = { ...authorization(endpoint), 'content-type': 'application/json' }
   const body = JSON.stringify({ id, app })
-  const response = await fetch(`${endpoint.url}/v1/programs`, { method: 'POST', headers, body })
+  const { response } = await send(`${endpoint.url}/v1/programs`, { method: 'POST', headers, body })
   const text = await response.text()
   if (response.ok) return
   throw new Error(`program ${id} could not start: ${response.status}: ${text.slice(0, ERROR_CHARS_MAX)}`)
