@@ -14,7 +14,7 @@ export function fleetPlot(
   return lineChart({
     title,
     x: size,
-    y: measure === 'program_s' ? 'p95 of programs, s (log)' : 'p95 of programs, ms a token (log)',
+    y: measure === 'program_s' ? 'p95 of programs, s' : 'p95 of programs, ms a token',
     ...{ x_log: true, y_log: true, marks: [at_most] },
     lines: candidates.map((one, at) => ({
       name: parts.map((part) => one[part]).join(', ') || one.policy,

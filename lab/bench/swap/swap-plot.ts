@@ -7,8 +7,8 @@ const WIDTH = 760
 const HEIGHT = 460
 const TITLE_HEIGHT = 60
 const PANELS = [
-  { title: 'the next forward pass waits, ms', left: 60, of: (one: SwapCase) => one.compute_stream_ms },
-  { title: 'on the host, ms', left: 440, of: (one: SwapCase) => one.done_ms },
+  { title: 'the next forward pass waits, ms (log)', left: 60, of: (one: SwapCase) => one.compute_stream_ms },
+  { title: 'on the host, ms (log)', left: 440, of: (one: SwapCase) => one.done_ms },
 ] as const
 const PANEL_WIDTH = 300
 const METHODS = [

@@ -53,8 +53,8 @@ export const BETA: Figure = {
         alt: `${y} by β.`,
         svg: lineChart({
           title: y,
-          x: 'β (log)',
-          y: `${y} (log)`,
+          x: 'β',
+          y: `${y}`,
           x_log: true,
           y_log: true,
           lines: [{ name: 'PLAS', color: SYSTEM_COLORS.plas, points: values[at] ?? [] }],

@@ -25,9 +25,9 @@ const QUANTILES = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95
 
 type Of = 'calls' | 'input' | 'output'
 const PANELS: readonly { name: Of; title: string; x: string }[] = [
-  { name: 'calls', title: 'Calls of a program', x: 'calls (log)' },
-  { name: 'input', title: 'Input of a call', x: 'prompt tokens (log)' },
-  { name: 'output', title: 'Output of a call', x: 'output tokens (log)' },
+  { name: 'calls', title: 'Calls of a program', x: 'calls' },
+  { name: 'input', title: 'Input of a call', x: 'prompt tokens' },
+  { name: 'output', title: 'Output of a call', x: 'output tokens' },
 ]
 
 const draw = (workload: Drawn, seed: number, { quick }: Scope) =>

@@ -116,8 +116,8 @@ function panel(model: Model, workload: AutellixWorkload, runs: Runs, scope: Scop
     alt: `Mean program token latency against the rate of programs, ${label}, ${WORKLOAD_LABELS[workload]}, by system.`,
     svg: lineChart({
       title: `${label}: ${WORKLOAD_LABELS[workload]}`,
-      x: 'programs per second (log)',
-      y: 'ms per token, mean (log)',
+      x: 'programs per second',
+      y: 'ms per token, mean',
       ...{ x_log: true, y_log: true, y_max: 2.5 * (slosAt(workload, speed).at(-1) ?? 0) },
       lines: SYSTEM_NAMES.map((system) => ({
         name: systemOf(system).label,

@@ -103,8 +103,8 @@ export const FIGURE_12: Figure = {
         alt: `Mean program token latency against the rate of programs, ${WORKLOAD_LABELS[workload]}, by system.`,
         svg: lineChart({
           title: WORKLOAD_LABELS[workload],
-          x: 'programs per second (log)',
-          y: 'ms per token, mean (log)',
+          x: 'programs per second',
+          y: 'ms per token, mean',
           x_log: true,
           y_log: true,
           y_max: 2.5 * ceilingOf(workload),

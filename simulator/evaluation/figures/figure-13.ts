@@ -62,8 +62,8 @@ function panel(workload: AutellixWorkload, { name, metric }: (typeof TAILS)[numb
     alt: `${name} of program token latency against rate, ${WORKLOAD_LABELS[workload]}.`,
     svg: lineChart({
       title: `${WORKLOAD_LABELS[workload]}: ${name}`,
-      x: 'programs per second (log)',
-      y: `ms per token, ${name} (log)`,
+      x: 'programs per second',
+      y: `ms per token, ${name}`,
       ...{ x_log: true, y_log: true, y_max: 5 * ceilingOf(workload) },
       lines: [
         ...SYSTEM_NAMES.map((system) => ({

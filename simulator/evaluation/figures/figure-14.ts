@@ -114,7 +114,7 @@ export const FIGURE_14: Figure = {
         ...{
           title: `${setting.label}: ${name}`,
           x: 'programs per second',
-          y: `ms per token, ${name} (log)`,
+          y: `ms per token, ${name}`,
           y_log: true,
           x_log: true,
         },

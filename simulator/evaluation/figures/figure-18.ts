@@ -79,8 +79,8 @@ export const FIGURE_18: Figure = {
     })
     return {
       panels: WORKLOADS.flatMap((workload) => [
-        panel(workload, 'token', 'token latency', 'ms per token, mean (log)', MEAN_MS),
-        panel(workload, 'response', 'response', 's, mean (log)', RESPONSE),
+        panel(workload, 'token', 'token latency', 'ms per token, mean', MEAN_MS),
+        panel(workload, 'response', 'response', 's, mean', RESPONSE),
       ]),
       shows: distances.map(
         ({ workload, token, response }) =>

@@ -26,11 +26,11 @@ interface View {
 
 const VIEWS: readonly View[] = [
   {
-    ...{ name: 'calls', smallest: 'calls of the fewest tokens', x: 'output tokens of the call (log)' },
+    ...{ name: 'calls', smallest: 'calls of the fewest tokens', x: 'output tokens of the call' },
     of: (outcome) => outcome.call_wait_ratio_by_output,
   },
   {
-    ...{ name: 'programs', smallest: 'programs of the fewest calls', x: 'calls of the program (log)' },
+    ...{ name: 'programs', smallest: 'programs of the fewest calls', x: 'calls of the program' },
     of: (outcome) => outcome.program_wait_ratio_by_calls,
   },
 ]

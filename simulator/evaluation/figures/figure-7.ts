@@ -85,7 +85,7 @@ export const FIGURE_7: Figure = {
         alt: `${label}: cached share of a prompt by its length, within and across programs.`,
         svg: lineChart({
           title: label,
-          x: 'prompt tokens (log)',
+          x: 'prompt tokens',
           y: '% of the prompt',
           x_log: true,
           y_max: 100,

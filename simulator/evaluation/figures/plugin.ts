@@ -92,7 +92,7 @@ export const PLUGIN: Figure = {
           name: `${load.name}-${name}`,
           alt: `${y} of ${load.title} by the rate of programs, for each order in the engine and in the agent's queue.`,
           svg: lineChart({
-            ...{ title: load.title, x: 'programs per second', y: `${y} (log)`, y_log: true },
+            ...{ title: load.title, x: 'programs per second', y: `${y}`, y_log: true },
             lines: ARMS.map((arm) => ({
               ...{ name: arm.name, color: arm.color, dashed: arm.queued },
               points: load.rates.map((rate) => ({ x: rate, y: metric(load, arm, rate, of) })),

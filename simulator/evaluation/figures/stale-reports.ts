@@ -40,7 +40,7 @@ const KNOBS = [
   {
     name: 'reports',
     title: 'Stale reports, 4 engines',
-    x: 'ms between reports (log)',
+    x: 'ms between reports',
     values: REPORTS_MS,
     knob: stale,
     log: true,

@@ -68,7 +68,7 @@ export const TENANTS: Figure = {
             ...{
               title: 'Latency of each tenant',
               x: "flooding tenant's rate ÷ the quiet one's",
-              y: 'ms per token, mean (log)',
+              y: 'ms per token, mean',
               y_log: true,
             },
             lines: [

@@ -62,7 +62,7 @@ export const FIGURE_9: Figure = {
         svg: lineChart({
           ...{
             title: metric.label,
-            x: 'threshold, iterations (log)',
+            x: 'threshold, iterations',
             y: `${metric.label} (${metric.unit})`,
             x_log: true,
           },

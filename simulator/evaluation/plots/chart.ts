@@ -54,10 +54,11 @@ export function logTicks(from: number, to: number): number[] {
   return [0, 0.25, 0.5, 0.75, 1].map((share) => Number((from + share * (to - from)).toPrecision(3)))
 }
 
+/** A logarithmic axis says so in its name. */
 export function axis(name: string, kind: 'value' | 'log' | 'category', more: object = {}): object {
   return {
     type: kind,
-    name,
+    name: kind === 'log' ? `${name} (log)` : name,
     nameTextStyle: FONT,
     axisLabel: { ...FONT, hideOverlap: true },
     axisLine: { show: true, lineStyle: { color: INK, opacity: 0.5 } },

@@ -10,19 +10,23 @@ export interface Headline {
 }
 
 const NUMBERS = 3
-const LOSSES_MAX = 6
+/** A result that is large enough to be read at a glance. */
+const SHORT_CHARS = 24
+const SHORT = /\d+ of \d+( \w+ miss)?|-?\d[\d.,]*( ± \d[\d.,]*)?( ?[×%]| times)?/
+const LOSSES_MAX = 4
 /** The workload that the goals are about, where there is one. */
 const MIXED = /-mixed(-mean)?\.svg$/
 /** Which losses come first: the figures that gather them. */
 const GATHERED = ['misses', 'goals']
 
 export function headline({ goals, compared, figures }: ReportData): Headline {
-  const ratios = goals.filter(({ ours }) => ours.includes('×')).slice(0, NUMBERS)
   const numbers =
-    ratios.length > 0
-      ? ratios.map(({ figure, goal, target, ours, verdict }) => ({
-          ...{ value: ours, of: goal, note: `goal ${target}: ${verdict}`, figure },
-        }))
+    goals.length > 0
+      ? goals.slice(0, NUMBERS).map(({ figure, goal, target, ours, verdict }) => {
+          const value = numberIn(ours)
+          const all = value === ours ? '' : `${ours}; `
+          return { value, of: goal, note: `${all}goal ${target}: ${verdict}`, figure }
+        })
       : compared
           .filter(({ ours, unit }) => ours !== null && unit === '×')
           .slice(0, NUMBERS)
@@ -31,6 +35,12 @@ export function headline({ goals, compared, figures }: ReportData): Headline {
             note: paper === null ? 'the paper gives no figure' : `the paper: ${number(paper)}×`,
           }))
   return { numbers, plot: plotOf(figures, numbers[0]?.figure), losses: lossesOf(figures) }
+}
+
+/** A goal's result may be a sentence: its first figure stands for it. */
+function numberIn(result: string): string {
+  if (result.length <= SHORT_CHARS) return result
+  return SHORT.exec(result)?.[0] ?? result
 }
 
 function plotOf(figures: readonly FigureData[], first: string | undefined): Headline['plot'] {

@@ -39,14 +39,21 @@ summary{cursor:pointer}
 ul{padding-left:1.2em}
 li{margin:.25em 0}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr));gap:12px}
-.panels.n4{grid-template-columns:repeat(auto-fit,minmax(min(100%,262px),1fr))}
-.panels.n1,.panels.n2{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr))}
+.n1 .panels,.n2 .panels{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr))}
+@media(min-width:1100px){
+.n1,.n2{display:grid;grid-template-columns:minmax(0,2fr) minmax(0,1fr);gap:28px}
+.n1 .panels{grid-template-columns:minmax(0,600px)}
+.n2 .panels{grid-template-columns:repeat(2,minmax(0,1fr));align-content:start}
+.n1 .findings,.n2 .findings{align-content:start}
+.n2 figure{max-width:max(340px,calc(50vh - 80px))}
+}
 figure{margin:0;padding:6px;background:var(--box);border:1px solid var(--line);border-radius:8px;max-width:600px}
 figure svg{display:block;width:100%;height:auto}
 .table{overflow-x:auto;border:1px solid var(--line);border-radius:8px}
 table{border-collapse:collapse;font-size:.88rem;width:100%}
 th,td{text-align:left;padding:.4em .7em;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:normal}
-td:nth-child(2){min-width:8em}
+#paper td:nth-child(2){min-width:8em}
+#goals td:first-child{min-width:11em}
 small{display:block;color:var(--faint)}
 @media(max-width:600px){table{font-size:.8rem}th,td{padding:.35em .45em}}
 tr:last-child td{border-bottom:0}

@@ -131,16 +131,23 @@ function section(figure: FigureData, svgOf: (file: string) => string): string {
   return `<section id="f-${id}" class="figure">
 <h2>${escaped(heading(id, title))}</h2>
 ${paper === null ? '' : `<p class="paper"><b>The paper.</b> ${escaped(paper)}</p>`}
-<div class="panels n${Math.min(4, panels.length)}">
+<div class="shown n${columnsOf(panels.length)}">
+${panels.length === 0 ? '' : '<div class="panels">'}
 ${panels.map(({ alt, file }) => `<figure aria-label="${escaped(alt)}">${svgOf(file)}</figure>`).join('\n')}
-</div>
+${panels.length === 0 ? '' : '</div>'}
 <div class="findings">
 ${sentences('What it shows', shows)}
 ${sentences('Where we lose', losses.length > 0 ? losses : [NO_LOSS])}
 </div>
+</div>
 <details><summary>What was played</summary><p>${escaped(setup)}</p><p class="command"><code>${escaped(command)}</code></p></details>
 ${tables.map((table) => `<details><summary>${escaped(table.title)}</summary>${tableHtml(table)}</details>`).join('\n')}
 </section>`
+}
+
+/** On a wide screen, where up to two leave room for the findings. Four panels, and four for each setting, stand in a square that fills a screen. */
+function columnsOf(panels: number): number {
+  return panels > 0 && panels % 4 === 0 && panels !== 12 ? 2 : Math.min(3, panels)
 }
 
 function sentences(title: string, items: readonly string[]): string {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ratioOf, tidiedText, withoutSame } from './tidy.ts'
+import { ratioOf, saidPlainly, tidiedText, withoutSame } from './tidy.ts'
 
 it('shows two digits of an interval, and none that is narrower than the mean’s last digit', () => {
   expect(tidiedText('12 ± 0.713×')).toBe('12 ± 0.71×')
@@ -15,9 +15,30 @@ it('leaves out comparisons that come to nothing, and keeps those that say someth
   expect(withoutSame(up)).toBe('up to 4.98× the rate of vLLM (at 25 ms per token).')
   const loss = 'PLAS takes 18 % longer than MLFQ.'
   expect(withoutSame(loss)).toBe(loss)
-  // That nothing changes is what it says.
   const none = 'From the least to 2500 ms mean latency becomes 1× under Algorithm 2.'
   expect(withoutSame(none)).toBe(none)
+})
+
+it.each([
+  [
+    'From the least to 160 ms mean latency becomes 1× under Algorithm 2 (paper), 0.988× under least used.',
+    'From the least to 160 ms mean latency stays within 2 % under Algorithm 2 (paper), least used.',
+  ],
+  [
+    'Deciding once in 10 steps gives 1× the latency of deciding at each.',
+    'Deciding once in 10 steps gives the same latency, within 2 %, as deciding at each.',
+  ],
+  [
+    'ms per token: least at β = 2,000 (62.8 ± 1.1), 62.8 without promotion.',
+    'ms per token: no β is better than none at all (62.8) by more than 2 %.',
+  ],
+  [
+    'From the least to 160 ms mean latency becomes 1× under Algorithm 2, 1.3× under least used.',
+    'From the least to 160 ms mean latency becomes 1× under Algorithm 2, 1.3× under least used.',
+  ],
+  ['The latency becomes 1.89× as the flood grows.', 'The latency becomes 1.89× as the flood grows.'],
+])('says plainly that nothing changes: %s', (sentence, said) => {
+  expect(saidPlainly(sentence)).toBe(said)
 })
 
 it('has no ratio of figures with different signs', () => {

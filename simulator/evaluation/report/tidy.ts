@@ -10,7 +10,27 @@ const NARROW_SHARE = 0.005
 const SAME_SHARE = 0.02
 const INTERVAL = /(-?[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?) ± ([\d,]+(?:\.\d+)?(?:e[-+]?\d+)?)/g
 const RATIO = /(?:^|[\s(])(\d+(?:\.\d+)?)×/g
+/** What a knob does, as each figure says it, where it does nothing: what is said instead. */
+const NO_EFFECT: readonly { says: RegExp; ratios: (found: RegExpExecArray) => number[]; instead: string }[] = [
+  {
+    says: /^(?<what>.*) becomes (?<under>(?:[\d.]+(?: ± [\d.]+)?× under [^,]+(?:, )?)+)\.$/,
+    ratios: ({ groups }) =>
+      [...(groups?.under ?? '').matchAll(/([\d.]+)(?: ± [\d.]+)?× under/g)].map(([, ratio]) => Number(ratio)),
+    instead: '$<what> stays within 2 % under $<under>.',
+  },
+  {
+    says: /^(?<what>.*) gives (?<ratio>[\d.]+)× the latency of (?<other>.*)$/,
+    ratios: ({ groups }) => [Number(groups?.ratio)],
+    instead: '$<what> gives the same latency, within 2 %, as $<other>',
+  },
+  {
+    says: /^(?<what>.*): least at β = [\d,]+ \((?<least>[\d.]+)(?: ± [\d.]+)?\), (?<never>[\d.]+) without promotion\.$/,
+    ratios: ({ groups }) => [Number(groups?.least) / Number(groups?.never)],
+    instead: '$<what>: no β is better than none at all ($<never>) by more than 2 %.',
+  },
+]
 const COMPARES = /\b(more|less|fewer|lower|higher|longer|shorter|as much as|the rate of)\b/
+const UNDER = /[\d.]+(?: ± [\d.]+)?× under (?=\S)/g
 /** Words between a comparison and its reason. */
 const CLAUSE = /, (?=\d+(?:\.\d+)?× )/
 
@@ -28,6 +48,7 @@ function tidiedFigure(figure: FigureData): FigureData {
       .map(withoutSame)
       .filter((one) => one !== null)
       .map(tidiedText)
+      .map(saidPlainly)
   return {
     ...figure,
     shows: sentences(figure.shows),
@@ -60,6 +81,15 @@ export function withoutSame(sentence: string): string | null {
   const left = others.filter((clause) => !ratiosOf(clause).every(isSame))
   const end = sentence.endsWith('.') && !(left.at(-1) ?? first).endsWith('.') ? '.' : ''
   return `${[first, ...left].join(', ')}${end}`
+}
+
+/** That a knob changes nothing is a finding, but its ratios of 1 are not. */
+export function saidPlainly(sentence: string): string {
+  const rule = NO_EFFECT.find(({ says, ratios }) => {
+    const found = says.exec(sentence)
+    return found !== null && ratios(found).every(isSame)
+  })
+  return rule === undefined ? sentence : sentence.replace(rule.says, rule.instead).replaceAll(UNDER, '')
 }
 
 function ratiosOf(text: string): number[] {

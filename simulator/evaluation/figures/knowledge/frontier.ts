@@ -118,7 +118,7 @@ function panel({ name }: Load, all: readonly Point[]): Panel {
     name: `frontier-${name.replaceAll(/[^a-z0-9]+/g, '-')}`,
     alt: `p99 of program token latency against its mean, for settings of learned and for other orders, ${name}.`,
     svg: lineChart({
-      ...{ title: name, x: 'ms per token, mean (log)', y: 'ms per token, p99 (log)', x_log: true, y_log: true },
+      ...{ title: name, x: 'ms per token, mean', y: 'ms per token, p99', x_log: true, y_log: true },
       lines: [...Map.groupBy(all, ({ line }) => line)].map(([line, own]) => ({
         ...{ name: line === DEFAULT.line ? `learned, ${line}` : line, color: own[0]?.color ?? '' },
         points: own.map(({ mean, p99 }) => ({ x: mean.mean, y: p99 })).sort((a, b) => a.x - b.x),
