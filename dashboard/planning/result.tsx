@@ -58,7 +58,9 @@ export function CapacityResult({ result, measure }: Planned) {
                 <td class="number">{fleet.fewest_engines ?? `over ${most(fleet).engines}`}</td>
                 <td class="number">{fleet.gpus ?? '–'}</td>
                 {hasCost ? <td class="number">{fleet.cost_per_hour?.toFixed(2) ?? '–'}</td> : null}
-                <td>{fleet.played.map(({ engines, p95 }) => `${engines}: ${shown(measure, p95)}`).join(', ')}</td>
+                <td class="text">
+                  {fleet.played.map(({ engines, p95 }) => `${engines}: ${shown(measure, p95)}`).join(', ')}
+                </td>
               </tr>
             ))}
           </tbody>

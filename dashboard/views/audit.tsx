@@ -46,11 +46,11 @@ function Entries({ entries }: { entries: readonly z.infer<typeof AuditEntry>[] }
     <Table label="Audit" heads={['At', 'Who', 'Did', 'To', 'What changed']}>
       {entries.map((entry) => (
         <tr key={entry.id}>
-          <td>{dateTime(entry.at)}</td>
-          <td>{entry.actor}</td>
+          <td class="whole">{dateTime(entry.at)}</td>
+          <td class="whole">{entry.actor}</td>
           <td>{entry.action}</td>
-          <td>{entry.object}</td>
-          <td>{changeText(entry.before, entry.after)}</td>
+          <td class="text">{entry.object}</td>
+          <td class="text">{changeText(entry.before, entry.after)}</td>
         </tr>
       ))}
     </Table>

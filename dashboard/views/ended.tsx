@@ -53,9 +53,9 @@ function EndedTable({ tenant, programs }: { tenant: string; programs: readonly z
     >
       {programs.map((program) => (
         <tr key={program.run}>
-          <td>
+          <th scope="row">
             <a href={programLink(tenant, program.id)}>{program.id}</a>
-          </td>
+          </th>
           <td>{program.app ?? '–'}</td>
           <td>{dateTime(program.ended_at)}</td>
           <Num>{lasted(program.started_at, program.ended_at)}</Num>

@@ -115,9 +115,9 @@ function LeaseTable({ leases }: { leases: readonly z.infer<typeof Granted>[] }) 
       {leases.map((lease) => (
         <tr key={lease.lease}>
           <td>{clock(lease.at)}</td>
-          <td>
+          <th scope="row">
             <a href={programLink(lease.tenant, lease.program)}>{lease.program}</a>
-          </td>
+          </th>
           <td>{lease.engine}</td>
           <td>{reasonText(lease.reason)}</td>
           <Num>~{count(lease.prompt_tokens_estimate)}</Num>

@@ -201,11 +201,11 @@ function CallTable({ calls, chosen, fcfs }: CallTableProps) {
         const lease = call.leases.at(-1)
         return (
           <tr key={call.id} class={call.id === chosen ? 'chosen' : ''}>
-            <th scope="row" title={call.id}>
+            <th scope="row" class="whole" title={call.id}>
               {at + 1} <small>{call.thread}</small>
             </th>
             <td class="whole">{lease === undefined ? '–' : `${lease.engine} · ${lease.region}`}</td>
-            <td>{reasonText(lease?.reason)}</td>
+            <td class="text">{reasonText(lease?.reason)}</td>
             <Num>{seconds(call.wait_s)}</Num>
             {waits === null ? null : <Num>{waits.get(call.id) ?? 'unknown'}</Num>}
             <Num>{seconds(call.service_wall_s)}</Num>
@@ -215,8 +215,8 @@ function CallTable({ calls, chosen, fcfs }: CallTableProps) {
             <td class="number" title="A lower rank or level runs first. – : not known, or its engine goes by arrival">
               {rankText(call.rank, call.expected_remaining_tokens) ?? '–'}
             </td>
-            <td>{toolText(call)}</td>
-            <td>{outcomeText(call)}</td>
+            <td class="text">{toolText(call)}</td>
+            <td class="text">{outcomeText(call)}</td>
           </tr>
         )
       })}

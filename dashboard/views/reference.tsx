@@ -140,7 +140,7 @@ function OperationPage({ operation, document }: { operation: Operation; document
           return (
             <tr key={status}>
               <th scope="row">{status}</th>
-              <td>{when}</td>
+              <td class="text">{when}</td>
               <td>{told === null ? '–' : <Type type={typeText(told.schema)} names={namesIn(told.schema)} />}</td>
             </tr>
           )
@@ -196,7 +196,7 @@ function Fields({ label, fields }: { label: string; fields: readonly Field[] }) 
           <td>
             <Type type={type} names={names} />
           </td>
-          <td>{about}</td>
+          <td class="text">{about}</td>
         </tr>
       ))}
     </Table>
