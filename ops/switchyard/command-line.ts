@@ -138,7 +138,7 @@ function failureOf(error: CommanderError, operands: readonly string[], commands:
     return wrong(command, `${/--[a-z-]+/.exec(said)?.[0] ?? said} is missing`)
   }
   if (error.code === 'commander.missingArgument')
-    return wrong(command, `${/"(.*)"/.exec(said)?.[1]?.replace('|', ' or ')} is missing`)
+    return wrong(command, `${/"(.*)"/.exec(said)?.[1]?.replaceAll('|', ' or ')} is missing`)
   if (error.code !== 'commander.excessArguments') return wrong(command, said)
   const [many, takes] = [operands.length - command.words.length, command.args.length]
   return wrong(
