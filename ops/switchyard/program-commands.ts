@@ -133,7 +133,8 @@ async function callOf(client: TenantClient, program: string, id: string | undefi
   if (id === undefined) return (await latest(1, { positions: 'true' }))[0] ?? null
   const found = (await latest(CALLS_SEARCHED_MAX, { positions: 'true' })).find((call) => call.id === id)
   if (found !== undefined) return found
-  throw new CommandFailure('refused', `program ${program} has no call ${id} among its last ${CALLS_SEARCHED_MAX}`)
+  const message = `program ${program} has no call ${id} among its last ${CALLS_SEARCHED_MAX}`
+  throw new CommandFailure('refused', message, `\`switchyard why ${program}\` explains its last call`)
 }
 
 async function top(asked: TenantAsked): Promise<void> {

@@ -57,7 +57,8 @@ async function desiredOf(file: string): Promise<Desired> {
   })
   const read = readDesired(text, file)
   if (read.status === 'read') return read.desired
-  throw new CommandFailure('usage', `nothing was sent.\n${read.faults.join('\n')}`)
+  const next = `Correct it and repeat the command; docs/terminal.md shows its fields:\n${read.faults.join('\n')}`
+  throw new CommandFailure('usage', `nothing was sent, because of what ${file} says`, next)
 }
 
 /** Only the kinds that the file names. */

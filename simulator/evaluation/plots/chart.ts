@@ -120,6 +120,7 @@ export function labelled(svg: string, alt: string): string {
   const words = alt.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
   return svg
     .replace(/<title>[\s\S]*?<\/title>\n?/, '')
+    .replace(/^<svg (?![^>]*\brole=)/, '<svg role="img" ')
     .replace(/(<svg [^>]*>(?:<style>[^<]*<\/style>)?)/, `$1<title>${words}</title>`)
 }
 
