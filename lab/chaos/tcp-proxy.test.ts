@@ -97,3 +97,12 @@ test.each([
   far.once('data', () => far.end('1\n\n2\n\n'))
   await expect.poll(() => told).toEqual(['1\n\n2\n\n', 'end'])
 })
+
+test('what was to be held and was not is whole after the wire was set', async () => {
+  const { proxy, near, far, told } = await line()
+  proxy.holdAfter(1, 'this')
+  proxy.set('open')
+  near.write('I ask for this')
+  far.once('data', () => far.end('1\n\n2\n\n'))
+  await expect.poll(() => told).toEqual(['1\n\n2\n\n', 'end'])
+})

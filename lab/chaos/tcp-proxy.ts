@@ -59,6 +59,7 @@ export class TcpProxy {
 
   set(state: WireState): void {
     this.#state = state
+    this.#hold = null
     for (const pair of this.#pairs) {
       if (state === 'cut') this.#reset(pair)
       else if (state === 'frozen') freeze(pair)
@@ -67,8 +68,8 @@ export class TcpProxy {
   }
 
   /**
-   * Of the answer to the next request that contains `asked`, `events` events pass. If it has more, its connection is frozen then,
-   * until the next `set`.
+   * Of the answer to the next request that contains `asked`, `events` events pass. If it has more, its connection is frozen then.
+   * The next `set` is the end of it, whether or not so many have passed.
    */
   holdAfter(events: number, asked: string): void {
     this.#hold = { asked, events_left: events }

@@ -52,6 +52,9 @@ const REFUSED_WAIT_MS = 100
 /** Of the drawn requests. */
 const RAW_SHARE = 0.01
 const RAW_ROUTE = '(broken on the wire)'
+/** A path with a method that its drawn operation does not have. The operator's may show every tenant's data. */
+const ANOTHER_METHOD = '(another method)'
+const ANOTHER_METHOD_ADMIN = '(another method of /admin/)'
 /** What cannot succeed here. */
 const NEVER_SUCCEEDS = new Set([
   // WebSockets, the first of which the hostile agent opens.
@@ -90,7 +93,7 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
   const connections = new Agent({ keepAlive: true, maxSockets: at_once })
   const sent = await sendAll({ requests, until_ms, at_once }, presence, async (at) => {
     await oneRequest(system, { tally, presence }, connections, new Random(seed * 1_000_003 + at))
-    if (at % 200 === 0) onProgress(`${at} of ${requests} requests, ${tally.faults_total} faults`)
+    if (at % 200 === 0) onProgress(`${at} of ${requests} requests, ${tally.faultsText}`)
   })
   connections.destroy()
   if (examples_max > 0 && !presence.is_gone) {
@@ -153,7 +156,8 @@ async function oneRequest(
     return
   }
   const { status, headers, text } = sent
-  const route = drawn.method === operation.method ? operation.name : '(another method)'
+  const another = operation.path.startsWith('/admin/') ? ANOTHER_METHOD_ADMIN : ANOTHER_METHOD
+  const route = drawn.method === operation.method ? operation.name : another
   tally.answered({ route, status, text: `${headers}\n${text}`, request: shown(drawn) })
   if (status < 300 && drawn.method !== 'DELETE') ids.learn(operation, drawn.path.split('?')[0] ?? '', parsed(text))
 }

@@ -72,6 +72,12 @@ export class Tally {
     })
   }
 
+  /** While it runs: how many, and the first. */
+  get faultsText(): string {
+    const [first] = this.faults
+    return first === undefined ? '0 faults' : `${this.faults_total} faults (first: ${first.route}: ${first.what})`
+  }
+
   /** Operations that were never answered with success: the fuzzer saw nothing behind their first check. */
   unreached(operations: readonly Operation[], exempt: ReadonlySet<string>): string[] {
     const names = operations.map(({ name }) => name)
