@@ -1,6 +1,6 @@
 /**
  * Settles a batch of records. Each program's records are a group. Records of calls that belong to no program are a group of
- * their tenant. The tenant meters all that are settled, and only then is a record acknowledged: it is sent again until its
+ * their tenant. The tenant meters all that are settled (batch-meter.ts), and only then is a record acknowledged: it is sent again until its
  * program has it and its tenant's spend counts it. A group that fails or does not answer in time is left out of the acknowledgement. So
  * one actor cannot stop the records of the others, and the whole batch is answered before its agent gives up waiting. What
  * a late group has written is acknowledged when the records come again.
@@ -14,6 +14,7 @@ import { within } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
 import { catalogue } from '../store/catalogue.ts'
 import type { Background } from '../store/isolate-cache.ts'
+import { BatchMeter } from './batch-meter.ts'
 import { atOnce } from './bounded-concurrency.ts'
 
 /** Actors that one batch asks at a time. */
@@ -23,9 +24,10 @@ export const GROUP_TIMEOUT_MS = 2_000
 export const BATCH_TIMEOUT_MS = 7_000
 
 interface Group {
+  tenant: string
+  /** Null: calls that belong to none. */
+  program: string | null
   records: ProvenRecord[]
-  /** Gives the leases whose records storage has confirmed. */
-  settle: (records: readonly ProvenRecord[]) => Promise<string[]>
 }
 
 /** Returns the leases whose records storage has confirmed. */
@@ -34,25 +36,28 @@ export async function settleRecords(
   records: readonly ProvenRecord[],
   waitUntil: (work: Promise<unknown>) => void,
 ): Promise<string[]> {
-  const settlers = new Map<string, Group>()
+  const byActor = new Map<string, Group>()
   for (const record of records) {
     const { tenant, program } = record
     const is_alone = isAlone(record)
     const name = JSON.stringify(is_alone ? [tenant] : [tenant, program])
-    const group = settlers.get(name) ?? {
-      records: [],
-      settle: is_alone ? meterAlone(env, tenant, waitUntil) : settleIn(env, tenant, program, waitUntil),
-    }
-    settlers.set(name, group)
+    const group = byActor.get(name) ?? { tenant, program: is_alone ? null : program, records: [] }
+    byActor.set(name, group)
     group.records.push(record)
   }
-  const groups = [...settlers.values()]
+  const groups = [...byActor.values()]
+  const meter = new BatchMeter({
+    groups: groups.length,
+    meter: async (tenant, some) => tenantActor(env, tenant).meter(await priced(env, some, waitUntil)),
+    wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  })
   const acknowledged: string[] = []
   const late_ms = Date.now() + BATCH_TIMEOUT_MS
   let late = 0
   await atOnce(groups, ACTORS_AT_ONCE_MAX, async (group) => {
     const left_ms = Math.min(GROUP_TIMEOUT_MS, late_ms - Date.now())
-    const settled = left_ms <= 0 ? 'late' : await settleGroup(group, left_ms, waitUntil)
+    const settled =
+      left_ms <= 0 ? 'late' : await settleGroup(group, () => settle(env, group, meter), left_ms, waitUntil)
     if (settled === 'late') late += 1
     else acknowledged.push(...settled)
   })
@@ -61,11 +66,12 @@ export async function settleRecords(
 }
 
 async function settleGroup(
-  { records, settle }: Group,
+  { records }: Group,
+  settle: () => Promise<string[]>,
   timeout_ms: number,
   waitUntil: (work: Promise<unknown>) => void,
 ): Promise<string[] | 'late'> {
-  const settling = settle(records).catch((error: unknown) => {
+  const settling = settle().catch((error: unknown) => {
     logFailure('settle_failed', error, { tenant: records[0]?.tenant ?? '', records: records.length })
     return []
   })
@@ -75,21 +81,17 @@ async function settleGroup(
   return settled.status === 'late' ? 'late' : settled.value
 }
 
-function settleIn(env: Env, tenant: string, program: string, waitUntil: Background): Group['settle'] {
-  return async (records) => {
-    const settled = await programActor(env, tenant, program).settle(records)
-    const confirmed = new Set(settled)
-    const counted = records.filter(({ lease }) => confirmed.has(lease))
-    if (counted.length > 0) await tenantActor(env, tenant).meter(await priced(env, counted, waitUntil))
-    return settled
-  }
-}
-
-function meterAlone(env: Env, tenant: string, waitUntil: Background): Group['settle'] {
-  return async (records) => {
-    await tenantActor(env, tenant).meter(await priced(env, records, waitUntil))
+/** Gives the leases whose records storage has confirmed. */
+async function settle(env: Env, { tenant, program, records }: Group, meter: BatchMeter): Promise<string[]> {
+  if (program === null) {
+    await meter.record(tenant, records)
     return records.map(({ lease }) => lease)
   }
+  const settled = await programActor(env, tenant, program).settle(records)
+  const confirmed = new Set(settled)
+  const counted = records.filter(({ lease }) => confirmed.has(lease))
+  if (counted.length > 0) await meter.record(tenant, counted)
+  return settled
 }
 
 /** A model that the catalogue does not have has no price. */
