@@ -37,6 +37,10 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
     run: [['--engines', '4', '--agents', '2', '--per-shard', '2,4', '--seconds', '3', '--json', '{out}/scale.json']],
     minutes_max: 3,
   },
+  'bench:memory': {
+    run: [['--waves', '5', '--programs', '20', '--json', '{out}/memory.json']],
+    minutes_max: 8,
+  },
   'bench:offline': { run: [['--seconds', '10', '--json', '{out}/offline.json']], minutes_max: 4 },
   'bench:vllm': { elsewhere: 'by hand: 15 minutes with --quick' },
   dev: { elsewhere: 'npm test starts the same Worker; wrangler dev runs until it is stopped' },
@@ -62,7 +66,12 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   reset: { run: [['--data-dir', '{data}', '--yes']], minutes_max: 1 },
   deploy: { run: [['--dry-run']], minutes_max: 3 },
   'bench:overhead': {
-    run: [['--rounds', '1', '--seconds', '1', '--programs', '500', '--json', '{out}/overhead.json']],
+    run: [
+      [
+        ...['--rounds', '1', '--seconds', '1', '--programs', '500'],
+        ...['--prompt-kb', '1', '--rates', '50', '--json', '{out}/overhead.json'],
+      ],
+    ],
     minutes_max: 15,
   },
   'verify:plan': { elsewhere: 'by hand: about half an hour; it plays in real time' },

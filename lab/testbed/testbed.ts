@@ -25,6 +25,8 @@ const POLL_MS = 20
 export interface TestbedOptions {
   /** Of the temporary folder, `switchyard-NAME-…`. */
   name: string
+  /** The folder in which that is made. Default: the system's for temporary files. */
+  within?: string
   regions: readonly string[]
   /** Provisioned, not started. Default: 1. */
   agents_per_region?: number
@@ -208,8 +210,9 @@ function withOpenFiles(limit: number, args: readonly string[]): { command: strin
 }
 
 /** Its folder, secrets and port, before a process runs. */
-export async function testbedPlace({ name, regions, agents_per_region = 1 }: TestbedOptions): Promise<TestbedPlace> {
-  const place = dataDir(mkdtempSync(path.join(tmpdir(), `switchyard-${name}-`)))
+export async function testbedPlace(options: TestbedOptions): Promise<TestbedPlace> {
+  const { name, within = tmpdir(), regions, agents_per_region = 1 } = options
+  const place = dataDir(mkdtempSync(path.join(within, `switchyard-${name}-`)))
   for (const folder of [place.logs, place.run]) mkdirSync(folder, { recursive: true })
   const agents = regions.flatMap((region) => agentIdsOf(region, agents_per_region))
   return { place, secrets: await loadSecrets(place.secrets, agents), port: await freePort() }

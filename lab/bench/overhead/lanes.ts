@@ -14,19 +14,24 @@ import { type BenchSystem, MODEL, REGION } from './system.ts'
 /** A program of an agent: so many calls, of so many programs at a time. */
 export const CALLS_PER_PROGRAM = 20
 export const PROGRAMS_AT_ONCE = 64
-/** Bytes of the prompt: a short one, that needs no pin. */
-const PROMPT_BYTES = 1_000
+/** A short prompt, that needs no pin. */
+const PROMPT_KB = 1
+const SYSTEM_PROMPT = 'You are a helpful assistant that answers in one sentence. '.repeat(8)
+const QUESTION = 'What is the capital of France? '
 
 const PATH = '/v1/chat/completions'
 
 export interface CallShape {
   output_tokens: number
+  /** Thousands of bytes. Left out: PROMPT_KB. */
+  prompt_kb?: number
 }
 
-function body({ output_tokens }: CallShape): string {
+function body({ output_tokens, prompt_kb = PROMPT_KB }: CallShape): string {
+  const chars = prompt_kb * 1000 - SYSTEM_PROMPT.length
   const messages = [
-    { role: 'system', content: 'You are a helpful assistant that answers in one sentence. '.repeat(8) },
-    { role: 'user', content: 'What is the capital of France? '.repeat(20).slice(0, PROMPT_BYTES / 2) },
+    { role: 'system', content: SYSTEM_PROMPT },
+    { role: 'user', content: QUESTION.repeat(Math.ceil(chars / QUESTION.length)).slice(0, chars) },
   ]
   return JSON.stringify({ model: MODEL, messages, max_tokens: output_tokens, temperature: 0, stream: true })
 }
@@ -44,7 +49,11 @@ function programOf(index: number): string {
   return `${Math.floor(shifted / CALLS_PER_PROGRAM)}-${place}`
 }
 
-export function switchyardLane(system: BenchSystem, shape: CallShape, program = programOf): Lane {
+export function switchyardLane(
+  system: Pick<BenchSystem, 'port' | 'secrets'>,
+  shape: CallShape,
+  program = programOf,
+): Lane {
   const json = body(shape)
   let load = 0
   return {
@@ -93,14 +102,18 @@ export async function ticketLane(
 
 const TERMS = {
   speed_factor: 1,
-  prompt_tokens_max: 8192,
   output_tokens_max: 8192,
   sequences_max: 1,
   key: null,
   reason: null,
 }
 
-async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: CryptoKey, kid: string): Promise<string> {
+async function ticket(
+  { agent, secrets, context_tokens: prompt_tokens_max }: BenchSystem,
+  epoch: string,
+  key: CryptoKey,
+  kid: string,
+): Promise<string> {
   const call = randomUUID()
   const granted = {
     ...{ tenant: 'local', program: call, run: call, call, lease: randomUUID() },
@@ -108,7 +121,11 @@ async function ticket({ agent, secrets }: BenchSystem, epoch: string, key: Crypt
   }
   const claims = {
     ...granted,
-    lease_proof: await leaseProof(granted, { ...TERMS, granted_at_ms: Date.now() }, secrets.ticketSecret),
+    lease_proof: await leaseProof(
+      granted,
+      { ...TERMS, prompt_tokens_max, granted_at_ms: Date.now() },
+      secrets.ticketSecret,
+    ),
     ...{ tenant_weight: 1, objective: 'token_latency' as const, thread: call, class: 'bench', epoch },
     ...{ sequence: null, settled_service_us: 0, open_elsewhere_us: 0, critical_path_us: 0, program_wait_us: 0 },
     ...{ program_output_tokens: 0, cache_salt: 'bench' },

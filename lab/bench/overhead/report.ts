@@ -5,11 +5,13 @@ import type { InferenceReport } from './inference.ts'
 import type { MemoryReport } from './memory.ts'
 import type { PagesReport, PagesRun } from './pages.ts'
 import type { PeersReport } from './peers.ts'
+import type { RateCell, RatesReport } from './rates.ts'
 import type { StreamingReport } from './streaming.ts'
 
 export interface Report {
   machine: { cpu: string; cores: number; node: string; at: string }
   calls?: CallsReport
+  rates?: RatesReport
   streaming?: StreamingReport
   memory?: MemoryReport
   inference?: InferenceReport
@@ -24,6 +26,10 @@ const GOALS = {
   added_p99_ms: 10,
   ratio_to_direct: 0.6,
   evicted_growth: 1.05,
+  rates_added_p50_ms: 3,
+  rates_added_p99_to_bare: 1.5,
+  /** What a prompt of 200 kB costs more than one of 1 kB. */
+  rates_long_prompt_cpu_us: 300,
   pages_peak_ratio: 0.97,
   pages_added_p50_ms: 0.2,
   inference_cpu_us: [
@@ -48,8 +54,9 @@ const RUN_COLUMNS = [
   'rest_s',
 ] as const satisfies (keyof Run)[]
 
-export function printReport({ calls, streaming, memory, inference, pages, peers }: Report): void {
+export function printReport({ calls, rates, streaming, memory, inference, pages, peers }: Report): void {
   if (calls !== undefined) printCalls(calls)
+  if (rates !== undefined) printRates(rates)
   if (streaming !== undefined) {
     const keys = ['tokens_per_s', 'tokens_per_event', 'workerd_cpu_us_per_token', 'ttft_p50_ms', 'itl_p50_ms'] as const
     table('Streams, every run', streaming.runs, ['step_ms', 'lane', 'round', ...keys, 'itl_p99_ms'])
@@ -93,6 +100,49 @@ function printCalls({ closed, open, stages, ...figures }: CallsReport): void {
   judge('peak over bare', figures.peak_ratio_to_bare >= peak_ratio_to_bare, `≥ ${peak_ratio_to_bare}`)
   judge('added p50', figures.added_p50_ms <= added_p50_ms, `≤ ${added_p50_ms} ms`)
   judge('added p99', figures.added_p99_ms <= added_p99_ms, `≤ ${added_p99_ms} ms`)
+}
+
+/** Goals for p50 hold for the shortest and the longest prompt; a lane that failed in every round meets none. */
+function printRates({ cells, direct, failed }: RatesReport): void {
+  const told = (spread: RateCell['added_p50_ms']) =>
+    spread === null ? 'failed' : `${spread.median} (${spread.least} to ${spread.most})`
+  const place = ['state', 'prompt_kb', 'calls_per_s_offered'] as const
+  table('Sent directly, medians', direct, [...place, 'p50_ms', 'p99_ms', 'late_p99_ms'])
+  const rows = cells.map((cell) => ({
+    ...cell,
+    added_p50: told(cell.added_p50_ms),
+    added_p99: told(cell.added_p99_ms),
+  }))
+  const keys = [...place, 'lane', 'rounds', 'added_p50', 'added_p99'] as const
+  table('Added to that, ms, median over the rounds (range)', rows, [...keys, 'workerd_cpu_us'])
+  if (failed.length > 0) table('Loads that failed', failed, [...place, 'lane', 'round', 'reason'])
+  const at = (place: RateCell, lane: string, prompt_kb = place.prompt_kb) =>
+    cells.find(
+      (cell) =>
+        cell.lane === lane &&
+        cell.state === place.state &&
+        cell.prompt_kb === prompt_kb &&
+        cell.calls_per_s_offered === place.calls_per_s_offered,
+    )
+  for (const cell of cells.filter(({ lane }) => lane === 'switchyard')) {
+    const where = `state ${cell.state}, ${cell.prompt_kb} kB, ${cell.calls_per_s_offered} calls/s`
+    const { rates_added_p50_ms, rates_added_p99_to_bare, rates_long_prompt_cpu_us } = GOALS
+    const p50 = cell.added_p50_ms?.median ?? Number.POSITIVE_INFINITY
+    if (cell.prompt_kb !== 50) judge(`added p50, ${where}`, p50 <= rates_added_p50_ms, `≤ ${rates_added_p50_ms} ms`)
+    const p99 = cell.added_p99_ms?.median ?? Number.POSITIVE_INFINITY
+    const bare = at(cell, 'bare')?.added_p99_ms?.median
+    const goal = `≤ ${rates_added_p99_to_bare} × the bare Worker's`
+    if (bare !== undefined) judge(`added p99, ${where}`, p99 <= rates_added_p99_to_bare * bare, goal)
+    const short_us = at(cell, 'switchyard', 1)?.workerd_cpu_us ?? null
+    if (cell.prompt_kb === 200 && short_us !== null && cell.workerd_cpu_us !== null) {
+      const more_us = cell.workerd_cpu_us - short_us
+      judge(
+        `CPU of 200 kB over 1 kB, ${where}: ${more_us} µs`,
+        more_us <= rates_long_prompt_cpu_us,
+        `≤ ${rates_long_prompt_cpu_us} µs`,
+      )
+    }
+  }
 }
 
 function printMemory({ lanes, waves }: MemoryReport): void {

@@ -23,14 +23,21 @@ export interface BenchSystem {
   workerd_pid: number
   agent: { id: string; engine: string; port: number; pid: number }
   bare: BareWorker
+  /** Of the engine. */
+  context_tokens: number
   folder: string
   stop(): Promise<void>
 }
 
-/** `profile`: of the engine, by name or as a file. */
-export async function startSystem(context_tokens = CONTEXT_TOKENS, profile = 'fast'): Promise<BenchSystem> {
+/** `profile`: of the engine, by name or as a file. `state_in`: the folder in which its state lies; the system's for temporary files. */
+export async function startSystem(
+  context_tokens = CONTEXT_TOKENS,
+  profile = 'fast',
+  state_in?: string,
+): Promise<BenchSystem> {
   const flags = { 'context-tokens': context_tokens }
-  const testbed = await startTestbed({ name: 'overhead', regions: [REGION], model: MODEL, flags })
+  const within = state_in === undefined ? {} : { within: state_in }
+  const testbed = await startTestbed({ name: 'overhead', regions: [REGION], model: MODEL, flags, ...within })
   const { place, port, secrets } = testbed
   const folder = place.root
   try {
@@ -47,7 +54,7 @@ export async function startSystem(context_tokens = CONTEXT_TOKENS, profile = 'fa
     const config = await readWorkerConfig(path.join(ROOT, 'wrangler.toml'))
     const bare = await startBareWorker(config, path.join(folder, 'bare'), await freePort(), String(ready.url))
     return {
-      ...{ port, secrets, bare, folder, workerd_pid: testbed.workerdPid ?? 0 },
+      ...{ port, secrets, bare, folder, context_tokens, workerd_pid: testbed.workerdPid ?? 0 },
       agent: { id, engine: `${id}-e0`, port: Number(new URL(String(ready.url)).port), pid: agent.pid ?? 0 },
       stop: async () => {
         await bare.stop()
