@@ -91,9 +91,10 @@ export async function openRun(
   system: BenchSystem,
   { lane, pid }: BenchLane,
   due: readonly number[],
+  warm_up_s = OPEN_WARM_UP_S,
 ): Promise<{ measured: Measured; result: LoadResult }> {
   await lane.prepare(due.length)
-  return measured(system, pid, () => openLoad(lane, due, OPEN_WARM_UP_S * 1000), lane.output_tokens)
+  return measured(system, pid, () => openLoad(lane, due, warm_up_s * 1000), lane.output_tokens)
 }
 
 export async function measureCalls(system: BenchSystem, options: CallsOptions): Promise<CallsReport> {

@@ -6,7 +6,7 @@
  */
 import { benchLanes, closedRun, openRun, type Run } from './calls.ts'
 import { INFERENCE_CONTEXT_TOKENS } from './inference.ts'
-import type { CallShape } from './lanes.ts'
+import { type CallShape, PROGRAMS_AT_ONCE } from './lanes.ts'
 import { BadAnswer, poisson } from './load.ts'
 import { median, round } from './measure.ts'
 import type { StateHome } from './state-folder.ts'
@@ -19,9 +19,11 @@ export const CALLS_PER_S_MAX = 2_000
 const OUTPUT_TOKENS = 4
 const WARM_UP_S = 2
 const WARM_UP_CONNECTIONS = 8
-/** Counted seconds of an open load for each second of --seconds, and those before that are not counted. */
+/** Counted seconds of an open load for each second of --seconds. */
 const SECONDS_FACTOR = 2
+/** Before them, and so many programs' worth of calls besides: all programs are new at first, and what that costs must be over. */
 const UNCOUNTED_S = 3
+const UNCOUNTED_PROGRAMS = 2 * PROGRAMS_AT_ONCE
 /** Between two loads: records come to rest, and the processors with them. */
 const REST_S = 1
 
@@ -127,13 +129,14 @@ async function stateRuns(
   for (let at = 1; at <= rounds; at++) {
     for (const { prompt_kb, lanes } of sizes) {
       for (const rate of rates) {
-        const due = poisson(rate, SECONDS_FACTOR * seconds + UNCOUNTED_S, at)
+        const uncounted_s = uncountedS(rate)
+        const due = poisson(rate, SECONDS_FACTOR * seconds + uncounted_s, at)
         for (const lane of lanes) {
           const { name } = lane.lane
           const what = `${told()}: state ${state}, ${prompt_kb} kB, ${rate} calls/s, ${name}`
           const place = { state, prompt_kb, calls_per_s_offered: rate, lane: name, round: at }
           try {
-            const { measured } = await openRun(system, lane, due)
+            const { measured } = await openRun(system, lane, due, uncounted_s)
             runs.push({ ...place, connections: null, offered_calls_per_s: rate, ...measured })
             note(`${what}: p50 ${measured.p50_ms} ms, p99 ${measured.p99_ms} ms`)
           } catch (error) {
@@ -145,6 +148,10 @@ async function stateRuns(
       }
     }
   }
+}
+
+function uncountedS(rate: number): number {
+  return UNCOUNTED_S + UNCOUNTED_PROGRAMS / rate
 }
 
 function runsAt(place: Place, runs: readonly RateRun[]): RateRun[] {
@@ -181,7 +188,8 @@ function spread(values: readonly number[]): Spread {
 function progress({ states, prompts_kb, rates, rounds, seconds }: RatesOptions): () => string {
   const lanes = 4
   const loads = lanes * rounds * rates.length * prompts_kb.length * states.length
-  const load_s = SECONDS_FACTOR * seconds + UNCOUNTED_S + REST_S
+  const uncounted_s = rates.reduce((sum, rate) => sum + uncountedS(rate), 0) / rates.length
+  const load_s = SECONDS_FACTOR * seconds + uncounted_s + REST_S
   let begun = 0
   return () => {
     const left_min = Math.ceil(((loads - begun) * load_s) / 60)
