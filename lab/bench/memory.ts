@@ -36,7 +36,7 @@ const HELP = `Whether memory is left of programs that are over: waves of program
   --json FILE
   --help
 
-With these defaults it takes about 7 minutes and 3 GB of memory. Linux only.`
+With these defaults it takes about 7 minutes on an idle machine, and 3 GB of memory. Linux only.`
 
 /** workerd evicts an object that was not asked for 70 s; it looks every few seconds. */
 const EVICTION_S = 78

@@ -39,7 +39,7 @@ export const COVERAGE: Readonly<Record<string, Coverage>> = {
   },
   'bench:memory': {
     run: [['--waves', '5', '--programs', '20', '--json', '{out}/memory.json']],
-    minutes_max: 8,
+    minutes_max: 12,
   },
   'bench:offline': { run: [['--seconds', '10', '--json', '{out}/offline.json']], minutes_max: 4 },
   'bench:vllm': { elsewhere: 'by hand: 15 minutes with --quick' },
