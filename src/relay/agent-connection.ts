@@ -7,7 +7,8 @@
  * silence counts as a failure.
  */
 import type { z } from 'zod'
-import { concat, FrameTooLarge, parseFrame, SseSplitter } from '../core/wire/sse.ts'
+import { joined } from '../core/wire/joined.ts'
+import { FrameTooLarge, parseFrame, SseSplitter } from '../core/wire/sse.ts'
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
 import { COMMENT_ACCEPTED, type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
 
@@ -55,7 +56,7 @@ export const AGENT_CONNECTION_LIMITS: AgentConnectionLimits = {
 export interface AgentRequest {
   url: string
   headers: Headers
-  body: string
+  body: string | Uint8Array<ArrayBuffer>
   /** Fires when the client has left. */
   gone: AbortSignal
   fetch: typeof fetch
@@ -131,7 +132,7 @@ function firstEvent(
         continue
       }
       if (frame.event === EVENT_ERROR) return failed(errorEvent(frame.data))
-      return { status: 'head', head: concat(bytes, splitter.rest()) }
+      return { status: 'head', head: joined([bytes, splitter.rest()]) }
     }
     return null
   } catch (error) {

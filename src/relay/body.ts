@@ -4,6 +4,8 @@
  * meanwhile, they would see a broken pipe instead of the 413. A connection that sends only a byte now and then is closed.
  */
 
+import { joined } from '../core/wire/joined.ts'
+import { END, JsonScanner } from '../core/wire/json-scanner.ts'
 import { NESTING_MAX, nestsDeeperThan } from '../core/wire/nesting.ts'
 import type { ApiErrorFields } from '../platform/api-error.ts'
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
@@ -17,6 +19,10 @@ export type BodyRead =
   | { status: 'read'; body: Readonly<Record<string, unknown>>; bytes: number }
   | { status: 'refused'; http_status: number; error: ApiErrorFields }
 
+/** Memory that is held for the next bytes: as much as has come, within these bounds. Who sends little holds little. */
+const PIECE_BYTES_MIN = 16 * 1024
+const PIECE_BYTES_MAX = 256 * 1024
+
 /** Limit for a whole body: 4 MiB over a line of 70 KB/s. */
 const BODY_RECEIVE_MS = 60_000
 
@@ -28,9 +34,18 @@ export async function readBody(
   bytes_max: number = BODY_BYTES_MAX,
   receive_ms: number = BODY_RECEIVE_MS,
 ): Promise<BodyRead> {
-  if (request.body === null) return malformed('The request has no body; it must be a JSON object.')
-  const read = await readBytes(request, request.body, bytes_max, receive_ms)
+  const read = await readBodyBytes(request, bytes_max, receive_ms)
   return read.status === 'bytes' ? parseObject(read.bytes) : read
+}
+
+/** The bytes of a body that must be a JSON object. They are not looked at. */
+export async function readBodyBytes(
+  request: Request,
+  bytes_max: number = BODY_BYTES_MAX,
+  receive_ms: number = BODY_RECEIVE_MS,
+): Promise<BytesRead> {
+  if (request.body === null) return malformed('The request has no body; it must be a JSON object.')
+  return readBytes(request, request.body, bytes_max, receive_ms)
 }
 
 /** `bytes_max` holds before and after inflation. */
@@ -62,18 +77,19 @@ async function readParts(
 ): Promise<Uint8Array[] | 'too_large' | 'broken' | 'slow'> {
   const parts: Uint8Array[] = []
   let total = 0
-  const reader = stream.getReader()
+  const reader = readerOf(stream)
   const { promise: late, resolve } = Promise.withResolvers<'late'>()
   const disarm = startPauseProofTimer(receive_ms, () => resolve('late'))
   try {
     for (;;) {
-      const read = await Promise.race([reader.read(), late])
+      const piece_bytes = Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, total))
+      const read = await Promise.race([reader.read(piece_bytes), late])
       if (read === 'late') {
         await reader.cancel()
         return 'slow'
       }
       const { done, value } = read
-      if (done) return total > bytes_max ? 'too_large' : parts
+      if (done || value === undefined) return total > bytes_max ? 'too_large' : parts
       total += value.length
       if (total > bytes_max + DROPPED_BYTES_MAX) {
         await reader.cancel()
@@ -90,23 +106,40 @@ async function readParts(
   }
 }
 
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const only = parts[0]
-  if (parts.length === 1 && only !== undefined) return only as Uint8Array<ArrayBuffer>
-  const all = new Uint8Array(parts.reduce((total, { length }) => total + length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
+/**
+ * Reads as many bytes as it is asked for, or what is left. workerd hands out 4,096 bytes at a time otherwise: 200 kB came in 51
+ * reads, which cost 0.7 ms more. A stream that is made in JavaScript has pieces of its own.
+ */
+function readerOf(stream: ReadableStream<Uint8Array>): {
+  read(bytes: number): Promise<{ done: boolean; value?: Uint8Array | undefined }>
+  cancel(): Promise<void>
+} {
+  const reader = bytesReaderOf(stream)
+  if (reader !== null) {
+    const read = (bytes: number) => reader.readAtLeast(bytes, new Uint8Array(bytes))
+    return { read, cancel: () => reader.cancel() }
   }
-  return all
+  const pieces = stream.getReader()
+  return { read: () => pieces.read(), cancel: () => pieces.cancel() }
 }
 
-function parseObject(bytes: Uint8Array): BodyRead {
+/** Null: its pieces are not of bytes. */
+function bytesReaderOf(stream: ReadableStream<Uint8Array>): ReadableStreamBYOBReader | null {
+  try {
+    return stream.getReader({ mode: 'byob' })
+  } catch (error) {
+    if (error instanceof TypeError) return null
+    throw error
+  }
+}
+
+export function parseObject(bytes: Uint8Array): BodyRead {
   let body: unknown
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes)
-    if (nestsDeeperThan(text, NESTING_MAX)) return malformed(`The body is nested deeper than ${NESTING_MAX} levels.`)
+    if (!isJson(bytes) && nestsDeeperThan(text, NESTING_MAX)) {
+      return malformed(`The body is nested deeper than ${NESTING_MAX} levels.`)
+    }
     body = JSON.parse(text)
   } catch (error) {
     if (error instanceof SyntaxError) return malformed(`The body is not valid JSON: ${error.message}.`)
@@ -117,6 +150,12 @@ function parseObject(bytes: Uint8Array): BodyRead {
     return malformed('The body must be a JSON object.')
   }
   return { status: 'read', body: body as Record<string, unknown>, bytes: bytes.length }
+}
+
+/** That is not nested too deep. The scanner takes a third of the time that looking for brackets in the text does. */
+function isJson(bytes: Uint8Array): boolean {
+  const scanner = new JsonScanner(bytes)
+  return scanner.value(0) && scanner.next() === END
 }
 
 function malformed(message: string): Refused {

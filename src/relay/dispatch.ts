@@ -19,6 +19,7 @@ import type { GoOn, Served } from './answer.ts'
 import { failureUnderShare } from './call-share.ts'
 import type { RelayDeps } from './deps.ts'
 import type { NativeBody } from './dialects/dialect.ts'
+import { type ForwardedBody, withField } from './dialects/openai-body.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
 import { leaseProof } from './lease-proof.ts'
@@ -215,8 +216,8 @@ function nativeFor({ native_apis = [] }: Leased, { native }: IdentifiedCall): Na
 }
 
 /** The call as its engine gets it. Its own fields cannot have that name: what is unknown has been left out. */
-function bodyOf({ forwarded }: IdentifiedCall, so_far: Resume | null): string {
-  return so_far === null ? forwarded : `{"${RESUME_FIELD}":${JSON.stringify(so_far)},${forwarded.slice(1)}`
+function bodyOf({ forwarded }: IdentifiedCall, so_far: Resume | null): ForwardedBody {
+  return so_far === null ? forwarded : withField(forwarded, RESUME_FIELD, so_far)
 }
 
 function baseOf({ url }: Leased): string {

@@ -90,7 +90,9 @@ async function reported(told: ReturnType<typeof askTwice<void>>, deps: RelayDeps
 }
 
 async function fingerprintOf(call: IdentifiedCall): Promise<string> {
-  const text = `${call.dialect.name}\n${call.streaming}\n${call.forwarded}`
+  const { forwarded } = call
+  const json = typeof forwarded === 'string' ? forwarded : new TextDecoder().decode(forwarded)
+  const text = `${call.dialect.name}\n${call.streaming}\n${json}`
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

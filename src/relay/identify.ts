@@ -14,6 +14,7 @@ import { identify as identifyProgram } from '../core/call/identity.ts'
 import { type TokenBounds, tokenBounds } from '../core/call/lease-terms.ts'
 import { estimatePromptTokens, utf8Bytes } from '../core/call/prompt-estimate.ts'
 import { withoutVolatileHead } from '../core/call/prompt-head.ts'
+import type { ScannedMessage } from '../core/call/scanned-message.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import { type ConversationCall, conversationCall } from '../core/conversation/conversation-call.ts'
 import { type ConversationTurn, conversationTurn } from '../core/conversation/conversation-turn.ts'
@@ -27,15 +28,16 @@ import { DISPATCHED_BODY_BYTES_MAX, type ProgramSource, type ToolResult, type To
 import type { Objective } from '../protocol/objective.ts'
 import type { Region } from '../store/catalogue.ts'
 import type { TenantIdentity } from '../store/keys.ts'
-import { readBody, tooLarge } from './body.ts'
+import { tooLarge } from './body.ts'
 import type { TakenShare } from './budget-shares.ts'
 import type { RelayDeps } from './deps.ts'
 import type { Dialect, NativeBody, ParsedCall } from './dialects/dialect.ts'
-import { forwardedBody } from './dialects/openai-body.ts'
+import { type ForwardedBody, forwardedBody, splicedBody } from './dialects/openai-body.ts'
 import { idempotencyKey, KEY_HEADER } from './idempotency-key.ts'
 import { lowerOutputLimit } from './output-limit.ts'
 import { HOME_FAULT, type ProgramHome, programHome } from './program-home.ts'
 import { promptBytes } from './prompt-bytes.ts'
+import { readCall } from './read-call.ts'
 import { allowedRegions, mayUse, modelNotFound, wantedRegions } from './restrictions.ts'
 import { STRICT_FAULT, strictOf, strictRefusal } from './strict.ts'
 
@@ -95,7 +97,7 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   /** Headers of the answer that say how the client's body was changed. */
   answer_headers: Readonly<Record<string, string>>
   /** JSON for the engine. */
-  forwarded: string
+  forwarded: ForwardedBody
   /** In place of it, for an engine whose server speaks the client's API. Null: none may have it. */
   native: NativeBody | null
   /** The client's. */
@@ -125,17 +127,14 @@ export async function identify(
     return { status: 'refused', ...authenticationFailure(authentication.reason) }
   }
   const { identity: who } = authentication
-  const read = await readBody(request)
+  const read = await readCall(request, dialect, deps.store(who.tenant))
   if (read.status === 'refused') return read
-  const recalled = (await dialect.recall?.(read.body, deps.store(who.tenant))) ?? null
-  if (recalled?.status === 'refused') return recalled
-  const parsed = dialect.parse(read.body, request.headers, recalled)
-  if (parsed.status === 'refused') return refused(400, parsed.error)
+  const { scanned } = read
   const head = headOf(request.headers)
   if (head === null) return refused(400, HEAD_FAULT)
   const strict = strictOf(request.headers)
   if (strict === null) return refused(400, STRICT_FAULT)
-  const unused = strict || who.strict ? strictRefusal(parsed.call.warnings) : null
+  const unused = strict || who.strict ? strictRefusal(read.call.warnings) : null
   if (unused !== null) return refused(400, unused)
   const idempotency_key = idempotencyKey(request.headers)
   if (idempotency_key === false) return refused(400, KEY_FAULT)
@@ -143,22 +142,22 @@ export async function identify(
   if (home === false) return refused(400, HOME_FAULT)
   const header = (name: string) => request.headers.get(name)
   const identity = identifyProgram({
-    ...{ header, metadata: parsed.call.metadata, body: read.body, stored: parsed.call.stored ?? null },
+    ...{ header, metadata: read.call.metadata, body: read.body, stored: read.call.stored ?? null },
   })
   if (!identity.ok) return refused(400, { message: identity.message, param: identity.param, code: 'invalid_id' })
 
-  const hint = toolHint(parsed.call.metadata, header)
+  const hint = toolHint(read.call.metadata, header)
   if (!hint.ok) return refused(400, { message: hint.message, param: hint.param, code: 'invalid_value' })
 
-  const budget = readBudget(header, parsed.call.metadata)
+  const budget = readBudget(header, read.call.metadata)
   if (!budget.ok) return refused(400, { message: budget.message, param: budget.param, code: 'invalid_value' })
 
   const { models, regions } = await deps.catalogue()
-  const { body: sent, ...call } = parsed.call
+  const { body: sent, ...call } = read.call
   const prompt = head === 'keep' ? sent : withoutVolatileHead(sent)
   const model = models.get(call.model)
   if (model === undefined || !mayUse(who.models, model.id)) return refused(404, modelNotFound(call.model))
-  const wanted = wantedRegions(request.headers, parsed.call.metadata)
+  const wanted = wantedRegions(request.headers, read.call.metadata)
   if (wanted.status === 'refused') return refused(400, wanted.error)
   const allowed = allowedRegions(regions, who.regions, wanted.regions)
   if (allowed.status === 'refused') return refused(allowed.http_status, allowed.error)
@@ -168,16 +167,18 @@ export async function identify(
     model.id,
   )
   const bytes_per_token = measured ?? model.bytes_per_token
-  const prompt_bytes = promptBytes(prompt)
+  const prompt_bytes = scanned?.prompt_bytes ?? promptBytes(prompt)
   const prompt_tokens_estimate = estimatePromptTokens(prompt_bytes, bytes_per_token)
-  const tool_results = toolResults(prompt).map(({ name, bytes }) => ({
+  const textBytes = scanned === null ? undefined : (message: object) => (message as ScannedMessage).text_bytes
+  const tool_results = toolResults(prompt, textBytes).map(({ name, bytes }) => ({
     name,
     tokens: estimatePromptTokens(bytes, bytes_per_token),
   }))
   const { body, headers: answer_headers } = call.lowers_output_limit
     ? lowerOutputLimit(prompt, prompt_tokens_estimate, model.context_tokens_max)
     : { body: prompt, headers: {} }
-  const forwarded = forwardedBody({ ...call, body })
+  const sent_call = { ...call, body }
+  const forwarded = scanned === null ? forwardedBody(sent_call) : splicedBody(sent_call, scanned.raw)
   const native = call.native === undefined ? null : withOutputLimit(call.native, body)
   if (isLonger(forwarded, DISPATCHED_BODY_BYTES_MAX)) return tooLarge(DISPATCHED_BODY_BYTES_MAX)
   const bounds = tokenBounds(body, Math.max(forwarded.length, read.bytes), model.context_tokens_max)
@@ -289,8 +290,9 @@ function headOf(headers: Headers): 'strip' | 'keep' | null {
   return value === 'strip' || value === 'keep' ? value : null
 }
 
-/** Counts bytes only if the text may be too long: a UTF-16 unit has at most 3 bytes. */
-function isLonger(text: string, bytes_max: number): boolean {
+/** Counts bytes of a text only if it may be too long: a UTF-16 unit has at most 3 bytes. */
+function isLonger(text: ForwardedBody, bytes_max: number): boolean {
+  if (typeof text !== 'string') return text.length > bytes_max
   return text.length * 3 > bytes_max && utf8Bytes(text) > bytes_max
 }
 

@@ -10,7 +10,7 @@
  * engines speak gets their frames as they came, those of one read in one write. Agents join tokens into events
  * (gpu-agent/src/data-plane/event-merger.ts), so this costs less for each token than a native pipe of one event a token did.
  */
-import { concat } from '../core/wire/sse.ts'
+import { joined } from '../core/wire/joined.ts'
 import { DONE, type ErrorBody } from '../protocol/index.ts'
 import {
   type Answer,
@@ -81,7 +81,7 @@ async function passOn(
     return data === event.data ? event.bytes : encoder.encode(`data: ${data}\n\n`)
   }
   const end = await readAnswer(served, context, (events) =>
-    delivered(writer.write(events.map(bytesOf).reduce(concat)), context),
+    delivered(writer.write(joined(events.map(bytesOf))), context),
   )
   return finish(end, writer, () => Promise.resolve(LAST), format, context)
 }

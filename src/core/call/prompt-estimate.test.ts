@@ -52,4 +52,9 @@ it('counts UTF-8 bytes as an encoder does, lone surrogates included', () => {
     }),
   )
   expect(utf8Bytes('aé€😀')).toBe(1 + 2 + 3 + 4)
+  // Longer than what is encoded at once, so that pieces end inside of pairs.
+  for (const text of ['a', 'é', 'a€', 'a😀', '😀', '\ud800', 'a\udc00']) {
+    const long = text.repeat(20_001)
+    expect(utf8Bytes(long)).toBe(encoder.encode(long).length)
+  }
 })

@@ -27,8 +27,24 @@ export function learnBytesPerToken(
   return bytes_per_token === null ? ratio : bytes_per_token + LEARNING_RATE * (ratio - bytes_per_token)
 }
 
-/** UTF-8 bytes of a string without encoding it. A lone surrogate counts as the replacement character's 3. */
+/** A longer text is encoded piece by piece, which engines do several times faster than it can be looked at. */
+const LOOKED_AT_CHARS_MAX = 1024
+const encoder = new TextEncoder()
+const piece = new Uint8Array(16 * 1024)
+
+/** UTF-8 bytes of a string. A lone surrogate counts as the replacement character's 3. */
 export function utf8Bytes(text: string): number {
+  if (text.length <= LOOKED_AT_CHARS_MAX) return bytesLookedAt(text)
+  let bytes = 0
+  for (let at = 0; at < text.length; ) {
+    const { read, written } = encoder.encodeInto(at === 0 ? text : text.slice(at), piece)
+    at += read
+    bytes += written
+  }
+  return bytes
+}
+
+function bytesLookedAt(text: string): number {
   let bytes = text.length
   for (let index = 0; index < text.length; index += 1) {
     const unit = text.charCodeAt(index)

@@ -19,18 +19,25 @@ export interface SizedResult {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** In the order of the answer's tool calls, at most TOOLS_PER_CALL_MAX. Empty: the call brings none. */
-export function toolResults({ messages }: Json): SizedResult[] {
+/**
+ * In the order of the answer's tool calls, at most TOOLS_PER_CALL_MAX. Empty: the call brings none. `textBytes`: of the text of a
+ * message, where that is known without reading it.
+ */
+export function toolResults(
+  { messages }: Json,
+  textBytes: (message: Json) => number = ({ content }) => contentBytes(content),
+): SizedResult[] {
   if (!Array.isArray(messages)) return []
   const bytes_of = new Map<string, number>()
   const first = Math.max(0, messages.length - RESULT_MESSAGES_MAX)
   let at = messages.length - 1
   for (; at >= first; at -= 1) {
-    const { role, tool_call_id, content } = asRecord(messages[at])
-    if (role === 'assistant') break
-    if (role === 'tool' && typeof tool_call_id === 'string') {
-      bytes_of.set(tool_call_id, (bytes_of.get(tool_call_id) ?? 0) + textBytes(content))
-    }
+    const message = asRecord(messages[at])
+    if (message.role === 'assistant') break
+    if (message.role !== 'tool') continue
+    const { tool_call_id } = message
+    if (typeof tool_call_id !== 'string') continue
+    bytes_of.set(tool_call_id, (bytes_of.get(tool_call_id) ?? 0) + textBytes(message))
   }
   if (bytes_of.size === 0) return []
   const results: SizedResult[] = []
@@ -61,7 +68,7 @@ function named(call: unknown): { id: string; name: string }[] {
   return typeof id === 'string' && name !== null ? [{ id, name }] : []
 }
 
-function textBytes(content: unknown): number {
+function contentBytes(content: unknown): number {
   if (typeof content === 'string') return utf8Bytes(content)
   if (!Array.isArray(content)) return 0
   let bytes = 0

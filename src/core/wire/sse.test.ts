@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { concat, FRAME_BYTES_MAX, FrameTooLarge, parseFrame, SseSplitter, withoutId } from './sse.ts'
+import { joined } from './joined.ts'
+import { FRAME_BYTES_MAX, FrameTooLarge, parseFrame, SseSplitter, withoutId } from './sse.ts'
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
@@ -63,7 +64,7 @@ describe('SseSplitter', () => {
   })
 
   it('takes a frame of the bound and refuses one byte more, ended or not', () => {
-    const frame = (bytes: number): Uint8Array => concat(new Uint8Array(bytes - 2).fill(120), encode('\n\n'))
+    const frame = (bytes: number): Uint8Array => joined([new Uint8Array(bytes - 2).fill(120), encode('\n\n')])
     const within = new SseSplitter()
     within.push(frame(FRAME_BYTES_MAX))
     expect(within.next()).toHaveLength(FRAME_BYTES_MAX)

@@ -5,6 +5,7 @@
  *
  * Line ends are LF or CR LF, in any mixture. The specification also allows a lone CR, but no engine sends it.
  */
+import { joined } from './joined.ts'
 
 /** One frame may hold this many bytes; a larger one means that the upstream does not speak SSE. */
 export const FRAME_BYTES_MAX = 1024 * 1024
@@ -33,7 +34,7 @@ export class SseSplitter {
 
   /** Adds bytes; `next` is to be called until it answers null before more are added, so that what is held stays bounded. */
   push(bytes: Uint8Array): void {
-    this.#pending = this.#pending.length === 0 ? bytes : concat(this.#pending, bytes)
+    this.#pending = this.#pending.length === 0 ? bytes : joined([this.#pending, bytes])
   }
 
   /** The next whole frame, or null when more bytes are needed. Throws FrameTooLarge past FRAME_BYTES_MAX. */
@@ -118,11 +119,4 @@ function parseLines(text: string): Frame {
 export function withoutId(frame: Uint8Array): Uint8Array {
   if (ID_BYTES.some((byte, at) => frame[at] !== byte)) return frame
   return frame.subarray(frame.indexOf(LF) + 1)
-}
-
-export function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
-  const joined = new Uint8Array(a.length + b.length)
-  joined.set(a)
-  joined.set(b, a.length)
-  return joined
 }

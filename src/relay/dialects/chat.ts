@@ -12,6 +12,7 @@ export const chat: Dialect = {
   name: 'chat',
   path: '/v1/chat/completions',
   engine_path: '/v1/chat/completions',
+  prompt_field: 'messages',
   request: ChatRequest,
   errors: OPENAI_ERRORS,
   parse: (body) => parseOpenAi(chat, ChatRequest, CHAT_BODY_FIELDS, body, answer),

@@ -12,6 +12,7 @@ export const completions: Dialect = {
   name: 'completions',
   path: '/v1/completions',
   engine_path: '/v1/completions',
+  prompt_field: 'prompt',
   request: CompletionRequest,
   errors: OPENAI_ERRORS,
   parse: (body) => parseOpenAi(completions, CompletionRequest, COMPLETION_BODY_FIELDS, body, answer),

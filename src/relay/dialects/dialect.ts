@@ -10,6 +10,7 @@
 import type { z } from '@hono/zod-openapi'
 import type { FieldNotes } from '../../core/call/field-warnings.ts'
 import type { StoredIdentity } from '../../core/call/identity.ts'
+import type { PromptField } from '../../core/call/scanned-body.ts'
 import type { ApiErrorFields, ErrorFormat } from '../../platform/api-error.ts'
 import type { ErrorBody, NativeApi } from '../../protocol/index.ts'
 import type { ResponseStore } from '../response-store.ts'
@@ -134,6 +135,8 @@ export interface Dialect {
   readonly path: string
   /** The agent's route that serves it. */
   readonly engine_path: '/v1/chat/completions' | '/v1/completions' | '/v1/embeddings'
+  /** Of a dialect that engines speak: the field whose bytes may go to an engine unparsed. Left out: bodies are parsed whole. */
+  readonly prompt_field?: PromptField
   /** Checks and documents the body. */
   readonly request: z.ZodType
   /** Errors before the answer begins, and headers that every answer has. */

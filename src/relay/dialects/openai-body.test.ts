@@ -8,7 +8,7 @@ import {
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import type { ParsedCall } from './dialect.ts'
-import { DROPPED_FIELDS, forwardedBody } from './openai-body.ts'
+import { DROPPED_FIELDS, forwardedBody, splicedBody, withField } from './openai-body.ts'
 import { MODEL_CHARS_MAX } from './openai-schemas.ts'
 
 const NO_HEADERS = new Headers()
@@ -101,5 +101,27 @@ describe('forwardedBody', () => {
     expect(forwarded({ ...good, stream: true, stream_options: { include_usage: false } }).stream_options).toEqual({
       include_usage: false,
     })
+  })
+})
+
+describe('splicedBody', () => {
+  const raw = new Map([['messages', new TextEncoder().encode('[ {"role":"user","content":"\\u00e9"} ]')]])
+  const decoded = (bytes: string | Uint8Array) => (typeof bytes === 'string' ? bytes : new TextDecoder().decode(bytes))
+
+  it('has the client’s own bytes in place of what was parsed, and all else as every body', () => {
+    const call = parsed({ ...good, priority: 1, max_tokens: 3 })
+    const body = decoded(splicedBody(call, raw))
+    expect(body).toContain('"messages":[ {"role":"user","content":"\\u00e9"} ]')
+    const messages = [{ role: 'user', content: 'é' }]
+    expect(JSON.parse(body)).toEqual({ ...JSON.parse(forwardedBody(call)), messages })
+  })
+
+  it('takes one field more, as every body does', () => {
+    const call = parsed(good)
+    const field = { tokens: [1], content: '"é' }
+    for (const body of [forwardedBody(call), splicedBody(call, raw)]) {
+      const expected = { ...JSON.parse(decoded(body)), resume: field }
+      expect(JSON.parse(decoded(withField(body, 'resume', field)))).toEqual(expected)
+    }
   })
 })

@@ -5,6 +5,7 @@
  * Those fields are dropped here and not refused, since many clients always send them.
  */
 import { sortFields } from '../../core/call/request-fields.ts'
+import { joined } from '../../core/wire/joined.ts'
 import {
   COMPLETION_BODY_FIELDS,
   CONTROL_FIELDS,
@@ -44,11 +45,37 @@ export function parseOpenAi(
   }
 }
 
+/** A body as an engine gets it, as JSON: bytes where a part of it is the client's own. */
+export type ForwardedBody = string | Uint8Array<ArrayBuffer>
+
+const encoder = new TextEncoder()
+
 /** The body as an engine gets it: always a stream, with usage where the client asked for it or where we aggregate. */
 export function forwardedBody(call: Pick<ParsedCall, 'body' | 'streaming'>): string {
+  return JSON.stringify(forwardedFields(call))
+}
+
+/** The same, with values of the client's body that go on as they are. */
+export function splicedBody(
+  call: Pick<ParsedCall, 'body' | 'streaming'>,
+  raw: ReadonlyMap<string, Uint8Array>,
+): Uint8Array<ArrayBuffer> {
+  const fields = forwardedFields(call)
+  for (const field of raw.keys()) delete fields[field]
+  const values = [...raw].map(([field, value]) => [encoder.encode(`,"${field}":`), value])
+  return joined([encoder.encode(JSON.stringify(fields).slice(0, -1)), ...values.flat(), encoder.encode('}')])
+}
+
+function forwardedFields(call: Pick<ParsedCall, 'body' | 'streaming'>): Json {
   const body: Json = { ...call.body, stream: true }
   for (const field of DROPPED_FIELDS) delete body[field]
   if (!call.streaming) body.stream_options = { include_usage: true }
   else if (body.stream_options === null) delete body.stream_options
-  return JSON.stringify(body)
+  return body
+}
+
+/** The body with one field more. It has at least one. */
+export function withField(body: ForwardedBody, name: string, value: unknown): ForwardedBody {
+  const field = `{${JSON.stringify(name)}:${JSON.stringify(value)},`
+  return typeof body === 'string' ? field + body.slice(1) : joined([encoder.encode(field), body.subarray(1)])
 }
