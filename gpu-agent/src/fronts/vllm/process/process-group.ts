@@ -33,6 +33,28 @@ export function groupPrograms(group: number): string[] {
   return livingIn(group).map(({ name }) => name)
 }
 
+/**
+ * Files of shared memory that processes of the group have mapped, and that have a name. A process that is killed leaves its own
+ * there until the host starts again. Elsewhere than on Linux: none.
+ */
+export function sharedMemoryOf(group: number): string[] {
+  if (!LINUX) return []
+  const names = groupMembers(group).flatMap((pid) => mapsOf(pid).match(SHARED_MEMORY) ?? [])
+  return [...new Set(names)]
+}
+
+/** At the end of a line. A file without a name has `(deleted)` there. */
+const SHARED_MEMORY = /\/dev\/shm\/[\w.-]+$/gm
+
+function mapsOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/maps`, 'utf8')
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return ''
+    throw error
+  }
+}
+
 function livingIn(group: number): Stat[] {
   if (!signalGroup(group, 0)) return []
   return allProcesses().filter((stat) => stat.group === group && !stat.ended)

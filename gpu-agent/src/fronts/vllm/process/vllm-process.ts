@@ -224,6 +224,7 @@ export class VllmProcess implements VllmServer {
       return { ok: false, failure: { kind, sentence: `${sentence} ${strange}`.trim() } }
     }
     this.#suspicion = null
+    run.noteSharedMemory()
     const { address } = ready
     const vllm = host.vllm_version
     const { epoch, seats, kv_capacity_tokens, context_tokens_max } = address

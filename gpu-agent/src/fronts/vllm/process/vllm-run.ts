@@ -10,7 +10,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { groupMembers, signalGroup, signalProcess, startOf } from './process-group.ts'
+import { groupMembers, sharedMemoryOf, signalGroup, signalProcess, startOf } from './process-group.ts'
 import type { VllmEnd } from './vllm-failure.ts'
 import type { Environment, VllmHost } from './vllm-host.ts'
 import { commandOf, fingerprintOf, type VllmPlace, type VllmWish } from './vllm-launch.ts'
@@ -30,7 +30,7 @@ const POLL_MS = 50
 export const logOf = (folder: string): string => join(folder, 'vllm.log')
 
 export class VllmRun {
-  readonly state: VllmState
+  #state: VllmState
   readonly folder: string
   #child: ChildProcess | null = null
   #exit: VllmEnd['exit'] = null
@@ -38,7 +38,11 @@ export class VllmRun {
   /** A process that a former agent started. */
   constructor(folder: string, state: VllmState) {
     this.folder = folder
-    this.state = state
+    this.#state = state
+  }
+
+  get state(): VllmState {
+    return this.#state
   }
 
   /** Throws when the process cannot be made at all. */
@@ -66,6 +70,7 @@ export class VllmRun {
         ...place,
         fingerprint: fingerprintOf(wish, host, gpus, env),
         scheduler: wish.scheduler,
+        shared_memory: [],
         started_at_ms: Date.now(),
       })
       writeState(folder, run.state)
@@ -90,6 +95,14 @@ export class VllmRun {
     return this.#exit
   }
 
+  /** What it has now is removed when it is ended, by this agent or by one that finds it. */
+  noteSharedMemory(): void {
+    const shared_memory = [...new Set([...this.#state.shared_memory, ...sharedMemoryOf(this.#state.pid)])]
+    if (shared_memory.length === this.#state.shared_memory.length) return
+    this.#state = { ...this.#state, shared_memory }
+    writeState(this.folder, this.#state)
+  }
+
   /**
    * Ends all its processes and removes what it left: the signal (SIGABRT to all, so that each writes its threads' stacks), then
    * SIGKILL after `grace_ms`. Resolves with the pids that even that did not end.
@@ -97,6 +110,7 @@ export class VllmRun {
   async end(signal: 'SIGTERM' | 'SIGABRT' | 'SIGKILL', grace_ms: number): Promise<number[]> {
     const { pid } = this.state
     if (this.#isOurs()) {
+      this.noteSharedMemory()
       if (signal === 'SIGTERM') signalProcess(pid, signal)
       else signalGroup(pid, signal)
       await until(() => !this.alive, grace_ms)
@@ -130,7 +144,8 @@ export class VllmRun {
   }
 
   #clean(): void {
-    const { socket } = this.state
+    const { socket, shared_memory } = this.state
+    for (const file of shared_memory) rmSync(file, { force: true })
     rmSync(socket, { force: true })
     if (dirname(socket) !== resolve(this.folder)) rmSync(dirname(socket), { recursive: true, force: true })
     removeState(this.folder)

@@ -19,6 +19,8 @@ const VllmState = z.object({
   fingerprint: z.string().min(1),
   /** What our scheduler was started with, or told since. */
   scheduler: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).readonly()])),
+  /** Files of it that its processes have mapped, as far as they were seen. What is killed does not remove them. */
+  shared_memory: z.array(z.string().regex(/^\/dev\/shm\/[\w.-]+$/)).default([]),
   /** Milliseconds since 1970 by this host's clock. */
   started_at_ms: z.number(),
 })
