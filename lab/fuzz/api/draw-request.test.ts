@@ -15,7 +15,7 @@ function drawn(name: string, scheme: Operation['scheme'], ids: KnownIds) {
   const document = { operations: [operation], schemas: {} }
   return Array.from({ length: DRAWN }, (_, at) => {
     const request = drawRequest(document, [operation], ids, TARGET, new Random(at))
-    return { path: request.path, body: request.body?.toString('utf8') ?? '' }
+    return { path: request.path, headers: request.headers, body: request.body?.toString('utf8') ?? '' }
   })
 }
 
@@ -39,8 +39,10 @@ test('the operator changes and ends programs that the fuzzer has, and other thin
   expect(changed.some(({ path }) => path.includes('local'))).toBe(false)
 })
 
-test('a page is signed in to with the tenant’s key', () => {
+test('a page is signed in to with the tenant’s key, and as the page does it', () => {
   const requests = drawn('POST /page/session', 'none', new KnownIds({}, {}))
-  const valid = requests.filter(({ body }) => body === JSON.stringify({ key: KEYS.apiKey }))
+  const valid = requests.filter(
+    ({ body, headers }) => body === JSON.stringify({ key: KEYS.apiKey }) && headers['x-switchyard-page'] !== undefined,
+  )
   expect(valid.length).toBeGreaterThan(DRAWN / 8)
 })

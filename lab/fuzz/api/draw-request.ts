@@ -41,6 +41,8 @@ const HEADERS = [
 const KIND_OF_HEADER: Readonly<Record<string, Kind>> = { 'x-program-id': 'program', 'x-program-regions': 'region' }
 /** `x-program-id` is what makes a call part of a program, so valid calls often have it. */
 const PROGRAM_SHARE = 0.4
+/** The page has this header on all that it asks. Requests with a sign-in cookie, and the sign-in itself, count only with it. */
+const PAGE_HEADER = 'x-switchyard-page'
 const CALLS = new Set(Object.keys(BODIES).filter((name) => /completions|messages$|responses$|embeddings/.test(name)))
 
 export function drawRequest(
@@ -65,6 +67,7 @@ export function drawRequest(
   const headers: Record<string, string> = { ...authorization(operation, target, random) }
   if (body !== null) headers['content-type'] = content_type
   if (CALLS.has(operation.name) && random.chance(PROGRAM_SHARE)) headers['x-program-id'] = headerSafe(pick('program'))
+  if (operation.path.startsWith('/page/') && random.chance(0.8)) headers[PAGE_HEADER] = '1'
   if (body !== null && random.chance(0.02)) headers['content-encoding'] = 'gzip'
   for (let extra = random.chance(0.3) ? random.between(1, 4) : 0; extra > 0; extra -= 1) {
     const name = random.pick(HEADERS)
