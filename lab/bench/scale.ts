@@ -6,7 +6,7 @@
 import { writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import * as z from 'zod'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { textTable } from '../../cli/table.ts'
 import { agentIdsOf } from '../../ops/workerd/agent-ids.ts'
 import { quantile } from '../../simulator/statistics.ts'
@@ -38,7 +38,7 @@ const AGENT_READY_MS = 180_000
 const WARM_UP_SHARE = 0.2
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:scale', process.argv.slice(2), {
+const values = flagsOrExit('bench:scale', HELP, {
   engines: { ...TEXT, default: '64' },
   agents: { ...TEXT, default: '8' },
   'per-shard': { ...TEXT, default: '16,64' },
@@ -46,14 +46,7 @@ const flags = readFlags('bench:scale', process.argv.slice(2), {
   clients: { ...TEXT, default: '16' },
   decisions: { type: 'boolean', default: false },
   json: TEXT,
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const agents = wholeNumber('--agents', values.agents, 1, 64)
 const engines = wholeNumber('--engines', values.engines, agents, agents * ENGINES_PER_AGENT_MAX)
 const seconds = wholeNumber('--seconds', values.seconds, 1, 600)

@@ -1,7 +1,7 @@
 /**
  * Engines whose streams are broken: what starts them, what breaks them, and what they say to a prompt when nothing breaks.
- * Emulated ones are many times faster. The others are real models on this machine's cores, told what to say by nobody: an
- * unbroken answer to each prompt is asked for first.
+ * Emulated ones are many times faster. The others are real models on this machine's cores: what they say
+ * is not known before, so an unbroken answer to each prompt is asked for first.
  */
 import { readFileSync } from 'node:fs'
 import { engineFolder } from '../../gpu-agent/src/fronts/vllm/process/engine-folder.ts'

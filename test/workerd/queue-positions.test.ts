@@ -1,29 +1,10 @@
 /** Where open calls are in their engines' orders: the API asks pools, and they ask the agents. */
-import { env, exports } from 'cloudflare:workers'
-import { afterEach, beforeAll, expect, it } from 'vitest'
-import { poolActor } from '../../src/actors/stubs.ts'
-import { helloOf, json, KEY_A, MODEL, ORIGIN, openCall, provision, request, TOKEN_EAST } from './fixtures.ts'
-import { Link } from './link-client.ts'
+import { env } from 'cloudflare:workers'
+import { beforeAll, expect, it } from 'vitest'
+import { json, KEY_A, openCall, provision, request } from './fixtures.ts'
+import { joined } from './joined-agent.ts'
 
 beforeAll(provision)
-
-let link: Link | null = null
-afterEach(async () => {
-  link?.socket.close(1000)
-  link = null
-  const pool = poolActor(env, { id: 'us-east', location_hint: 'enam' }, MODEL)
-  await expect.poll(async () => (await pool.describe(Date.now())).engines).toEqual([])
-})
-
-async function joined(): Promise<Link> {
-  const headers = { upgrade: 'websocket', authorization: `Bearer ${TOKEN_EAST}` }
-  const path = `${ORIGIN}/agents/v1/link?region=us-east&model=${MODEL}`
-  const response = await exports.default.fetch(new Request(path, { headers }))
-  link = new Link(response.webSocket as WebSocket)
-  link.send(helloOf())
-  expect(await link.message()).toMatchObject({ type: 'welcome' })
-  return link
-}
 
 const POSITION = { waits: true, waited_us: 2_500_000, before: 1, order: 'Q2 of 22: attained service 1.20 s' }
 const SHOWN = { waits: true, waited_s: 2.5, before: 1, order: POSITION.order }

@@ -56,7 +56,7 @@ export function policyContract(name: string, create: () => Policy): void {
       )
     })
 
-    it('says in a few words by what a call is ordered, whatever it was charged', () => {
+    it('says in a few words by what a call is ordered, before and after charges', () => {
       fc.assert(
         fc.property(history, tokens, charges, (given, size, steps) => {
           const policy = create()

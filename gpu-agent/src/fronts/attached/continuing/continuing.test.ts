@@ -154,7 +154,7 @@ describe('is refused before anything is sent', () => {
     ['tools', chat({ tools }), resumeAt(3), all, /may call tools/],
     ['calls of tools', chat(), resumeAt(0, called), all, /calls of tools/],
     ['reasoning', chat(), resumeAt(3, { reasoning: 'so' }), all, /has reasoning/],
-    ['tokens that nobody counted', chat(), resumeAt(3, { output_tokens: 0 }), all, /did not tell/],
+    ['tokens without a count', chat(), resumeAt(3, { output_tokens: 0 }), all, /did not tell/],
     ['nothing left to say', chat(), resumeAt(TOKENS), all, /only its end/],
     ['a draw that may differ', chat({ temperature: 1, stop: 'word2 x' }), resumeAt(3), all, /stop string/],
     ['a prompt of tokens', { prompt: [1, 2] }, resumeAt(3), all, /of tokens/],

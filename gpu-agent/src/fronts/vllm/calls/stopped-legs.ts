@@ -66,7 +66,7 @@ export class StoppedLegs {
     this.#stopped_tokens = this.#tokens
   }
 
-  /** Of the whole call, from what the server says of the last leg. Of earlier ones nobody tells what was cached. */
+  /** Of the whole call, from what the server says of the last leg. It is not known what was cached for earlier ones. */
   usage(last: CountedUsage | null): CountedUsage | null {
     if (last === null || !this.stopped) return last
     const prompt_tokens = Math.max(0, last.prompt_tokens - this.#stopped_tokens)

@@ -35,7 +35,7 @@ const ACK_DELAY_MS = 20
 const CLASSES_UNREAD_BYTES_MAX = 1024 * 1024
 /** A change is applied before the engine's next step, and an idle engine may have none. */
 export const OPTIONS_ANSWER_MS_MAX = 30_000
-/** An engine answers before its next step. Whoever looks does not wait longer for one whose step is long. */
+/** An engine answers before its next step. A longer step is not waited for. */
 export const POSITIONS_ANSWER_MS_MAX = 800
 const LF = 10
 
