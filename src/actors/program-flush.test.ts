@@ -14,7 +14,7 @@ afterEach(() => {
 
 /** A flush over a real run table. `storage` refuses as long as it is told to. */
 function world(opening_write: OpeningWrite) {
-  const seen = { writes: [] as number[], alarms: [] as number[], refuses: false }
+  const seen = { writes: [] as number[], alarms: [] as number[], refuses: false, notifier: { due_ms: Number.POSITIVE_INFINITY } }
   const runs: RunTable = new RunTable(
     () => flush.soon(),
     () => ({ calls: [], leases: [] }),
@@ -31,6 +31,7 @@ function world(opening_write: OpeningWrite) {
     residency: { due_ms: Number.POSITIVE_INFINITY, isHeld: false },
     retry: { dueMs: (now_ms) => now_ms },
     classes: { due_ms: Number.POSITIVE_INFINITY, isEmpty: true },
+    notifier: seen.notifier,
     stale_after_ms: STALE_AFTER_MS,
     opening_write,
     setAlarm: async (at_ms) => {
@@ -53,6 +54,16 @@ describe('with an alarm', () => {
     flush.alarmFired()
     await flush.due()
     expect(seen.writes).toEqual([changed_at_ms + OPENING_DELAY_MS])
+  })
+
+  it('a message to the tenant that waits has an alarm too', async () => {
+    const { seen, flush, open } = world('alarm')
+    open()
+    await flush.now()
+    expect(seen.alarms).toEqual([Date.now() + STALE_AFTER_MS])
+    seen.notifier.due_ms = Date.now() + 2_000
+    await flush.now()
+    expect(seen.alarms).toEqual([Date.now() + STALE_AFTER_MS, Date.now() + 2_000])
   })
 })
 

@@ -22,6 +22,7 @@ import { Mutex } from './mutex.ts'
 import type { ProgramResidency } from './program-residency.ts'
 import type { ProgramStorage } from './program-storage.ts'
 import type { RunTable } from './run-table.ts'
+import type { TenantNotifier } from './tenant-notifier.ts'
 
 /**
  * From the first change to its flush, unless a settlement flushes before. The platform may drop an object that has been idle
@@ -44,6 +45,7 @@ interface Surroundings {
   readonly residency: Pick<ProgramResidency, 'due_ms' | 'isHeld'>
   readonly retry: Pick<ArchiveRetry, 'dueMs'>
   readonly classes: Pick<ClassNotifier, 'due_ms' | 'isEmpty'>
+  readonly notifier: Pick<TenantNotifier, 'due_ms'>
   readonly stale_after_ms: number
   /** What writes a change that nothing else has written after OPENING_DELAY_MS. */
   readonly opening_write: OpeningWrite
@@ -143,8 +145,8 @@ export class ProgramFlush {
   }
 
   #dueMs(): number {
-    const { runs, residency, classes, retry, stale_after_ms } = this.#around
-    let due_ms = Math.min(residency.due_ms, classes.due_ms)
+    const { runs, residency, classes, notifier, retry, stale_after_ms } = this.#around
+    let due_ms = Math.min(residency.due_ms, classes.due_ms, notifier.due_ms)
     if (!this.#byTimer) due_ms = Math.min(due_ms, this.#openingDueMs)
     for (const { entry } of runs.all) {
       due_ms = Math.min(due_ms, entry.state === 'ended' ? retry.dueMs(Date.now()) : lookAtMs(entry, stale_after_ms))

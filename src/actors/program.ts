@@ -85,7 +85,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.storage = new ProgramStorage(ctx.storage)
     this.staleAfterMs = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
-    this.notifier = new TenantNotifier((tenant) => tenantActor(this.env, tenant))
+    const opening_write = env.OPENING_WRITE ?? 'alarm'
+    this.notifier = new TenantNotifier((tenant) => tenantActor(this.env, tenant), opening_write)
     this.residency = new ProgramResidency({
       database: () => this.d1,
       running: () => this.runs.running?.entry ?? null,
@@ -105,7 +106,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     })
     this.flush = new ProgramFlush({
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
-      ...{ retry: this.retry, classes: this.classes, opening_write: env.OPENING_WRITE ?? 'alarm' },
+      ...{ retry: this.retry, classes: this.classes, notifier: this.notifier, opening_write },
       setAlarm: (at_ms, options) => ctx.storage.setAlarm(at_ms, options),
       flushed: (entry) => this.notifier.changed(entry),
     })
@@ -298,6 +299,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     await this.setBrokenAside()
     await this.residency.expire(Date.now())
     await this.classes.due(Date.now())
+    await this.notifier.due(Date.now())
     if (this.runs.size === 0 && !this.isNeeded) return this.storage.clear()
     await this.flush.resetAlarm()
   }

@@ -29,21 +29,17 @@ const MONTH_CHARS = 'YYYY-MM'.length
 /** An actor's database, or a transaction on it. */
 type Db = Pick<ActorDb, 'select' | 'selectDistinct' | 'insert' | 'delete'>
 
-const Amount = z.number().int()
 /** What a lease was charged, and to whom. */
-const Charged = z.object({
-  ...{ lease: z.string(), granted_at_ms: z.number(), day: z.string(), key: z.string(), class: z.string() },
-  ...{ program: z.string(), model: z.string() },
-  charge: z.object({
-    ...{ calls: Amount, prompt_tokens: Amount, cached_tokens: Amount, output_tokens: Amount },
-    ...{ service_us: Amount, cost_nanos: Amount },
-  }),
-})
-export type Charged = z.infer<typeof Charged>
-
-/** Null: the lease was counted before there was spend. */
-export function readCharged(stored: string): Charged | null {
-  return stored === '' ? null : Charged.parse(JSON.parse(stored))
+export interface Charged {
+  lease: string
+  granted_at_ms: number
+  /** UTC, of the grant. */
+  day: string
+  key: string
+  class: string
+  program: string
+  model: string
+  charge: Charge
 }
 
 export interface SpendChange {

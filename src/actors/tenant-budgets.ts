@@ -2,13 +2,14 @@
  * The ledger of a tenant's budgets (core/budget/budget-ledger.ts) over its storage. What is reserved is stored before an
  * isolate hears of it, so a restart of the actor forgets nothing. What was charged is the tenant's spend (spend-meter.ts).
  */
-import { and, eq, inArray } from 'drizzle-orm'
+import { inArray } from 'drizzle-orm'
 import { z } from 'zod'
 import { type BudgetAnswer, BudgetLedger, type BudgetQuestion, type EndedShare } from '../core/budget/budget-ledger.ts'
+import { countedAmong, isCounted } from './counted-leases.ts'
 import type { SpendChange } from './spend-meter.ts'
 import { SpendTotals } from './spend-totals.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
-import { budgetState, metered } from './storage/tenant-schema.ts'
+import { budgetState } from './storage/tenant-schema.ts'
 
 const HOLDER = 'holder:'
 const LEASE = 'lease:'
@@ -36,7 +37,8 @@ export class TenantBudgets {
     const db = await this.#storage.writable()
     const ledger = this.#read(db)
     const charged = this.#totals.at(db, now_ms)
-    const answer = ledger.answer(asked, charged, (share) => isCharged(db, share), now_ms)
+    const isCharged = ({ call, lease }: EndedShare) => isCounted(db, { call, lease: lease ?? '' }, now_ms)
+    const answer = ledger.answer(asked, charged, isCharged, now_ms)
     if (answer === null) return null
     const holder = ledger.holders.get(asked.holder)
     const rows = asked.ended.flatMap(({ lease }) => {
@@ -73,7 +75,7 @@ export class TenantBudgets {
     }
     // In the order in which they are given up.
     for (const [name, row] of holders.sort(([, a], [, b]) => a.heard_ms - b.heard_ms)) ledger.holder(name, row)
-    for (const lease of chargedAmong(db, [...ledger.leases.keys()])) ledger.charged(lease)
+    for (const lease of countedAmong(db, [...ledger.leases.keys()])) ledger.charged(lease)
     this.#stored = new Set(rows.map(({ name }) => name))
     this.#ledger = ledger
     return ledger
@@ -100,20 +102,4 @@ function namesOf({ holders, leases }: BudgetLedger): Set<string> {
 function put(db: ActorDb, name: string, of: unknown): void {
   const row = JSON.stringify(of)
   db.insert(budgetState).values({ name, row }).onConflictDoUpdate({ target: budgetState.name, set: { row } }).run()
-}
-
-function isCharged(db: ActorDb, { call, lease }: EndedShare): boolean {
-  const where = and(eq(metered.call, call), eq(metered.lease, lease ?? ''))
-  return db.select({ lease: metered.lease }).from(metered).where(where).get() !== undefined
-}
-
-/** Rare: after a restart. */
-function chargedAmong(db: ActorDb, leases: readonly string[]): string[] {
-  const found: string[] = []
-  for (let from = 0; from < leases.length; from += NAMES_PER_STATEMENT) {
-    const some = leases.slice(from, from + NAMES_PER_STATEMENT)
-    const rows = db.select({ lease: metered.lease }).from(metered).where(inArray(metered.lease, some)).all()
-    found.push(...rows.map(({ lease }) => lease))
-  }
-  return found
 }

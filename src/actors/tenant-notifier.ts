@@ -1,29 +1,41 @@
 /**
  * A program's messages to its TenantActor. They go in order, so a run that ended cannot come back into the index. They go
- * at most once per TENANT_TOLD_INTERVAL_MS, so that not every flush of every program writes to the tenant's object. The
- * first message goes at once. So what a running program has called and used is known there with that delay at most.
+ * at most once per interval, so that not every flush of every program writes to the tenant's object. The first message goes
+ * at once. So what a running program has called and used is known there with that delay at most.
+ *
+ * What waits is told by a timer or by the object's alarm, as openings are written (program-flush.ts), and for the same reason.
  */
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { logFailure } from '../platform/log.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { Mutex } from './mutex.ts'
+import { OPENING_DELAY_MS, type OpeningWrite } from './program-flush.ts'
 
-export const TENANT_TOLD_INTERVAL_MS = 2_000
+/** An alarm is due anyway when a call was opened so long ago. */
+const INTERVAL_MS: Record<OpeningWrite, number> = { timer: 2_000, alarm: OPENING_DELAY_MS }
 /** After messages that failed. */
-const RETRY: BackoffBounds = { min_ms: 2 * TENANT_TOLD_INTERVAL_MS, max_ms: 60_000 }
+const RETRY: BackoffBounds = { min_ms: 5_000, max_ms: 60_000 }
 
 export class TenantNotifier {
   private readonly tenantOf: (tenant: string) => TenantRpc
+  private readonly by: OpeningWrite
   private readonly order = new Mutex()
-  /** The run to report when the timer fires. */
+  /** The run to report next. */
   private pending: ProgramEntry | null = null
   private timer: ReturnType<typeof setTimeout> | null = null
   private told_at_ms = 0
   private failures = 0
+  private retry_ms = 0
 
-  constructor(tenantOf: (tenant: string) => TenantRpc) {
+  constructor(tenantOf: (tenant: string) => TenantRpc, by: OpeningWrite) {
     this.tenantOf = tenantOf
+    this.by = by
+  }
+
+  /** When an alarm must fire for what waits. */
+  get due_ms(): number {
+    return this.pending === null || this.timer !== null ? Number.POSITIVE_INFINITY : this.next_ms
   }
 
   /** Reports soon. A failure is logged and retried. Meanwhile only the index is behind. */
@@ -31,16 +43,34 @@ export class TenantNotifier {
     // `ended` reports a run that has ended. A timer would only keep the object in memory.
     if (entry.state === 'ended') return
     this.pending = entry
-    const interval_ms = this.failures === 0 ? TENANT_TOLD_INTERVAL_MS : backoffMs(this.failures, RETRY, Math.random())
-    const wait_ms = Math.max(0, this.told_at_ms + interval_ms - Date.now())
+    const wait_ms = this.next_ms - Date.now()
+    // After a failure nobody knows that an alarm is due.
+    if (this.by === 'alarm' && wait_ms > 0 && this.failures === 0) return
     this.timer ??= setTimeout(() => {
       this.timer = null
-      const told = this.pending ?? entry
-      this.tell(told).catch((error: unknown) => {
-        logFailure('tenant_not_told', error)
-        this.changed(told)
-      })
-    }, wait_ms)
+      void this.tellPending()
+    }, Math.max(0, wait_ms))
+  }
+
+  /** Reports what has waited long enough. */
+  async due(now_ms: number): Promise<void> {
+    if (this.due_ms <= now_ms) await this.tellPending()
+  }
+
+  private get next_ms(): number {
+    return this.told_at_ms + (this.failures === 0 ? INTERVAL_MS[this.by] : this.retry_ms)
+  }
+
+  private async tellPending(): Promise<void> {
+    const { pending } = this
+    this.pending = null
+    if (pending === null) return
+    try {
+      await this.tell(pending)
+    } catch (error) {
+      logFailure('tenant_not_told', error)
+      this.changed(this.pending ?? pending)
+    }
   }
 
   /** Reports at once. Rejects if the tenant cannot be reached. */
@@ -49,6 +79,7 @@ export class TenantNotifier {
       if (entry.state === 'ended') return
       this.told_at_ms = Date.now()
       this.failures += 1
+      this.retry_ms = backoffMs(this.failures, RETRY, Math.random())
       await this.tenantOf(entry.tenant).programFlushed(listed(entry))
       this.failures = 0
     })
@@ -69,8 +100,9 @@ export class TenantNotifier {
    * tenant cannot be reached; the caller keeps the run until it can.
    */
   ended(entry: ProgramEntry, ended_class: string | null): Promise<string | null> {
-    if (this.pending?.state === 'ended' && this.timer !== null) {
-      clearTimeout(this.timer)
+    if (this.pending?.state === 'ended') {
+      this.pending = null
+      if (this.timer !== null) clearTimeout(this.timer)
       this.timer = null
     }
     const { tenant, program, run } = entry

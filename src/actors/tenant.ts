@@ -3,7 +3,7 @@
  * The authoritative state of a program is in its ProgramActor.
  */
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, count, desc, eq, isNull, lt, ne, or, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, isNull, lt, ne, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { type CallBucket, takeCalls } from '../core/call/call-rate.ts'
 import { LogSketch } from '../core/classes/log-sketch.ts'
@@ -14,6 +14,7 @@ import { logFailure } from '../platform/log.ts'
 import { Id } from '../protocol/index.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { RecentPrograms } from './recent-programs.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { programs } from './storage/tenant-schema.ts'
@@ -24,17 +25,12 @@ import { UsageMeter } from './usage-meter.ts'
 /** Programs in the index. Past it the longest-running one is left out of lists; it is served as before. */
 export const PROGRAMS_INDEXED_MAX = 100_000
 export const RUNNING_PAGE_MAX = 100
-/** The median is taken over this many programs, those that called last. */
-export const MEDIAN_SAMPLE_MAX = 1_000
-
-/** Programs that are looked at for those that go on: those that called last. */
-export const GOING_ON_SAMPLE_MAX = 1_000
 
 /** A program that was given room and sent nothing for this long was never opened. */
 export const OPENING_EXPIRY_MS = 60_000
 /** Rows of programs that must have gone stale are looked for at most this often. */
 const DEAD_DROPPED_EVERY_MS = 60_000
-/** Beyond the time until a program goes stale: messages are up to TENANT_TOLD_INTERVAL_MS late, and alarms may be. */
+/** Beyond the time until a program goes stale: messages are seconds late, and alarms may be. */
 export const DEAD_SLACK_MS = 5 * 60_000
 /** From a program's message to its row: messages within this time share a commit. */
 const INDEX_GATHER_MS = 50
@@ -53,6 +49,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private readonly storage: ActorDatabase
   private readonly budgets: TenantBudgets
   private readonly meteredUsage: UsageMeter
+  private readonly recent = new RecentPrograms()
   /** Rows of the index; null until counted. */
   private indexed: number | null = null
   /** Programs that were given room and are not in the index yet, with the time at which they got it. */
@@ -130,12 +127,16 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     for (const program of told) this.index(program, db, this.statements)
   }
 
-  private index(program: ProgramListed, db: ActorDb, { known, upsert }: ReturnType<typeof prepare>): void {
+  private index(program: ProgramListed, db: ActorDb, { known, update, upsert }: ReturnType<typeof prepare>): void {
     this.opening.delete(program.program)
-    const isKnown = known.get({ program: program.program }) !== undefined
-    if (!isKnown) this.makeRoom(db)
-    upsert.run({ ...program, told_at_ms: Date.now() })
-    if (!isKnown && this.indexed !== null) this.indexed += 1
+    this.recent.told(program)
+    const told = { ...program, told_at_ms: Date.now() }
+    const row = known.get({ program: program.program })
+    // The same run keeps its place in the order of starts, so no row of the index changes.
+    if (row?.run === program.run && row.started_at_ms === program.started_at_ms) return void update.run(told)
+    if (row === undefined) this.makeRoom(db)
+    upsert.run(told)
+    if (row === undefined && this.indexed !== null) this.indexed += 1
   }
 
   /**
@@ -151,8 +152,9 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     const gone = db
       .delete(programs)
       .where(sql`${told_ms} + ${stale_ms} + ${DEAD_SLACK_MS} < ${now_ms}`)
-      .returning({ program: programs.program })
+      .returning({ program: programs.program, run: programs.run })
       .all()
+    for (const { program, run } of gone) this.recent.ended(program, run)
     if (this.indexed !== null) this.indexed -= gone.length
   }
 
@@ -169,6 +171,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   /** Only the ended run leaves the index: the id may have been opened again. */
   async programEnded(program: string, run: string, ended_class: string | null = null): Promise<string | null> {
     this.opening.delete(program)
+    this.recent.ended(program, run)
     const counts_for = ended_class === null ? null : this.classFor(ended_class)
     const db = await this.storage.stored()
     if (db === null) return counts_for
@@ -239,43 +242,24 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   }
 
   async goingOn(name: string): ReturnType<TenantRpc['goingOn']> {
-    const db = await this.storage.stored()
-    if (db === null) return []
-    const { class: of_class, open_calls, output_tokens, last_arrival_ms } = programs
-    const rows = db
-      .select({ of_class, open_calls, output_tokens })
-      .from(programs)
-      .orderBy(desc(last_arrival_ms))
-      .limit(GOING_ON_SAMPLE_MAX)
-      .all()
-    // A program without open calls may be over, although its client has not ended it.
-    const going_on = rows.filter((row) => row.of_class === name && row.open_calls > 0 && row.output_tokens > 0)
     const sketch = new LogSketch()
-    for (const row of going_on) sketch.add(row.output_tokens)
+    for (const { class: of_class, open_calls, output_tokens } of this.recent.all(await this.storage.stored())) {
+      // A program without open calls may be over, although its client has not ended it.
+      if (of_class === name && open_calls > 0 && output_tokens > 0) sketch.add(output_tokens)
+    }
     return sketch.bins()
   }
 
   async medianService(): Promise<{ settled_service_us: number }> {
-    const db = await this.storage.stored()
-    if (db === null) return { settled_service_us: 0 }
-    const services = db
-      .select({ service_us: programs.service_us })
-      .from(programs)
-      .orderBy(desc(programs.last_arrival_ms))
-      .limit(MEDIAN_SAMPLE_MAX)
-      .all()
-      .map(({ service_us }) => service_us)
-      .sort((a, b) => a - b)
+    const recent = [...this.recent.all(await this.storage.stored())]
+    const services = recent.map(({ service_us }) => service_us).sort((a, b) => a - b)
     return { settled_service_us: services[Math.floor(services.length / 2)] ?? 0 }
   }
 }
 
 function prepare(db: ActorDb) {
   const program = sql.placeholder('program')
-  const others = {
-    run: sql.placeholder('run'),
-    app: sql.placeholder('app'),
-    started_at_ms: sql.placeholder('started_at_ms'),
+  const changing = {
     last_arrival_ms: sql.placeholder('last_arrival_ms'),
     open_calls: sql.placeholder('open_calls'),
     calls: sql.placeholder('calls'),
@@ -285,13 +269,24 @@ function prepare(db: ActorDb) {
     source: sql.placeholder('source'),
     told_at_ms: sql.placeholder('told_at_ms'),
   }
+  const others = {
+    ...{ run: sql.placeholder('run'), app: sql.placeholder('app') },
+    ...{ started_at_ms: sql.placeholder('started_at_ms'), ...changing },
+  }
   const set = Object.fromEntries(Object.keys(others).map((name) => [name, sql.raw(`excluded.${name}`)]))
-  const known = db.select({ run: programs.run }).from(programs).where(eq(programs.program, program))
+  const { run, started_at_ms } = programs
+  const known = db.select({ run, started_at_ms }).from(programs).where(eq(programs.program, program))
+  const update = db.update(programs).set(asSet(changing)).where(eq(programs.program, program))
   const upsert = db
     .insert(programs)
     .values({ program, ...others })
     .onConflictDoUpdate({ target: programs.program, set })
-  return { known: known.prepare(), upsert: upsert.prepare() }
+  return { known: known.prepare(), update: update.prepare(), upsert: upsert.prepare() }
+}
+
+/** Drizzle takes placeholders among the values of an update within SQL only. */
+function asSet(changing: Record<string, Placeholder>): Record<string, SQL> {
+  return Object.fromEntries(Object.entries(changing).map(([name, value]) => [name, sql`${value}`]))
 }
 
 function beyond([started_at_ms, program]: z.infer<typeof Position>) {

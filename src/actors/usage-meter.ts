@@ -1,13 +1,13 @@
 /**
  * What the tenant's records add up to. Usage is of calls that belong to no program, by day, API key and model: such a call has
  * no process-table entry, so its tenant's actor keeps the sums. Spend is of all calls (spend-meter.ts). Each lease counts once,
- * however often its record comes: its id is remembered for LEASE_REMEMBERED_MS. Agents send a record again only until it is
- * acknowledged.
+ * however often its record comes (counted-leases.ts).
  */
-import { and, desc, eq, inArray, lt, or, sql } from 'drizzle-orm'
+import { and, desc, eq, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
 import { isAlone, type PricedRecord, type SpendAsked, type UsageListed } from './contracts.ts'
+import { countedOf, forget, remember } from './counted-leases.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import {
   addSpend,
@@ -15,15 +15,13 @@ import {
   ClassesMet,
   changesOf,
   dayOf,
-  readCharged,
   type SpendChange,
   spendPage,
 } from './spend-meter.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
-import { metered, usage } from './storage/tenant-schema.ts'
+import { usage } from './storage/tenant-schema.ts'
 import type { TenantBudgets } from './tenant-budgets.ts'
 
-export const LEASE_REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
 /** Rows of days before that are removed. */
 export const USAGE_DAYS_KEPT = 400
 export const USAGE_PAGE_MAX = 100
@@ -31,8 +29,6 @@ export const USAGE_PAGE_MAX = 100
 const GATHER_MS = 20
 /** More than come with them, so that what is to be forgotten does not pile up. */
 const FORGOTTEN_PER_RECORD = 2
-/** A statement of an actor takes at most 100 parameters, and a lease's row has four. */
-const LEASES_PER_STATEMENT = 24
 /** In place of the key's id, where a lease was granted before leases named their keys. */
 const NO_KEY = ''
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -101,11 +97,13 @@ export class UsageMeter {
     // A lease that is remembered is in the sums: both or neither.
     const { changes, leases } = db.transaction((tx) => {
       const fresh = notCounted(tx, told, this.#classes, now_ms)
-      remember(tx, fresh, now_ms)
+      const counted = fresh.map(({ record: { call, lease }, charged }) => ({ call, lease, charged }))
+      remember(tx, counted, now_ms)
       for (const sums of summed(fresh)) add(tx, sums)
       const changes = fresh.flatMap((one) => one.changes)
       addSpend(tx, changes, now_ms)
-      forget(tx, now_ms, FORGOTTEN_PER_RECORD * told.length)
+      forget(tx, FORGOTTEN_PER_RECORD * told.length, now_ms)
+      dropDays(tx, now_ms)
       return { changes, leases: fresh.map(({ record }) => record.lease) }
     })
     this.#budgets.charged(db, changes, leases)
@@ -123,7 +121,7 @@ interface Fresh {
 
 /** Each lease once. */
 function notCounted(db: Db, records: readonly PricedRecord[], classes: ClassesMet, now_ms: number): Fresh[] {
-  const known = leasesOf(db, records)
+  const known = countedOf(db, records, now_ms)
   return records.flatMap((record) => {
     const leases = known.get(record.call) ?? new Map<string, Charged | null>()
     known.set(record.call, leases)
@@ -134,30 +132,6 @@ function notCounted(db: Db, records: readonly PricedRecord[], classes: ClassesMe
     leases.set(record.lease, charged)
     return [fresh]
   })
-}
-
-/** By call: the leases that are remembered. */
-function leasesOf(db: Db, records: readonly PricedRecord[]): Map<string, Map<string, Charged | null>> {
-  const known = new Map<string, Map<string, Charged | null>>()
-  const calls = [...new Set(records.map(({ call }) => call))]
-  for (let from = 0; from < calls.length; from += LEASES_PER_STATEMENT) {
-    const some = calls.slice(from, from + LEASES_PER_STATEMENT)
-    const { call, lease, charged } = metered
-    for (const row of db.select({ call, lease, charged }).from(metered).where(inArray(call, some)).all()) {
-      const leases = known.get(row.call) ?? new Map<string, Charged | null>()
-      known.set(row.call, leases.set(row.lease, readCharged(row.charged)))
-    }
-  }
-  return known
-}
-
-function remember(db: Db, fresh: readonly Fresh[], at_ms: number): void {
-  for (let from = 0; from < fresh.length; from += LEASES_PER_STATEMENT) {
-    const rows = fresh.slice(from, from + LEASES_PER_STATEMENT).map(({ record: { call, lease }, charged }) => {
-      return { call, lease, at_ms, charged: JSON.stringify(charged) }
-    })
-    db.insert(metered).values(rows).run()
-  }
 }
 
 function summed(fresh: readonly Fresh[]): Metered[] {
@@ -186,18 +160,7 @@ function add(db: Db, sums: Metered): void {
   db.insert(usage).values(sums).onConflictDoUpdate({ target, set }).run()
 }
 
-function forget(db: Db, now_ms: number, leases_max: number): void {
-  const expired = db
-    .select({ call: metered.call, lease: metered.lease })
-    .from(metered)
-    .where(lt(metered.at_ms, now_ms - LEASE_REMEMBERED_MS))
-    .limit(leases_max)
-    .all()
-  for (const { call, lease } of expired) {
-    db.delete(metered)
-      .where(and(eq(metered.call, call), eq(metered.lease, lease)))
-      .run()
-  }
+function dropDays(db: Db, now_ms: number): void {
   db.delete(usage)
     .where(lt(usage.day, dayOf(now_ms - USAGE_DAYS_KEPT * DAY_MS)))
     .run()

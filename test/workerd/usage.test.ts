@@ -3,7 +3,6 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { tenantActor } from '../../src/actors/stubs.ts'
-import { LEASE_REMEMBERED_MS } from '../../src/actors/usage-meter.ts'
 import type { LeaseTerms } from '../../src/core/call/lease-terms.ts'
 import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index.ts'
 import { KEY_A, KEY_B, proven, provision, recordOf, request, TOKEN_EAST } from './fixtures.ts'
@@ -55,7 +54,7 @@ async function clear(tenant: string): Promise<void> {
     const tables = state.storage.sql.exec("SELECT name FROM sqlite_master WHERE name = 'usage'").toArray()
     if (tables.length === 0) return
     state.storage.sql.exec('DELETE FROM usage')
-    state.storage.sql.exec('DELETE FROM metered')
+    state.storage.sql.exec('DELETE FROM counted_leases')
   })
 }
 beforeEach(async () => {
@@ -130,18 +129,22 @@ describe('usage outside of programs', () => {
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1, leases: 1 }])
   })
 
-  it('forgets a lease after a week, and goes on from the sums', async () => {
+  it('remembers a lease for a week, forgets it after two, and goes on from the sums', async () => {
+    const onStorage = <T>(work: (sql: SqlStorage) => T): Promise<T> =>
+      runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
+        work(state.storage.sql),
+      )
+    const counted = () => onStorage((sql) => sql.exec('SELECT lease FROM counted_leases').toArray())
+    const record = alone()
+    const age = () => onStorage((sql) => sql.exec('UPDATE counted_leases SET week = week - 1'))
+    await send([record])
+    await age()
+    await send([record])
+    expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1 }])
+    await age()
     await send([alone()])
-    await runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) => {
-      state.storage.sql.exec('UPDATE metered SET at_ms = ?', Date.now() - LEASE_REMEMBERED_MS - 1)
-    })
     await send([alone()])
-    await send([alone()])
-    const left = await runInDurableObject(
-      tenantActor(env, 'tenant-a') as never,
-      (_: unknown, state: DurableObjectState) => state.storage.sql.exec('SELECT lease FROM metered').toArray(),
-    )
-    expect(left).toHaveLength(2)
+    expect(await counted()).toHaveLength(2)
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 3 }])
   })
 

@@ -136,6 +136,13 @@ export const tenantMigrations = {
         "when": 1795480013651,
         "tag": "0009_budgets",
         "breakpoints": true
+      },
+      {
+        "idx": 10,
+        "version": "6",
+        "when": 1795797245796,
+        "tag": "0010_leases_by_week",
+        "breakpoints": true
       }
     ]
   },
@@ -149,7 +156,8 @@ export const tenantMigrations = {
     "m0006": "CREATE TABLE `metered` (\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`at_ms` integer NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE INDEX `metered_by_time` ON `metered` (`at_ms`);--> statement-breakpoint\nCREATE TABLE `program_spend` (\n\t`day` text NOT NULL,\n\t`program` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `program`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `spend` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`class` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `class`, `model`)\n) WITHOUT ROWID;\n",
     "m0007": "INSERT INTO `metered` (`call`, `lease`, `at_ms`, `charged`) SELECT `call`, `lease`, `at_ms`, '' FROM `metered_leases`;--> statement-breakpoint\nDROP TABLE `metered_leases`;\n",
     "m0008": "ALTER TABLE `usage` ADD `resumed_tokens` integer DEFAULT 0 NOT NULL;",
-    "m0009": "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n"
+    "m0009": "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n",
+    "m0010": "CREATE TABLE `counted_leases` (\n\t`week` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`week`, `call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nDROP INDEX `programs_by_arrival`;--> statement-breakpoint\nINSERT INTO `counted_leases` (`week`, `call`, `lease`, `charged`) SELECT `at_ms` / 604800000, `call`, `lease`, `charged` FROM `metered`;--> statement-breakpoint\nDELETE FROM `metered`;"
   }
 }
 

@@ -22,10 +22,7 @@ export const programs = sqliteTable(
     /** When the program was last heard of here. 0: before there was this column. */
     told_at_ms: integer('told_at_ms').notNull().default(0),
   },
-  (table) => [
-    index('programs_by_start').on(table.started_at_ms, table.program),
-    index('programs_by_arrival').on(table.last_arrival_ms),
-  ],
+  (table) => [index('programs_by_start').on(table.started_at_ms, table.program)],
 )
 
 /** Usage of calls that belong to no program. */
@@ -44,14 +41,30 @@ export const usage = sqliteTable(
   (table) => [primaryKey({ columns: [table.day, table.key, table.model] })],
 )
 
-/** Leases that are in the sums of `usage` and `spend`, for a while. WITHOUT ROWID, as its migration says. */
+/**
+ * Leases that are in the sums of `usage` and `spend`, for a while. WITHOUT ROWID, as its migration says, and by week rather than with
+ * an index of times: every row that is written or deleted is billed, those of an index too.
+ */
+export const countedLeases = sqliteTable(
+  'counted_leases',
+  {
+    /** Of seven days, since 1970-01-01. When the lease was counted. */
+    week: integer('week').notNull(),
+    call: text('call').notNull(),
+    lease: text('lease').notNull(),
+    /** JSON: what the lease was charged, and to whom (spend-meter.ts). Empty: it was counted before there was spend. */
+    charged: text('charged').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.week, table.call, table.lease] })],
+)
+
+/** Of earlier versions, and empty, so that one of them can go on from this storage. */
 export const metered = sqliteTable(
   'metered',
   {
     call: text('call').notNull(),
     lease: text('lease').notNull(),
     at_ms: integer('at_ms').notNull(),
-    /** JSON: what the lease was charged, and to whom (spend-meter.ts). Empty: before there was this column. */
     charged: text('charged').notNull(),
   },
   (table) => [primaryKey({ columns: [table.call, table.lease] }), index('metered_by_time').on(table.at_ms)],
