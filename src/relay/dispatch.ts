@@ -49,9 +49,14 @@ export interface Dispatch {
   leasedTo(leased: Leased): void
 }
 
+interface Journey extends Dispatch {
+  /** Engines, each in its epoch, that have said that they cannot go on with this answer. Asked again they would say the same. */
+  unable: Set<string>
+}
+
 /** Serves the call on `first`, or on another engine if `first` fails early. */
 export function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
-  return serveOn(first, [], null, journey)
+  return serveOn(first, [], null, { ...journey, unable: new Set() })
 }
 
 /** `failed`: leases that the call had. `so_far`: what the client has of the answer. Null: nothing. */
@@ -59,7 +64,7 @@ async function serveOn(
   first: Leased,
   failed: readonly Leased[],
   so_far: Resume | null,
-  journey: Dispatch,
+  journey: Journey,
 ): Promise<Served> {
   const tried = [...failed]
   // The last lease that may be charged.
@@ -84,6 +89,7 @@ async function serveOn(
     if (!hasRefused(failure)) served = leased.lease
     journey.call.share?.placed(served)
     journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
     if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
     tried.push(leased)
     // A client that has part of the answer waits rather than lose it.
@@ -96,22 +102,29 @@ async function serveOn(
   }
 }
 
+function epochOf({ engine, epoch }: Leased): string {
+  return `${engine} ${epoch}`
+}
+
 /** The agent has said why it failed, so it charges nothing. Otherwise it may have served a part, of which its record tells. */
 function hasRefused({ error }: AgentFailure): boolean {
   return !UNHEARD.includes(error.code ?? '')
 }
+/** An agent's error: the engine is well, and cannot go on with the answer that another one began. */
+const CANNOT_RESUME = 'cannot_resume'
 const UNHEARD: readonly string[] = ['engine_unreachable', 'engine_ended_early', 'engine_malformed']
 
 /**
  * How the call goes on when this lease breaks after its client has part of the answer. Null: an answer in several choices, one
  * in a server's own API, embeddings, or the client asks for none of it.
  */
-function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Dispatch): GoOn | null {
+function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): GoOn | null {
   const { call, notes, gone } = journey
   const is_text = call.dialect.engine_path !== '/v1/embeddings' && nativeFor(leased, call) === null
   if (!is_text || call.bounds.sequences_max > 1 || call.headers.get(RESUME_HEADER) === 'off') return null
   return async (so_far, failure) => {
     notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
     const failed = [...tried, leased]
     if (failed.length >= LEASES_PER_CALL_MAX) return { status: 'failed', failure, retry_after_s: null }
     const next = await anotherInTime(failed, journey)
@@ -125,7 +138,7 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Dispatch): 
  * An engine that goes on with answers. Where no other has room, one that has failed may come back within seconds, or only the
  * way to it was broken.
  */
-async function anotherInTime(failed: readonly Leased[], journey: Dispatch): Promise<Leasing> {
+async function anotherInTime(failed: readonly Leased[], journey: Journey): Promise<Leasing> {
   const { call, admission, deps, gone } = journey
   const passed_over = [...failed]
   for (let waited_ms = 0; ; ) {
@@ -140,7 +153,7 @@ async function anotherInTime(failed: readonly Leased[], journey: Dispatch): Prom
     if (again.status === 'leased') {
       const { epoch, resumes } = again.leased
       const may_serve = waited_ms >= SAME_ENGINE_MS || passed_over.every((one) => one.epoch !== epoch)
-      if (resumes === true && may_serve) return again
+      if (resumes === true && may_serve && !journey.unable.has(epochOf(again.leased))) return again
       releaseLease(again.leased, call.model, deps)
     }
     if (waited_ms >= deps.times.resume_wait_ms_max) return next

@@ -216,6 +216,26 @@ describe('the engine that goes on', () => {
   })
 })
 
+it('an engine that cannot go on with this answer is asked once', async () => {
+  const asked: Asked[] = []
+  const pool = {
+    lease: async ({ excluded_engines }: LeaseRequest): Promise<LeaseReply> => {
+      const engine = asked.length > 0 ? 'e1' : ['e0', 'e1'].find((one) => !excluded_engines.includes(one))
+      if (engine === undefined || excluded_engines.includes(engine))
+        return { status: 'none', retry_after_s: 1, ...NOTHING }
+      return leaseOf(engine)
+    },
+  }
+  const times = { resume_wait_ms_max: 3_000, resume_retry_ms: 50, waiting_interval_ms: 5 }
+  const unable = goingOn(asked, () => [stated('cannot_resume', true)])
+  const it = world({ engines: { e0: half(BROKEN), e1: unable }, pool, times })
+  const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+  const text = await response.text()
+  expect(contentOf(text)).toBe('He')
+  expect(text).toContain('"code":"engine_failed"')
+  expect(asked).toHaveLength(1)
+})
+
 it('an engine that cannot go on with answers is passed over', async () => {
   const asked: Asked[] = []
   const released: string[] = []
