@@ -54,7 +54,14 @@ export function countedAmong(db: Db, leases: readonly string[]): string[] {
   for (let from = 0; from < leases.length; from += NAMES_PER_STATEMENT) {
     const { lease } = countedLeases
     const where = inArray(lease, leases.slice(from, from + NAMES_PER_STATEMENT))
-    found.push(...db.select({ lease }).from(countedLeases).where(where).all().map((row) => row.lease))
+    found.push(
+      ...db
+        .select({ lease })
+        .from(countedLeases)
+        .where(where)
+        .all()
+        .map((row) => row.lease),
+    )
   }
   return found
 }
@@ -77,9 +84,7 @@ export function forget(db: Db, leases_max: number, now_ms: number): void {
     .from(countedLeases)
     .where(lt(week, weekOf(now_ms) - 1))
     .limit(leases_max)
-  db.delete(countedLeases)
-    .where(sql`(${week}, ${call}, ${lease}) IN ${expired}`)
-    .run()
+  db.delete(countedLeases).where(sql`(${week}, ${call}, ${lease}) IN ${expired}`).run()
 }
 
 /** A clock that was ahead for a while may have written to the next week. */

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { OPENING_DELAY_MS, type OpeningWrite, ProgramFlush } from './program-flush.ts'
+import { OPENING_DELAY_MS, type OpeningWrite } from './opening-write.ts'
+import { ProgramFlush } from './program-flush.ts'
 import { RunTable } from './run-table.ts'
 
 const STALE_AFTER_MS = 60_000
@@ -14,7 +15,12 @@ afterEach(() => {
 
 /** A flush over a real run table. `storage` refuses as long as it is told to. */
 function world(opening_write: OpeningWrite) {
-  const seen = { writes: [] as number[], alarms: [] as number[], refuses: false, notifier: { due_ms: Number.POSITIVE_INFINITY } }
+  const seen = {
+    writes: [] as number[],
+    alarms: [] as number[],
+    refuses: false,
+    notifier: { due_ms: Number.POSITIVE_INFINITY },
+  }
   const runs: RunTable = new RunTable(
     () => flush.soon(),
     () => ({ calls: [], leases: [] }),

@@ -19,16 +19,12 @@ import { logFailure } from '../platform/log.ts'
 import type { ArchiveRetry } from './archive-retry.ts'
 import type { ClassNotifier } from './class-notifier.ts'
 import { Mutex } from './mutex.ts'
+import { OPENING_DELAY_MS, type OpeningWrite } from './opening-write.ts'
 import type { ProgramResidency } from './program-residency.ts'
 import type { ProgramStorage } from './program-storage.ts'
 import type { RunTable } from './run-table.ts'
 import type { TenantNotifier } from './tenant-notifier.ts'
 
-/**
- * From the first change to its flush, unless a settlement flushes before. The platform may drop an object that has been idle
- * for ten seconds, and what it has not written is lost with it.
- */
-export const OPENING_DELAY_MS = 5_000
 /** An alarm may fire a little early by the object's clock. */
 const ALARM_EARLY_MS = 100
 /** After flushes that failed. */
@@ -36,8 +32,6 @@ const FLUSH_RETRY: BackoffBounds = { min_ms: 1_000, max_ms: 60_000 }
 
 /** Holds back no answer. If it is lost in a crash, so is what it was set for. */
 const UNCONFIRMED = { allowUnconfirmed: true }
-
-export type OpeningWrite = 'alarm' | 'timer'
 
 interface Surroundings {
   readonly runs: RunTable

@@ -59,7 +59,7 @@ export function changesOf(fresh: Charged, before: readonly Charged[]): SpendChan
   ]
 }
 
-export function addSpend(db: Db, changes: readonly SpendChange[], now_ms: number): void {
+export function addSpend(db: Db, changes: readonly SpendChange[]): void {
   const days = new Map<string, Charged>()
   const programs = new Map<string, { day: string; program: string; charge: Charge }>()
   for (const { of, sign } of changes) {
@@ -90,6 +90,10 @@ export function addSpend(db: Db, changes: readonly SpendChange[], now_ms: number
       .onConflictDoUpdate({ target, set })
       .run()
   }
+}
+
+/** Rows of days that are kept no longer. */
+export function dropSpend(db: Db, now_ms: number): void {
   db.delete(spend)
     .where(lt(spend.day, dayOf(now_ms - SPEND_DAYS_KEPT * DAY_MS)))
     .run()

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ProgramEntry } from '../core/program/program-entry.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
-import { OPENING_DELAY_MS, type OpeningWrite } from './program-flush.ts'
+import { OPENING_DELAY_MS, type OpeningWrite } from './opening-write.ts'
 import { TenantNotifier } from './tenant-notifier.ts'
 
 beforeEach(() => {

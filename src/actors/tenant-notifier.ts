@@ -10,7 +10,7 @@ import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { logFailure } from '../platform/log.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { Mutex } from './mutex.ts'
-import { OPENING_DELAY_MS, type OpeningWrite } from './program-flush.ts'
+import { OPENING_DELAY_MS, type OpeningWrite } from './opening-write.ts'
 
 /** An alarm is due anyway when a call was opened so long ago. */
 const INTERVAL_MS: Record<OpeningWrite, number> = { timer: 2_000, alarm: OPENING_DELAY_MS }
@@ -46,10 +46,13 @@ export class TenantNotifier {
     const wait_ms = this.next_ms - Date.now()
     // After a failure nobody knows that an alarm is due.
     if (this.by === 'alarm' && wait_ms > 0 && this.failures === 0) return
-    this.timer ??= setTimeout(() => {
-      this.timer = null
-      void this.tellPending()
-    }, Math.max(0, wait_ms))
+    this.timer ??= setTimeout(
+      () => {
+        this.timer = null
+        void this.tellPending()
+      },
+      Math.max(0, wait_ms),
+    )
   }
 
   /** Reports what has waited long enough. */

@@ -15,6 +15,7 @@ import {
   ClassesMet,
   changesOf,
   dayOf,
+  dropSpend,
   type SpendChange,
   spendPage,
 } from './spend-meter.ts'
@@ -46,6 +47,8 @@ export class UsageMeter {
   readonly #told: PricedRecord[] = []
   #writing: Promise<void> | null = null
   readonly #classes = new ClassesMet()
+  /** A statement that deletes nothing is billed as a row all the same. */
+  #dropped_day = ''
 
   /** Hears of what was stored. */
   readonly #budgets: Pick<TenantBudgets, 'charged'>
@@ -101,11 +104,12 @@ export class UsageMeter {
       remember(tx, counted, now_ms)
       for (const sums of summed(fresh)) add(tx, sums)
       const changes = fresh.flatMap((one) => one.changes)
-      addSpend(tx, changes, now_ms)
+      addSpend(tx, changes)
       forget(tx, FORGOTTEN_PER_RECORD * told.length, now_ms)
-      dropDays(tx, now_ms)
+      if (this.#dropped_day !== dayOf(now_ms)) dropDays(tx, now_ms)
       return { changes, leases: fresh.map(({ record }) => record.lease) }
     })
+    this.#dropped_day = dayOf(now_ms)
     this.#budgets.charged(db, changes, leases)
   }
 }
@@ -161,6 +165,7 @@ function add(db: Db, sums: Metered): void {
 }
 
 function dropDays(db: Db, now_ms: number): void {
+  dropSpend(db, now_ms)
   db.delete(usage)
     .where(lt(usage.day, dayOf(now_ms - USAGE_DAYS_KEPT * DAY_MS)))
     .run()

@@ -211,7 +211,7 @@ it('a line costs one request of a Durable Object; the rest is of slices, packs a
   const packs = billed.puts.pack ?? 0
   expect(packs).toBeLessThanOrEqual(packs_max)
   expect(billed.rows - 2 * packs).toBeLessThanOrEqual(30)
-  // The lease's row and its index; the rest is once for a batch of records.
-  expect(metered_rows / count).toBeLessThanOrEqual(2.2)
+  // The lease's row; the rest is once for a batch of records.
+  expect(metered_rows / count).toBeLessThanOrEqual(1.1)
   expect(billed.d1_rows).toBeLessThanOrEqual(slices + 4)
 }, 60_000)

@@ -2,7 +2,8 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { OPENING_DELAY_MS } from '../../src/actors/program-flush.ts'
+import { OPENING_DELAY_MS } from '../../src/actors/opening-write.ts'
+import { TenantActor } from '../../src/actors/tenant.ts'
 import { relayDeps } from '../../src/relay/deps.ts'
 import { runCall } from '../../src/relay/run-call.ts'
 import { Meter } from './billing.ts'
@@ -99,7 +100,7 @@ async function call({ program, headers = {}, content = 'Hello' }: Asked): Promis
   expect(await settled.json()).toMatchObject({ acknowledged: [lease] })
 }
 
-/** Not of each call: a tenant is told at most once in two seconds, and a pool asks for a class once in a minute. */
+/** Not of each call: a tenant is told at most once in five seconds, and a pool asks for a class once in a minute. */
 const SHARED = ['tenant.programFlushed', 'class.sketch']
 
 /** What the calls cost. */
@@ -130,7 +131,7 @@ it('a call of a live, named program is three requests and one row, and shares an
   const first = await costOf(() => call({ program }))
   expect(first.requests).toEqual({ ...THREE, 'program.leaseOpened': 1 })
   // The program's row and the call's. The rest are tables and the bookkeeping of the first write.
-  expect(first.rows).toBeLessThanOrEqual(2 + 14)
+  expect(first.rows).toBeLessThanOrEqual(2 + 9)
   const others = await costOf(async () => {
     for (let index = 1; index < CALLS; index++) await call({ program })
   })
@@ -188,4 +189,19 @@ it('a call under an Idempotency-Key is two requests more', async () => {
   const keyed = await costOf(() => call({ program, headers: { 'idempotency-key': 'key-1' } }))
   expect(keyed.requests).toEqual({ ...THREE, 'idempotency.claim': 1, 'idempotency.ended': 1 })
   expect(keyed.least).toBeLessThanOrEqual(1)
+}, 60_000)
+
+// The last one: what the tenant's storage writes is counted from here on.
+it("a call's record is three rows of its tenant, and what is told of its program one at most in five seconds", async () => {
+  const program = 'spending'
+  await meter.watch(env.TENANT.getByName('tenant-a'))
+  const told = vi.spyOn(TenantActor.prototype, 'programFlushed')
+  await call({ program })
+  const before = meter.billed.rows_written
+  const told_before = told.mock.calls.length
+  for (let index = 1; index < CALLS; index++) await call({ program })
+  const rows = meter.billed.rows_written - before
+  const reports = told.mock.calls.length - told_before
+  // The memory of its lease, its program's spend of the day, and that of its key, class and model. Of the index its row, and once that of its start.
+  expect(rows).toBeLessThanOrEqual(3 * (CALLS - 1) + 2 + reports)
 }, 60_000)

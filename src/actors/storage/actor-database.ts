@@ -6,7 +6,16 @@
 import { type DrizzleSqliteDODatabase, drizzle } from 'drizzle-orm/durable-sqlite'
 import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 
-export type ActorMigrations = Parameters<typeof migrate>[1]
+/** As `npm run db:generate` writes them. */
+export interface ActorMigrations {
+  journal: { entries: { idx: number; when: number; tag: string; breakpoints: boolean }[] }
+  migrations: Record<string, string>
+  /** Statements that make of nothing what all migrations do. */
+  fresh: readonly string[]
+}
+/** Drizzle's table of the migrations that were applied. It goes by the time of the last one. */
+const APPLIED = '__drizzle_migrations'
+
 export type ActorDb = DrizzleSqliteDODatabase<Record<string, unknown>>
 
 export class ActorDatabase {
@@ -23,20 +32,33 @@ export class ActorDatabase {
 
   /** For reading. Null if nothing was ever stored. Brings tables of an earlier version up to date. */
   async stored(): Promise<ActorDb | null> {
-    if (!this.migrated) {
-      const tables = this.storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = '__drizzle_migrations'").toArray()
-      if (tables.length === 0) return null
-    }
+    if (!this.migrated && !this.hasTables) return null
     return this.writable()
   }
 
   /** For writing. Creates the tables if there are none. */
   async writable(): Promise<ActorDb> {
     if (!this.migrated) {
-      await migrate(this.db, this.migrations)
+      if (this.hasTables) await migrate(this.db, this.migrations)
+      else this.create()
       this.migrated = true
     }
     return this.db
+  }
+
+  private get hasTables(): boolean {
+    return this.storage.sql.exec(`SELECT 1 FROM sqlite_master WHERE name = '${APPLIED}'`).toArray().length > 0
+  }
+
+  /** As Drizzle's migrator would leave an empty database, but for the migrations before the last, and in a third of the rows. */
+  private create(): void {
+    const { fresh, journal } = this.migrations
+    const last_ms = Math.max(...journal.entries.map(({ when }) => when))
+    this.storage.transactionSync(() => {
+      for (const statement of fresh) this.storage.sql.exec(statement)
+      this.storage.sql.exec(`CREATE TABLE ${APPLIED} (id, hash text NOT NULL, created_at numeric)`)
+      this.storage.sql.exec(`INSERT INTO ${APPLIED} (hash, created_at) VALUES ('', ?)`, last_ms)
+    })
   }
 
   /** For reading what `stored` or `writable` found or made before. */

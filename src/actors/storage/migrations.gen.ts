@@ -24,7 +24,12 @@ export const programMigrations = {
   "migrations": {
     "m0000": "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `position`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n",
     "m0001": "ALTER TABLE `calls` ADD `leases` text;"
-  }
+  },
+  "fresh": [
+    "CREATE TABLE `calls` (\n\t`run` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL, `leases` text,\n\tPRIMARY KEY(`run`, `position`)\n) WITHOUT ROWID",
+    "CREATE TABLE `leases` (\n\t`run` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`row` text NOT NULL,\n\tPRIMARY KEY(`run`, `lease`)\n) WITHOUT ROWID",
+    "CREATE TABLE `runs` (\n\t`run` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID"
+  ]
 }
 
 export const poolMigrations = {
@@ -59,7 +64,11 @@ export const poolMigrations = {
     "m0000": "CREATE TABLE `members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`hello` text NOT NULL,\n\t`joined_at_ms` integer NOT NULL\n);\n",
     "m0001": "ALTER TABLE `members` ADD `ticket_kid` text DEFAULT '' NOT NULL;--> statement-breakpoint\nALTER TABLE `members` ADD `draining` integer DEFAULT false NOT NULL;",
     "m0002": "CREATE TABLE `shard_members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`shard` integer NOT NULL,\n\t`engines` integer NOT NULL,\n\t`seats` integer NOT NULL\n);\n"
-  }
+  },
+  "fresh": [
+    "CREATE TABLE `members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`hello` text NOT NULL,\n\t`joined_at_ms` integer NOT NULL\n, `ticket_kid` text DEFAULT '' NOT NULL, `draining` integer DEFAULT false NOT NULL)",
+    "CREATE TABLE `shard_members` (\n\t`agent` text PRIMARY KEY NOT NULL,\n\t`shard` integer NOT NULL,\n\t`engines` integer NOT NULL,\n\t`seats` integer NOT NULL\n)"
+  ]
 }
 
 export const tenantMigrations = {
@@ -158,7 +167,18 @@ export const tenantMigrations = {
     "m0008": "ALTER TABLE `usage` ADD `resumed_tokens` integer DEFAULT 0 NOT NULL;",
     "m0009": "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n",
     "m0010": "CREATE TABLE `counted_leases` (\n\t`week` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`week`, `call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nDROP INDEX `programs_by_arrival`;--> statement-breakpoint\nINSERT INTO `counted_leases` (`week`, `call`, `lease`, `charged`) SELECT `at_ms` / 604800000, `call`, `lease`, `charged` FROM `metered`;--> statement-breakpoint\nDELETE FROM `metered`;"
-  }
+  },
+  "fresh": [
+    "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n, `source` text, `told_at_ms` integer DEFAULT 0 NOT NULL, `class` text DEFAULT '' NOT NULL, `output_tokens` integer DEFAULT 0 NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX `programs_by_start` ON `programs` (`started_at_ms`,`program`)",
+    "CREATE TABLE `usage` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`leases` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_wall_us` integer NOT NULL,\n\t`service_modelled_us` integer NOT NULL,\n\t`wait_us` integer NOT NULL,\n\t`preemptions` integer NOT NULL, `swapped_out_tokens` integer DEFAULT 0 NOT NULL, `swapped_in_tokens` integer DEFAULT 0 NOT NULL, `recomputed_tokens` integer DEFAULT 0 NOT NULL, `swap_us` integer DEFAULT 0 NOT NULL, `resumed_tokens` integer DEFAULT 0 NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `model`)\n)",
+    "CREATE TABLE `metered` (\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`at_ms` integer NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`call`, `lease`)\n) WITHOUT ROWID",
+    "CREATE INDEX `metered_by_time` ON `metered` (`at_ms`)",
+    "CREATE TABLE `program_spend` (\n\t`day` text NOT NULL,\n\t`program` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `program`)\n) WITHOUT ROWID",
+    "CREATE TABLE `spend` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`class` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `class`, `model`)\n) WITHOUT ROWID",
+    "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID",
+    "CREATE TABLE `counted_leases` (\n\t`week` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`week`, `call`, `lease`)\n) WITHOUT ROWID"
+  ]
 }
 
 export const idempotencyMigrations = {
@@ -177,7 +197,10 @@ export const idempotencyMigrations = {
   },
   "migrations": {
     "m0000": "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n);\n"
-  }
+  },
+  "fresh": [
+    "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n)"
+  ]
 }
 
 export const responsesMigrations = {
@@ -196,5 +219,11 @@ export const responsesMigrations = {
   },
   "migrations": {
     "m0000": "CREATE TABLE `chains` (\n\t`root` text PRIMARY KEY NOT NULL,\n\t`metadata` text,\n\t`created_at_ms` integer NOT NULL,\n\t`used_at_ms` integer NOT NULL,\n\t`entries` integer NOT NULL,\n\t`chars` integer NOT NULL\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE TABLE `entries` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`root` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\t`text` text NOT NULL,\n\t`chars` integer NOT NULL\n) WITHOUT ROWID;\n--> statement-breakpoint\nCREATE INDEX `entries_by_root` ON `entries` (`root`,`position`);--> statement-breakpoint\nCREATE TABLE `texts` (\n\t`key` text NOT NULL,\n\t`part` integer NOT NULL,\n\t`text` text NOT NULL,\n\tPRIMARY KEY(`key`, `part`)\n) WITHOUT ROWID;\n"
-  }
+  },
+  "fresh": [
+    "CREATE TABLE `chains` (\n\t`root` text PRIMARY KEY NOT NULL,\n\t`metadata` text,\n\t`created_at_ms` integer NOT NULL,\n\t`used_at_ms` integer NOT NULL,\n\t`entries` integer NOT NULL,\n\t`chars` integer NOT NULL\n) WITHOUT ROWID",
+    "CREATE TABLE `entries` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`root` text NOT NULL,\n\t`position` integer NOT NULL,\n\t`row` text NOT NULL,\n\t`text` text NOT NULL,\n\t`chars` integer NOT NULL\n) WITHOUT ROWID",
+    "CREATE INDEX `entries_by_root` ON `entries` (`root`,`position`)",
+    "CREATE TABLE `texts` (\n\t`key` text NOT NULL,\n\t`part` integer NOT NULL,\n\t`text` text NOT NULL,\n\tPRIMARY KEY(`key`, `part`)\n) WITHOUT ROWID"
+  ]
 }

@@ -58,7 +58,10 @@ export const countedLeases = sqliteTable(
   (table) => [primaryKey({ columns: [table.week, table.call, table.lease] })],
 )
 
-/** Of earlier versions, and empty, so that one of them can go on from this storage. */
+/**
+ * Of earlier versions, and empty, so that one of them can go on from this storage.
+ * @public drizzle-kit reads it.
+ */
 export const metered = sqliteTable(
   'metered',
   {
