@@ -1,6 +1,6 @@
 /**
- * The leases that are in a tenant's sums, so that each counts once, however often its record comes. One is remembered for WEEK_MS
- * at least, and twice that at most. Agents send a record again only until it is acknowledged.
+ * The leases that are in a tenant's sums, so that each counts once, however often its record comes. One is remembered
+ * for DAYS_REMEMBERED, and a day more at most. Agents send a record again only until it is acknowledged.
  *
  * A tenant of many calls has a row for each of them, so rows are short and have no index of their times.
  */
@@ -11,10 +11,11 @@ import { type Charged, dayOf } from './spend-meter.ts'
 import type { ActorDb } from './storage/actor-database.ts'
 import { countedLeases } from './storage/tenant-schema.ts'
 
-const WEEK_MS = 7 * 24 * 60 * 60 * 1000
+const DAYS_REMEMBERED = 7
+const DAY_MS = 24 * 60 * 60 * 1000
 /** A statement of an actor takes at most 100 parameters, and a lease's row has four. */
 const LEASES_PER_STATEMENT = 24
-const NAMES_PER_STATEMENT = 90
+const NAMES_PER_STATEMENT = 80
 
 /** An actor's database, or a transaction on it. */
 type Db = Pick<ActorDb, 'select' | 'insert' | 'delete'>
@@ -67,10 +68,10 @@ export function countedAmong(db: Db, leases: readonly string[]): string[] {
 }
 
 export function remember(db: Db, counted: readonly (CountedLease & { charged: Charged })[], now_ms: number): void {
-  const week = weekOf(now_ms)
+  const day = dayNumberOf(now_ms)
   for (let from = 0; from < counted.length; from += LEASES_PER_STATEMENT) {
     const rows = counted.slice(from, from + LEASES_PER_STATEMENT).map(({ call, lease, charged }) => {
-      return { week, call, lease, charged: storeCharged(charged) }
+      return { day, call, lease, charged: storeCharged(charged) }
     })
     db.insert(countedLeases).values(rows).run()
   }
@@ -78,23 +79,26 @@ export function remember(db: Db, counted: readonly (CountedLease & { charged: Ch
 
 /** At most so many of those that need not be remembered. */
 export function forget(db: Db, leases_max: number, now_ms: number): void {
-  const { week, call, lease } = countedLeases
+  const { day, call, lease } = countedLeases
   const expired = db
-    .select({ week, call, lease })
+    .select({ day, call, lease })
     .from(countedLeases)
-    .where(lt(week, weekOf(now_ms) - 1))
+    .where(lt(day, dayNumberOf(now_ms) - DAYS_REMEMBERED))
     .limit(leases_max)
-  db.delete(countedLeases).where(sql`(${week}, ${call}, ${lease}) IN ${expired}`).run()
+  db.delete(countedLeases).where(sql`(${day}, ${call}, ${lease}) IN ${expired}`).run()
 }
 
-/** A clock that was ahead for a while may have written to the next week. */
+/** A clock that was ahead for a while may have written to the next day. */
 function isRemembered(now_ms: number): SQL {
-  const week = weekOf(now_ms)
-  return inArray(countedLeases.week, [week - 1, week, week + 1])
+  const today = dayNumberOf(now_ms)
+  return inArray(
+    countedLeases.day,
+    Array.from({ length: DAYS_REMEMBERED + 2 }, (_, back) => today + 1 - back),
+  )
 }
 
-function weekOf(ms: number): number {
-  return Math.floor(ms / WEEK_MS)
+function dayNumberOf(ms: number): number {
+  return Math.floor(ms / DAY_MS)
 }
 
 const Amount = z.number().int()

@@ -71,15 +71,16 @@ describe('by alarm', () => {
     const { notifier, told, call } = world('alarm')
     call()
     await vi.advanceTimersByTimeAsync(100)
-    const due_ms = Date.now() - 100 + OPENING_DELAY_MS
+    const next_ms = Date.now() - 100 + OPENING_DELAY_MS
     expect(notifier.due_ms).toBe(Number.POSITIVE_INFINITY)
     call()
     call()
     expect(vi.getTimerCount()).toBe(0)
-    expect(notifier.due_ms).toBe(due_ms)
-    await notifier.due(due_ms - 1)
+    expect(notifier.due_ms).toBe(Date.now() + OPENING_DELAY_MS)
+    await notifier.due(next_ms - 1)
     expect(told).toHaveLength(1)
-    await notifier.due(due_ms)
+    // An alarm for something else is early enough.
+    await notifier.due(next_ms)
     expect(told.map(({ calls }) => calls)).toEqual([1, 3])
     expect(notifier.due_ms).toBe(Number.POSITIVE_INFINITY)
   })

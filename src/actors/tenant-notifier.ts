@@ -23,6 +23,7 @@ export class TenantNotifier {
   private readonly order = new Mutex()
   /** The run to report next. */
   private pending: ProgramEntry | null = null
+  private pending_since_ms = 0
   private timer: ReturnType<typeof setTimeout> | null = null
   private told_at_ms = 0
   private failures = 0
@@ -33,17 +34,20 @@ export class TenantNotifier {
     this.by = by
   }
 
-  /** When an alarm must fire for what waits. */
+  /** When an alarm must fire for what waits, unless one that fires after `next_ms` has told it before. */
   get due_ms(): number {
-    return this.pending === null || this.timer !== null ? Number.POSITIVE_INFINITY : this.next_ms
+    if (this.pending === null || this.timer !== null) return Number.POSITIVE_INFINITY
+    return Math.max(this.next_ms, this.pending_since_ms + INTERVAL_MS[this.by])
   }
 
   /** Reports soon. A failure is logged and retried. Meanwhile only the index is behind. */
   changed(entry: ProgramEntry): void {
     // `ended` reports a run that has ended. A timer would only keep the object in memory.
     if (entry.state === 'ended') return
+    const now_ms = Date.now()
+    if (this.pending === null) this.pending_since_ms = now_ms
     this.pending = entry
-    const wait_ms = this.next_ms - Date.now()
+    const wait_ms = this.next_ms - now_ms
     // After a failure nobody knows that an alarm is due.
     if (this.by === 'alarm' && wait_ms > 0 && this.failures === 0) return
     this.timer ??= setTimeout(
@@ -55,9 +59,9 @@ export class TenantNotifier {
     )
   }
 
-  /** Reports what has waited long enough. */
+  /** Reports what waits, if the last report was long enough ago. */
   async due(now_ms: number): Promise<void> {
-    if (this.due_ms <= now_ms) await this.tellPending()
+    if (this.timer === null && this.next_ms <= now_ms) await this.tellPending()
   }
 
   private get next_ms(): number {

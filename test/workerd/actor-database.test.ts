@@ -87,7 +87,7 @@ describe('a tenant of an earlier version', () => {
     const day = new Date(at_ms).toISOString().slice(0, 10)
     await runInDurableObject(tenantActor(env, 'tenant-a') as never, async (_: unknown, state: DurableObjectState) => {
       await state.storage.deleteAll()
-      await migrate(drizzle(state.storage), before('0010_leases_by_week'))
+      await migrate(drizzle(state.storage), before('0010_leases_by_day'))
       const charge = { calls: 1, prompt_tokens: 1, cached_tokens: 0, output_tokens: 1, service_us: 1, cost_nanos: 0 }
       const place = { day, key: '', class: 'tenant', program: '', model: MODEL }
       for (const lease of ['old-1', 'old-2']) {

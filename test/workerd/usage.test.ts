@@ -129,19 +129,19 @@ describe('usage outside of programs', () => {
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1, leases: 1 }])
   })
 
-  it('remembers a lease for a week, forgets it after two, and goes on from the sums', async () => {
+  it('remembers a lease for seven days, forgets it then, and goes on from the sums', async () => {
     const onStorage = <T>(work: (sql: SqlStorage) => T): Promise<T> =>
       runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
         work(state.storage.sql),
       )
     const counted = () => onStorage((sql) => sql.exec('SELECT lease FROM counted_leases').toArray())
     const record = alone()
-    const age = () => onStorage((sql) => sql.exec('UPDATE counted_leases SET week = week - 1'))
+    const age = (days: number) => onStorage((sql) => sql.exec('UPDATE counted_leases SET day = day - ?', days))
     await send([record])
-    await age()
+    await age(7)
     await send([record])
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1 }])
-    await age()
+    await age(1)
     await send([alone()])
     await send([alone()])
     expect(await counted()).toHaveLength(2)

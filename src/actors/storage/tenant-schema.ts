@@ -42,20 +42,20 @@ export const usage = sqliteTable(
 )
 
 /**
- * Leases that are in the sums of `usage` and `spend`, for a while. WITHOUT ROWID, as its migration says, and by week rather than with
+ * Leases that are in the sums of `usage` and `spend`, for a while. WITHOUT ROWID, as its migration says, and by day rather than with
  * an index of times: every row that is written or deleted is billed, those of an index too.
  */
 export const countedLeases = sqliteTable(
   'counted_leases',
   {
-    /** Of seven days, since 1970-01-01. When the lease was counted. */
-    week: integer('week').notNull(),
+    /** Days since 1970-01-01 when the lease was counted. */
+    day: integer('day').notNull(),
     call: text('call').notNull(),
     lease: text('lease').notNull(),
     /** JSON: what the lease was charged, and to whom (spend-meter.ts). Empty: it was counted before there was spend. */
     charged: text('charged').notNull(),
   },
-  (table) => [primaryKey({ columns: [table.week, table.call, table.lease] })],
+  (table) => [primaryKey({ columns: [table.day, table.call, table.lease] })],
 )
 
 /**
