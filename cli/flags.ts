@@ -44,7 +44,7 @@ function keptByNpm(argv: readonly string[], options: Options, env: NodeJS.Proces
 /** Flags of ours that are also settings of npm, which a user may have in .npmrc; `cache` npm tells every script. */
 const NPM_SETTINGS: ReadonlySet<string> = new Set(['json', 'yes', 'help', 'parseable', 'force', 'cache'])
 
-/** For commands with hardly any flags: prints `help` for `--help`, says what is wrong, and exits; else the flags. */
+/** Prints `help` for `--help`, says what is wrong, and exits; else the flags. */
 export function flagsOrExit<T extends Options>(command: string, help: string, options: T): Values<T> {
   const argv = process.argv.slice(2)
   if (argv.includes('--help') || argv.includes('-h')) {

@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
-import { fail, readFlags, wholeNumber } from '../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../cli/flags.ts'
 import { breakStreams } from './chaos/broken-streams.ts'
 import { WHOLE_SHARE_GOAL as GOAL } from './chaos/stream-counts.ts'
 import { STREAM_ENGINES } from './chaos/stream-engines.ts'
@@ -25,20 +25,13 @@ const HELP = `Kills agents under streams, and checks that the streams go on else
   --json FILE       the counts
   --help`
 
-const read = readFlags('chaos:streams', process.argv.slice(2), {
+const values = flagsOrExit('chaos:streams', HELP, {
   broken: { type: 'string', default: '300' },
   'at-once': { type: 'string' },
   engine: { type: 'string', default: 'emulated' },
   seed: { type: 'string', default: '1' },
   json: { type: 'string' },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!read.ok) fail(read.reason)
-const { values } = read
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 let noted_ms = 0
 const engine = STREAM_ENGINES.find((one) => one === values.engine)
 const report = await breakStreams({

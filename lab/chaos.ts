@@ -5,7 +5,7 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { fail, readFlags } from '../cli/flags.ts'
+import { fail, flagsOrExit } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 import { agentIdsOf } from '../ops/workerd/agent-ids.ts'
 import { mayMount, runInside } from './chaos/private-mounts.ts'
@@ -29,21 +29,14 @@ const MINUTES_MAX = 24 * 60
 const PROGRAMS_MAX = 256
 const SHOWN_MAX = 20
 
-const flags = readFlags('chaos', process.argv.slice(2), {
+const values = flagsOrExit('chaos', HELP, {
   seed: { type: 'string' },
   minutes: { type: 'string' },
   programs: { type: 'string' },
   log: { type: 'string' },
   replay: { type: 'string' },
   json: { type: 'string' },
-  help: { type: 'boolean', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 
 const Planned = z.object({
   at_ms: z.number().min(0),

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fail, readFlags } from '../cli/flags.ts'
+import { flagsOrExit } from '../cli/flags.ts'
 import { StatedPrograms, toldClasses } from './gpu-check/told-classes.ts'
 import { vllmTools } from './testbed/vllm-tool.ts'
 
@@ -31,16 +31,9 @@ On a machine with vLLM but without Node, in gpu-agent/vllm. The policies that le
 const TEXT = { type: 'string' } as const
 const FLAG = { type: 'boolean', default: false } as const
 
-const flags = readFlags('gpu-check', process.argv.slice(2), {
+const values = flagsOrExit('gpu-check', HELP, {
   ...{ json: TEXT, parts: TEXT, engines: TEXT, logs: TEXT, quick: FLAG, 'any-machine': FLAG },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const tools = await vllmTools()
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-gpu-check-'))
 const classes = path.join(folder, 'classes.json')

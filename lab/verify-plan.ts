@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fail, readFlags } from '../cli/flags.ts'
+import { flagsOrExit } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 import { type Column, textTable } from '../cli/table.ts'
 import { TraceError } from '../simulator/workloads/index.ts'
@@ -60,19 +60,12 @@ const COLUMNS: readonly Column<PlayedFleet>[] = [
   figure('load', ({ load }) => load.toFixed(1)),
 ]
 
-const flags = readFlags('verify:plan', process.argv.slice(2), {
+const values = flagsOrExit('verify:plan', HELP, {
   ...{ only: TEXT, trace: TEXT, 'p95-ms': TEXT, programs: TEXT, json: TEXT },
   policy: { ...TEXT, default: 'plas' },
   'at-once': { ...TEXT, default: '1' },
   'plan-only': { type: 'boolean', default: false },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-verify-plan-'))
 try {
   process.exitCode = await verify()

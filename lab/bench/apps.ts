@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
 import path from 'node:path'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import { PLANNER_LABELS, PLANNERS } from '../../gpu-agent/planner/search/planners.ts'
 import { switchyardCacheFolder } from '../../ops/model/cache-folder.ts'
@@ -51,20 +51,13 @@ First the costs of both models are measured (npm run calibrate), and a small run
 Nothing else may use the machine meanwhile.`
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:apps', process.argv.slice(2), {
+const values = flagsOrExit('bench:apps', HELP, {
   planners: { ...TEXT, default: 'ours,max,one-by-one' },
   applications: { ...TEXT, default: 'ensembling,chain summary' },
   ...{ lines: { ...TEXT, default: '100' }, documents: { ...TEXT, default: '24' }, chunks: { ...TEXT, default: '10' } },
   ...{ tokens: { ...TEXT, default: '48' }, gpus: { ...TEXT, default: '2' }, seed: { ...TEXT, default: '1' } },
   ...{ model: TEXT, second: TEXT, costs: TEXT, gantt: TEXT, json: TEXT, engine: { ...TEXT, default: 'embedded' } },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const planners = values.planners.split(',').map((name) => {
   return (
     PLANNERS.find((one) => one === name) ?? fail(`--planners: there is no ${name}; there are ${PLANNERS.join(', ')}`)

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import path from 'node:path'
 import * as z from 'zod'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { DevJson } from '../../ops/system/dev-json.ts'
 import { freePort } from '../testbed/free-port.ts'
 import { runCommandOrThrow } from '../testbed/run-command.ts'
@@ -21,18 +21,11 @@ const HELP = `Fills a system with state, backs it up while calls go on, and says
   --help`
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:backup', process.argv.slice(2), {
+const values = flagsOrExit('bench:backup', HELP, {
   megabytes: { ...TEXT, default: '100' },
   programs: { ...TEXT, default: '300' },
   json: TEXT,
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const megabytes = wholeNumber('--megabytes', values.megabytes, 1, 100_000)
 const programs = wholeNumber('--programs', values.programs, 0, 100_000)
 

@@ -9,7 +9,7 @@
  * `--provider` plays agents at a hosted API with limits instead (front/provider-part.ts).
  */
 import { writeFileSync } from 'node:fs'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, flagsOrExit } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import type { PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import { PlainServer } from '../../gpu-agent/src/fronts/attached/testing/plain-server.ts'
@@ -76,19 +76,12 @@ interface Server {
 }
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:front', process.argv.slice(2), {
+const values = flagsOrExit('bench:front', HELP, {
   ...{ seeds: TEXT, programs: TEXT, seats: { ...TEXT, default: '8' }, litellm: TEXT },
   ...{ 'llama-server': TEXT, trace: TEXT },
   provider: { type: 'boolean', default: false },
   ...{ 'step-ms': { ...TEXT, default: '20' }, load: { ...TEXT, default: '1.5' }, json: TEXT },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const agents = values.provider || values.trace !== undefined
 const given = {
   seeds: values.seeds ?? (values.provider || values['llama-server'] !== undefined ? '1' : '3'),

@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 import { seededRandom } from '../../simulator/random.ts'
@@ -28,16 +28,9 @@ Half an hour on two cores.
   --help`
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:lengths', process.argv.slice(2), {
+const values = flagsOrExit('bench:lengths', HELP, {
   ...{ prompts: { ...TEXT, default: '400' }, seed: { ...TEXT, default: '1' }, model: TEXT, json: TEXT },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const prompts = wholeNumber('--prompts', values.prompts, 10, 100_000)
 const random = seededRandom(wholeNumber('--seed', values.seed, 0, 1_000_000))
 const TRAIN_SHARE = 0.8

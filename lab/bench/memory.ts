@@ -14,7 +14,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { textTable } from '../../cli/table.ts'
 import { HOST } from '../../ops/system/port.ts'
 import { agentIdOf } from '../../ops/workerd/agent-ids.ts'
@@ -77,21 +77,15 @@ interface Residue {
 }
 
 const TEXT = { type: 'string' } as const
-const read = readFlags('bench:memory', process.argv.slice(2), {
+const read = flagsOrExit('bench:memory', HELP, {
   waves: { ...TEXT, default: '6' },
   programs: { ...TEXT, default: '300' },
   'pause-s': { ...TEXT, default: '36' },
   json: TEXT,
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!read.ok) fail(read.reason)
-if (read.values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
-const waves = wholeNumber('--waves', read.values.waves, UNJUDGED_WAVES + 3, 100)
-const programs = wholeNumber('--programs', read.values.programs, 1, 10_000)
-const pause_s = wholeNumber('--pause-s', read.values['pause-s'], 1, 600)
+const waves = wholeNumber('--waves', read.waves, UNJUDGED_WAVES + 3, 100)
+const programs = wholeNumber('--programs', read.programs, 1, 10_000)
+const pause_s = wholeNumber('--pause-s', read['pause-s'], 1, 600)
 const note = (line: string): void => void process.stderr.write(`${line}\n`)
 
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-memory-'))
@@ -116,7 +110,7 @@ try {
   print(readings, residues)
   const machine = { load_average: loadavg()[0], at: new Date().toISOString(), node: process.version }
   const report = { machine, waves, programs, pause_s, readings, residues }
-  if (read.values.json !== undefined) writeFileSync(read.values.json, `${JSON.stringify(report, null, 2)}\n`)
+  if (read.json !== undefined) writeFileSync(read.json, `${JSON.stringify(report, null, 2)}\n`)
 } finally {
   for (const { testbed } of variants) await testbed.remove()
   rmSync(folder, { recursive: true })

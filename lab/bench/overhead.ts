@@ -6,7 +6,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, tmpdir } from 'node:os'
 import path from 'node:path'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { profileOf } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { measureCalls } from './overhead/calls.ts'
 import { INFERENCE_CONTEXT_TOKENS, measureInference } from './overhead/inference.ts'
@@ -44,7 +44,7 @@ const HELP = `What Switchyard costs: per call, per token of a stream, per progra
 With these defaults calls take about 6 minutes, rates 45, stream 2, memory 6 (most of it waiting for evictions), inference 3, pages 2, peers 6; progress goes to
 stderr. The machine should do nothing else: generator, workerd and agent share its cores. TMPDIR says on which disk the state lies.`
 
-const read = readFlags('bench:overhead', process.argv.slice(2), {
+const flags = flagsOrExit('bench:overhead', HELP, {
   parts: { type: 'string', default: PARTS.join(',') },
   rounds: { type: 'string' },
   seconds: { type: 'string', default: '3' },
@@ -55,14 +55,7 @@ const read = readFlags('bench:overhead', process.argv.slice(2), {
   state: { type: 'string' },
   peers: { type: 'string', default: '' },
   json: { type: 'string' },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!read.ok) fail(read.reason)
-const flags = read.values
-if (flags.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const note = (line: string): void => void process.stderr.write(`${line}\n`)
 const parts = flags.parts === 'none' ? [] : flags.parts.split(',')
 const peers = flags.peers === '' ? [] : flags.peers.split(',').map(peerName)

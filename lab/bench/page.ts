@@ -5,7 +5,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, flagsOrExit } from '../../cli/flags.ts'
 import { chromiumPath, NO_CHROMIUM, startChromium } from '../testbed/chromium.ts'
 import { LiveStandIn } from './page/live-stand-in.ts'
 import { GOALS, type PageFigures, watchPage } from './page/watch-page.ts'
@@ -25,21 +25,14 @@ Needs Chromium or Chrome: that of the machine, of SWITCHYARD_CHROMIUM, or \`npx 
 Goals: p95 frame ${GOALS.frame_p95_ms} ms, no task over ${GOALS.task_max_ms} ms, heap within ${GOALS.heap_growth_max} of its start. Exits 1 where one is missed.`
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:page', process.argv.slice(2), {
+const values = flagsOrExit('bench:page', HELP, {
   ...{
     minutes: { ...TEXT, default: '10' },
     programs: { ...TEXT, default: '1000' },
     changes: { ...TEXT, default: '50' },
   },
   json: TEXT,
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 if (chromiumPath() === null) fail(NO_CHROMIUM)
 const minutes = numberOf('minutes', 0.1, 600)
 const programs = numberOf('programs', 1, 1_000)

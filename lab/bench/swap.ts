@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, flagsOrExit } from '../../cli/flags.ts'
 import { vllmTools } from '../testbed/vllm-tool.ts'
 import { swapReport } from './swap/report.ts'
 import { swapPlot } from './swap/swap-plot.ts'
@@ -35,18 +35,11 @@ On a machine with Python, torch and Triton alone, in gpu-agent/vllm:
 const PASSED_ON = ['models', 'methods', 'tokens', 'repeats', 'ring-mib', 'seconds'] as const
 const TEXT = { type: 'string' } as const
 
-const flags = readFlags('bench:swap', process.argv.slice(2), {
+const values = flagsOrExit('bench:swap', HELP, {
   ...{ json: TEXT, plot: TEXT, from: TEXT, models: TEXT, methods: TEXT, tokens: TEXT, repeats: TEXT, seconds: TEXT },
   'ring-mib': TEXT,
   quick: { type: 'boolean', default: false },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const figures = values.from ?? values.json
 if (values.plot !== undefined && figures === undefined) fail('--plot needs --json or --from')
 if (values.from === undefined) {

@@ -4,7 +4,7 @@
  * machine.
  */
 import { writeFileSync } from 'node:fs'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import { HANDLINGS, type Handling } from '../../gpu-agent/engine/memory/handling/waste.ts'
 import { ENGINE_POLICY_NAMES, isMemoryPolicy } from '../../gpu-agent/engine/order/policies/index.ts'
@@ -29,19 +29,12 @@ About a minute for each policy.
   --help`
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:tools', process.argv.slice(2), {
+const values = flagsOrExit('bench:tools', HELP, {
   policies: { ...TEXT, default: 'vllm-preserve,vllm-discard,infercept,lamps,plas' },
   ...{ programs: { ...TEXT, default: '6' }, tools: { ...TEXT, default: '2' }, seed: { ...TEXT, default: '1' } },
   handling: TEXT,
   ...{ 'longest-s': { ...TEXT, default: '30' }, slots: { ...TEXT, default: '8' }, model: TEXT, json: TEXT },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const policies = values.policies.split(',').map((name) => {
   const found = ENGINE_POLICY_NAMES.find((one) => one === name)
   return found ?? fail(`--policies: there is no ${name}; there are ${ENGINE_POLICY_NAMES.join(', ')}`)

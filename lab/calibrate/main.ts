@@ -1,7 +1,7 @@
 /** `npm run calibrate`: a latency profile of a live engine, and the planner's costs of its model, measured by driving it. */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
-import { fail, readFlags, wholeNumber } from '../../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import type { LatencyProfile } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
 import { parseProfile } from '../../gpu-agent/engine/backends/emulated/profiles/parse-profile.ts'
 import { engineCosts } from '../../gpu-agent/planner/costs/engine-costs.ts'
@@ -49,20 +49,13 @@ An OpenAI-compatible endpoint, by times of first and later tokens:
 Nothing else may use the engine or the machine while it is measured.`
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('calibrate', process.argv.slice(2), {
+const values = flagsOrExit('calibrate', HELP, {
   ...{ out: TEXT, costs: TEXT, gpus: TEXT, json: TEXT, name: TEXT, model: TEXT, threads: TEXT },
   ...{ url: TEXT, 'api-key-env': TEXT, seats: TEXT, slots: TEXT, 'context-tokens': TEXT, 'loading-s': TEXT },
   'kv-tokens': { type: 'string', default: '65536' },
   'chunk-tokens': { type: 'string', default: '2048' },
   rounds: { type: 'string', default: '2' },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 if (values.out === undefined && values.costs === undefined) fail('--out FILE or --costs FILE is required')
 const { url, costs: table } = values
 if (table !== undefined && url !== undefined && values['loading-s'] === undefined)
