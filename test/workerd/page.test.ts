@@ -75,6 +75,10 @@ describe('sign-in', () => {
     expect(decodeURIComponent(cookie)).not.toContain(KEY_A.slice(6, 20))
   })
 
+  it.each(['\u0000', 'sk-\u0000x', 'sk-\n', 'sk-ß', '日本'])('refuses %j, which no key can be', async (key) => {
+    expect((await signIn(key)).status).toBe(key.trim() === 'sk-' ? 401 : 400)
+  })
+
   it('knows the operator and a tenant, and nobody else', async () => {
     const session = async (key: string) => (await ask('/page/session', as(await cookieOf(key)))).json()
     expect(await session(env.ADMIN_KEY)).toEqual({ role: 'operator', tenant: null })

@@ -18,6 +18,8 @@ import { VIEWERS_PER_TENANT_MAX, Viewers } from './viewers.ts'
 
 export const SESSION_BODY_BYTES_MAX = 4 * 1024
 const VIEWER_RETRY_AFTER_S = 30
+/** A key goes on in a header, which takes no other characters. */
+const HEADER_TEXT = /^[\x20-\x7e]*$/
 /** Either key opens these. */
 const security = [{ apiKey: [] }, { adminKey: [] }]
 
@@ -49,7 +51,7 @@ pageRoutes.openapi(
   createRoute({
     method: 'post',
     path: '/page/session',
-    request: jsonBody(z.strictObject({ key: z.string().trim().min(1).max(CREDENTIAL_CHARS_MAX) })),
+    request: jsonBody(z.strictObject({ key: z.string().trim().min(1).max(CREDENTIAL_CHARS_MAX).regex(HEADER_TEXT) })),
     responses: {
       200: json(SessionJson, 'Signed in: the answer sets a cookie that only the page can use'),
       401: failure('The key is not valid'),
