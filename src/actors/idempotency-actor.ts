@@ -1,53 +1,34 @@
 /**
- * IdempotencyActor: a shard of a tenant's idempotency keys, asked only for calls that carry one. It keeps core's table in
- * memory and flushes it in a later event, so that a call waits for no disk. If the object dies, claims younger than
- * FLUSH_DELAY_MS are lost until their Workers report again.
+ * IdempotencyActor: a shard of a tenant's idempotency keys, asked only for calls that carry one. It flushes core's table in a
+ * later event, so that a call waits for no disk. If the object dies, claims younger than FLUSH_DELAY_MS are lost until their
+ * Workers report again.
  */
 import { DurableObject } from 'cloudflare:workers'
-import { inArray } from 'drizzle-orm'
-import { z } from 'zod'
 import { IdempotencyTable } from '../core/call/idempotency-table.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import type { IdempotencyRpc } from './contracts.ts'
+import { SqliteKeys } from './idempotency-keys.ts'
 import { Mutex } from './mutex.ts'
-import { ActorDatabase } from './storage/actor-database.ts'
-import { keys } from './storage/idempotency-schema.ts'
-import { idempotencyMigrations } from './storage/migrations.gen.ts'
 
 export const FLUSH_DELAY_MS = 100
 const FLUSH_RETRY_MS = 1_000
-/** Interval between two removals of expired keys. */
-export const PRUNE_INTERVAL_MS = 60_000
-/** Keys that one statement deletes: a Durable Object's SQLite binds at most 100 parameters. */
-const DELETED_AT_ONCE_MAX = 100
-
-const KeyRowJson = z.object({
-  key: z.string(),
-  fingerprint: z.string(),
-  call: z.string(),
-  state: z.enum(['open', 'answered']),
-  answer: z.string().nullable(),
-  at_ms: z.number(),
-})
 
 type Parameter<M extends keyof IdempotencyRpc> = Parameters<IdempotencyRpc[M]>[0]
 
 export class IdempotencyActor extends DurableObject<Env> implements IdempotencyRpc {
-  private readonly storage: ActorDatabase
+  private readonly keys: SqliteKeys
+  private readonly table: IdempotencyTable
   private readonly flushing = new Mutex()
-  private table = new IdempotencyTable()
   private flushTimer: ReturnType<typeof setTimeout> | null = null
   private hasAlarm = false
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    this.storage = new ActorDatabase(ctx.storage, idempotencyMigrations)
+    this.keys = new SqliteKeys(ctx.storage)
+    this.table = new IdempotencyTable(this.keys)
     ctx.blockConcurrencyWhile(async () => {
-      const db = await this.storage.stored()
-      const rows = db?.select({ row: keys.row }).from(keys).all() ?? []
-      this.table = IdempotencyTable.restore(rows.map(({ row }) => KeyRowJson.parse(JSON.parse(row))))
-      this.table.prune(Date.now())
+      await this.keys.open()
       this.hasAlarm = (await ctx.storage.getAlarm()) !== null
     })
   }
@@ -64,17 +45,20 @@ export class IdempotencyActor extends DurableObject<Env> implements IdempotencyR
   }
 
   async ended({ claim, end }: Parameter<'ended'>): Promise<void> {
-    if (end.status === 'failed') this.table.failed(claim)
+    if (end.status === 'failed') this.table.failed(claim, Date.now())
     else this.table.answered(claim, end.answer, Date.now())
     this.flushAfter(FLUSH_DELAY_MS)
   }
 
   /** May fire twice, or late. When the last key goes, everything is deleted, including the tables. */
   override async alarm(): Promise<void> {
+    // Other events get their turn between two slices.
+    while (this.keys.forget(Date.now())) await new Promise((resolve) => setTimeout(resolve, 0))
     this.hasAlarm = false
-    this.table.prune(Date.now())
     await this.flush()
-    if (this.table.size === 0) await this.storage.clear()
+    await this.flushing.run(async () => {
+      if (this.keys.count + this.table.unwritten === 0) await this.keys.clear()
+    })
   }
 
   private flushAfter(delay_ms: number): void {
@@ -89,33 +73,17 @@ export class IdempotencyActor extends DurableObject<Env> implements IdempotencyR
 
   private flush(): Promise<void> {
     return this.flushing.run(async () => {
-      const taken = this.table.takeDirty()
-      if (taken.rows.length + taken.gone.length > 0) {
-        try {
-          await this.write(taken)
-        } catch (error) {
-          this.table.giveBack(taken)
-          throw error
-        }
+      const { table } = this
+      if (table.unwritten > 0) {
+        await this.keys.write(
+          () => table.takeUnwritten(),
+          (taken) => table.giveBack(taken),
+        )
       }
-      if (this.hasAlarm || this.table.size === 0) return
+      const { forget_at_ms } = this.keys
+      if (this.hasAlarm || forget_at_ms === null) return
       this.hasAlarm = true
-      await this.ctx.storage.setAlarm(Date.now() + PRUNE_INTERVAL_MS)
-    })
-  }
-
-  private async write({ rows, gone }: ReturnType<IdempotencyTable['takeDirty']>): Promise<void> {
-    const db = await this.storage.writable()
-    db.transaction((tx) => {
-      for (const one of rows) {
-        const row = JSON.stringify(one)
-        tx.insert(keys).values({ key: one.key, row }).onConflictDoUpdate({ target: keys.key, set: { row } }).run()
-      }
-      for (let from = 0; from < gone.length; from += DELETED_AT_ONCE_MAX) {
-        tx.delete(keys)
-          .where(inArray(keys.key, gone.slice(from, from + DELETED_AT_ONCE_MAX)))
-          .run()
-      }
+      await this.ctx.storage.setAlarm(forget_at_ms)
     })
   }
 }

@@ -40,11 +40,7 @@ export async function claimIdempotencyKey(call: IdentifiedCall, deps: RelayDeps)
   if (waited.status === 'in_time' && waited.value.status === 'failed') deps.report('key_failed', waited.value.error)
   // The claim may have succeeded all the same. This call will not run.
   deps.waitUntil(asking.then(() => tell(deps, call.tenant, claim, { status: 'failed' })))
-  const message = `This ${KEY_HEADER} could not be checked, so the call was not started. Send it again.`
-  return {
-    status: 'answer',
-    response: apiError(503, { message, code: 'idempotency_unavailable' }, { 'retry-after': '1' }, call.dialect.errors),
-  }
+  return { status: 'answer', response: unavailable(call.dialect.errors) }
 }
 
 /** A key whose call runs. */
@@ -116,7 +112,14 @@ function answerOf(verdict: Exclude<KeyVerdict, { status: 'claimed' }>, key: stri
       const headers = { 'retry-after': String(RETRY_FULL_S) }
       return apiError(429, { message, param, code: 'idempotency_keys_exceeded' }, headers, format)
     }
+    case 'unavailable':
+      return unavailable(format)
   }
+}
+
+function unavailable(format: ErrorFormat): Response {
+  const message = `This ${KEY_HEADER} could not be checked, so the call was not started. Send it again.`
+  return apiError(503, { message, code: 'idempotency_unavailable' }, { 'retry-after': '1' }, format)
 }
 
 function replay(call: string, answer: string, format: ErrorFormat): Response {

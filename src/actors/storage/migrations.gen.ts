@@ -192,14 +192,23 @@ export const idempotencyMigrations = {
         "when": 1795259543507,
         "tag": "0000_keen_forge",
         "breakpoints": true
+      },
+      {
+        "idx": 1,
+        "version": "6",
+        "when": 1795802168247,
+        "tag": "0001_keys_by_time",
+        "breakpoints": true
       }
     ]
   },
   "migrations": {
-    "m0000": "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n);\n"
+    "m0000": "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n);\n",
+    "m0001": "CREATE TABLE `keys_by_time` (\n\t`bucket` integer NOT NULL,\n\t`key` text NOT NULL,\n\t`fingerprint` text NOT NULL,\n\t`call` text NOT NULL,\n\t`state` text NOT NULL,\n\t`answer` text,\n\t`at_ms` integer NOT NULL,\n\tPRIMARY KEY(`bucket`, `key`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nINSERT INTO `keys_by_time` (`bucket`, `key`, `fingerprint`, `call`, `state`, `answer`, `at_ms`) SELECT CAST(`row` ->> 'at_ms' AS integer) / 300000, `key`, `row` ->> 'fingerprint', `row` ->> 'call', `row` ->> 'state', `row` ->> 'answer', CAST(`row` ->> 'at_ms' AS integer) FROM `keys`;--> statement-breakpoint\nDELETE FROM `keys`;"
   },
   "fresh": [
-    "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n)"
+    "CREATE TABLE `keys` (\n\t`key` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n)",
+    "CREATE TABLE `keys_by_time` (\n\t`bucket` integer NOT NULL,\n\t`key` text NOT NULL,\n\t`fingerprint` text NOT NULL,\n\t`call` text NOT NULL,\n\t`state` text NOT NULL,\n\t`answer` text,\n\t`at_ms` integer NOT NULL,\n\tPRIMARY KEY(`bucket`, `key`)\n) WITHOUT ROWID"
   ]
 }
 

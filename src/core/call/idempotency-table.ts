@@ -6,7 +6,10 @@
  * id of the call that answered.
  *
  * An open call is kept alive by its Worker (`heard`). If the Worker is silent for SILENCE_MS_MAX, the call died with it.
- * Times are the caller's wall clock. The table never grows past KEYS_MAX, nor its answers past ANSWERS_CHARS_MAX.
+ * Times are the caller's wall clock.
+ *
+ * The table keeps in memory only what storage does not have yet, and looks up every other key there. Storage answers at
+ * once, so nothing comes between the look-up of a key and its claim. Rows that are over count as none. Storage forgets them.
  */
 
 /** As Stripe's. */
@@ -14,11 +17,18 @@ export const KEY_CHARS_MAX = 255
 /** From a call's end on. */
 export const KEPT_MS = 10 * 60_000
 export const SILENCE_MS_MAX = 60_000
-export const KEYS_MAX = 10_000
+/** Of storage and memory. */
+export const KEYS_MAX = 1_000_000
 /** A longer answer is not kept. */
 export const ANSWER_CHARS_MAX = 64 * 1024
-/** Of all answers in the table; past it the oldest answers go and their keys stay. */
-export const ANSWERS_CHARS_MAX = 16 * 1024 * 1024
+/** While storage has more, answers are not kept. Keys without answers are below 500 bytes each. */
+export const STORED_BYTES_MAX = 1024 * 1024 * 1024
+/** Keys in memory, which are those of 100 ms unless storage is slow. */
+export const UNWRITTEN_KEYS_MAX = 10_000
+/** Past so many a new key is refused, so that there is room for how the calls of stored keys end. */
+export const UNWRITTEN_CLAIMS_MAX = UNWRITTEN_KEYS_MAX / 2
+/** Of all answers in memory; past it an answer is not kept. */
+export const UNWRITTEN_ANSWERS_CHARS_MAX = 16 * 1024 * 1024
 
 export interface KeyRow {
   key: string
@@ -26,7 +36,7 @@ export interface KeyRow {
   fingerprint: string
   call: string
   state: 'open' | 'answered'
-  /** The whole answer as JSON; null: it was streamed, or is too long to be kept. */
+  /** The whole answer as JSON; null: it was streamed, or is not kept. */
   answer: string | null
   /** When the Worker of an open call was heard last; when an answered one ended. */
   at_ms: number
@@ -42,28 +52,45 @@ export type KeyVerdict =
   | { status: 'reused'; call: string }
   /** KEYS_MAX keys are kept. */
   | { status: 'full' }
+  /** UNWRITTEN_CLAIMS_MAX keys wait for storage. */
+  | { status: 'unavailable' }
+
+export interface StoredKeys {
+  /** The latest row of a key, whether it is over or not. It need not find one that was over KEPT_MS ago. */
+  find(key: string, now_ms: number): KeyRow | null
+  readonly count: number
+  readonly bytes: number
+}
+
+/** For storage. */
+export interface KeyChange {
+  key: string
+  /** Null: delete it. */
+  row: KeyRow | null
+  /** `at_ms` of the row that storage has. Null: it has none. */
+  stored_at_ms: number | null
+}
 
 type Claim = Pick<KeyRow, 'key' | 'fingerprint' | 'call'>
 
 export class IdempotencyTable {
-  /** Oldest first. */
-  readonly #rows = new Map<string, KeyRow>()
-  readonly #dirty = new Set<string>()
+  readonly #stored: StoredKeys
+  /** By key. A change of what has no stored row is never a deletion. */
+  readonly #unwritten = new Map<string, KeyChange>()
   #answersChars = 0
 
-  static restore(rows: readonly KeyRow[]): IdempotencyTable {
-    const table = new IdempotencyTable()
-    for (const row of rows.toSorted((a, b) => a.at_ms - b.at_ms)) table.#put(row)
-    table.#dirty.clear()
-    return table
+  constructor(stored: StoredKeys) {
+    this.#stored = stored
   }
 
-  get size(): number {
-    return this.#rows.size
+  /** Keys in memory. */
+  get unwritten(): number {
+    return this.#unwritten.size
   }
 
   claim({ key, fingerprint, call }: Claim, now_ms: number): KeyVerdict {
-    const known = this.#known(key, now_ms)
+    const last = this.#last(key, now_ms)
+    const known = notOver(last.row, now_ms)
     // The same question again: its answer was lost.
     if (known?.call === call) return { status: 'claimed' }
     if (known !== null) {
@@ -71,91 +98,75 @@ export class IdempotencyTable {
       if (known.state === 'open') return { status: 'open', call: known.call }
       return { status: 'answered', call: known.call, answer: known.answer }
     }
-    if (this.#rows.size >= KEYS_MAX) this.prune(now_ms)
-    if (this.#rows.size >= KEYS_MAX) return { status: 'full' }
-    this.#put({ key, fingerprint, call, state: 'open', answer: null, at_ms: now_ms })
+    if (this.#isFull) return { status: 'full' }
+    if (this.#unwritten.size >= UNWRITTEN_CLAIMS_MAX) return { status: 'unavailable' }
+    this.#change({ ...last, row: { key, fingerprint, call, state: 'open', answer: null, at_ms: now_ms } })
     return { status: 'claimed' }
   }
 
   /** The call is open and its Worker lives. Opens the key where it was lost meanwhile. */
   heard({ key, fingerprint, call }: Claim, now_ms: number): void {
-    const known = this.#known(key, now_ms)
-    if (known === null ? this.#rows.size < KEYS_MAX : known.call === call && known.state === 'open') {
-      this.#put({ key, fingerprint, call, state: 'open', answer: null, at_ms: now_ms })
-    }
+    const last = this.#last(key, now_ms)
+    const known = notOver(last.row, now_ms)
+    if (known === null ? this.#isFull : known.call !== call || known.state !== 'open') return
+    this.#change({ ...last, row: { key, fingerprint, call, state: 'open', answer: null, at_ms: now_ms } })
   }
 
   /** The client has its whole answer. */
   answered({ key, fingerprint, call }: Claim, answer: string | null, now_ms: number): void {
-    const known = this.#known(key, now_ms)
-    if (known !== null && known.call !== call) return
-    const kept = answer !== null && answer.length <= ANSWER_CHARS_MAX ? answer : null
-    this.#put({ key, fingerprint, call, state: 'answered', answer: kept, at_ms: now_ms })
-    this.#makeRoomForAnswers()
+    const last = this.#last(key, now_ms)
+    const known = notOver(last.row, now_ms)
+    if (known === null ? this.#isFull : known.call !== call) return
+    const kept = answer !== null && this.#hasRoomFor(answer) ? answer : null
+    this.#change({ ...last, row: { key, fingerprint, call, state: 'answered', answer: kept, at_ms: now_ms } })
   }
 
   /** The client got nothing, or not all of it: its retry is a call of its own. */
-  failed({ key, call }: Pick<Claim, 'key' | 'call'>): void {
-    if (this.#rows.get(key)?.call === call) this.#drop(key)
+  failed({ key, call }: Pick<Claim, 'key' | 'call'>, now_ms: number): void {
+    const last = this.#last(key, now_ms)
+    if (last.row?.call === call) this.#change({ ...last, row: null })
   }
 
-  prune(now_ms: number): void {
-    for (const row of this.#rows.values()) if (isOver(row, now_ms)) this.#drop(row.key)
+  /** What storage does not have. The caller writes it before anything else asks, or gives it back. */
+  takeUnwritten(): KeyChange[] {
+    const taken = [...this.#unwritten.values()]
+    this.#unwritten.clear()
+    this.#answersChars = 0
+    return taken
   }
 
-  /** What changed since the last time, for storage: rows to write, keys to delete. */
-  takeDirty(): { rows: KeyRow[]; gone: string[] } {
-    const rows: KeyRow[] = []
-    const gone: string[] = []
-    for (const key of this.#dirty) {
-      const row = this.#rows.get(key)
-      if (row === undefined) gone.push(key)
-      else rows.push(row)
-    }
-    this.#dirty.clear()
-    return { rows, gone }
+  giveBack(taken: readonly KeyChange[]): void {
+    for (const change of taken) this.#change(change)
   }
 
-  /** Storage refused: they are to be written again. */
-  giveBack({ rows, gone }: { rows: readonly KeyRow[]; gone: readonly string[] }): void {
-    for (const { key } of rows) this.#dirty.add(key)
-    for (const key of gone) this.#dirty.add(key)
+  #last(key: string, now_ms: number): KeyChange {
+    const unwritten = this.#unwritten.get(key)
+    if (unwritten !== undefined) return unwritten
+    const row = this.#stored.find(key, now_ms)
+    return { key, row, stored_at_ms: row?.at_ms ?? null }
   }
 
-  #known(key: string, now_ms: number): KeyRow | null {
-    const row = this.#rows.get(key)
-    if (row === undefined) return null
-    if (!isOver(row, now_ms)) return row
-    this.#drop(key)
-    return null
+  /** Without effect where memory is full of what storage does not take. An open call then counts as lost after SILENCE_MS_MAX. */
+  #change(change: KeyChange): void {
+    const before = this.#unwritten.get(change.key)
+    if (before === undefined && this.#unwritten.size >= UNWRITTEN_KEYS_MAX) return
+    this.#answersChars += (change.row?.answer?.length ?? 0) - (before?.row?.answer?.length ?? 0)
+    if (change.row === null && change.stored_at_ms === null) this.#unwritten.delete(change.key)
+    else this.#unwritten.set(change.key, change)
   }
 
-  #put(row: KeyRow): void {
-    this.#drop(row.key)
-    this.#rows.set(row.key, row)
-    this.#answersChars += row.answer?.length ?? 0
-    this.#dirty.add(row.key)
+  /** Counts a stored key twice while a change of it is in memory. */
+  get #isFull(): boolean {
+    return this.#stored.count + this.#unwritten.size >= KEYS_MAX
   }
 
-  #drop(key: string): void {
-    const row = this.#rows.get(key)
-    if (row === undefined) return
-    this.#rows.delete(key)
-    this.#answersChars -= row.answer?.length ?? 0
-    this.#dirty.add(key)
-  }
-
-  #makeRoomForAnswers(): void {
-    for (const row of this.#rows.values()) {
-      if (this.#answersChars <= ANSWERS_CHARS_MAX) return
-      if (row.answer === null) continue
-      this.#answersChars -= row.answer.length
-      this.#rows.set(row.key, { ...row, answer: null })
-      this.#dirty.add(row.key)
-    }
+  #hasRoomFor({ length }: string): boolean {
+    if (length > ANSWER_CHARS_MAX || this.#answersChars + length > UNWRITTEN_ANSWERS_CHARS_MAX) return false
+    return this.#stored.bytes <= STORED_BYTES_MAX
   }
 }
 
-function isOver(row: KeyRow, now_ms: number): boolean {
-  return now_ms - row.at_ms >= (row.state === 'open' ? SILENCE_MS_MAX : KEPT_MS)
+function notOver(row: KeyRow | null, now_ms: number): KeyRow | null {
+  if (row === null) return null
+  return now_ms - row.at_ms >= (row.state === 'open' ? SILENCE_MS_MAX : KEPT_MS) ? null : row
 }
