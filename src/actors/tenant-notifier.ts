@@ -85,9 +85,13 @@ export class TenantNotifier {
     return this.order.run(async () => {
       if (entry.state === 'ended') return
       this.told_at_ms = Date.now()
-      this.failures += 1
-      this.retry_ms = backoffMs(this.failures, RETRY, Math.random())
-      await this.tenantOf(entry.tenant).programFlushed(listed(entry))
+      try {
+        await this.tenantOf(entry.tenant).programFlushed(listed(entry))
+      } catch (error) {
+        this.failures += 1
+        this.retry_ms = backoffMs(this.failures, RETRY, Math.random())
+        throw error
+      }
       this.failures = 0
     })
   }
