@@ -52,7 +52,7 @@ function isBehind(target: Target): boolean {
   }
 }
 
-/** What all migrations make of an empty database: an object that has stored nothing gets it in one step. Each statement of it is billed. */
+/** What all migrations make of an empty database: an object that has stored nothing gets it in one step. */
 function freshSchema(migrations: readonly string[]): string[] {
   const database = new Database(':memory:')
   try {

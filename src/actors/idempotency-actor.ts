@@ -1,7 +1,7 @@
 /**
  * IdempotencyActor: a shard of a tenant's idempotency keys, asked only for calls that carry one. It flushes core's table in a
- * later event, so that a call waits for no disk. If the object dies, claims younger than FLUSH_DELAY_MS are lost until their
- * Workers report again.
+ * later event, so that a call waits for no disk. Where keys come faster than later events, FLUSHED_KEYS_MIN of them are written at
+ * once, and those calls wait. If the object dies, claims younger than FLUSH_DELAY_MS are lost until their Workers report again.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { IdempotencyTable } from '../core/call/idempotency-table.ts'
@@ -13,6 +13,8 @@ import { Mutex } from './mutex.ts'
 
 export const FLUSH_DELAY_MS = 100
 const FLUSH_RETRY_MS = 1_000
+/** Unwritten keys that no longer wait for a timer. */
+const FLUSHED_KEYS_MIN = 1_000
 
 type Parameter<M extends keyof IdempotencyRpc> = Parameters<IdempotencyRpc[M]>[0]
 
@@ -21,6 +23,8 @@ export class IdempotencyActor extends DurableObject<Env> implements IdempotencyR
   private readonly table: IdempotencyTable
   private readonly flushing = new Mutex()
   private flushTimer: ReturnType<typeof setTimeout> | null = null
+  /** Since a flush began, or has failed: then the next one has its own time. */
+  private flushes = false
   private hasAlarm = false
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -35,19 +39,19 @@ export class IdempotencyActor extends DurableObject<Env> implements IdempotencyR
 
   async claim(claim: Parameter<'claim'>): Promise<Awaited<ReturnType<IdempotencyRpc['claim']>>> {
     const verdict = this.table.claim(claim, Date.now())
-    this.flushAfter(FLUSH_DELAY_MS)
+    this.changed()
     return verdict
   }
 
   async heard(claim: Parameter<'heard'>): Promise<void> {
     this.table.heard(claim, Date.now())
-    this.flushAfter(FLUSH_DELAY_MS)
+    this.changed()
   }
 
   async ended({ claim, end }: Parameter<'ended'>): Promise<void> {
     if (end.status === 'failed') this.table.failed(claim, Date.now())
     else this.table.answered(claim, end.answer, Date.now())
-    this.flushAfter(FLUSH_DELAY_MS)
+    this.changed()
   }
 
   /** May fire twice, or late. When the last key goes, everything is deleted, including the tables. */
@@ -61,14 +65,29 @@ export class IdempotencyActor extends DurableObject<Env> implements IdempotencyR
     })
   }
 
+  private changed(): void {
+    if (this.table.unwritten >= FLUSHED_KEYS_MIN && !this.flushes) this.flushNow()
+    else this.flushAfter(FLUSH_DELAY_MS)
+  }
+
   private flushAfter(delay_ms: number): void {
     this.flushTimer ??= setTimeout(() => {
       this.flushTimer = null
-      this.flush().catch((error: unknown) => {
+      this.flushNow()
+    }, delay_ms)
+  }
+
+  private flushNow(): void {
+    this.flushes = true
+    this.flush().then(
+      () => {
+        this.flushes = false
+      },
+      (error: unknown) => {
         logFailure('flush_failed', error)
         this.flushAfter(FLUSH_RETRY_MS)
-      })
-    }, delay_ms)
+      },
+    )
   }
 
   private flush(): Promise<void> {

@@ -48,7 +48,7 @@ export class TenantNotifier {
     if (this.pending === null) this.pending_since_ms = now_ms
     this.pending = entry
     const wait_ms = this.next_ms - now_ms
-    // After a failure nobody knows that an alarm is due.
+    // A report fails outside of a flush, so nothing would set an alarm for the next try.
     if (this.by === 'alarm' && wait_ms > 0 && this.failures === 0) return
     this.timer ??= setTimeout(
       () => {

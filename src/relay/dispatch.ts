@@ -33,6 +33,8 @@ export const ENGINES_TRIED_MAX = 3
 const RESUME_HEADER = 'x-resume'
 /** After so long an engine that has failed is tried again, although it has not restarted. */
 const SAME_ENGINE_MS = 2000
+/** An agent's error: the engine is well, and cannot go on with the answer that another one began. */
+const CANNOT_RESUME = 'cannot_resume'
 /** W3C trace context: an instrumented agent's trace goes on through the engine. */
 const PASSED_HEADERS = ['traceparent', 'tracestate'] as const
 
@@ -110,8 +112,6 @@ function epochOf({ engine, epoch }: Leased): string {
 function hasRefused({ error }: AgentFailure): boolean {
   return !UNHEARD.includes(error.code ?? '')
 }
-/** An agent's error: the engine is well, and cannot go on with the answer that another one began. */
-const CANNOT_RESUME = 'cannot_resume'
 const UNHEARD: readonly string[] = ['engine_unreachable', 'engine_ended_early', 'engine_malformed']
 
 /**
@@ -124,7 +124,6 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): G
   if (!is_text || call.bounds.sequences_max > 1 || call.headers.get(RESUME_HEADER) === 'off') return null
   return async (so_far, failure) => {
     notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
-    if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
     const failed = [...tried, leased]
     if (failed.length >= LEASES_PER_CALL_MAX) return { status: 'failed', failure, retry_after_s: null }
     const next = await anotherInTime(failed, journey)

@@ -13,6 +13,7 @@ export interface ActorMigrations {
   /** Statements that make of nothing what all migrations do. */
   fresh: readonly string[]
 }
+
 /** Drizzle's table of the migrations that were applied. It goes by the time of the last one. */
 const APPLIED = '__drizzle_migrations'
 
@@ -50,7 +51,7 @@ export class ActorDatabase {
     return this.storage.sql.exec(`SELECT 1 FROM sqlite_master WHERE name = '${APPLIED}'`).toArray().length > 0
   }
 
-  /** As Drizzle's migrator would leave an empty database, but for the migrations before the last, and in a third of the rows. */
+  /** As Drizzle's migrator would leave an empty database, but for the migrations before the last. It writes fewer rows. */
   private create(): void {
     const { fresh, journal } = this.migrations
     const last_ms = Math.max(...journal.entries.map(({ when }) => when))

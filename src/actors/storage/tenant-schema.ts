@@ -52,7 +52,7 @@ export const countedLeases = sqliteTable(
     day: integer('day').notNull(),
     call: text('call').notNull(),
     lease: text('lease').notNull(),
-    /** JSON: what the lease was charged, and to whom (spend-meter.ts). Empty: it was counted before there was spend. */
+    /** JSON: what the lease was charged, and to whom (counted-leases.ts). Empty: it was counted before there was spend. */
     charged: text('charged').notNull(),
   },
   (table) => [primaryKey({ columns: [table.day, table.call, table.lease] })],
