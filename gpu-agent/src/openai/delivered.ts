@@ -24,6 +24,11 @@ export class Delivered {
     this.#calls = tool_calls.map((call) => call.arguments.length)
   }
 
+  /** Whether all text that the client has was said again. */
+  get isOver(): boolean {
+    return this.#text === 0 && this.#reasoning === 0
+  }
+
   /** What the client lacks of it. Null: nothing. */
   rest<E extends DeliveredEvent>(event: E): E | null {
     switch (event.type) {

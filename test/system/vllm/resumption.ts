@@ -110,6 +110,10 @@ export function resumption(running: () => RunningVllm): void {
       const before = events.slice(0, after)
       const rest = await asked(running(), body, brokenAfter(before))
       expect(read([...before, ...rest]), `after ${after} of ${ends} events`).toEqual(whole)
+      // The engine that went on fails too.
+      const twice = [...before, ...rest.slice(0, Math.floor((rest.length - 2) / 2))]
+      const last = await asked(running(), body, brokenAfter(twice))
+      expect(read([...twice, ...last]), `after ${after} of ${ends} events, and again`).toEqual(whole)
     }
   })
 

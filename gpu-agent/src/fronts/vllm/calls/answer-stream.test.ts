@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Resume } from '../../../../../src/protocol/index.ts'
 import { ChunkFrame } from '../../../openai/chunk-frame.ts'
 import { TOOL_CALLS_MAX } from '../../../openai/schemas.ts'
 import { readMessage } from '../channel/channel-messages.ts'
@@ -8,6 +9,21 @@ import { AnswerStream } from './answer-stream.ts'
 function stream(dialect: 'chat' | 'completions' = 'chat', choices = 1): AnswerStream {
   const frame = { call: 'call', model: 'm', created_s: 5, system_fingerprint: 'f', include_usage: false }
   return new AnswerStream(new ChunkFrame({ dialect, ...frame }), choices)
+}
+
+function resumed(resume: Partial<Resume>, compares = false): AnswerStream {
+  const frame = { dialect: 'chat' as const, call: 'call', model: 'm', created_s: 5, system_fingerprint: 'f' }
+  const had = { content: '', reasoning: '', tool_calls: [], tokens: [], created_s: 5, system_fingerprint: 'f' }
+  const options = { resume: { ...had, ...resume }, compares }
+  return new AnswerStream(new ChunkFrame({ ...frame, include_usage: false }), 1, options)
+}
+
+/** The tokens that the answer's events name. */
+function named(answer: AnswerStream, ...chunks: [text: string, ...token_ids: number[]][]): unknown[] {
+  return chunks.map(([content, ...token_ids]) => {
+    const reading = answer.read({ choices: [{ index: 0, delta: { content }, token_ids }] })
+    return reading.ok ? reading.tokens : reading.broken
+  })
 }
 
 function said(answer: AnswerStream, ...choices: object[]): unknown[] {
@@ -80,6 +96,19 @@ test('a stop string that vLLM met is kept with the end, a stop token is not', ()
     { reason: 'stop', stop: 'END' },
     { reason: 'stop', stop: null },
   ])
+})
+
+describe('an answer that another engine began names', () => {
+  test('no token again that vLLM takes from there, however it is cut', () => {
+    const had = { content: 'one two three', tokens: [1, 2, 3] }
+    expect(named(resumed(had), ['one two three four', 1, 2, 3, 4], [' five', 5])).toEqual([[4], [5]])
+    expect(named(resumed(had), ['one two', 1, 2], [' three four', 3, 4], ['', 5])).toEqual([[], [4], [5]])
+  })
+
+  test('no token again that a server generates again, and one that has no text yet', () => {
+    const had = { content: 'two three', tokens: [1, 2, 3] }
+    expect(named(resumed(had, true), ['two', 2], [' three', 3], ['', 4], [' four', 5])).toEqual([[], [], [4], [5]])
+  })
 })
 
 test('a completion has text', () => {

@@ -94,6 +94,8 @@ export class AnswerStream implements CallAnswer {
   readonly #counts: boolean
   /** Chunks with output that the client has. */
   #said = 0
+  /** Tokens of `resume` that the server has yet to name: it names them again, before what it generates. */
+  #named_again: number
   usage: CountedUsage | null = null
   /** Chunks that carried output: vLLM puts at least one token into each. */
   pieces = 0
@@ -107,6 +109,7 @@ export class AnswerStream implements CallAnswer {
     this.#frame = frame
     this.#choices = choices
     this.#delivered = resume === null ? null : new Delivered(resume)
+    this.#named_again = resume === null || compares ? 0 : resume.tokens.length
     this.#compares = compares
     this.#counts = counts
     // A client has the role with the first thing that it has.
@@ -139,8 +142,7 @@ export class AnswerStream implements CallAnswer {
     const chunks: object[] = []
     const tokens: number[] = []
     for (const choice of choices) {
-      // What ends the answer is generated again where the end does not reach the client: it may end in a stop string.
-      if (choice.finish_reason == null) tokens.push(...(choice.token_ids ?? []))
+      const before = { said: this.#said, is_all_new: this.#delivered?.isOver ?? true }
       if (choice.index >= this.#choices) return { ok: false, broken: 'a choice that was not asked for' }
       if (this.#finishes.has(choice.index)) {
         // LiteLLM and OpenRouter send the usage with one that has ended and says nothing.
@@ -148,7 +150,12 @@ export class AnswerStream implements CallAnswer {
         return { ok: false, broken: 'a choice that had ended' }
       }
       chunks.push(...this.#choice(choice))
-      if (choice.finish_reason == null) continue
+      // What ends the answer is generated again where the end does not reach the client: it may end in a stop string.
+      if (choice.finish_reason == null) {
+        const is_new = before.is_all_new || this.#said > before.said
+        tokens.push(...this.#generated(choice.token_ids ?? [], is_new))
+        continue
+      }
       const reason = this.#finishReason(choice.index, choice.finish_reason)
       if (reason === null) return { ok: false, broken: `finish reason ${choice.finish_reason.slice(0, 32)}` }
       const { stop_reason } = choice
@@ -156,6 +163,14 @@ export class AnswerStream implements CallAnswer {
     }
     if (this.#compares && this.#delivered?.differs === true) return { ok: false, broken: 'another text than before' }
     return { ok: true, chunks, tokens: this.#counts ? this.#said - said : tokens }
+  }
+
+  /** Without what the client's events name already. `is_new`: the client lacks something of them. */
+  #generated(tokens: readonly number[], is_new: boolean): readonly number[] {
+    if (this.#compares) return is_new ? tokens : []
+    const again = Math.min(this.#named_again, tokens.length)
+    this.#named_again -= again
+    return tokens.slice(again)
   }
 
   #choice(choice: Choice): object[] {
