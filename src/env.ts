@@ -15,6 +15,8 @@ export interface Env {
   BATCH: DurableObjectNamespace
   APPLICATION: DurableObjectNamespace
   HOSTS: DurableObjectNamespace
+  /** The network itself: src/platform/network.ts. Left out: `fetch` is the way to it. */
+  NETWORK?: Fetcher
   /** Seconds, as text: variables of wrangler.toml are strings. */
   PROGRAM_STALE_AFTER_S: string
   /** For how long ended programs are kept. */

@@ -3,6 +3,7 @@
  * 6–15 times faster), WebSocket upgrades and unbuffered streams included. Without the proxy there is no request.cf.
  */
 import { Log, LogLevel, type Miniflare, type MiniflareOptions } from 'miniflare'
+import { networkService } from './network-service.ts'
 import { readyMiniflare, restartWith } from './ready-miniflare.ts'
 import type { WorkerConfig } from './worker-config.ts'
 
@@ -46,6 +47,7 @@ function miniflareOptions({ config, script, host, port, stateFolder, vars }: Con
           manifest: { mainModule: MODULE, modules: { [MODULE]: { type: 'esm', contents: script } } },
           env: {
             [config.database.binding]: { type: 'd1', id: config.database.id },
+            NETWORK: networkService(process.env.NODE_EXTRA_CA_CERTS),
             [config.bucket.binding]: { type: 'r2', name: config.bucket.name },
             ...Object.fromEntries(
               config.durableObjects.map(({ binding, className }) => [

@@ -12,6 +12,7 @@ import { type Attributes, otlpTraces, SPAN_KIND, type Span, SpanQueue } from '..
 import { parseTraceparent, type TraceContext, traceparentOf } from '../core/wire/trace-context.ts'
 import { sleep } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
+import { type NetworkEnv, networkFetch } from '../platform/network.ts'
 import { type OtlpEnv, type OtlpSettings, otlpSettings, postTraces } from '../protocol/index.ts'
 
 /** From the first span to its sending: several calls go in one request. */
@@ -128,13 +129,12 @@ export class CallTrace {
 let known: Tracing | null | undefined
 
 /** The isolate's own, decided once: an isolate's environment does not change. Invalid settings are logged. */
-export function tracingOf(env: OtlpEnv): Tracing | null {
+export function tracingOf(env: OtlpEnv & NetworkEnv): Tracing | null {
   if (known !== undefined) return known
   known = null
   try {
     const settings = otlpSettings(env)
-    // workerd's fetch must not be called as a method of another object.
-    if (settings !== null) known = new Tracing(settings, (input, init) => fetch(input, init))
+    if (settings !== null) known = new Tracing(settings, networkFetch(env))
   } catch (error) {
     logFailure('tracing_off', error)
   }

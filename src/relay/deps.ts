@@ -16,6 +16,7 @@ import { SILENCE_MS_MAX } from '../core/call/idempotency-table.ts'
 import type { HashKey } from '../core/wire/keyed-hash.ts'
 import type { Env } from '../env.ts'
 import { logFailure, setLogLevel } from '../platform/log.ts'
+import { networkFetch } from '../platform/network.ts'
 import { type Catalogue, catalogue, type Region } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { type Authentication, authenticate } from '../store/keys.ts'
@@ -183,8 +184,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     returnHosts: (call) => hostsActor(env).returnFor(call),
     missedModels,
     residency: (tenant, program) => fromStore(() => residencyOf(env.DB, tenant, program)),
-    // workerd's fetch must not be called as a method of another object.
-    fetch: (input, init) => fetch(input, init),
+    fetch: networkFetch(env),
     now: () => Date.now(),
     newId: () => crypto.randomUUID(),
     waitUntil: background,

@@ -11,6 +11,7 @@ import { readFileIfAny } from '../../../ops/system/atomic-file.ts'
 import { pidFile } from '../../../ops/system/guard.ts'
 import { HOST } from '../../../ops/system/port.ts'
 import { parseProcessRecord } from '../../../ops/system/processes.ts'
+import { networkService } from '../../../ops/workerd/network-service.ts'
 import { readyMiniflare } from '../../../ops/workerd/ready-miniflare.ts'
 import type { WorkerConfig } from '../../../ops/workerd/worker-config.ts'
 import { WORKERD_NAME, writeWorkerdLauncher } from '../../../ops/workerd/workerd-launcher.ts'
@@ -41,7 +42,7 @@ export default {
     const [, { url }] = await Promise.all([program().admit({ call }), env.POOL.getByName('pool').lease({ call })])
     const headers = new Headers({ 'content-type': 'application/json' })
     headers.set('authorization', request.headers.get('authorization') ?? '')
-    const upstream = await fetch(url + pathname, { method: 'POST', headers, body: request.body })
+    const upstream = await env.NETWORK.fetch(url + pathname, { method: 'POST', headers, body: request.body })
     context.waitUntil(request.headers.get('x-store') === '1' ? program().keep({ call, url }) : program().note({ call }))
     return new Response(upstream.body, { status: upstream.status, headers: upstream.headers })
   },
@@ -80,6 +81,7 @@ export async function startBareWorker(
           compatibilityFlags: [],
           manifest: { mainModule: 'worker.js', modules: { 'worker.js': { type: 'esm', contents: SCRIPT } } },
           env: {
+            NETWORK: networkService(process.env.NODE_EXTRA_CA_CERTS),
             ENGINE_URL: { type: 'text', value: engineUrl },
             ...Object.fromEntries(
               Object.entries(CLASSES).map(([binding, exportName]) => [
