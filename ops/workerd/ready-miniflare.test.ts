@@ -44,6 +44,20 @@ test('an inherited path into a folder that is gone is not used', async () => {
 })
 
 test.each([
+  ['garbage is first collected early', undefined, '--initial-old-space-size=8'],
+  ["an operator's flags stand", '--max-old-space-size=512', '--max-old-space-size=512'],
+])('%s', async (_, given, used) => {
+  vi.stubEnv('MINIFLARE_WORKERD_V8_FLAGS', given)
+  const miniflare = await readyMiniflare(OPTIONS)
+  try {
+    expect(await (await miniflare.dispatchFetch('http://it/')).text()).toBe('served')
+    expect(process.env.MINIFLARE_WORKERD_V8_FLAGS).toBe(used)
+  } finally {
+    await miniflare.dispose()
+  }
+})
+
+test.each([
   ['is missing', async () => '/gone/launch-workerd', /^workerd cannot be started: \/gone\/launch-workerd .*ENOENT/],
   ['may not be executed', async () => import.meta.filename, /^workerd cannot be started: .* \(EACCES\)$/],
   ['ends at once', () => executable('#!/bin/sh\necho broken >&2\nexit 1\n'), /^workerd \(.*\) did not start: /],
