@@ -1,6 +1,7 @@
 /**
  * The leases that are in a tenant's sums, so that each counts once, however often its record comes. One is remembered
- * for DAYS_REMEMBERED, and a day more at most. Agents send a record again only until it is acknowledged.
+ * for DAYS_REMEMBERED, and a day more at most, or for less while storage is nearly full. Agents send a record again only until
+ * it is acknowledged, which takes seconds unless the control plane is down.
  *
  * A tenant of many calls has a row for each of them, so rows are short and have no index of their times.
  */
@@ -77,13 +78,14 @@ export function remember(db: Db, counted: readonly (CountedLease & { charged: Ch
   }
 }
 
-/** At most so many of those that need not be remembered. */
-export function forget(db: Db, leases_max: number, now_ms: number): void {
+/** At most so many of those that need not be remembered. `is_full`: of any, those of the oldest day first. */
+export function forget(db: Db, leases_max: number, now_ms: number, is_full: boolean): void {
   const { day, call, lease } = countedLeases
   const expired = db
     .select({ day, call, lease })
     .from(countedLeases)
-    .where(lt(day, dayNumberOf(now_ms) - DAYS_REMEMBERED))
+    .where(is_full ? undefined : lt(day, dayNumberOf(now_ms) - DAYS_REMEMBERED))
+    .orderBy(day, call, lease)
     .limit(leases_max)
   db.delete(countedLeases).where(sql`(${day}, ${call}, ${lease}) IN ${expired}`).run()
 }

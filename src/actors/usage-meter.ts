@@ -30,6 +30,8 @@ export const USAGE_PAGE_MAX = 100
 const GATHER_MS = 20
 /** More than come with them, so that what is to be forgotten does not pile up. */
 const FORGOTTEN_PER_RECORD = 2
+/** An actor's SQLite has 10 GB. Past this, leases are forgotten before their time, and the tenant's records go on being counted. */
+const BYTES_MAX = 8_000_000_000
 /** In place of the key's id, where a lease was granted before leases named their keys. */
 const NO_KEY = ''
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -53,9 +55,12 @@ export class UsageMeter {
   /** Hears of what was stored. */
   readonly #budgets: Pick<TenantBudgets, 'charged'>
 
-  constructor(storage: ActorDatabase, budgets: Pick<TenantBudgets, 'charged'>) {
+  readonly #bytes_max: number
+
+  constructor(storage: ActorDatabase, budgets: Pick<TenantBudgets, 'charged'>, bytes_max = BYTES_MAX) {
     this.#storage = storage
     this.#budgets = budgets
+    this.#bytes_max = bytes_max
   }
 
   /** Resolves when the records are counted. */
@@ -97,6 +102,7 @@ export class UsageMeter {
     const told = this.#told.splice(0)
     const db = await this.#storage.writable()
     const now_ms = Date.now()
+    const is_full = this.#storage.bytes > this.#bytes_max
     // A lease that is remembered is in the sums: both or neither.
     const { changes, leases } = db.transaction((tx) => {
       const fresh = notCounted(tx, told, this.#classes, now_ms)
@@ -105,7 +111,7 @@ export class UsageMeter {
       for (const sums of summed(fresh)) add(tx, sums)
       const changes = fresh.flatMap((one) => one.changes)
       addSpend(tx, changes)
-      forget(tx, FORGOTTEN_PER_RECORD * told.length, now_ms)
+      forget(tx, FORGOTTEN_PER_RECORD * told.length, now_ms, is_full)
       if (this.#dropped_day !== dayOf(now_ms)) dropDays(tx, now_ms)
       return { changes, leases: fresh.map(({ record }) => record.lease) }
     })

@@ -62,6 +62,11 @@ export class ActorDatabase {
     })
   }
 
+  /** Of rows and of the object's other keys, without pages that are free. */
+  get bytes(): number {
+    return this.storage.sql.databaseSize
+  }
+
   /** For reading what `stored` or `writable` found or made before. */
   opened(): ActorDb {
     if (!this.migrated) throw new Error('the tables are not open')
