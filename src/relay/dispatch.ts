@@ -54,11 +54,20 @@ export interface Dispatch {
 interface Journey extends Dispatch {
   /** Engines, each in its epoch, that have said that they cannot go on with this answer. Asked again they would say the same. */
   unable: Set<string>
+  /** The last break of the answer that its client had more of than at the break before. Null: it has not broken. */
+  broken: Break | null
+}
+
+interface Break {
+  /** How much of the answer the client had. */
+  had: number
+  /** No engine is waited for past this. */
+  waits_until_ms: number
 }
 
 /** Serves the call on `first`, or on another engine if `first` fails early. */
 export function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
-  return serveOn(first, [], null, { ...journey, unable: new Set() })
+  return serveOn(first, [], null, { ...journey, unable: new Set(), broken: null })
 }
 
 /** `failed`: leases that the call had. `so_far`: what the client has of the answer. Null: nothing. */
@@ -124,6 +133,11 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): G
   if (!is_text || call.bounds.sequences_max > 1 || call.headers.get(RESUME_HEADER) === 'off') return null
   return async (so_far, failure) => {
     notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    const had = sizeOf(so_far)
+    // An engine that broke before it said more has used up what time there was.
+    if (journey.broken === null || had > journey.broken.had) {
+      journey.broken = { had, waits_until_ms: journey.deps.now() + journey.deps.times.resume_wait_ms_max }
+    }
     const failed = [...tried, leased]
     if (failed.length >= LEASES_PER_CALL_MAX) return { status: 'failed', failure, retry_after_s: null }
     const next = await anotherInTime(failed, journey)
@@ -133,14 +147,21 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): G
   }
 }
 
+function sizeOf({ tokens, output_tokens, content, reasoning, tool_calls }: Resume): number {
+  const calls = tool_calls.reduce((sum, call) => sum + call.name.length + call.arguments.length, 0)
+  return (output_tokens ?? tokens.length) + content.length + reasoning.length + calls
+}
+
 /**
  * An engine that goes on with answers. Where no other has room, one that has failed may come back within seconds, or only the
  * way to it was broken.
  */
 async function anotherInTime(failed: readonly Leased[], journey: Journey): Promise<Leasing> {
-  const { call, admission, deps, gone } = journey
+  const { call, admission, deps, gone, broken } = journey
   const passed_over = [...failed]
-  for (let waited_ms = 0; ; ) {
+  const began_ms = deps.now()
+  const until_ms = broken?.waits_until_ms ?? began_ms
+  for (;;) {
     const next = await another(passed_over, journey)
     if (gone.aborted || (next.status === 'leased' && next.leased.resumes === true)) return next
     if (next.status === 'leased') {
@@ -148,15 +169,14 @@ async function anotherInTime(failed: readonly Leased[], journey: Journey): Promi
       passed_over.push(next.leased)
       continue
     }
+    if (deps.now() >= until_ms) return next
     const again = await lease(call, admission.pin, [], deps)
     if (again.status === 'leased') {
       const { epoch, resumes } = again.leased
-      const may_serve = waited_ms >= SAME_ENGINE_MS || passed_over.every((one) => one.epoch !== epoch)
+      const may_serve = deps.now() - began_ms >= SAME_ENGINE_MS || passed_over.every((one) => one.epoch !== epoch)
       if (resumes === true && may_serve && !journey.unable.has(epochOf(again.leased))) return again
       releaseLease(again.leased, call.model, deps)
     }
-    if (waited_ms >= deps.times.resume_wait_ms_max) return next
-    waited_ms += deps.times.resume_retry_ms
     await sleep(deps.times.resume_retry_ms)
   }
 }

@@ -236,6 +236,37 @@ it('an engine that cannot go on with this answer is asked once', async () => {
   expect(asked).toHaveLength(1)
 })
 
+it('engines that say no more than was said share the time that is waited', async () => {
+  const leg_ms = 400
+  const wait_ms = 1_000
+  let legs = 0
+  const pool = {
+    // Each time as if it had restarted, so that it is asked again at once.
+    lease: async ({ excluded_engines }: LeaseRequest): Promise<LeaseReply> => {
+      if (legs === 0) return leaseOf('e0')
+      if (excluded_engines.includes('e1')) return { status: 'none', retry_after_s: 1, ...NOTHING }
+      return { ...leaseOf('e1'), epoch: `epoch-${legs}` } as LeaseReply
+    },
+  }
+  const breaks: Engine = async (request) => {
+    legs += 1
+    await new Promise((resolve) => setTimeout(resolve, leg_ms))
+    return half(BROKEN)(request)
+  }
+  const again: Engine = async () => {
+    legs += 1
+    await new Promise((resolve) => setTimeout(resolve, leg_ms))
+    return new Script().write(': accepted\n\n').end().response
+  }
+  const times = { resume_wait_ms_max: wait_ms, resume_retry_ms: 50, waiting_interval_ms: 5 }
+  const it = world({ engines: { e0: breaks, e1: again }, pool, times })
+  const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+  expect(await response.text()).toContain('"code":"engine_failed"')
+  expect(legs).toBeGreaterThan(1)
+  expect(legs).toBeLessThanOrEqual(2 + wait_ms / leg_ms)
+  expect(legs).toBeLessThan(LEASES_PER_CALL_MAX)
+})
+
 it('an engine that cannot go on with answers is passed over', async () => {
   const asked: Asked[] = []
   const released: string[] = []

@@ -5,6 +5,7 @@ import type { DrawnRequest } from './draw-request.ts'
 /** Past it an answer is not read on: a stream of a fuzzed call is short. */
 const ANSWER_BYTES_MAX = 1024 * 1024
 export const ANSWER_TIMEOUT_MS = 60_000
+const SHOWN_CHARS = 200
 
 export type Sent =
   | { end: 'answered'; status: number; headers: string; text: string }
@@ -27,7 +28,8 @@ export function sendRequest(url: string, agent: Agent, drawn: DrawnRequest): Pro
       resolve({ end: 'not_sent' })
       return
     }
-    const timer = setTimeout(() => sending.destroy(new Error('no answer in time')), ANSWER_TIMEOUT_MS)
+    let came = 'nothing came'
+    const timer = setTimeout(() => sending.destroy(new Error(`no end in time: ${came}`)), ANSWER_TIMEOUT_MS)
     const leaving = leaves_after_ms === null ? undefined : setTimeout(() => sending.destroy(), leaves_after_ms)
     const done = (sent: Sent): void => {
       clearTimeout(timer)
@@ -44,8 +46,12 @@ export function sendRequest(url: string, agent: Agent, drawn: DrawnRequest): Pro
     sending.on('response', (response) => {
       const parts: Buffer[] = []
       let bytes = 0
+      const { 'x-call-id': call, 'x-engine-id': engine } = response.headers
+      const began = `${response.statusCode} of call ${call ?? 'none'} on ${engine ?? 'no engine'}`
+      came = began
       response.on('data', (part: Buffer) => {
         bytes += part.length
+        came = `${began}, ${bytes} bytes, at last ${JSON.stringify(part.toString('utf8').slice(-SHOWN_CHARS))}`
         if (bytes <= ANSWER_BYTES_MAX) parts.push(part)
       })
       response.on('error', () => undefined)
