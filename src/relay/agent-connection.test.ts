@@ -6,7 +6,7 @@ import {
   openAgentConnection,
   REFUSAL_BYTES_MAX,
 } from './agent-connection.ts'
-import { answering, chat, Script } from './testing/world.ts'
+import { answering, chat, cutWithSignal, Script } from './testing/world.ts'
 
 function open(response: Response, gone = new AbortController().signal): Promise<AgentConnection> {
   const fetching = (async () => response) as typeof fetch
@@ -54,6 +54,19 @@ it('reads a refusal of the bound, and takes a longer one for no reason at all', 
   expect(await open(refusal(REFUSAL_BYTES_MAX + 1))).toMatchObject({
     failure: { error: { code: 'engine_malformed' }, replaceable: true },
   })
+})
+
+it('takes a refusal that has no end for a broken connection', async () => {
+  const endless = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(new TextEncoder().encode('{"error":')),
+  })
+  const fetching = (async (_: string, { signal }: RequestInit) =>
+    cutWithSignal(new Response(endless, { status: 503 }), signal as AbortSignal)) as unknown as typeof fetch
+  const opened = await openAgentConnection({
+    ...{ url: 'http://e.test/', headers: new Headers(), body: '{}', gone: new AbortController().signal },
+    ...{ fetch: fetching, limits: { ...AGENT_CONNECTION_LIMITS, headers_timeout_ms: 40 } },
+  })
+  expect(opened).toMatchObject({ failure: { error: { code: 'engine_unreachable' }, replaceable: true } })
 })
 
 it('takes a first event that never ends for no event stream', async () => {

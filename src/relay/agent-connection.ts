@@ -84,7 +84,7 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
       signal: cut.signal,
     })
     heard()
-    if (response.status !== 200 || response.body === null) return await refusalOf(response)
+    if (response.status !== 200 || response.body === null) return await refusalOf(response, limits, cut)
     request.onHeaders?.(response.headers)
     return await readToFirstData(response.body, request, (reason) => cut.abort(new Error(reason)))
   } catch (error) {
@@ -148,8 +148,13 @@ export function errorEvent(data: string): AgentFailure {
   return failureOf(stated)
 }
 
-async function refusalOf(response: Response): Promise<AgentConnection> {
-  const stated = parseStreamError(await readText(response))
+async function refusalOf(
+  response: Response,
+  { headers_timeout_ms }: AgentConnectionLimits,
+  cut: AbortController,
+): Promise<AgentConnection> {
+  const read = startPauseProofTimer(headers_timeout_ms, () => cut.abort(new Error('its refusal has no end')))
+  const stated = parseStreamError(await readText(response).finally(read))
   if (stated === null) {
     return failed(brokenConnection('engine_malformed', `The engine answered ${response.status} without saying why.`))
   }
