@@ -33,6 +33,8 @@ export const ENGINES_TRIED_MAX = 3
 const RESUME_HEADER = 'x-resume'
 /** After so long an engine that has failed is tried again, although it has not restarted. */
 const SAME_ENGINE_MS = 2000
+/** Of `resume_wait_ms_max`, until an answer that broke goes on, over all engines that break before they say more. */
+const WAITS_PER_BREAK = 3
 /** An agent's error: the engine is well, and cannot go on with the answer that another one began. */
 const CANNOT_RESUME = 'cannot_resume'
 /** W3C trace context: an instrumented agent's trace goes on through the engine. */
@@ -134,9 +136,10 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): G
   return async (so_far, failure) => {
     notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
     const had = sizeOf(so_far)
-    // An engine that broke before it said more has used up what time there was.
+    // An engine that broke before it said more has used up some of the time that there was.
     if (journey.broken === null || had > journey.broken.had) {
-      journey.broken = { had, waits_until_ms: journey.deps.now() + journey.deps.times.resume_wait_ms_max }
+      const wait_ms = WAITS_PER_BREAK * journey.deps.times.resume_wait_ms_max
+      journey.broken = { had, waits_until_ms: journey.deps.now() + wait_ms }
     }
     const failed = [...tried, leased]
     if (failed.length >= LEASES_PER_CALL_MAX) return { status: 'failed', failure, retry_after_s: null }
@@ -160,7 +163,7 @@ async function anotherInTime(failed: readonly Leased[], journey: Journey): Promi
   const { call, admission, deps, gone, broken } = journey
   const passed_over = [...failed]
   const began_ms = deps.now()
-  const until_ms = broken?.waits_until_ms ?? began_ms
+  const until_ms = Math.min(began_ms + deps.times.resume_wait_ms_max, broken?.waits_until_ms ?? began_ms)
   for (;;) {
     const next = await another(passed_over, journey)
     if (gone.aborted || (next.status === 'leased' && next.leased.resumes === true)) return next
