@@ -2,9 +2,9 @@
  * Miniflare on a workerd that is named. Miniflare alone takes its binary from MINIFLARE_WORKERD_PATH, which this process may
  * have inherited, and waits forever for one that cannot be spawned. Here that is an error with its cause.
  *
- * V8 first collects all garbage of an isolate when its old space has 256 MB. Those in which Miniflare plays D1 and R2 keep a few
- * megabytes, and would reach that after some 100,000 requests. Until then the native parts of each request stay too, many times
- * as much. So the first collection comes sooner. V8 sets its later limits by what is in use.
+ * V8 first collects all garbage of an isolate when its old space has reached a limit. Those in which Miniflare plays D1 and R2
+ * keep a few megabytes and reach the default late, and until then the native parts of each request stay, many times as much.
+ * So the first limit is lower. V8 sets its later limits by what is in use.
  */
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
