@@ -67,7 +67,9 @@ async function describe(running: DevJson): Promise<void> {
   ].map((entry) => ({ ...entry, alive: isAlive(entry.pid) }))
   const pools = await readEngines(running)
   const engines = pools.ok ? pools.engines : []
-  const well = pools.ok && processes.every(({ alive }) => alive) && engines.every(({ state }) => state === 'ready')
+  const served = running.agents.length === 0 || engines.length > 0
+  const ready = served && engines.every(({ state }) => state === 'ready')
+  const well = pools.ok && processes.every(({ alive }) => alive) && ready
   const { url, model, engine, policy } = running
   const storage = await storageSizes(place)
   const keys = on['show-key'] ? { api_key: running.apiKey, admin_key: running.adminKey } : null

@@ -121,7 +121,8 @@ const pools: OperatorCommand[] = [
     lists: true,
     ...{ args: [], flags: POOL_FLAGS, purpose: 'every engine that a pool knows' },
     run: async ({ client, text, limit }) => {
-      const found = await client.list('/pools', { region: text('region'), model: text('model') }, limit)
+      const asked = { region: text('region'), model: text('model'), linked: 'true' }
+      const found = await client.list('/pools', asked, limit)
       const rows = found.flatMap(({ region, model, engines }) =>
         (engines as Record<string, unknown>[]).map((engine) => ({ region, model, ...engine })),
       )

@@ -24,7 +24,7 @@ export type PoolsOutcome = { ok: true; engines: EngineRow[] } | { ok: false; rea
 
 export async function readEngines({ url, adminKey }: Pick<DevJson, 'url' | 'adminKey'>): Promise<PoolsOutcome> {
   try {
-    const response = await fetch(`${url}/admin/v1/pools`, {
+    const response = await fetch(`${url}/admin/v1/pools?linked=true`, {
       headers: { authorization: `Bearer ${adminKey}` },
       signal: AbortSignal.timeout(TIMEOUT_MS),
     })

@@ -16,6 +16,7 @@ import { observeTpot } from '../relay/call-latencies.ts'
 import { checkProof } from '../relay/lease-proof.ts'
 import { flagAgent } from '../store/agent-flags.ts'
 import { catalogue, type Region } from '../store/catalogue.ts'
+import { noteLinked } from '../store/linked-pools.ts'
 import { type AgentScope, HOST_LINK_PATH, LINK_PATH, limitBody, refusal, requireAgent, router } from './boundary.ts'
 import { ErrorResponse } from './error-response.ts'
 import { tooMany } from './route-parts.ts'
@@ -46,7 +47,8 @@ agentRoutes.openapi(
   }),
   async (c) => {
     const { region, model } = c.req.valid('query')
-    const { regions, models } = await catalogue(c.env)
+    const known = await catalogue(c.env)
+    const { regions, models } = known
     const fault = linkFault(c.req.header('upgrade'), c.var.agent, region, regions)
     if (fault !== null) return fault
     const place = regions.find(({ id }) => id === region)
@@ -55,6 +57,7 @@ agentRoutes.openapi(
     }
     const shard = await poolActor(c.env, place, model).placeAgent(c.var.agent.agent)
     if (shard === null) return refusal(new Response(null, { status: 503 }))
+    await noteLinked(c.env, known, region, model)
     const headers = linkHeaders(c.var.agent)
     return opened(await poolStub(c.env, place, model, shard).fetch('https://pool/link', { headers }))
   },

@@ -16,7 +16,7 @@ import { countedCalls, countedLoweredRecords, countedUnprovenRecords } from '../
 import { type HistogramFigures, observedTpot, observedTtft } from '../relay/call-latencies.ts'
 import { tracingOf } from '../relay/call-trace.ts'
 import { DIALECTS } from '../relay/dialects/index.ts'
-import { catalogue } from '../store/catalogue.ts'
+import { catalogue, poolsLinkedFirst } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { bearer, secretsEqual } from '../store/secrets.ts'
 import { tenantsPage } from '../store/tenants.ts'
@@ -59,8 +59,7 @@ metricsRoutes.get('/metrics', requireReader, async (c) => {
 })
 
 async function poolFamilies(env: Env): Promise<MetricFamily[]> {
-  const { regions, models } = await catalogue(env)
-  const all = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
+  const all = poolsLinkedFirst(await catalogue(env))
   const answers = await atOnce(all.slice(0, POOLS_ASKED_MAX), ACTORS_AT_ONCE_MAX, async ({ region, model }) => {
     try {
       return { region: region.id, model, figures: await poolActor(env, region, model).figures() }

@@ -104,6 +104,8 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   headers: Headers
   /** Regions that may serve the call, nearest first. */
   regions: readonly Region[]
+  /** Regions in which an agent has ever served the model. */
+  linked_regions: ReadonlySet<string>
   /** The regions that the call names, if any: a program that it opens is held to them. */
   wanted_regions: readonly string[] | null
   /** Where the actor of a program that the call opens is to live. Null: near its caller. */
@@ -152,7 +154,7 @@ export async function identify(
   const budget = readBudget(header, read.call.metadata)
   if (!budget.ok) return refused(400, { message: budget.message, param: budget.param, code: 'invalid_value' })
 
-  const { models, regions } = await deps.catalogue()
+  const { models, regions, linked } = await deps.catalogue()
   const { body: sent, ...call } = read.call
   const prompt = head === 'keep' ? sent : withoutVolatileHead(sent)
   const model = models.get(call.model)
@@ -228,6 +230,7 @@ export async function identify(
       forwarded,
       headers: request.headers,
       regions: near,
+      linked_regions: linked.get(model.id) ?? NOWHERE,
       wanted_regions: wanted.regions,
       home,
       held: who.regions !== null || wanted.regions !== null,
@@ -239,6 +242,8 @@ export async function identify(
 function withOutputLimit({ api, body }: NativeBody, { max_tokens }: ParsedCall['body']): NativeBody {
   return api === 'messages' && max_tokens !== body.max_tokens ? { api, body: { ...body, max_tokens } } : { api, body }
 }
+
+const NOWHERE: ReadonlySet<string> = new Set()
 
 /** Of a batch's line, whatever its body names: a program of its own, without state. */
 const ALONE = { program: null, source: 'none', trace: null, conversation: null } as const

@@ -1,6 +1,6 @@
 /**
- * Lease: walks the regions nearest first (core/regions.ts) and asks the pools, one RPC per step, until an engine is
- * assigned. If a pool does not answer in time, the isolate's last snapshot of it decides: serving beats ordering.
+ * Lease: walks the regions nearest first (core/pool/regions.ts) and asks the pools, one RPC per step, until an engine is
+ * assigned. Regions in which no agent has ever served the model are walked only where the others have no engine. If a pool does not answer in time, the isolate's last snapshot of it decides: serving beats ordering.
  */
 import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
 import { chooseFromSnapshot } from '../core/pool/choose-engine.ts'
@@ -53,8 +53,25 @@ export async function lease(
   deps: RelayDeps,
   id = deps.newId(),
 ): Promise<Leasing> {
+  const { linked = [], others = [] } = Object.groupBy(call.regions, (region) =>
+    call.linked_regions.has(region.id) ? 'linked' : 'others',
+  )
+  const leasing = await walkRegions(linked, call, pin, excluded_engines, deps, id)
+  if (leasing.status === 'leased' || others.length === 0) return leasing
+  const farther = await walkRegions(others, call, pin, excluded_engines, deps, id)
+  return farther.status === 'leased' || linked.length === 0 ? farther : leasing
+}
+
+async function walkRegions(
+  regions: readonly Region[],
+  call: IdentifiedCall,
+  pin: Pin | null,
+  excluded_engines: readonly string[],
+  deps: RelayDeps,
+  id: string,
+): Promise<Leasing> {
   const walk = new RegionWalk(
-    call.regions.map((region) => region.id),
+    regions.map((region) => region.id),
     { pin, prompt_tokens_estimate: call.prompt_tokens_estimate },
     SPILL_LOAD,
     SHORT_PROMPT_TOKENS,

@@ -1,12 +1,14 @@
-/** Regions and models: small tables that every call reads, so each isolate holds them whole for CACHE_TTL_MS. */
+/** Regions, models and where they are served: small tables that every call reads, so each isolate holds them whole for CACHE_TTL_MS. */
 import { asc } from 'drizzle-orm'
 import type { Env } from '../env.ts'
 import { type Database, database, fromStore } from './database.ts'
 import { type Background, IsolateCache } from './isolate-cache.ts'
-import { models, regions } from './schema.ts'
+import { linkedPools, models, regions } from './schema.ts'
 
 export const REGIONS_MAX = 256
 export const MODELS_MAX = 1_000
+/** Of a region and a model each. Those beyond it count as never linked. */
+export const LINKED_POOLS_MAX = 10_000
 
 export type Region = typeof regions.$inferSelect
 export type Model = typeof models.$inferSelect
@@ -15,10 +17,12 @@ export interface Catalogue {
   /** By position, then id. */
   regions: readonly Region[]
   models: ReadonlyMap<string, Model>
+  /** By model: regions in which an agent has ever linked to its pool. Elsewhere no engine is to be expected. */
+  linked: ReadonlyMap<string, ReadonlySet<string>>
 }
 
 const KEY = 'catalogue'
-const EMPTY: Catalogue = { regions: [], models: new Map() }
+const EMPTY: Catalogue = { regions: [], models: new Map(), linked: new Map() }
 
 const cache = new IsolateCache<Catalogue>()
 
@@ -47,16 +51,35 @@ export function catalogueQueries(db: Database) {
   return [
     db.select().from(regions).orderBy(asc(regions.position), asc(regions.id)).limit(REGIONS_MAX),
     db.select().from(models).orderBy(asc(models.id)).limit(MODELS_MAX),
+    db.select().from(linkedPools).limit(LINKED_POOLS_MAX),
   ] as const
 }
 
-type CatalogueRows = readonly [readonly Region[], readonly Model[]]
+type CatalogueRows = readonly [readonly Region[], readonly Model[], readonly (typeof linkedPools.$inferSelect)[]]
 
 async function load(d1: D1Database): Promise<Catalogue> {
   const db = database(d1)
   return catalogueOf(await db.batch(catalogueQueries(db)))
 }
 
-function catalogueOf([regionRows, modelRows]: CatalogueRows): Catalogue {
-  return { regions: regionRows, models: new Map(modelRows.map((model) => [model.id, model])) }
+function catalogueOf([regionRows, modelRows, linkedRows]: CatalogueRows): Catalogue {
+  const linked = new Map<string, Set<string>>()
+  for (const { region, model } of linkedRows) {
+    const known = linked.get(model)
+    if (known === undefined) linked.set(model, new Set([region]))
+    else known.add(region)
+  }
+  return { regions: regionRows, models: new Map(modelRows.map((model) => [model.id, model])), linked }
+}
+
+export interface Pool {
+  region: Region
+  model: string
+}
+
+/** Every region with every model, those that an agent has linked to first. */
+export function poolsLinkedFirst({ regions, models, linked }: Catalogue): Pool[] {
+  const all = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
+  const isLinked = ({ region, model }: Pool): boolean => linked.get(model)?.has(region.id) ?? false
+  return [...all.filter(isLinked), ...all.filter((pool) => !isLinked(pool))]
 }

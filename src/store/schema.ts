@@ -73,6 +73,16 @@ export const regions = sqliteTable('regions', {
   longitude: real('longitude'),
 })
 
+/** Pools to which an agent has ever opened a link (store/linked-pools.ts). */
+export const linkedPools = sqliteTable(
+  'linked_pools',
+  {
+    region: text('region').notNull(),
+    model: text('model').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.region, table.model] })],
+)
+
 export const models = sqliteTable('models', {
   id: text('id').primaryKey(),
   /** Which reading of service orders programs on this model: `modelled` or `wall`. */

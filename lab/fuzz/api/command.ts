@@ -72,11 +72,13 @@ export async function runApiCommand(args: string[]): Promise<void> {
 }
 
 /** Null: there are none. */
-export function faultsOf({ drawn, is_gone, faults, faults_total, unreached, unhealthy }: ApiFuzzReport): string | null {
+export function faultsOf(report: ApiFuzzReport): string | null {
+  const { drawn, is_gone, faults, faults_total, unreached, unhealthy, kept_folder } = report
   const lines = faults.map(({ route, what, request, answer }) => `${route}: ${what}\n  ${request}\n  ${answer}`)
   if (faults_total > faults.length) lines.push(`${faults_total - faults.length} more faults`)
   if (unreached.length > 0 && drawn >= REACHED_REQUESTS_MIN && !is_gone)
     lines.push(`No request succeeded on ${unreached.join(', ')}`)
   if (unhealthy !== null) lines.push(`The system is not well: ${unhealthy}`)
+  if (kept_folder !== null) lines.push(`Its logs and its state are kept in ${kept_folder}.`)
   return lines.length === 0 ? null : lines.join('\n')
 }

@@ -44,6 +44,8 @@ export interface ApiFuzzReport {
   is_gone: boolean
   /** Null: it is well. */
   unhealthy: string | null
+  /** Of a system that was not well: its logs and its state. Null: removed. */
+  kept_folder: string | null
 }
 
 /** So many connections refused in a row: the system is gone. A restart within it takes a second. */
@@ -70,10 +72,13 @@ const NEVER_SUCCEEDS = new Set([
 
 export async function fuzzApi(options: ApiFuzzOptions): Promise<ApiFuzzReport> {
   const system = await startFuzzedSystem()
+  let is_kept = false
   try {
-    return await fuzzSystem(system, options)
+    const report = await fuzzSystem(system, options)
+    is_kept = report.kept_folder !== null
+    return report
   } finally {
-    await system.remove()
+    await system.remove({ is_kept })
   }
 }
 
@@ -116,6 +121,7 @@ async function fuzzSystem(system: FuzzedSystem, options: ApiFuzzOptions): Promis
     ...{ by_route: tally.by_route, table: tally.table(), hostile_agent },
     unreached: tally.unreached(document.operations, NEVER_SUCCEEDS),
     ...{ faults_total: tally.faults_total, faults: tally.faults, unhealthy },
+    kept_folder: unhealthy === null ? null : system.folder,
   }
 }
 

@@ -33,7 +33,9 @@ export interface FuzzedSystem {
   /** Null: `npm run status` says that all is well, and a call is served. Otherwise what is not. */
   unhealthy(): Promise<string | null>
   removeHostileAgent(): Promise<void>
-  remove(): Promise<void>
+  /** Ends it. `is_kept`: its folder with logs and state stays. */
+  remove(options?: { is_kept: boolean }): Promise<void>
+  folder: string
 }
 
 export async function startFuzzedSystem(): Promise<FuzzedSystem> {
@@ -41,13 +43,13 @@ export async function startFuzzedSystem(): Promise<FuzzedSystem> {
   // It runs in processes of its own, which would outlive this one.
   const stop = (): void => void remove().then(() => process.exit(1))
   let removing: Promise<void> | null = null
-  const remove = (): Promise<void> => {
-    removing ??= end()
+  const remove = (options = { is_kept: false }): Promise<void> => {
+    removing ??= end(options)
     return removing
   }
-  const end = async (): Promise<void> => {
+  const end = async ({ is_kept }: { is_kept: boolean }): Promise<void> => {
     await runCommand('ops/down.ts', ['--data-dir', folder], { timeout_ms: UP_TIMEOUT_MS })
-    rmSync(folder, { recursive: true, force: true })
+    if (!is_kept) rmSync(folder, { recursive: true, force: true })
     for (const signal of SIGNALS) process.off(signal, stop)
   }
   // A second signal, which npm passes on beside the terminal's own, does not cut the end short.
@@ -62,7 +64,7 @@ export async function startFuzzedSystem(): Promise<FuzzedSystem> {
   }
 }
 
-async function describe(folder: string, remove: () => Promise<void>): Promise<FuzzedSystem> {
+async function describe(folder: string, remove: FuzzedSystem['remove']): Promise<FuzzedSystem> {
   const { url, apiKey, adminKey, model } = Dev.parse(JSON.parse(readFileSync(path.join(folder, 'dev.json'), 'utf8')))
   const stored = StoredSecrets.parse(JSON.parse(readFileSync(path.join(folder, 'secrets.json'), 'utf8')))
   const ask = async (route: string, key: string, body?: object, method = body === undefined ? 'GET' : 'POST') => {
@@ -115,6 +117,7 @@ async function describe(folder: string, remove: () => Promise<void>): Promise<Fu
       }
     },
     remove,
+    folder,
   }
 }
 

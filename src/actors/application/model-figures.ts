@@ -23,10 +23,12 @@ export async function knownNodes(
   regions: readonly string[] | null,
   nodes: readonly GraphNode[],
 ): Promise<(node: GraphNode) => KnownNode> {
-  const { regions: all, models: listed } = await freshCatalogue(env)
+  const { regions: all, models: listed, linked } = await freshCatalogue(env)
   const open = all.filter(({ id }) => regions === null || regions.includes(id))
   const models = [...new Set(nodes.map(({ model }) => model))]
-  const pools = open.flatMap((region) => models.map((model) => ({ region, model })))
+  const pools = open
+    .flatMap((region) => models.map((model) => ({ region, model })))
+    .filter(({ region, model }) => linked.get(model)?.has(region.id))
   const [found, lengthsOf] = await Promise.all([
     Promise.all(pools.map(({ region, model }) => snapshotOf(env, region, model))),
     learned(env, tenant),

@@ -60,6 +60,9 @@ const Pool = z
 const PoolsQuery = z.object({
   region: Id.optional(),
   model: Id.optional(),
+  linked: z.enum(['true', 'false']).optional().openapi({
+    description: 'true: only pools to which an agent has ever opened a link. Left out: all',
+  }),
   limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_MAX),
   cursor: z.string().min(1).max(1024).optional(),
 })
@@ -74,14 +77,15 @@ poolRoutes.openapi(
     responses: { 200: json(PoolPage, 'Every region × model, by region and model'), 400: failure('Invalid') },
   }),
   async (c) => {
-    const { limit, cursor, region, model } = c.req.valid('query')
+    const { limit, cursor, region, model, linked: isLinked } = c.req.valid('query')
     const start = pageStart(cursor, z.tuple([Id, Id]))
     if (start.status === 'unreadable') return refusal(invalidCursor())
-    const { regions, models } = await freshCatalogue(c.env)
+    const { regions, models, linked } = await freshCatalogue(c.env)
     const all = regions
       .filter(({ id }) => region === undefined || id === region)
       .flatMap((place) => [...models.keys()].map((id) => ({ region: place, model: id })))
       .filter((pool) => model === undefined || pool.model === model)
+      .filter((pool) => isLinked !== 'true' || linked.get(pool.model)?.has(pool.region.id) === true)
     const { position } = start
     const last = position === null ? -1 : all.findIndex((p) => p.region.id === position[0] && p.model === position[1])
     const { data, has_more, next_cursor } = pageOf(

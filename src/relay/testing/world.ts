@@ -99,6 +99,7 @@ function catalogueOf(regions: readonly string[]): Catalogue {
   }
   return {
     regions: regions.map((id, position) => ({ id, position, location_hint: null, latitude: null, longitude: null })),
+    linked: new Map([[MODEL, new Set(regions)]]),
     models: new Map([[MODEL, { ...model, created_at_ms: 1_700_000_000_000 }]]),
   }
 }

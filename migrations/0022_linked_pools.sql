@@ -1,0 +1,5 @@
+CREATE TABLE `linked_pools` (
+	`region` text NOT NULL,
+	`model` text NOT NULL,
+	PRIMARY KEY(`region`, `model`)
+);

@@ -1,0 +1,51 @@
+/** Pools that an agent has linked to are told from the many of a region and a model that never had one. */
+import { env, exports } from 'cloudflare:workers'
+import { beforeAll, expect, it } from 'vitest'
+import { freshCatalogue, poolsLinkedFirst } from '../../src/store/catalogue.ts'
+import { noteLinked } from '../../src/store/linked-pools.ts'
+import { json, MODEL, ORIGIN, provision, request, TOKEN_WEST } from './fixtures.ts'
+import { Link } from './link-client.ts'
+
+beforeAll(provision)
+
+const admin = (method: string, path: string, body?: unknown) => request(method, path, env.ADMIN_KEY, body)
+const listed = async (query: string): Promise<string[]> => {
+  const { pools } = await json<{ pools: { region: string; model: string }[] }>(admin('GET', `/admin/v1/pools${query}`))
+  return pools.map(({ region, model }) => `${region} ${model}`)
+}
+
+it('lists a pool as linked from its first link on, and before all others', async () => {
+  await admin('POST', '/admin/v1/models', { id: 'another', context_tokens_max: 4096 })
+  expect(await listed('?linked=true')).toEqual([])
+  const headers = { authorization: `Bearer ${TOKEN_WEST}`, upgrade: 'websocket' }
+  const query = new URLSearchParams({ region: 'eu-west', model: MODEL })
+  const response = await exports.default.fetch(new Request(`${ORIGIN}/agents/v1/link?${query}`, { headers }))
+  if (response.webSocket === null) throw new Error(`no link: ${response.status}`)
+  const link = new Link(response.webSocket)
+  expect(await listed('?linked=true')).toEqual([`eu-west ${MODEL}`])
+  expect(await listed('')).toHaveLength(4)
+  const [first, ...others] = poolsLinkedFirst(await freshCatalogue(env))
+  expect(first).toMatchObject({ region: { id: 'eu-west' }, model: MODEL })
+  expect(others).toHaveLength(3)
+  link.socket.close(1000)
+  expect(await listed('?linked=true')).toEqual([`eu-west ${MODEL}`])
+})
+
+it('writes a pool once, and lets a link open where D1 fails', async () => {
+  const known = await freshCatalogue(env)
+  const broken = {
+    ...env,
+    DB: {
+      prepare: () => {
+        throw new Error('D1 is away')
+      },
+    } as unknown as D1Database,
+  }
+  await expect(noteLinked(broken, known, 'us-east', MODEL)).resolves.toBeUndefined()
+  await noteLinked(env, known, 'us-east', MODEL)
+  await noteLinked(env, known, 'us-east', MODEL)
+  const { linked } = await freshCatalogue(env)
+  expect([...(linked.get(MODEL) ?? [])].sort()).toEqual(['eu-west', 'us-east'])
+  // Known already: D1 is not asked.
+  await expect(noteLinked(broken, { ...known, linked }, 'us-east', MODEL)).resolves.toBeUndefined()
+})
