@@ -53,6 +53,8 @@ const REFUSED_MAX = 200
 const REFUSED_WAIT_MS = 100
 /** Of the drawn requests. */
 const RAW_SHARE = 0.01
+/** A body that no route reads, longer than what workerd still takes of it: it may close before the client has sent all. */
+const UNREAD_BODY_BYTES = 16 * 1024
 const RAW_ROUTE = '(broken on the wire)'
 /** A path with a method that its drawn operation does not have. The operator's may show every tenant's data. */
 const ANOTHER_METHOD = '(another method)'
@@ -156,8 +158,9 @@ async function oneRequest(
   const sent = await sendRequest(url, connections, drawn)
   await presence.saw(sent)
   if (sent.end !== 'answered') {
-    tally.count(operation.name, sent.end)
-    if (sent.end === 'broken')
+    const is_closed = sent.end === 'broken' && isUnread(drawn) && /ECONNRESET|EPIPE/.test(sent.reason)
+    tally.count(operation.name, is_closed ? 'closed' : sent.end)
+    if (sent.end === 'broken' && !is_closed)
       tally.fault({ route: operation.name, what: `no answer: ${sent.reason}`, request: shown(drawn), answer: '' })
     return
   }
@@ -166,6 +169,10 @@ async function oneRequest(
   const route = drawn.method === operation.method ? operation.name : another
   tally.answered({ route, status, text: `${headers}\n${text}`, request: shown(drawn) })
   if (status < 300 && drawn.method !== 'DELETE') ids.learn(operation, drawn.path.split('?')[0] ?? '', parsed(text))
+}
+
+function isUnread({ operation, body }: DrawnRequest): boolean {
+  return operation.body === null && body !== null && body.length > UNREAD_BODY_BYTES
 }
 
 /** Tells a system that is gone from one that closes connections. */
