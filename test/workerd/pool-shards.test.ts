@@ -82,7 +82,8 @@ function relay(): { asked: (number | undefined)[]; deps: RelayDeps } {
 
 function callOf(program: string, prompt_tokens_estimate = 10_000): IdentifiedCall {
   const named = { id: `call-${program}`, tenant: 'tenant-a', program, model: MODEL, class: 'tenant' }
-  return { ...named, regions: [region], prompt_tokens_estimate } as unknown as IdentifiedCall
+  const places = { regions: [region], linked_regions: new Set([region.id]) }
+  return { ...named, ...places, prompt_tokens_estimate } as unknown as IdentifiedCall
 }
 
 it('an agent for which a shard has no room gets another one, and stays there over restarts', async () => {
