@@ -1,5 +1,6 @@
 /**
- * Six projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
+ * Seven projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1, `workerd-shared` in that
+ * runtime without either,
  * `system`, which starts everything as a user would, `page`, which does so and opens the page in a Chromium, and `vllm`, which does so with a real vLLM (6 GB), and `packages`,
  * which installs every package with npm and pip into empty folders. `npm run test:fast` runs the first two.
  */
@@ -10,6 +11,24 @@ const migrations = await readD1Migrations('migrations')
 
 /** They end a test that hangs, and must let one pass that starts processes or workerd on a machine busy with others. */
 const LIMITS = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 50_000 } } }
+
+/** Relay tests with real actors behind them. */
+const WITH_ACTORS = ['api', 'idempotent-call', 'responses-call', 'run-call-ending'].map(
+  (name) => `src/relay/${name}.test.ts`,
+)
+
+const runtime = () =>
+  cloudflareTest({
+    wrangler: { configPath: './wrangler.toml' },
+    miniflare: {
+      bindings: {
+        D1_MIGRATIONS: migrations,
+        KEY_PEPPER: 'test-pepper',
+        TICKET_SECRET: 'test-ticket-secret',
+        ADMIN_KEY: 'test-admin-key',
+      },
+    },
+  })
 
 export default defineConfig({
   test: {
@@ -32,23 +51,23 @@ export default defineConfig({
         },
       },
       {
-        plugins: [
-          cloudflareTest({
-            wrangler: { configPath: './wrangler.toml' },
-            miniflare: {
-              bindings: {
-                D1_MIGRATIONS: migrations,
-                KEY_PEPPER: 'test-pepper',
-                TICKET_SECRET: 'test-ticket-secret',
-                ADMIN_KEY: 'test-admin-key',
-              },
-            },
-          }),
-        ],
+        plugins: [runtime()],
+        test: {
+          ...LIMITS,
+          name: 'workerd-shared',
+          include: ['src/{relay,actors,store,platform}/**/*.test.ts'],
+          exclude: WITH_ACTORS,
+          // They use no binding and keep nothing in the isolate. One of its own for each file takes ten times as long as the tests.
+          isolate: false,
+          maxWorkers: 2,
+        },
+      },
+      {
+        plugins: [runtime()],
         test: {
           ...LIMITS,
           name: 'workerd',
-          include: ['src/{api,relay,actors,store,platform}/**/*.test.ts', 'test/workerd/**/*.test.ts'],
+          include: ['src/api/**/*.test.ts', ...WITH_ACTORS, 'test/workerd/**/*.test.ts'],
           setupFiles: ['./test/workerd/setup.ts'],
           // They wait for timers of actors more than they compute.
           maxWorkers: 2,

@@ -71,7 +71,7 @@ function parts(): Part[] {
   const always = [
     node('check', 'check', 'lab/check.ts'),
     vitest('unit'),
-    vitest('workerd'),
+    vitest('workerd', 'workerd', '--project', 'workerd-shared'),
     node('core', "the vLLM plug-in's policy core", 'lab/vllm-tests.ts', 'core'),
     node('python', 'the Python client library', 'lab/python-client.ts', 'test'),
   ]
