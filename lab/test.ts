@@ -26,7 +26,7 @@ const HELP = `Checks and tests everything. About twenty minutes on two idle core
 
 vLLM is installed once under the user's cache, 6 GB (Linux on x86-64). SWITCHYARD_VLLM=off leaves it out.
 
-  npx vitest run --project unit|workerd|system|vllm FILE    runs one file`
+  npx vitest run --project unit|workerd|workerd-shared|system|vllm FILE    runs one file`
 const flags = flagsOrExit('test', HELP, { fast: { type: 'boolean', default: false } })
 
 interface Part {

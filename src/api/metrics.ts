@@ -16,7 +16,7 @@ import { countedCalls, countedLoweredRecords, countedUnprovenRecords } from '../
 import { type HistogramFigures, observedTpot, observedTtft } from '../relay/call-latencies.ts'
 import { tracingOf } from '../relay/call-trace.ts'
 import { DIALECTS } from '../relay/dialects/index.ts'
-import { catalogue, poolsLinkedFirst } from '../store/catalogue.ts'
+import { allPools, catalogue } from '../store/catalogue.ts'
 import { fromStore } from '../store/database.ts'
 import { bearer, secretsEqual } from '../store/secrets.ts'
 import { tenantsPage } from '../store/tenants.ts'
@@ -59,7 +59,7 @@ metricsRoutes.get('/metrics', requireReader, async (c) => {
 })
 
 async function poolFamilies(env: Env): Promise<MetricFamily[]> {
-  const all = poolsLinkedFirst(await catalogue(env))
+  const { linked: all } = allPools(await catalogue(env))
   const answers = await atOnce(all.slice(0, POOLS_ASKED_MAX), ACTORS_AT_ONCE_MAX, async ({ region, model }) => {
     try {
       return { region: region.id, model, figures: await poolActor(env, region, model).figures() }
@@ -79,7 +79,7 @@ async function poolFamilies(env: Env): Promise<MetricFamily[]> {
       'Whether the PoolActor answered.',
       poolSamples(answers, ({ figures }) => (figures === null ? 0 : 1)),
     ),
-    gauge('pools_not_asked', `Pools beyond the first ${POOLS_ASKED_MAX}.`, [
+    gauge('pools_not_asked', `Pools that an agent has linked to, beyond the first ${POOLS_ASKED_MAX}.`, [
       { value: Math.max(0, all.length - POOLS_ASKED_MAX) },
     ]),
     {

@@ -77,9 +77,9 @@ export interface Pool {
   model: string
 }
 
-/** Every region with every model, those that an agent has linked to first. */
-export function poolsLinkedFirst({ regions, models, linked }: Catalogue): Pool[] {
+/** Every region with every model: the pools that an agent has linked to, and the others. */
+export function allPools({ regions, models, linked }: Catalogue): { linked: Pool[]; others: Pool[] } {
   const all = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
   const isLinked = ({ region, model }: Pool): boolean => linked.get(model)?.has(region.id) ?? false
-  return [...all.filter(isLinked), ...all.filter((pool) => !isLinked(pool))]
+  return { linked: all.filter(isLinked), others: all.filter((pool) => !isLinked(pool)) }
 }

@@ -23,17 +23,21 @@ async function addModels(from: number, to: number): Promise<void> {
   const insert = env.DB.prepare(
     "INSERT INTO models (id, ordering_service, context_tokens_max, bytes_per_token, created_at_ms) VALUES (?, 'modelled', 8192, 4, 0)",
   )
-  const ids = Array.from({ length: to - from }, (_, index) => insert.bind(`m-${from + index}`))
-  if (ids.length > 0) await env.DB.batch(ids)
+  const link = env.DB.prepare('INSERT INTO linked_pools (region, model) VALUES (?, ?)')
+  const ids = Array.from({ length: to - from }, (_, index) => `m-${from + index}`)
+  const links = ids.flatMap((model) => PROVISION.regions.map(({ id }) => link.bind(id, model)))
+  if (ids.length > 0) await env.DB.batch([...ids.map((id) => insert.bind(id)), ...links])
   // Has the isolate read the catalogue anew.
   expect((await request('POST', '/admin/v1/tenants/tenant-a/keys', env.ADMIN_KEY, {})).status).toBe(201)
 }
 
 it(
-  'of pools as many as the bound are asked, and past it the rest is counted',
+  'of pools that have been linked to as many as the bound are asked, and past it the rest is counted',
   async () => {
+    // The model of the fixtures is served nowhere.
+    expect(series(await scrape(), 'switchyard_pool_up')).toBe(0)
     const at_bound = POOLS_ASKED_MAX / REGIONS
-    await addModels(1, at_bound)
+    await addModels(0, at_bound)
     const full = await scrape()
     expect([series(full, 'switchyard_pool_up'), value(full, 'switchyard_pools_not_asked')]).toEqual([500, 0])
     await addModels(at_bound, at_bound + 1)

@@ -13,7 +13,7 @@ import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
 import type { LiveDetail, LivePool } from '../../protocol/live.ts'
 import { fileBudget } from '../../relay/deps.ts'
-import { catalogue, poolsLinkedFirst } from '../../store/catalogue.ts'
+import { allPools, catalogue } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
 import { type Tenant, tenantsPage } from '../../store/tenants.ts'
 import { atOnce } from '../bounded-concurrency.ts'
@@ -137,7 +137,8 @@ export const shownPools = () => shown
 
 export async function refreshPools(env: Env, now_ms: number): Promise<void> {
   if (!poolsTurn.take(now_ms, REFRESH_EVERY_MS)) return
-  const all = poolsLinkedFirst(await catalogue(env))
+  const { linked, others } = allPools(await catalogue(env))
+  const all = [...linked, ...others]
   const asked = all.slice(0, POOLS_SHOWN_MAX)
   const pools = await atOnce(asked, ACTORS_AT_ONCE_MAX, async ({ region, model }): Promise<LivePool> => {
     const place = { region: region.id, model }
