@@ -4,7 +4,7 @@
  */
 import { type Column, textTable } from '../../cli/table.ts'
 import { mean, type Summary } from '../../simulator/statistics.ts'
-import { kindsOf, WORKLOADS, type WorkloadName } from './workload.ts'
+import { GPU_WORKLOADS, kindsOf, WORKLOADS, type WorkloadName } from './workload.ts'
 
 export interface ComparedRun {
   workload: WorkloadName
@@ -62,7 +62,7 @@ export function namesOf(runs: readonly ComparedRun[]): string[] {
 }
 
 export function workloadsOf(runs: readonly ComparedRun[]): WorkloadName[] {
-  return WORKLOADS.filter((workload) => runs.some((run) => run.workload === workload))
+  return [...WORKLOADS, ...GPU_WORKLOADS].filter((workload) => runs.some((run) => run.workload === workload))
 }
 
 /** Of each workload and seed that both played. Empty: there is none. */

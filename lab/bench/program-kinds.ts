@@ -10,6 +10,9 @@
  *
  * Writers write long texts about long documents. Questions about shorter documents take their seats and their memory while they
  * write: what a preempted writer had computed is lost, unless it is swapped.
+ *
+ * Chats, agents and long texts, and agents whose tools take seconds (`lookup`, `build`, `wait`), have the sizes that `gpu-check` plays: those
+ * of programs on a model of 8 B parameters on a GPU.
  */
 export type ProgramKind =
   | 'short_chat'
@@ -21,6 +24,12 @@ export type ProgramKind =
   | 'deep_tree'
   | 'question'
   | 'writer'
+  | 'chat'
+  | 'agent'
+  | 'long'
+  | 'lookup'
+  | 'build'
+  | 'wait'
 
 export interface CallShape {
   /** Indices of calls of the same program that must end before this one is issued. */
@@ -65,9 +74,43 @@ const QUESTION_SHARE = 1 / 3
 const QUESTION_CALLS: Range = [1, 3]
 const QUESTION_OUTPUT_TOKENS: Range = [6, 16]
 
+interface FullSize {
+  calls: Range
+  first_prompt_tokens: Range
+  /** What each later call's prompt has more than the last call and its answer. */
+  later_prompt_tokens: Range
+  output_tokens: Range
+  gap_ms: Range
+}
+
+const CHAT: FullSize = {
+  ...{ calls: [1, 3], first_prompt_tokens: [500, 1100], later_prompt_tokens: [40, 160] },
+  ...{ output_tokens: [30, 120], gap_ms: [100, 500] },
+}
+const AGENT: FullSize = {
+  ...{ calls: [4, 7], first_prompt_tokens: [1400, 2600], later_prompt_tokens: [150, 500] },
+  ...{ output_tokens: [40, 160], gap_ms: [100, 500] },
+}
+const LONG: FullSize = {
+  ...{ calls: [1, 2], first_prompt_tokens: [3200, 6200], later_prompt_tokens: [200, 600] },
+  ...{ output_tokens: [600, 1100], gap_ms: [100, 500] },
+}
+const LOOKUP: FullSize = {
+  ...{ calls: [4, 7], first_prompt_tokens: [1000, 1800], later_prompt_tokens: [100, 300] },
+  ...{ output_tokens: [30, 90], gap_ms: [100, 600] },
+}
+const BUILD: FullSize = {
+  ...{ calls: [3, 5], first_prompt_tokens: [1700, 3200], later_prompt_tokens: [200, 600] },
+  ...{ output_tokens: [60, 160], gap_ms: [1500, 5000] },
+}
+const WAIT: FullSize = {
+  ...{ calls: [2, 3], first_prompt_tokens: [1700, 3200], later_prompt_tokens: [200, 600] },
+  ...{ output_tokens: [40, 120], gap_ms: [6000, 10_000] },
+}
+
 export const DRAW_CALLS: Readonly<Record<ProgramKind, DrawCalls>> = {
-  short_chat: (between) => chat(between, between(1, 3), [6, 16]),
-  long_chat: (between) => chat(between, between(8, 12), [20, 32]),
+  short_chat: (between) => shortTurns(between, between(1, 3), [6, 16]),
+  long_chat: (between) => shortTurns(between, between(8, 12), [20, 32]),
   tree,
   short_react: (between, first) => react(between, between(...SHORT_REACT_CALLS), given(first)),
   long_react: (between, first) => react(between, between(...LONG_REACT_CALLS), given(first)),
@@ -75,9 +118,25 @@ export const DRAW_CALLS: Readonly<Record<ProgramKind, DrawCalls>> = {
   deep_tree: (between, first) => longTree(between, DEEP_WAVES, given(first)),
   question: (between, first) => questions(between, given(first)),
   writer: (between, first) => turns(between, between(...WRITER_CALLS), given(first), WRITER_OUTPUT_TOKENS),
+  chat: fullSize(CHAT),
+  agent: fullSize(AGENT),
+  long: fullSize(LONG),
+  lookup: fullSize(LOOKUP),
+  build: fullSize(BUILD),
+  wait: fullSize(WAIT),
 }
 
-function chat(between: Between, turns: number, [low, high]: Range): CallShape[] {
+function fullSize({ calls, first_prompt_tokens, later_prompt_tokens, output_tokens, gap_ms }: FullSize): DrawCalls {
+  return (between) =>
+    Array.from({ length: between(...calls) }, (_, index) => ({
+      parents: index === 0 ? [] : [index - 1],
+      new_prompt_tokens: between(...(index === 0 ? first_prompt_tokens : later_prompt_tokens)),
+      output_tokens: between(...output_tokens),
+      gap_ms: index === 0 ? 0 : between(...gap_ms),
+    }))
+}
+
+function shortTurns(between: Between, turns: number, [low, high]: Range): CallShape[] {
   return Array.from({ length: turns }, (_, turn) => ({
     parents: turn === 0 ? [] : [turn - 1],
     new_prompt_tokens: between(4, 10),

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:vllm`: what our scheduler is worth in a real vLLM on the CPU, through the whole control plane, in overload. Every
- * scheduler meets the same programs at the same times. Seeds are interleaved over the schedulers, so that what else the machine
+ * `npm run bench:vllm`: what our scheduler is worth in a real vLLM, through the whole control plane, in overload. It runs on this host's GPU if
+ * there is one, else on the CPU. Every scheduler meets the same programs at the same times. Seeds are interleaved over the schedulers, so that what else the machine
  * does falls on all of them alike. Each workload has vLLMs of its own, since the size of their KV is fixed when they start.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,13 +10,15 @@ import { fail } from '../../cli/flags.ts'
 import { withProgress } from '../../cli/progress.ts'
 import { switchyardCacheFolder } from '../../ops/model/cache-folder.ts'
 import { vllmPython } from '../../ops/vllm/environment.ts'
-import { vllmModel } from '../../ops/vllm/model.ts'
-import { BLOCK_TOKENS, CONTEXT_TOKENS, SEATS, VllmServer, type VllmSetting } from '../testbed/vllm-server.ts'
+import { deviceOf, thisHost } from '../../ops/vllm/host.ts'
+import { BLOCK_TOKENS, CPU_SIZE, VllmServer, type VllmSetting } from '../testbed/vllm-server.ts'
 import { comparisonReport, goalsOf } from './comparison.ts'
 import { settingText } from './kv-pressure.ts'
 import { policiesPlot } from './policies-plot.ts'
 import { benchFlags, type VllmBenchPlan } from './vllm/flags.ts'
+import { gpuFacts, gpuSize } from './vllm/gpu.ts'
 import { kvBytesOfToken } from './vllm/kv-bytes.ts'
+import { servedModel } from './vllm/model.ts'
 import { decisionGoal, faultOf, VLLM_COMPARISON } from './vllm/report.ts'
 import {
   checkPolicies,
@@ -29,8 +31,7 @@ import {
 } from './vllm/runs.ts'
 import { nameOf, type SchedulerName, SERVERS, type ServerName } from './vllm/schedulers.ts'
 import { ControlPlane } from './vllm/serving.ts'
-import { VLLM_SETTINGS } from './vllm/settings.ts'
-import { drawShapes, WORKLOADS, type WorkloadName, type WorkloadSetting } from './workload.ts'
+import { drawShapes, type WorkloadName, type WorkloadSetting } from './workload.ts'
 
 /** Of the JSON file's shape. */
 const FIGURES_FORMAT = 2
@@ -39,7 +40,12 @@ const RUN_OVERHEAD_S = 8
 /** Before anything is measured: what a scheduler that loses its prefixes takes, over what the work takes at capacity. */
 const SLOWER_THAN_CAPACITY = { roomy: 1.15, scarce: 2.5 }
 
-const plan = benchFlags(process.argv.slice(2))
+const host = deviceOf(thisHost(), 1)
+if (!host.ok) fail(host.reason)
+const { device } = host
+const plan = benchFlags(process.argv.slice(2), device)
+const servers_needed = SERVERS.filter((one) => one === 'stock-fcfs' || plan.schedulers.some((s) => s.scheduler === one))
+const size = device === 'gpu' ? gpuSize(servers_needed.length, plan.model === null) : CPU_SIZE
 const started_ms = performance.now()
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-vllm-bench-'))
 const stops: (() => Promise<void>)[] = []
@@ -61,20 +67,24 @@ interface Figures {
 }
 
 async function main({ settings, json, plot }: VllmBenchPlan): Promise<void> {
-  const python = await vllmPython('cpu', { cache_folder: switchyardCacheFolder() })
+  const python = await vllmPython(device, { cache_folder: switchyardCacheFolder() })
   if (!python.ok) throw new Error(`vLLM cannot be run here: ${python.reason}`)
-  const model = await vllmModel({ python: python.python, ...(plan.model === null ? {} : { model: plan.model }) })
+  const model = await servedModel(device, { python: python.python, model: plan.model, folder })
   const kv_block_bytes = () => BLOCK_TOKENS * kvBytesOfToken(model.path)
-  const server = { python: python.python, model: model.path, served_model: model.id, folder, kv_block_bytes }
-  const plane = await withProgress('Starting the control plane', () => ControlPlane.start(model.id))
+  const server = { python: python.python, model: model.path, served_model: model.id, folder, size, kv_block_bytes }
+  const plane = await withProgress('Starting the control plane', () => ControlPlane.start(model.id, size))
   stopLater(() => plane.stop())
   const played: Figures = { workloads: [], runs: [] }
+  const kept = stops.length
+  let servers: ReadonlyMap<ServerName, VllmServer> | null = null
   for (const [index, setting] of settings.entries()) {
-    const kept = stops.length
-    const kv = setting.kv_tokens === null ? {} : { kv_blocks: Math.floor(setting.kv_tokens / BLOCK_TOKENS) }
-    const servers = await startServers({ ...server, ...kv })
+    const { kv_tokens } = setting
+    const kv = kv_tokens === null ? {} : { kv_blocks: Math.floor(kv_tokens / BLOCK_TOKENS) }
+    servers ??= await startServers({ ...server, ...kv })
     const until_s = elapsedS() + (plan.time_s - elapsedS()) / (settings.length - index)
     await playWorkload({ plane, servers, setting }, until_s, played)
+    if (settings[index + 1]?.kv_tokens === kv_tokens) continue
+    servers = null
     await stopAllBut(kept)
   }
   const { runs } = played
@@ -90,8 +100,7 @@ async function main({ settings, json, plot }: VllmBenchPlan): Promise<void> {
 
 async function startServers(setting: VllmSetting) {
   const servers = new Map<ServerName, VllmServer>()
-  const needed = SERVERS.filter((one) => one === 'stock-fcfs' || plan.schedulers.some((s) => s.scheduler === one))
-  for (const name of needed) {
+  for (const name of servers_needed) {
     const server = await VllmServer.create(name, setting)
     stopLater(() => server.stop())
     await withProgress(`Starting vLLM (${name})`, () => server.start())
@@ -153,19 +162,18 @@ function elapsedS(): number {
 function save({ workloads, runs }: Figures): void {
   if (plan.json === null) return
   const machine = `${availableParallelism()} x ${cpus()[0]?.model.trim() ?? 'unknown CPU'}`
-  const parameters = { first_seed: plan.first_seed, seats: SEATS, context_tokens: CONTEXT_TOKENS }
-  const about = { format: FIGURES_FORMAT, machine, date: new Date().toISOString(), parameters }
+  const gpu = device === 'gpu' ? { gpu: gpuFacts() } : {}
+  const parameters = { first_seed: plan.first_seed, seats: size.seats, context_tokens: size.context_tokens }
+  const about = { format: FIGURES_FORMAT, machine, ...gpu, date: new Date().toISOString(), parameters }
   const goals = goalsOf(runs, VLLM_COMPARISON)
   writeFileSync(plan.json, `${JSON.stringify({ ...about, workloads, runs, goals }, null, 2)}\n`)
 }
 
 /** Of each workload, its setting as the first seed drew it. */
 function headings(): Partial<Record<WorkloadName, string>> {
-  const heading = (workload: WorkloadName) => {
-    const setting = plan.settings.find((one) => one.workload === workload) ?? VLLM_SETTINGS[workload]
-    return settingText(drawShapes(plan.first_seed, setting.programs, setting), setting)
-  }
-  return Object.fromEntries(WORKLOADS.map((workload) => [workload, heading(workload)]))
+  const heading = (setting: WorkloadSetting) =>
+    settingText(drawShapes(plan.first_seed, setting.programs, setting), setting)
+  return Object.fromEntries(plan.settings.map((setting) => [setting.workload, heading(setting)]))
 }
 
 async function shown<T>(label: string, programs: number, work: (onProgram: (ended: number) => void) => Promise<T>) {

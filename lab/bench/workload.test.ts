@@ -4,7 +4,7 @@ import { BLOCK_TOKENS as VLLM_BLOCK_TOKENS, CONTEXT_TOKENS as VLLM_CONTEXT_TOKEN
 import { contextTokens, kvPressure, settingText } from './kv-pressure.ts'
 import { POLICIES_SETTINGS, POLICIES_WORKLOADS } from './policies-settings.ts'
 import { BLOCK_TOKENS as EMBEDDED_BLOCK_TOKENS } from './real-engine.ts'
-import { VLLM_SETTINGS } from './vllm/settings.ts'
+import { GPU_SETTINGS, GPU_SIZE, VLLM_SETTINGS } from './vllm/settings.ts'
 import {
   capacityShapes,
   drawShapes,
@@ -152,6 +152,17 @@ test('no program grows beyond what a call may have in either engine', () => {
       const served = drawShapes(seed, setting.programs, setting)
       expect(Math.max(...served.map(contextTokens))).toBeLessThan(VLLM_CONTEXT_TOKENS)
     }
+  }
+})
+
+test('on a GPU programs are of full size, and capacity is measured without pauses', () => {
+  for (const setting of Object.values(GPU_SETTINGS)) {
+    const shapes = SEEDS.flatMap((seed) => drawShapes(seed, setting.programs, setting))
+    expect(Math.max(...shapes.map(contextTokens))).toBeLessThan(GPU_SIZE.context_tokens)
+    expect(shapes.some(({ calls }) => calls.some(({ gap_ms }) => gap_ms > 0))).toBe(true)
+    expect(capacityShapes(setting).every(({ calls }) => calls.every(({ gap_ms }) => gap_ms === 0))).toBe(true)
+    const contexts_fit = (setting.kv_tokens ?? 0) / mean(shapes.map(contextTokens))
+    expect(contexts_fit).toBeGreaterThan(setting.capacity_live_programs)
   }
 })
 

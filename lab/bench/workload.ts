@@ -9,7 +9,11 @@ import { seededRandom } from '../../simulator/random.ts'
 import { type Between, type CallShape, DRAW_CALLS, type ProgramKind, type Range } from './program-kinds.ts'
 
 export const WORKLOADS = ['chats', 'react', 'trees', 'writers'] as const
-export type WorkloadName = (typeof WORKLOADS)[number]
+/** Of full size, for a GPU. */
+export const GPU_WORKLOADS = ['mixed', 'tools'] as const
+export type SmallWorkload = (typeof WORKLOADS)[number]
+export type GpuWorkload = (typeof GPU_WORKLOADS)[number]
+export type WorkloadName = SmallWorkload | GpuWorkload
 
 export interface ProgramShape {
   id: string
@@ -24,7 +28,7 @@ interface ProgramTokens {
   prompt_tokens: number
 }
 
-/** Which workload, and how long the first prompts of its long programs are; null for `chats`. */
+/** Which workload, and how long the first prompts of its long programs are; null where its kinds say that themselves. */
 export interface WorkloadMix {
   workload: WorkloadName
   first_prompt_tokens: Range | null
@@ -40,6 +44,8 @@ export interface WorkloadSetting extends WorkloadMix {
   /** Capacity is measured with so many programs, of which so many are live: no prefix is lost then. */
   capacity_programs: number
   capacity_live_programs: number
+  /** Capacity is measured without pauses between calls: tools that take seconds would leave seats empty. Left out: with them. */
+  capacity_without_pauses?: boolean
 }
 
 export const CAPACITY_SEED = 4711
@@ -65,6 +71,20 @@ const SHARES: Readonly<Record<WorkloadName, Shares>> = {
   react: { shares: [['long_react', 0.4]], rest: 'short_react' },
   trees: { shares: [['deep_tree', 0.3]], rest: 'shallow_tree' },
   writers: { shares: [['writer', 0.3]], rest: 'question' },
+  mixed: {
+    shares: [
+      ['agent', 0.2],
+      ['long', 0.1],
+    ],
+    rest: 'chat',
+  },
+  tools: {
+    shares: [
+      ['build', 0.4],
+      ['wait', 0.2],
+    ],
+    rest: 'lookup',
+  },
 }
 
 /** `all` of `workloads`, or names with commas between them; null: one of them is unknown. */
@@ -100,7 +120,9 @@ export function drawShapes(seed: number, programs: number, mix = CHATS): Omit<Pr
 
 /** The programs that capacity is measured with: of a seed that no run plays. */
 export function capacityShapes(setting: WorkloadSetting): Omit<ProgramShape, 'arrival_s'>[] {
-  return drawShapes(CAPACITY_SEED, setting.capacity_programs, setting)
+  const shapes = drawShapes(CAPACITY_SEED, setting.capacity_programs, setting)
+  if (!setting.capacity_without_pauses) return shapes
+  return shapes.map((shape) => ({ ...shape, calls: shape.calls.map((call) => ({ ...call, gap_ms: 0 })) }))
 }
 
 /** Arrivals over `span_s` seconds; 0 lets all arrive at once. */

@@ -18,7 +18,7 @@ import type { ProgramShape } from '../bench/workload.ts'
 import { driveEndpoint, type StreamCall } from '../calibrate/drive-endpoint.ts'
 import { openaiStream } from '../calibrate/openai-stream.ts'
 import { type CalibrationFit, fitSpans } from '../calibrate/span.ts'
-import { BLOCK_TOKENS, CONTEXT_TOKENS, SEATS, VllmServer } from '../testbed/vllm-server.ts'
+import { BLOCK_TOKENS, CONTEXT_TOKENS, CPU_SIZE, SEATS, VllmServer } from '../testbed/vllm-server.ts'
 import { figuresOf, type PlayFigures } from './figures.ts'
 import { factorFor, scaled } from './scale-profile.ts'
 import { playedBy, type Setting, simulateShapes } from './setting.ts'
@@ -64,7 +64,7 @@ export class RealServer {
       throw error
     })
     try {
-      return new RealServer(await ControlPlane.start(model.id), server, folder)
+      return new RealServer(await ControlPlane.start(model.id, CPU_SIZE), server, folder)
     } catch (error) {
       await server.stop()
       throw error

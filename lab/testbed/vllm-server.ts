@@ -1,5 +1,5 @@
 /**
- * A vLLM on the CPU as a process of its own, on a free port, ready when it answers. With the
+ * A vLLM on the CPU, or on a GPU, as a process of its own, on a free port, ready when it answers. With the
  * plug-in (`switchyard`), its side channel's socket lies in the setting's folder. With the swap, its rings are taken from the KV.
  */
 import path from 'node:path'
@@ -15,6 +15,20 @@ export const CONTEXT_TOKENS = 2048
 /** vLLM's CPU backend takes multiples of 32. */
 export const BLOCK_TOKENS = 32
 const KV_GIB = 1
+
+/** How large a vLLM is, and how it runs on its device. */
+export interface VllmSize {
+  seats: number
+  context_tokens: number
+  /** Flags of vLLM for this device. */
+  args: readonly string[]
+  env: Readonly<Record<string, string>>
+}
+
+export const CPU_SIZE: VllmSize = {
+  ...{ seats: SEATS, context_tokens: CONTEXT_TOKENS, args: ['--enforce-eager'] },
+  env: { VLLM_CPU_KVCACHE_SPACE: String(KV_GIB) },
+}
 const READY_TIMEOUT_MS = 300_000
 const POLL_MS = 500
 const STOP_GRACE_MS = 15_000
@@ -26,6 +40,8 @@ export interface VllmSetting {
   model: string
   served_model: string
   folder: string
+  /** Left out: the CPU's. */
+  size?: VllmSize
   /** KV blocks of BLOCK_TOKENS; absent: as many as fit KV_GIB. */
   kv_blocks?: number
   /** Of one block: the swap's rings are sized by it. */
@@ -93,7 +109,7 @@ export class VllmServer {
       command: setting.python,
       args: [...argumentsOf(name, port, setting), ...schedulerArguments(name, setting), ...(setting.args ?? [])],
       env: {
-        ...{ ...ENVIRONMENT, PYTHONPATH: PLUGIN, ...setting.env },
+        ...{ ...ENVIRONMENT, ...sizeOf(setting).env, PYTHONPATH: PLUGIN, ...setting.env },
         ...(name in STOCK_ARGUMENTS ? {} : { SWITCHYARD_VLLM_OPTIONS: JSON.stringify({ policy: 'plas', socket }) }),
       },
       logFile: path.join(setting.folder, `${name}.log`),
@@ -148,16 +164,19 @@ export class VllmServer {
   }
 }
 
-const ENVIRONMENT = {
-  ...{ HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', VLLM_LOGGING_LEVEL: 'WARNING' },
-  VLLM_CPU_KVCACHE_SPACE: String(KV_GIB),
+const ENVIRONMENT = { HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', VLLM_LOGGING_LEVEL: 'WARNING' }
+
+function sizeOf({ size = CPU_SIZE }: VllmSetting): VllmSize {
+  return size
 }
 
-function argumentsOf(name: ServerName, port: number, { model, served_model, kv_blocks }: VllmSetting): string[] {
+function argumentsOf(name: ServerName, port: number, setting: VllmSetting): string[] {
+  const { model, served_model, kv_blocks } = setting
+  const { seats, context_tokens, args } = sizeOf(setting)
   return [
     ...['-m', 'vllm.entrypoints.openai.api_server', '--model', model, '--served-model-name', served_model],
-    ...['--host', HOST, '--port', String(port), '--dtype', 'bfloat16', '--enforce-eager'],
-    ...['--max-num-seqs', String(SEATS), '--max-model-len', String(CONTEXT_TOKENS)],
+    ...['--host', HOST, '--port', String(port), '--dtype', 'bfloat16', ...args],
+    ...['--max-num-seqs', String(seats), '--max-model-len', String(context_tokens)],
     ...['--block-size', String(BLOCK_TOKENS), '--enable-prefix-caching'],
     ...(kv_blocks === undefined ? [] : ['--num-gpu-blocks-override', String(kvBlocks(name, kv_blocks))]),
     // Without it stock vLLM does not report cached prompt tokens.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { parseBenchFlags, type VllmBenchPlan } from './flags.ts'
 import { nameOf } from './schedulers.ts'
-import { VLLM_SETTINGS } from './settings.ts'
+import { GPU_SETTINGS, VLLM_SETTINGS } from './settings.ts'
 
 function plan(...argv: string[]): VllmBenchPlan {
   const parsed = parseBenchFlags(argv)
@@ -26,6 +26,16 @@ test('a workload, the programs of a run and the load can be chosen', () => {
   const { settings } = plan('--workload', 'react', '--programs', '9', '--load', '1.7')
   expect(settings).toEqual([{ ...VLLM_SETTINGS.react, programs: 9, load: 1.7 }])
   expect(plan('--workload', 'chats,trees').settings.map(({ workload }) => workload)).toEqual(['chats', 'trees'])
+})
+
+test('on a GPU other workloads are played, once, on a vLLM with the plug-in and one without', () => {
+  const gpu = parseBenchFlags([], 'gpu') as VllmBenchPlan
+  expect(gpu).toMatchObject({ seeds: 1, settings: Object.values(GPU_SETTINGS) })
+  expect(new Set(gpu.schedulers.map(({ scheduler }) => scheduler))).toEqual(new Set(['stock-fcfs', 'switchyard']))
+  expect(parseBenchFlags(['--workload', 'tools', '--programs', '9'], 'gpu')).toMatchObject({
+    settings: [{ workload: 'tools', programs: 9 }],
+  })
+  expect(parseBenchFlags(['--workload', 'chats'], 'gpu')).toMatch('--workload is all or of mixed, tools')
 })
 
 test('what is wrong is named', () => {

@@ -36,7 +36,20 @@ export interface PlayOptions {
 
 const ERROR_CHARS_MAX = 300
 /** Words of about one token each, with the space before them. */
-const WORDS = ['time', 'year', 'people', 'way', 'day', 'man', 'thing', 'woman', 'life', 'child', 'world', 'school']
+export const WORDS = [
+  'time',
+  'year',
+  'people',
+  'way',
+  'day',
+  'man',
+  'thing',
+  'woman',
+  'life',
+  'child',
+  'world',
+  'school',
+]
 
 interface Spoken {
   call_id: string
@@ -86,7 +99,8 @@ async function playProgram(
   onCall: PlayOptions['onCall'],
 ): Promise<number> {
   const id = `${run}-${program.id}`
-  const random = seededRandom([...program.id].reduce((hash, char) => Math.imul(hash, 31) + char.charCodeAt(0), 7))
+  // Each play has words of its own: it finds nothing of another in the engine's cache.
+  const random = seededRandom([...id].reduce((hash, char) => Math.imul(hash, 31) + char.charCodeAt(0), 7))
   const words = (count: number) =>
     Array.from({ length: count }, () => ` ${WORDS[Math.floor(random() * WORDS.length)]}`).join('')
   // Drawn before anything runs, so that they do not depend on the order in which calls end.

@@ -1,7 +1,7 @@
 /** The control plane with one agent, which is another process for each run and is attached to one of the benchmark's vLLMs. */
 import { agentIdOf } from '../../../ops/workerd/agent-ids.ts'
 import { startTestbed, type Testbed } from '../../testbed/testbed.ts'
-import { CONTEXT_TOKENS, SEATS, type VllmServer } from '../../testbed/vllm-server.ts'
+import type { VllmServer, VllmSize } from '../../testbed/vllm-server.ts'
 import type { SchedulerName } from './schedulers.ts'
 
 const REGION = 'us-east'
@@ -11,14 +11,16 @@ const ALL_PROGRAMS_KV_TOKENS = 1_000_000_000
 
 export class ControlPlane {
   readonly #testbed: Testbed
+  readonly #seats: number
 
-  private constructor(testbed: Testbed) {
+  private constructor(testbed: Testbed, seats: number) {
     this.#testbed = testbed
+    this.#seats = seats
   }
 
-  static async start(model: string): Promise<ControlPlane> {
-    const flags = { 'context-tokens': CONTEXT_TOKENS }
-    return new ControlPlane(await startTestbed({ name: 'vllm-serving', regions: [REGION], model, flags }))
+  static async start(model: string, { seats, context_tokens }: VllmSize): Promise<ControlPlane> {
+    const flags = { 'context-tokens': context_tokens }
+    return new ControlPlane(await startTestbed({ name: 'vllm-serving', regions: [REGION], model, flags }), seats)
   }
 
   get url(): string {
@@ -44,7 +46,7 @@ export class ControlPlane {
     // The baselines get every call at once: their own queue orders them, and the agent's, which also keeps the programs to
     // the KV cache, is not what is measured.
     const all = { seats: ALL_AT_ONCE, 'kv-tokens': ALL_PROGRAMS_KV_TOKENS }
-    const room = queue ? {} : server.socket === null ? all : { seats: SEATS }
+    const room = queue ? {} : server.socket === null ? all : { seats: this.#seats }
     const flags = { ...engine, ...room, 'drain-limit-s': DRAIN_LIMIT_S }
     const agent = this.#testbed.agent({ id: agentIdOf(REGION), region: REGION, flags })
     try {

@@ -42,6 +42,9 @@ test('without compiled kernels or a compiler vLLM samples without FlashInfer, an
   const cannot: VllmHost = { ...HOST, flashinfer: 'cannot' }
   expect(flashinferDefaults(cannot)).toEqual({ VLLM_USE_FLASHINFER_SAMPLER: '0' })
   expect(flashinferNote(cannot, 'py')).toMatch(/no nvcc and ninja.*py -m vllm\.entrypoints\.cli\.main download-kernels/)
+  const absent: VllmHost = { ...HOST, flashinfer: 'absent' }
+  expect(flashinferDefaults(absent)).toEqual({ VLLM_USE_FLASHINFER_SAMPLER: '0' })
+  expect(flashinferNote(absent, 'py')).toMatch(/FlashInfer is not installed in py/)
   const compiles: VllmHost = { ...HOST, flashinfer: 'compiles' }
   expect(flashinferDefaults(compiles)).toEqual({})
   expect(flashinferNote(compiles, 'py')).toMatch(/compiles its kernels when vLLM first starts here.*download-kernels/)

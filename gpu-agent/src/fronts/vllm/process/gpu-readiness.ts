@@ -26,13 +26,17 @@ export function driverFault(host: VllmHost, python: string, env: Environment): s
 
 /** Set unless the operator sets them. */
 export function flashinferDefaults({ device, flashinfer }: VllmHost): Record<string, string> {
-  // vLLM's sampler would ask for a kernel that nothing here can compile, and vLLM would end.
-  return device === 'cuda' && flashinfer === 'cannot' ? { VLLM_USE_FLASHINFER_SAMPLER: '0' } : {}
+  // vLLM's sampler would ask for a kernel that nothing here can compile, or for the package, and vLLM would end.
+  return device === 'cuda' && (flashinfer === 'cannot' || flashinfer === 'absent')
+    ? { VLLM_USE_FLASHINFER_SAMPLER: '0' }
+    : {}
 }
 
 /** For the operator, before a start; null: there is nothing to tell. */
 export function flashinferNote({ device, flashinfer }: VllmHost, python: string): string | null {
   if (device === 'cpu' || flashinfer === 'precompiled') return null
+  if (flashinfer === 'absent')
+    return `FlashInfer is not installed in ${python}: vLLM samples without it (VLLM_USE_FLASHINFER_SAMPLER=0)`
   const install = `${python} -m vllm.entrypoints.cli.main download-kernels`
   return flashinfer === 'compiles'
     ? `FlashInfer compiles its kernels when vLLM first starts here, for minutes. What is compiled is kept. To start without that: ${install}`

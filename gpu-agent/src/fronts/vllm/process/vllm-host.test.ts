@@ -78,10 +78,13 @@ test('what torch was built for, and whether FlashInfer can compile its kernels, 
     expect(found.sentence).toMatch(/needs 3\.11 or later/)
     return null
   }
-  const cannot = await looked({ CUDA_HOME: join(packages, 'nowhere') })
-  if (cannot === null) return
-  expect(cannot).toMatchObject({ device: 'cuda', cuda: '13.0', flashinfer: 'cannot' })
   const compilers = { CUDA_HOME: join(packages, 'cuda'), PATH: `${join(packages, 'tools')}:${process.env.PATH}` }
+  const absent = await looked(compilers)
+  if (absent === null) return
+  expect(absent).toMatchObject({ device: 'cuda', flashinfer: 'absent' })
+  write('flashinfer/__init__.py', fatal)
+  const cannot = await looked({ CUDA_HOME: join(packages, 'nowhere') })
+  expect(cannot).toMatchObject({ device: 'cuda', cuda: '13.0', flashinfer: 'cannot' })
   expect(await looked(compilers)).toMatchObject({ flashinfer: 'compiles' })
   write('flashinfer_jit_cache/__init__.py', fatal)
   expect(await looked(compilers)).toMatchObject({ flashinfer: 'precompiled' })

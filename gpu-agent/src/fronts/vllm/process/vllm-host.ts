@@ -42,8 +42,8 @@ export interface VllmHost {
   cuda: string | null
   /** The newest that the driver runs, as the libraries say that vLLM would load; null: it is not known. */
   cuda_driver: string | null
-  /** Whether its kernels are installed, are compiled at the first start, or neither. */
-  flashinfer: 'precompiled' | 'compiles' | 'cannot'
+  /** Whether its kernels are installed, are compiled at the first start, or neither; or it is not installed itself. */
+  flashinfer: 'precompiled' | 'compiles' | 'cannot' | 'absent'
 }
 
 export type Looked = { ok: true; host: VllmHost } | { ok: false; sentence: string }
@@ -85,6 +85,8 @@ if sys.version_info >= (3, 11):
     compilers = shutil.which(os.path.join(home, "bin", "nvcc")) and shutil.which("ninja")
     compiled = importlib.util.find_spec("flashinfer_jit_cache") is not None
     found["flashinfer"] = "precompiled" if compiled else "compiles" if compilers else "cannot"
+    if importlib.util.find_spec("flashinfer") is None:
+        found["flashinfer"] = "absent"
     installed = importlib.util.find_spec("switchyard_vllm") is not None
     if not installed and sys.argv[1]:
         sys.path.insert(0, sys.argv[1])
@@ -103,7 +105,7 @@ const Found = z.object({
   plugin: z.object({ installed: z.boolean(), versions_run: z.array(z.string()) }).nullable(),
   cuda: z.string().nullable().default(null),
   cuda_driver: z.string().nullable().default(null),
-  flashinfer: z.enum(['precompiled', 'compiles', 'cannot']).default('precompiled'),
+  flashinfer: z.enum(['precompiled', 'compiles', 'cannot', 'absent']).default('precompiled'),
 })
 
 export async function lookAtHost(python: string, env: Environment = process.env): Promise<Looked> {
