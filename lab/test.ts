@@ -19,7 +19,7 @@ import { vllmTestsRefusal } from '../ops/vllm/environment.ts'
 
 const PARTS_AT_ONCE = 3
 
-const HELP = `Checks and tests everything. About twenty minutes on two idle cores.
+const HELP = `Checks and tests everything. About half an hour on two idle cores.
 
   npm test
   npm run test:fast    leaves the whole system and vLLM out
@@ -68,22 +68,22 @@ function vitest(project: string, name = project, ...more: string[]): Part {
 
 /** The longest first. */
 function parts(): Part[] {
-  const always = [
+  const unit = vitest('unit')
+  const workerd = vitest('workerd', 'workerd', '--project', 'workerd-shared')
+  const short = [
     node('check', 'check', 'lab/check.ts'),
-    vitest('unit'),
-    vitest('workerd', 'workerd', '--project', 'workerd-shared'),
     node('core', "the vLLM plug-in's policy core", 'lab/vllm-tests.ts', 'core'),
     node('python', 'the Python client library', 'lab/python-client.ts', 'test'),
   ]
-  if (flags.fast) return always
+  if (flags.fast) return [unit, workerd, ...short]
   const [first, second] = [1, 2].map((half) => vitest('system', `system-${half}`, `--shard=${half}/2`)) as [Part, Part]
   const refusal = vllmTestsRefusal(switchyardCacheFolder())
   if (refusal !== null) {
     console.log(`── vLLM: LEFT OUT, neither its scheduler's tests nor a real server ran: ${refusal}`)
-    return [first, second, ...always]
+    return [first, second, unit, workerd, ...short]
   }
   const scheduler = node('scheduler', "the vLLM plug-in on vLLM's own scheduler", ...['lab/vllm-tests.ts', 'scheduler'])
-  return [first, vitest('vllm'), second, ...always, scheduler]
+  return [first, vitest('vllm'), second, unit, scheduler, workerd, ...short]
 }
 
 async function run({ name, title, command, args, report }: Part, env: NodeJS.ProcessEnv): Promise<void> {

@@ -79,16 +79,30 @@ test('when time is up or the start is stopped, the last refusal is the reason', 
   expect(await waitForRealCall(url, 'k', 'm', 60_000, AbortSignal.abort())).toMatchObject({ ok: false })
 })
 
-test('pools are read as engines with their region; a refusal and a foreign answer are reasons', async () => {
+test('pools are read page by page as engines with their region; a refusal and a foreign answer are reasons', async () => {
   const engine = { engine: 'e', state: 'ready', seats: 4, running: 1, waiting: 2, queued_tokens: 3, kv_used_tokens: 4 }
-  const pools = [{ region: 'r', model: 'm', engines: [{ ...engine, kv_capacity_tokens: 5, other: 1 }] }]
-  const { url } = await serve(
-    { status: 200, body: JSON.stringify({ pools }) },
+  const poolsIn = (region: string) => [
+    { region, model: 'm', engines: [{ ...engine, kv_capacity_tokens: 5, other: 1 }] },
+  ]
+  const { url, requests } = await serve(
+    { status: 200, body: JSON.stringify({ pools: poolsIn('r'), next_cursor: 'next page' }) },
+    { status: 200, body: JSON.stringify({ pools: poolsIn('s'), next_cursor: null }) },
     { status: 401, body: 'who' },
     { status: 200, body: '{}' },
   )
   const read = () => readEngines({ url, adminKey: 'a' })
-  expect(await read()).toEqual({ ok: true, engines: [{ ...engine, kv_capacity_tokens: 5, region: 'r', model: 'm' }] })
+  const known = { ...engine, kv_capacity_tokens: 5, model: 'm' }
+  expect(await read()).toEqual({
+    ok: true,
+    engines: [
+      { ...known, region: 'r' },
+      { ...known, region: 's' },
+    ],
+  })
+  expect(requests.map((request) => request.url)).toEqual([
+    '/admin/v1/pools?linked=true',
+    '/admin/v1/pools?linked=true&cursor=next+page',
+  ])
   expect(await read()).toMatchObject({ ok: false, reason: expect.stringContaining('401') })
   expect(await read()).toMatchObject({ ok: false, reason: expect.stringContaining('pools') })
   expect(await readEngines({ url: 'http://127.0.0.1:1', adminKey: 'a' })).toMatchObject({ ok: false })
