@@ -1,8 +1,8 @@
 /**
- * Seven projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1, `workerd-shared` in that
- * runtime without either,
- * `system`, which starts everything as a user would, `page`, which does so and opens the page in a Chromium, and `vllm`, which does so with a real vLLM (6 GB), and `packages`,
- * which installs every package with npm and pip into empty folders. `npm run test:fast` runs the first two.
+ * Seven projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
+ * `workerd-shared` in that runtime without either, `system`, which starts everything as a user would, `page`, which does so and
+ * opens the page in a Chromium, `vllm`, which does so with a real vLLM (6 GB), and `packages`, which installs every package with npm
+ * and pip into empty folders. `npm run test:fast` runs the first three.
  */
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'

@@ -48,7 +48,7 @@ it('asks the others where none of those has an engine: one may have just come', 
   expect(asked).toEqual(['region-17', 'region-0', 'region-1', 'region-2'])
 })
 
-it('asks a bounded number of regions for a model that nobody serves', async () => {
+it('asks at most eight regions when no region serves the model', async () => {
   const { asked, answer } = call([], [])
   expect(await failureOf(await answer())).toMatchObject({ status: 503, code: 'no_engine' })
   expect(asked).toEqual(REGIONS.slice(0, REGIONS_ASKED_MAX))

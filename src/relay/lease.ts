@@ -1,6 +1,7 @@
 /**
  * Lease: walks the regions nearest first (core/pool/regions.ts) and asks the pools, one RPC per step, until an engine is
- * assigned. Regions in which no agent has ever served the model are walked only where the others have no engine. If a pool does not answer in time, the isolate's last snapshot of it decides: serving beats ordering.
+ * assigned. Regions in which no agent has ever served the model are walked only where the others have no engine. If a pool does
+ * not answer in time, the isolate's last snapshot of it decides: serving beats ordering.
  */
 import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
 import { chooseFromSnapshot } from '../core/pool/choose-engine.ts'

@@ -77,9 +77,17 @@ export interface Pool {
   model: string
 }
 
+/** Whether an agent has ever linked to the pool. */
+export function isLinked({ linked }: Pick<Catalogue, 'linked'>, region: string, model: string): boolean {
+  return linked.get(model)?.has(region) ?? false
+}
+
 /** Every region with every model: the pools that an agent has linked to, and the others. */
-export function allPools({ regions, models, linked }: Catalogue): { linked: Pool[]; others: Pool[] } {
-  const all = regions.flatMap((region) => [...models.keys()].map((model) => ({ region, model })))
-  const isLinked = ({ region, model }: Pool): boolean => linked.get(model)?.has(region.id) ?? false
-  return { linked: all.filter(isLinked), others: all.filter((pool) => !isLinked(pool)) }
+export function allPools(known: Catalogue): { linked: Pool[]; others: Pool[] } {
+  const models = [...known.models.keys()]
+  const all = known.regions.flatMap((region) => models.map((model) => ({ region, model })))
+  const { linked = [], others = [] } = Object.groupBy(all, ({ region, model }) =>
+    isLinked(known, region.id, model) ? 'linked' : 'others',
+  )
+  return { linked, others }
 }

@@ -7,7 +7,7 @@ import type { Env } from '../../env.ts'
 import { logFailure } from '../../platform/log.ts'
 import { applicationsPage } from '../../store/applications.ts'
 import { batchesPage } from '../../store/batches.ts'
-import { freshCatalogue, type Region } from '../../store/catalogue.ts'
+import { freshCatalogue, isLinked, type Region } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
 import { poolActor } from '../stubs.ts'
 
@@ -23,12 +23,13 @@ export async function knownNodes(
   regions: readonly string[] | null,
   nodes: readonly GraphNode[],
 ): Promise<(node: GraphNode) => KnownNode> {
-  const { regions: all, models: listed, linked } = await freshCatalogue(env)
+  const known = await freshCatalogue(env)
+  const { regions: all, models: listed } = known
   const open = all.filter(({ id }) => regions === null || regions.includes(id))
   const models = [...new Set(nodes.map(({ model }) => model))]
   const pools = open
     .flatMap((region) => models.map((model) => ({ region, model })))
-    .filter(({ region, model }) => linked.get(model)?.has(region.id))
+    .filter(({ region, model }) => isLinked(known, region.id, model))
   const [found, lengthsOf] = await Promise.all([
     Promise.all(pools.map(({ region, model }) => snapshotOf(env, region, model))),
     learned(env, tenant),

@@ -7,7 +7,7 @@ import type { Env } from '../../env.ts'
 import { apiError } from '../../platform/api-error.ts'
 import { logFailure } from '../../platform/log.ts'
 import { Id } from '../../protocol/index.ts'
-import { freshCatalogue, type Region } from '../../store/catalogue.ts'
+import { freshCatalogue, isLinked, type Region } from '../../store/catalogue.ts'
 import { type AdminScope, refusal, router } from '../boundary.ts'
 import { atOnce } from '../bounded-concurrency.ts'
 import { listOf, PAGE_LIMIT_MAX } from '../program-schemas.ts'
@@ -77,15 +77,16 @@ poolRoutes.openapi(
     responses: { 200: json(PoolPage, 'Every region × model, by region and model'), 400: failure('Invalid') },
   }),
   async (c) => {
-    const { limit, cursor, region, model, linked: isLinked } = c.req.valid('query')
+    const { limit, cursor, region, model, linked } = c.req.valid('query')
     const start = pageStart(cursor, z.tuple([Id, Id]))
     if (start.status === 'unreadable') return refusal(invalidCursor())
-    const { regions, models, linked } = await freshCatalogue(c.env)
+    const known = await freshCatalogue(c.env)
+    const { regions, models } = known
     const all = regions
       .filter(({ id }) => region === undefined || id === region)
       .flatMap((place) => [...models.keys()].map((id) => ({ region: place, model: id })))
       .filter((pool) => model === undefined || pool.model === model)
-      .filter((pool) => isLinked !== 'true' || linked.get(pool.model)?.has(pool.region.id) === true)
+      .filter((pool) => linked !== 'true' || isLinked(known, pool.region.id, pool.model))
     const { position } = start
     const last = position === null ? -1 : all.findIndex((p) => p.region.id === position[0] && p.model === position[1])
     const { data, has_more, next_cursor } = pageOf(
