@@ -53,7 +53,7 @@ const REFUSED_MAX = 200
 const REFUSED_WAIT_MS = 100
 /** Of the drawn requests. */
 const RAW_SHARE = 0.01
-/** A body that no route reads, longer than what workerd still takes of it: it may close before the client has sent all. */
+/** A body that no route reads, from here on: with a long one a connection was reset once in a million requests. */
 const UNREAD_BODY_BYTES = 16 * 1024
 const RAW_ROUTE = '(broken on the wire)'
 /** A path with a method that its drawn operation does not have. The operator's may show every tenant's data. */
