@@ -8,7 +8,7 @@
  * tests are two parts. Each line of their output begins with its part's name.
  */
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -16,8 +16,11 @@ import { flagsOrExit } from '../cli/flags.ts'
 import { switchyardCacheFolder } from '../ops/model/cache-folder.ts'
 import { findOrFetchModel } from '../ops/model/find-or-fetch.ts'
 import { vllmTestsRefusal } from '../ops/vllm/environment.ts'
+import { reportOf } from './test-report.ts'
 
 const PARTS_AT_ONCE = 3
+/** A line of pytest's summary. */
+const PYTEST_FAILED = /^(FAILED|ERROR) \S+\.py/
 
 const HELP = `Checks and tests everything. About half an hour on two idle cores.
 
@@ -39,14 +42,11 @@ interface Part {
   report?: string
 }
 
-interface Report {
-  testResults: { name: string; assertionResults: { fullName: string; status: string }[] }[]
-}
-
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-test-'))
-const totals = { passed: 0, failed: 0, skipped: 0 }
+let passed = 0
 const skipped: string[] = []
 const failed: string[] = []
+const failed_parts: string[] = []
 
 function node(name: string, title: string, ...args: string[]): Part {
   return { name, title, command: process.execPath, args }
@@ -91,32 +91,27 @@ async function run({ name, title, command, args, report }: Part, env: NodeJS.Pro
   const started = performance.now()
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env })
   for (const stream of [child.stdout, child.stderr])
-    createInterface({ input: stream }).on('line', (line) => console.log(`${name} │ ${line}`))
+    createInterface({ input: stream }).on('line', (line) => {
+      console.log(`${name} │ ${line}`)
+      if (report === undefined && PYTEST_FAILED.test(line)) failed.push(`${name}: ${line}`)
+    })
   const code = await new Promise<number>((resolve, reject) => {
     child.on('error', reject)
     child.on('close', (exit) => resolve(exit ?? 1))
   })
-  const has_tested = report === undefined || count(report) > 0
+  const has_tested = report === undefined || count(name, report) > 0
   const is_ok = code === 0 && has_tested
-  if (!is_ok) failed.push(title)
+  if (!is_ok) failed_parts.push(title)
   console.log(`── ${title}: ${is_ok ? 'ok' : 'FAILED'} in ${((performance.now() - started) / 1000).toFixed(0)} s`)
 }
 
-/** Adds what a report says to the totals, and returns how many of its tests passed. There is none of a Vitest that did not start. */
-function count(report: string): number {
-  if (!existsSync(report)) return 0
-  const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as Report
-  const before = totals.passed
-  for (const { name, assertionResults } of testResults) {
-    for (const { fullName, status } of assertionResults) {
-      if (status === 'passed' || status === 'failed') totals[status] += 1
-      else {
-        totals.skipped += 1
-        skipped.push(`${path.relative('.', name)}: ${fullName}`)
-      }
-    }
-  }
-  return totals.passed - before
+/** Adds what a part's report says to the totals, and returns how many of its tests passed. */
+function count(part: string, report: string): number {
+  const one = reportOf(report, process.cwd())
+  passed += one.passed
+  skipped.push(...one.skipped)
+  failed.push(...one.failed.map((test) => `${part}: ${test}`))
+  return one.passed
 }
 
 try {
@@ -137,8 +132,9 @@ try {
   rmSync(folder, { recursive: true, force: true })
 }
 if (skipped.length > 0) console.log(`\nSkipped:\n${skipped.join('\n')}`)
-console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`)
-if (failed.length > 0) {
-  console.log(`Failed: ${failed.join('; ')}. Their lines begin with the name of the part.`)
+if (failed.length > 0) console.log(`\nFailed:\n${failed.join('\n')}`)
+console.log(`\n${passed} passed, ${failed.length} failed, ${skipped.length} skipped`)
+if (failed_parts.length > 0) {
+  console.log(`Failed: ${failed_parts.join('; ')}. Their lines begin with the name of the part.`)
   process.exit(1)
 }
