@@ -57,7 +57,8 @@ agentRoutes.openapi(
     }
     const shard = await poolActor(c.env, place, model).placeAgent(c.var.agent.agent)
     if (shard === null) return refusal(new Response(null, { status: 503 }))
-    await noteLinked(c.env, known, region, model)
+    const waitUntil = (work: Promise<void>): void => c.executionCtx.waitUntil(work)
+    await noteLinked({ env: c.env, waitUntil }, known, region, model)
     const headers = linkHeaders(c.var.agent)
     return opened(await poolStub(c.env, place, model, shard).fetch('https://pool/link', { headers }))
   },

@@ -22,7 +22,8 @@ it('tells a pool as linked from its first link on', async () => {
   const response = await exports.default.fetch(new Request(`${ORIGIN}/agents/v1/link?${query}`, { headers }))
   if (response.webSocket === null) throw new Error(`no link: ${response.status}`)
   const link = new Link(response.webSocket)
-  expect(await listed('?linked=true')).toEqual([`eu-west ${MODEL}`])
+  // The link does not wait long for D1.
+  await expect.poll(() => listed('?linked=true')).toEqual([`eu-west ${MODEL}`])
   expect(await listed('')).toHaveLength(4)
   const { linked, others } = allPools(await freshCatalogue(env))
   expect(linked).toMatchObject([{ region: { id: 'eu-west' }, model: MODEL }])
@@ -31,21 +32,36 @@ it('tells a pool as linked from its first link on', async () => {
   expect(await listed('?linked=true')).toEqual([`eu-west ${MODEL}`])
 })
 
-it('writes a pool once, and lets a link open where D1 fails', async () => {
-  const known = await freshCatalogue(env)
-  const broken = {
-    ...env,
-    DB: {
-      prepare: () => {
-        throw new Error('D1 is away')
-      },
-    } as unknown as D1Database,
+/** D1 that can go away and come back, and the work that goes on behind an opened link. */
+function around() {
+  const state = { away: false, behind: [] as Promise<void>[] }
+  const prepare = (sql: string): D1PreparedStatement => {
+    if (state.away) throw new Error('D1 is away')
+    return env.DB.prepare(sql)
   }
-  await expect(noteLinked(broken, known, 'us-east', MODEL)).resolves.toBeUndefined()
-  await noteLinked(env, known, 'us-east', MODEL)
-  await noteLinked(env, known, 'us-east', MODEL)
+  const waitUntil = (work: Promise<void>): void => void state.behind.push(work)
+  return { state, at: { env: { ...env, DB: { prepare } as unknown as D1Database }, waitUntil } }
+}
+
+it('writes a pool once', async () => {
+  const known = await freshCatalogue(env)
+  const { state, at } = around()
+  await noteLinked(at, known, 'us-east', MODEL)
+  await noteLinked(at, known, 'us-east', MODEL)
+  await Promise.all(state.behind)
   const { linked } = await freshCatalogue(env)
   expect([...(linked.get(MODEL) ?? [])].sort()).toEqual(['eu-west', 'us-east'])
   // Known already: D1 is not asked.
-  await expect(noteLinked(broken, { ...known, linked }, 'us-east', MODEL)).resolves.toBeUndefined()
+  await noteLinked(at, { ...known, linked }, 'us-east', MODEL)
+  expect(state.behind).toHaveLength(2)
+})
+
+it('lets a link open while D1 is away, and writes the pool when D1 is back', async () => {
+  const { state, at } = around()
+  state.away = true
+  await noteLinked(at, await freshCatalogue(env), 'us-east', 'another')
+  expect((await freshCatalogue(env)).linked.has('another')).toBe(false)
+  state.away = false
+  await Promise.all(state.behind)
+  expect((await freshCatalogue(env)).linked.get('another')).toContain('us-east')
 })
