@@ -1,8 +1,8 @@
 /**
- * Seven projects: `unit` in Node (pure rooms and the agent), `workerd` in the real runtime with real Durable Objects and D1,
- * `workerd-shared` in that runtime without either, `system`, which starts everything as a user would, `page`, which does so and
- * opens the page in a Chromium, `vllm`, which does so with a real vLLM (6 GB), and `packages`, which installs every package with npm
- * and pip into empty folders. `npm run test:fast` runs the first three.
+ * Eight projects: `unit` in Node (the agent and the tools), `unit-shared` there in one process (rooms that only compute), `workerd` in
+ * the real runtime with real Durable Objects and D1, `workerd-shared` in that runtime without either, `system`, which starts
+ * everything as a user would, `page`, which does so and opens the page in a Chromium, `vllm`, which does so with a real vLLM (6 GB),
+ * and `packages`, which installs every package with npm and pip into empty folders. `npm run test:fast` runs the first four.
  */
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
@@ -11,6 +11,12 @@ const migrations = await readD1Migrations('migrations')
 
 /** They end a test that hangs, and must let one pass that starts processes or workerd on a machine busy with others. */
 const LIMITS = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 50_000 } } }
+
+/** Tests of rooms that only compute. */
+const PURE = [
+  ...['src/core', 'src/protocol', 'clients/typescript/src', 'dashboard', 'simulator'],
+  ...['memory', 'order', 'queue', 'replay'].map((room) => `gpu-agent/engine/${room}`),
+].map((folder) => `${folder}/**/*.test.ts`)
 
 /** Relay tests with real actors behind them. */
 const WITH_ACTORS = ['api', 'idempotent-call', 'responses-call', 'run-call-ending'].map(
@@ -36,18 +42,19 @@ export default defineConfig({
       {
         test: {
           ...LIMITS,
-          name: 'unit',
-          include: [
-            'src/core/**/*.test.ts',
-            'src/protocol/**/*.test.ts',
-            'clients/typescript/src/**/*.test.ts',
-            'dashboard/**/*.test.ts',
-            'gpu-agent/**/*.test.ts',
-            'lab/**/*.test.ts',
-            'ops/**/*.test.ts',
-            'simulator/**/*.test.ts',
-          ],
+          name: 'unit-shared',
+          include: PURE,
           exclude: ['**/node_modules/**'],
+          // They start nothing and change nothing outside themselves. A process for each file would take as long as the tests.
+          isolate: false,
+        },
+      },
+      {
+        test: {
+          ...LIMITS,
+          name: 'unit',
+          include: ['gpu-agent', 'lab', 'ops'].map((folder) => `${folder}/**/*.test.ts`),
+          exclude: ['**/node_modules/**', ...PURE],
         },
       },
       {

@@ -29,7 +29,7 @@ const HELP = `Checks and tests everything. About half an hour on two idle cores.
 
 vLLM is installed once under the user's cache, 6 GB (Linux on x86-64). SWITCHYARD_VLLM=off leaves it out.
 
-  npx vitest run --project unit|workerd|workerd-shared|system|vllm FILE    runs one file`
+  npx vitest run FILE    runs one file`
 const flags = flagsOrExit('test', HELP, { fast: { type: 'boolean', default: false } })
 
 interface Part {
@@ -68,8 +68,8 @@ function vitest(project: string, name = project, ...more: string[]): Part {
 
 /** The longest first. */
 function parts(): Part[] {
-  const unit = vitest('unit')
-  const workerd = vitest('workerd', 'workerd', '--project', 'workerd-shared')
+  const unit = vitest('unit*', 'unit')
+  const workerd = vitest('workerd*', 'workerd')
   const short = [
     node('check', 'check', 'lab/check.ts'),
     node('core', "the vLLM plug-in's policy core", 'lab/vllm-tests.ts', 'core'),

@@ -38,7 +38,7 @@ it('a question whose request is gone is taken over by one that waits, for all ot
     return promise
   }
   const first = work.run('key', ask, 5)
-  await vi.waitUntil(() => asked === 1)
+  await vi.waitUntil(() => asked === 1, { timeout: 50_000 })
   const second = work.run('key', ask, LONG_MS)
   resolve(3)
   expect([await first, await second, asked]).toEqual([3, 3, 1])

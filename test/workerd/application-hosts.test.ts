@@ -17,6 +17,7 @@ import {
 } from './application-tools.ts'
 import { answered } from './batch-tools.ts'
 import { json, KEY_A, MODEL, provision, request } from './fixtures.ts'
+import { soon } from './soon.ts'
 
 beforeAll(provision)
 afterEach(() => void vi.restoreAllMocks())
@@ -133,7 +134,7 @@ it('returns the hosts when it is cancelled', async () => {
     run: () => ({ status: 'waiting', message: 'lent to others' }),
   })
   const { id } = await create({ nodes: NODES, input: { lines: questions(3) } })
-  await vi.waitFor(() => expect(asked.length).toBeGreaterThan(0), { timeout: 10_000 })
+  await soon(() => expect(asked.length).toBeGreaterThan(0))
   await request('POST', `/v1/applications/${id}/cancel`, KEY_A)
   await reached(id, 'cancelled')
   expect(released).toHaveBeenCalledWith({ tenant: 'tenant-a', application: id })

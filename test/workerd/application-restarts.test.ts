@@ -21,6 +21,7 @@ import {
 } from './application-tools.ts'
 import { pause, storeInput } from './batch-tools.ts'
 import { KEY_A, MODEL, provision, request } from './fixtures.ts'
+import { soon } from './soon.ts'
 
 beforeAll(provision)
 afterEach(() => void vi.restoreAllMocks())
@@ -66,7 +67,7 @@ describe('an application', () => {
     })
     const { id } = await create({ nodes: ENSEMBLE, input: LINES })
     await expect
-      .poll(async () => (await applicationOf(id)).nodes.map(({ completed }) => completed), { timeout: 10_000 })
+      .poll(async () => (await applicationOf(id)).nodes.map(({ completed }) => completed))
       .toEqual([1, 30, 30])
     // 3 MB of each node, of which R2 has all.
     const written = () =>
@@ -74,7 +75,7 @@ describe('an application', () => {
         const nodes = await storage.list<{ done: { requests: number } }>({ prefix: 'node:' })
         return [...nodes.values()].map(({ done }) => done.requests)
       })
-    await vi.waitFor(async () => expect(await written()).toEqual([0, 30, 30]), { timeout: 10_000 })
+    await soon(async () => expect(await written()).toEqual([0, 30, 30]))
     await pause(300)
     held = false
     await evictDurableObject(applicationStub(id))

@@ -6,6 +6,7 @@ import type { LineCall, LineOutcome } from '../../src/actors/batch/line-call.ts'
 import type { ApplicationObject } from '../../src/api/applications/application-json.ts'
 import { answered } from './batch-tools.ts'
 import { json, KEY_A, MODEL, request } from './fixtures.ts'
+import { soon } from './soon.ts'
 
 export const says = (content: string) => ({ messages: [{ role: 'user', content }], max_tokens: 8 })
 
@@ -46,9 +47,7 @@ export function applicationOf(id: string, key = KEY_A): Promise<ApplicationObjec
 }
 
 export async function reached(id: string, ...statuses: string[]): Promise<ApplicationObject> {
-  await vi.waitFor(async () => expect(statuses).toContain((await applicationOf(id)).status), {
-    ...{ interval: 50, timeout: 20_000 },
-  })
+  await soon(async () => expect(statuses).toContain((await applicationOf(id)).status))
   return applicationOf(id)
 }
 

@@ -3,7 +3,7 @@
  * them. A route that this test does not know fails it: say there what a stranger may be answered.
  */
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { responsesActor } from '../../src/actors/stubs.ts'
 import { type Operation, operations } from './api-document.ts'
 import { create, nodeOf, reached } from './application-tools.ts'
@@ -21,6 +21,7 @@ import {
   request,
   TOKEN_WEST,
 } from './fixtures.ts'
+import { soon } from './soon.ts'
 
 /** In everything that tenant A has stored. */
 const SECRET = 'known-to-tenant-a-alone'
@@ -185,7 +186,7 @@ beforeAll(async () => {
   const file = await storeInput(SECRET)
   // It fails by its first line, so nothing of it changes any more.
   const { id: batch } = await createBatch(file, { metadata })
-  await vi.waitFor(async () => expect(await batchOf(batch)).toMatchObject({ status: 'failed' }), { timeout: 10_000 })
+  await soon(async () => expect(await batchOf(batch)).toMatchObject({ status: 'failed' }))
   // It is planned and does not run.
   const { id: application } = await create({
     ...{ name: SECRET, metadata, nodes: [nodeOf('node', '{{q}}')], input: { lines: [{ q: SECRET }] }, start: false },
@@ -193,7 +194,7 @@ beforeAll(async () => {
   await reached(application, 'planned')
   // On which hosts it would run is written a moment later.
   const planned = () => json<{ hosts: object | null }>(request('GET', `/v1/applications/${application}/plan`, KEY_A))
-  await vi.waitFor(async () => expect((await planned()).hosts).not.toBeNull(), { timeout: 10_000 })
+  await soon(async () => expect((await planned()).hosts).not.toBeNull())
   ids = {
     application,
     program: PROGRAM,
@@ -205,15 +206,12 @@ beforeAll(async () => {
     batch,
   }
   // The tenant's list and the plan follow a moment later. What changes after this is a stranger's doing.
-  await vi.waitFor(
-    async () => {
-      const { data } = await json<{ data: { id: string; calls: number }[] }>(request('GET', '/v1/programs', KEY_A))
-      expect(data.find(({ id }) => id === PROGRAM)?.calls).toBe(1)
-      const plan = await json<{ hosts: unknown }>(request('GET', `/v1/applications/${application}/plan`, KEY_A))
-      expect(plan.hosts).not.toBeNull()
-    },
-    { timeout: 10_000 },
-  )
+  await soon(async () => {
+    const { data } = await json<{ data: { id: string; calls: number }[] }>(request('GET', '/v1/programs', KEY_A))
+    expect(data.find(({ id }) => id === PROGRAM)?.calls).toBe(1)
+    const plan = await json<{ hosts: unknown }>(request('GET', `/v1/applications/${application}/plan`, KEY_A))
+    expect(plan.hosts).not.toBeNull()
+  })
 })
 
 /** Whose id stands in a path, by how the path begins. */

@@ -1,10 +1,11 @@
 /** The page's sign-in, its policy, and what a viewer sees: through the Worker, as a browser asks. */
 import { env, exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { openSession, SESSION_COOKIE, SESSION_MAX_AGE_S, sealSession } from '../../src/api/page/session-cookie.ts'
 import { VIEWERS_PER_TENANT_MAX } from '../../src/api/page/viewers.ts'
 import { LiveEvent } from '../../src/protocol/live.ts'
 import { KEY_A, KEY_B, ORIGIN, openCall, provision, request } from './fixtures.ts'
+import { soon } from './soon.ts'
 
 const PAGE = { 'x-switchyard-page': '1' }
 const ask = (path: string, init: RequestInit = {}) => exports.default.fetch(new Request(ORIGIN + path, init))
@@ -128,17 +129,14 @@ describe('sign-in', () => {
     const cookie = await cookieOf(key)
     expect((await ask('/v1/programs', as(cookie))).status).toBe(200)
     await request('DELETE', `/admin/v1/tenants/tenant-a/keys/${id}`, env.ADMIN_KEY)
-    await vi.waitFor(async () => expect((await ask('/v1/programs', as(cookie))).status).toBe(401), {
-      timeout: 20_000,
-      interval: 500,
-    })
+    await soon(async () => expect((await ask('/v1/programs', as(cookie))).status).toBe(401))
   })
 })
 
 describe('a tenant’s page', () => {
   it('shows its own programs, and no other’s, no engine and no operator’s address', async () => {
     const cookie = await cookieOf(KEY_A)
-    await vi.waitFor(async () => {
+    await soon(async () => {
       const text = await (await ask('/page/live', as(cookie))).text()
       expect(text).toContain('program-of-a')
     })
@@ -154,7 +152,7 @@ describe('a tenant’s page', () => {
 
   it('carries a hostile name as it is, in JSON', async () => {
     const cookie = await cookieOf(KEY_A)
-    await vi.waitFor(async () => {
+    await soon(async () => {
       const live = await ask('/page/live', as(cookie))
       expect(live.headers.get('content-type')).toContain('application/json')
       const [tenant] = LiveEvent.parse(await live.json()).tenants
@@ -185,7 +183,7 @@ describe('the operator’s page', () => {
 
   it('shows all tenants and pools, and what only a program knows', async () => {
     const cookie = await cookieOf(env.ADMIN_KEY)
-    await vi.waitFor(async () => {
+    await soon(async () => {
       const event = LiveEvent.parse(await (await ask('/page/live', as(cookie))).json())
       const programs = event.tenants.flatMap(({ changed }) => changed)
       expect(programs.map(({ id }) => id)).toEqual(expect.arrayContaining(['program-of-a', 'program-of-b']))
@@ -210,12 +208,13 @@ describe('the operator’s page', () => {
     const first = await next()
     expect(first.tenants.every(({ reset }) => reset)).toBe(true)
     await openCall('program-later', 'call-later', 'tenant-b')
-    await vi.waitFor(async () => {
+    let changed: string[] = []
+    while (changed.length === 0) {
       const event = await next()
-      const changed = event.tenants.flatMap((tenant) => tenant.changed.map(({ id }) => id))
       expect(event.tenants.some(({ reset }) => reset)).toBe(false)
-      expect(changed).toEqual(['program-later'])
-    })
+      changed = event.tenants.flatMap((tenant) => tenant.changed.map(({ id }) => id))
+    }
+    expect(changed).toEqual(['program-later'])
     await reader?.cancel()
     stop.abort()
   })
