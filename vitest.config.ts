@@ -53,6 +53,7 @@ export default defineConfig({
         test: {
           ...LIMITS,
           name: 'unit',
+          setupFiles: ['./gpu-agent/src/outbox/quick-drizzle.ts'],
           include: ['gpu-agent', 'lab', 'ops'].map((folder) => `${folder}/**/*.test.ts`),
           exclude: ['**/node_modules/**', ...PURE],
         },

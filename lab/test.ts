@@ -120,6 +120,9 @@ try {
     ...process.env,
     SWITCHYARD_MODEL: model.path,
     SWITCHYARD_REQUIRE_MODEL: '1',
+    // vLLM's threads wait for each other in busy loops, which takes from the other parts more than a second thread gives.
+    OMP_NUM_THREADS: '1',
+    VLLM_CPU_OMP_THREADS_BIND: 'nobind',
     // Hundreds of processes of the same code start.
     NODE_COMPILE_CACHE: path.join(folder, 'compile-cache'),
   }

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Miniflare } from 'miniflare'
+import '../gpu-agent/src/outbox/quick-drizzle.ts'
 import { BALANCER_DEFAULT } from '../src/core/pool/balancers/index.ts'
 import { readFileIfAny } from './system/atomic-file.ts'
 import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './system/data-dir.ts'
@@ -26,7 +27,6 @@ import { bundleWorker } from './workerd/bundle-worker.ts'
 import { applyMigrations, readMigrations } from './workerd/d1-migrations.ts'
 import { withLocalD1 } from './workerd/local-d1.ts'
 import { startMiniflare } from './workerd/miniflare.ts'
-import { provisionLocal } from './workerd/provision-local.ts'
 import { untilRefused } from './workerd/watch-port.ts'
 import { readWorkerConfig } from './workerd/worker-config.ts'
 import { WORKERD_NAME, writeWorkerdLauncher } from './workerd/workerd-launcher.ts'
@@ -83,7 +83,11 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
     const names = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
     const models = [{ id: flags.model, context_tokens: Number(flags['context-tokens']) }, ...otherModels()]
     const system = { regions, agents_per_region, models, now_ms: Date.now() }
-    if (local !== null) await provisionLocal(database, { ...system, secrets: local })
+    if (local !== null) {
+      // Drizzle is behind it, which loads quickly from here on.
+      const { provisionLocal } = await import('./workerd/provision-local.ts')
+      await provisionLocal(database, { ...system, secrets: local })
+    }
     return names
   })
   const [script, applied] = await Promise.all([bundling, migrating])
