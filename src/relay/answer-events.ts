@@ -12,7 +12,7 @@ import { parseFrame, SseSplitter, withoutId } from '../core/wire/sse.ts'
 import { within } from '../platform/deadline.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
 import { type AgentFailure, errorEvent } from './agent-connection.ts'
-import { type AnswerContext, brokenAnswer, ENDED_EARLY, type Served } from './answer.ts'
+import { type AnswerContext, brokenAnswer, ENDED_EARLY, type Served, type StartOver } from './answer.ts'
 import { StatedFault } from './dialects/aggregate.ts'
 
 export type AnswerEvent =
@@ -25,6 +25,8 @@ export type AnswerEnd =
   /** The engine's [DONE]. */
   | { status: 'done' }
   | { status: 'failed'; failure: AgentFailure }
+  /** The engine broke, and none goes on with what has come. */
+  | { status: 'broken'; failure: AgentFailure; startOver: StartOver | null }
   /** The last event was an error that a server wrote in the client's own API. */
   | { status: 'stated'; failure: AgentFailure }
   /** The client has left. */
@@ -45,12 +47,12 @@ export async function readAnswer(served: Data, context: Context, take: Take): Pr
     if (end.status !== 'broken') return end
     const next = await goOn(serving, end.failure, context, take)
     if (next.status === 'cancelled') return next
-    if (next.status === 'failed') return { status: 'failed', failure: end.failure }
+    if (next.status === 'failed') return { ...end, startOver: serving.startOver }
     serving = next
   }
 }
 
-type EngineEnd = AnswerEnd | { status: 'broken'; failure: AgentFailure }
+type EngineEnd = Exclude<AnswerEnd, { status: 'broken' }> | { status: 'broken'; failure: AgentFailure }
 
 async function readEngine(served: Data, context: Context, take: Take): Promise<EngineEnd> {
   const reader = served.body.getReader()

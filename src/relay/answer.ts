@@ -21,12 +21,18 @@ export const ENDED_EARLY = 'its stream ended too early'
 
 /** The result of finding an engine. */
 export type Served =
-  | (AgentConnection & { status: 'data' } & { goOn: GoOn | null })
+  | (AgentConnection & { status: 'data' } & { goOn: GoOn | null; startOver: StartOver | null })
   | { status: 'failed'; failure: AgentFailure; retry_after_s: number | null }
   | { status: 'cancelled' }
 
 /** Another engine goes on with the answer, after `failure` of this one. Null where the call's answers cannot be gone on with. */
 export type GoOn = (so_far: Resume, failure: AgentFailure) => Promise<Served>
+
+/**
+ * Another engine computes the whole answer, of which the client has nothing, after `failure` of this one. Null where the client
+ * asks for none of it.
+ */
+export type StartOver = (failure: AgentFailure) => Promise<Served>
 
 /** How the call ended for its client. */
 export interface Ending {

@@ -1,7 +1,8 @@
 /**
  * Dispatch: hands the call to its engine's agent with a ticket. If that engine fails before its first data event, the call
  * goes to another engine, ENGINES_TRIED_MAX at most. The client does not notice. If it fails later, the call goes on
- * elsewhere from what the client has, over LEASES_PER_CALL_MAX leases in all.
+ * elsewhere from what the client has, over LEASES_PER_CALL_MAX leases in all. Where no engine can, a client that asked for the
+ * answer in one piece has nothing of it yet, and another engine computes all of it.
  */
 
 import { NOT_APPLIED_HEADER } from '../core/call/field-warnings.ts'
@@ -15,7 +16,7 @@ import { NATIVE_PATHS, RESUME_FIELD, type Resume, type TicketClaims } from '../p
 import { NATIVE_BODY_FIELDS } from '../protocol/request-fields.ts'
 import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
-import type { GoOn, Served } from './answer.ts'
+import type { GoOn, Served, StartOver } from './answer.ts'
 import { failureUnderShare } from './call-share.ts'
 import type { RelayDeps } from './deps.ts'
 import type { NativeBody } from './dialects/dialect.ts'
@@ -27,9 +28,9 @@ import { expectedReason, releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
 
-/** Before anything of the answer has come. */
+/** Before anything of the answer has come, or for all of it once more. */
 export const ENGINES_TRIED_MAX = 3
-/** `off`: an answer that breaks ends with an error event. */
+/** `off`: an answer that breaks ends with an error. */
 const RESUME_HEADER = 'x-resume'
 /** After so long an engine that has failed is tried again, although it has not restarted. */
 const SAME_ENGINE_MS = 2000
@@ -54,6 +55,10 @@ export interface Dispatch {
 }
 
 interface Journey extends Dispatch {
+  /** All that the call has had, in order. */
+  leases: Leased[]
+  /** Those of them that are told as lost. */
+  lost: Set<string>
   /** Engines, each in its epoch, that have said that they cannot go on with this answer. Asked again they would say the same. */
   unable: Set<string>
   /** The last break of the answer that its client had more of than at the break before. Null: it has not broken. */
@@ -69,7 +74,7 @@ interface Break {
 
 /** Serves the call on `first`, or on another engine if `first` fails early. */
 export function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
-  return serveOn(first, [], null, { ...journey, unable: new Set(), broken: null })
+  return serveOn(first, [], null, { ...journey, leases: [], lost: new Set(), unable: new Set(), broken: null })
 }
 
 /** `failed`: leases that the call had. `so_far`: what the client has of the answer. Null: nothing. */
@@ -81,9 +86,10 @@ async function serveOn(
 ): Promise<Served> {
   const tried = [...failed]
   // The last lease that may be charged.
-  let served = so_far === null ? null : (failed.at(-1)?.lease ?? null)
+  let served = failed.at(-1)?.lease ?? null
   let leased = first
   for (;;) {
+    journey.leases.push(leased)
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
     journey.call.share?.placed(leased.lease)
@@ -92,16 +98,16 @@ async function serveOn(
       journey.accepted()
       journey.times.ttft_ms ??= journey.times.elapsed_ms
       journey.times.stream ??= journey.times.trace?.start('stream') ?? null
-      return { ...opened, goOn: goOnFrom(leased, tried, journey) }
+      return { ...opened, goOn: goOnFrom(leased, tried, journey), startOver: startOverFrom(leased, journey) }
     }
     if (opened.status === 'cancelled') {
-      journey.notes.leaseLost(leased, 'client_left')
+      loseLease(leased, 'client_left', journey)
       return opened
     }
     const failure = failureUnderShare(opened.failure, journey.call, journey.admission)
     if (!hasRefused(failure)) served = leased.lease
     journey.call.share?.placed(served)
-    journey.notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    loseLease(leased, failure.error.code, journey)
     if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
     if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
     tried.push(leased)
@@ -113,6 +119,13 @@ async function serveOn(
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
     leased = next.leased
   }
+}
+
+/** Once for each lease, whoever finds first that it is lost. */
+function loseLease(leased: Leased, error_code: string | null | undefined, { notes, lost }: Journey): void {
+  if (lost.has(leased.lease)) return
+  lost.add(leased.lease)
+  notes.leaseLost(leased, error_code ?? 'engine_failed')
 }
 
 function epochOf({ engine, epoch }: Leased): string {
@@ -130,11 +143,11 @@ const UNHEARD: readonly string[] = ['engine_unreachable', 'engine_ended_early', 
  * in a server's own API, embeddings, or the client asks for none of it.
  */
 function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): GoOn | null {
-  const { call, notes, gone } = journey
+  const { call, gone } = journey
   const is_text = call.dialect.engine_path !== '/v1/embeddings' && nativeFor(leased, call) === null
   if (!is_text || call.bounds.sequences_max > 1 || call.headers.get(RESUME_HEADER) === 'off') return null
   return async (so_far, failure) => {
-    notes.leaseLost(leased, failure.error.code ?? 'engine_failed')
+    loseLease(leased, failure.error.code, journey)
     const had = sizeOf(so_far)
     // An engine that broke before it said more has used up some of the time that there was.
     if (journey.broken === null || had > journey.broken.had) {
@@ -147,6 +160,20 @@ function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): G
     if (gone.aborted) return { status: 'cancelled' }
     if (next.status === 'none') return { status: 'failed', failure, retry_after_s: null }
     return serveOn(next.leased, failed, so_far, journey)
+  }
+}
+
+/** How the call is served again when this lease breaks before its client has any of the answer. */
+function startOverFrom(leased: Leased, journey: Journey): StartOver | null {
+  if (journey.call.headers.get(RESUME_HEADER) === 'off') return null
+  return async (failure) => {
+    loseLease(leased, failure.error.code, journey)
+    const failed = [...journey.leases]
+    if (failed.length >= ENGINES_TRIED_MAX) return { status: 'failed', failure, retry_after_s: null }
+    const next = await another(failed, journey)
+    if (journey.gone.aborted) return { status: 'cancelled' }
+    if (next.status === 'none') return { status: 'failed', failure, retry_after_s: null }
+    return serveOn(next.leased, failed, null, journey)
   }
 }
 

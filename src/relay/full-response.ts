@@ -5,6 +5,8 @@
  * then has its proper status and length. A longer call gets 200, and a space at every interval until the JSON. JSON allows
  * leading white space, and only a write shows that the client has left. A failure after that breaks the connection: the 200
  * cannot be taken back, and a partial answer must not look complete.
+ *
+ * Nothing of the answer is sent before its end, so where no engine goes on with one that broke, another computes all of it.
  */
 
 import {
@@ -29,10 +31,10 @@ const SPACE = encoder.encode(' ')
 
 export async function fullResponse(
   serving: Promise<Served>,
-  builder: ResponseBuilder,
+  newBuilder: () => ResponseBuilder,
   context: AnswerContext,
 ): Promise<Answer> {
-  const collecting = collect(serving, builder, context)
+  const collecting = collect(serving, newBuilder, context)
   const early = await beforeHeaders(collecting, context)
   if (early.status === 'in_time' && early.value.status !== 'complete') return plainAnswer(early.value, context)
   const headers = context.headers()
@@ -71,18 +73,29 @@ function completed(json: string): Ending {
   return { outcome: 'completed', error_code: null, json }
 }
 
-async function collect(serving: Promise<Served>, builder: ResponseBuilder, context: AnswerContext): Promise<Collected> {
-  const served = await serving
-  if (served.status !== 'data') return served
-  const end = await readAnswer(served, context, (events) => {
-    for (const event of events) if (event.kind === 'chunk') builder.add(event.data)
-    return true
-  })
-  if (end.status === 'done') {
-    const json = JSON.stringify(builder.finish())
-    await builder.keep?.(context.store)
-    return { status: 'complete', json }
+async function collect(
+  serving: Promise<Served>,
+  newBuilder: () => ResponseBuilder,
+  context: AnswerContext,
+): Promise<Collected> {
+  for (let served = await serving; ; ) {
+    if (served.status !== 'data') return served
+    const builder = newBuilder()
+    const end = await readAnswer(served, context, (events) => {
+      for (const event of events) if (event.kind === 'chunk') builder.add(event.data)
+      return true
+    })
+    if (end.status === 'done') {
+      const json = JSON.stringify(builder.finish())
+      await builder.keep?.(context.store)
+      return { status: 'complete', json }
+    }
+    if (end.status === 'cancelled') return end
+    const failed: Collected = { status: 'failed', failure: end.failure, retry_after_s: null }
+    if (end.status !== 'broken' || end.startOver === null) return failed
+    const again = await end.startOver(end.failure)
+    if (again.status === 'failed') return failed
+    context.answer?.forget()
+    served = again
   }
-  if (end.status === 'cancelled') return end
-  return { status: 'failed', failure: end.failure, retry_after_s: null }
 }

@@ -305,6 +305,46 @@ describe('an answer ends with an error', () => {
   })
 })
 
+describe('an answer in one piece that no engine can go on with', () => {
+  const WHOLE = () => [ROLE, event({ content: 'Hello' }, '5,6,7'), FINISH, USED, DONE]
+  const HALF_AGAIN = () => [ROLE, event({ content: 'He' }, '5,6'), stated('engine_failed', true)]
+  const body = { stream: false, n: 2 }
+
+  it('is computed again elsewhere, and has nothing of the first', async () => {
+    const { it, response, text, asked } = await brokenBy(BROKEN, { body, rest: WHOLE })
+    expect(response.status).toBe(200)
+    expect(JSON.parse(text)).toMatchObject({ choices: [{ message: { content: 'Hello' } }], usage: USAGE })
+    expect(asked).toHaveLength(1)
+    expect(asked[0]?.body).not.toHaveProperty('switchyard_resume')
+    expect(it.saidTo('leaseOpened')).toHaveLength(2)
+    expect(it.saidTo('leaseLost')).toMatchObject([{ lease: expect.any(String), error_code: 'engine_failed' }])
+    expect(it.saidTo('callEnded')).toEqual([])
+  })
+
+  it('is computed again where what has come of it cannot be told another engine', async () => {
+    const breaks: Break = {
+      frames: ['data: {"choices":[{"index":0,"delta":{"audio":{"data":"x"}}}]}\n\n'],
+      end: 'broken',
+    }
+    const { it, text, asked } = await brokenBy(breaks, { body: { stream: false }, rest: WHOLE })
+    expect(JSON.parse(text)).toMatchObject({ choices: [{ message: { content: 'Hello' } }] })
+    expect(asked[0]?.body).not.toHaveProperty('switchyard_resume')
+    expect(it.saidTo('leaseLost')).toHaveLength(1)
+  })
+
+  it.each<[string, Parameters<typeof brokenBy>[1], number, number]>([
+    ['no other engine is', { body, others: 0 }, 1, 502],
+    ['its client wants that', { body, headers: { 'X-Resume': 'off' }, rest: WHOLE }, 1, 502],
+    ['three engines have broken', { body, others: 5, rest: HALF_AGAIN }, 3, 503],
+  ])('fails where %s', async (_, options, leases, status) => {
+    const { it, response, text } = await brokenBy(BROKEN, options)
+    expect(response.status).toBe(status)
+    expect(JSON.parse(text)).toMatchObject({ error: { code: 'engine_failed' } })
+    expect(it.saidTo('leaseOpened')).toHaveLength(leases)
+    expect(it.saidTo('callEnded')).toMatchObject([{ outcome: 'failed', error_code: 'engine_failed' }])
+  })
+})
+
 describe('an answer that goes on elsewhere', () => {
   it('is one object for a client that asked for no stream', async () => {
     const { text } = await brokenBy(BROKEN, { body: { stream: false } })

@@ -246,7 +246,7 @@ async function serve(
   try {
     answer = call.streaming
       ? await answerStreaming(serving, format.stream(facts), context)
-      : await fullResponse(serving, format.whole(facts), context)
+      : await fullResponse(serving, () => format.whole(facts), context)
   } catch (error) {
     notes.callEnded(RELAY_FAILED.outcome, RELAY_FAILED.error_code)
     throw error

@@ -62,6 +62,18 @@ export class AnswerSoFar {
     else this.#read(data)
   }
 
+  /** The client has nothing of it, and it is computed again. */
+  forget(): void {
+    this.#content = ''
+    this.#reasoning = ''
+    this.#tools.length = 0
+    this.#ids = []
+    this.#chars = 0
+    this.#frame = null
+    this.#resumable = true
+    this.#native = null
+  }
+
   /** What another engine needs to go on. Null: none can. */
   resume(): Resume | null {
     const frame = this.#frame
