@@ -10,7 +10,7 @@ import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { fail, readFlags, wholeNumber } from '../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../cli/flags.ts'
 import { quantile } from '../simulator/statistics.ts'
 import { SLICE_BYTES, SLICE_LINES } from '../src/core/batch/check-slice.ts'
 import { startTestbed, type Testbed } from './testbed/testbed.ts'
@@ -36,20 +36,13 @@ const MIB = 1024 * 1024
 const TICKS_PER_S = 100
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('test:large', process.argv.slice(2), {
+const values = flagsOrExit('test:large', HELP, {
   lines: { ...TEXT, default: '1000000' },
   'line-bytes': { ...TEXT, default: '1000' },
   'run-s': { ...TEXT, default: '60' },
   'memory-mib': { ...TEXT, default: '512' },
   json: TEXT,
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const lines = wholeNumber('--lines', values.lines, 1, 1_000_000)
 const line_bytes = wholeNumber('--line-bytes', values['line-bytes'], 200, 100_000)
 const run_s = wholeNumber('--run-s', values['run-s'], 1, 86_400)

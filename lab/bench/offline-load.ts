@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { fail, readFlags } from '../../cli/flags.ts'
+import { fail, flagsOrExit } from '../../cli/flags.ts'
 import { type Column, textTable } from '../../cli/table.ts'
 import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 import { seededRandom } from '../../simulator/random.ts'
@@ -40,19 +40,12 @@ const POLL_MS = 250
 const GOAL = 1.1
 
 const TEXT = { type: 'string' } as const
-const flags = readFlags('bench:offline', process.argv.slice(2), {
+const values = flagsOrExit('bench:offline', HELP, {
   ...{ seconds: { ...TEXT, default: '90' }, rate: { ...TEXT, default: '0.8' }, tokens: { ...TEXT, default: '16' } },
   'offline-tokens': { ...TEXT, default: '48' },
   ...{ rounds: { ...TEXT, default: '1' }, seats: { ...TEXT, default: '4' }, threads: { ...TEXT, default: '1' } },
   ...{ seed: { ...TEXT, default: '1' }, model: TEXT, json: TEXT },
-  help: { type: 'boolean', short: 'h', default: false },
 })
-if (!flags.ok) fail(flags.reason)
-const { values } = flags
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const settings = {
   ...{ seconds: number('seconds', 3600), rate: number('rate', 1000), tokens: number('tokens', 256) },
   ...{ offline_tokens: number('offline-tokens', 256), rounds: number('rounds', 20), seats: number('seats', 64) },

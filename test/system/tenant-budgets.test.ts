@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually, System } from './support/system.ts'
 
-const LIMIT_TOKENS = 6_000
+const LIMIT_TOKENS = 2_400
 const CALLS = 200
 const LINES = 20
 
