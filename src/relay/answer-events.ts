@@ -12,7 +12,7 @@ import { parseFrame, SseSplitter, withoutId } from '../core/wire/sse.ts'
 import { within } from '../platform/deadline.ts'
 import { DONE, EVENT_ERROR } from '../protocol/index.ts'
 import { type AgentFailure, errorEvent } from './agent-connection.ts'
-import { type AnswerContext, brokenAnswer, ENDED_EARLY, type Served, type StartOver } from './answer.ts'
+import { type AnswerContext, brokenAnswer, ENDED_EARLY, type Served } from './answer.ts'
 import { StatedFault } from './dialects/aggregate.ts'
 
 export type AnswerEvent =
@@ -25,8 +25,6 @@ export type AnswerEnd =
   /** The engine's [DONE]. */
   | { status: 'done' }
   | { status: 'failed'; failure: AgentFailure }
-  /** The engine broke, and none goes on with what has come. */
-  | { status: 'broken'; failure: AgentFailure; startOver: StartOver | null }
   /** The last event was an error that a server wrote in the client's own API. */
   | { status: 'stated'; failure: AgentFailure }
   /** The client has left. */
@@ -37,7 +35,7 @@ const WATCHES = 4
 
 type Data = Served & { status: 'data' }
 type ChunkEvent = AnswerEvent & { kind: 'chunk' }
-type Context = Pick<AnswerContext, 'gone' | 'times' | 'answer'>
+type Context = Pick<AnswerContext, 'gone' | 'times' | 'answer' | 'startAnew'>
 /** Takes events in order. May throw what a ResponseBuilder throws, and answers false when the client has left. */
 type Take = (events: readonly AnswerEvent[]) => boolean | Promise<boolean>
 
@@ -47,12 +45,13 @@ export async function readAnswer(served: Data, context: Context, take: Take): Pr
     if (end.status !== 'broken') return end
     const next = await goOn(serving, end.failure, context, take)
     if (next.status === 'cancelled') return next
-    if (next.status === 'failed') return { ...end, startOver: serving.startOver }
+    if (next.status === 'failed') return { status: 'failed', failure: end.failure }
+    if (next.anew) context.startAnew?.()
     serving = next
   }
 }
 
-type EngineEnd = Exclude<AnswerEnd, { status: 'broken' }> | { status: 'broken'; failure: AgentFailure }
+type EngineEnd = AnswerEnd | { status: 'broken'; failure: AgentFailure }
 
 async function readEngine(served: Data, context: Context, take: Take): Promise<EngineEnd> {
   const reader = served.body.getReader()
@@ -209,9 +208,8 @@ function statedError(data: string): string | null {
 
 /** Another engine that goes on, if one can. The client hears comments while it is found. */
 async function goOn(broken: Data, failure: AgentFailure, context: Context, take: Take): Promise<Served> {
-  const so_far = broken.goOn === null ? null : (context.answer?.resume() ?? null)
-  if (broken.goOn === null || so_far === null) return { status: 'failed', failure, retry_after_s: null }
-  const finding = broken.goOn(so_far, failure)
+  if (broken.goOn === null) return { status: 'failed', failure, retry_after_s: null }
+  const finding = broken.goOn(context.answer?.resume() ?? null, failure)
   let found = await within(finding, 0)
   while (found.status === 'late') {
     // A client that has left ends the search.

@@ -21,18 +21,15 @@ export const ENDED_EARLY = 'its stream ended too early'
 
 /** The result of finding an engine. */
 export type Served =
-  | (AgentConnection & { status: 'data' } & { goOn: GoOn | null; startOver: StartOver | null })
+  | (AgentConnection & { status: 'data' } & { goOn: GoOn | null; anew: boolean })
   | { status: 'failed'; failure: AgentFailure; retry_after_s: number | null }
   | { status: 'cancelled' }
 
-/** Another engine goes on with the answer, after `failure` of this one. Null where the call's answers cannot be gone on with. */
-export type GoOn = (so_far: Resume, failure: AgentFailure) => Promise<Served>
-
 /**
- * Another engine computes the whole answer, of which the client has nothing, after `failure` of this one. Null where the client
- * asks for none of it.
+ * Another engine goes on with the answer after `failure` of this one, or computes one in one piece `anew`. `so_far`: what has come
+ * of it, null where no engine can be told. Null where the client asks for none of it.
  */
-export type StartOver = (failure: AgentFailure) => Promise<Served>
+export type GoOn = (so_far: Resume | null, failure: AgentFailure) => Promise<Served>
 
 /** How the call ended for its client. */
 export interface Ending {
@@ -80,6 +77,8 @@ export interface AnswerContext {
   clientLeft(): void
   /** What the client has. Null: it is not kept. */
   answer: AnswerSoFar | null
+  /** Forgets what has come of the answer, since the client has nothing of it and another engine computes all of it. Null: it has. */
+  startAnew: (() => void) | null
   /** The data of an event with sound usage only. */
   sound(data: string): string
   /** Headers that say who serves the call, as known at this moment. */

@@ -1,8 +1,8 @@
 /**
  * Dispatch: hands the call to its engine's agent with a ticket. If that engine fails before its first data event, the call
  * goes to another engine, ENGINES_TRIED_MAX at most. The client does not notice. If it fails later, the call goes on
- * elsewhere from what the client has, over LEASES_PER_CALL_MAX leases in all. Where no engine can, a client that asked for the
- * answer in one piece has nothing of it yet, and another engine computes all of it.
+ * elsewhere from what has come, over LEASES_PER_CALL_MAX leases in all. Where no engine can, an answer in one piece, of which its
+ * client has nothing yet, is computed anew.
  */
 
 import { NOT_APPLIED_HEADER } from '../core/call/field-warnings.ts'
@@ -16,7 +16,7 @@ import { NATIVE_PATHS, RESUME_FIELD, type Resume, type TicketClaims } from '../p
 import { NATIVE_BODY_FIELDS } from '../protocol/request-fields.ts'
 import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
-import type { GoOn, Served, StartOver } from './answer.ts'
+import type { GoOn, Served } from './answer.ts'
 import { failureUnderShare } from './call-share.ts'
 import type { RelayDeps } from './deps.ts'
 import type { NativeBody } from './dialects/dialect.ts'
@@ -28,7 +28,7 @@ import { expectedReason, releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
 
-/** Before anything of the answer has come, or for all of it once more. */
+/** Before anything of the answer has come. An answer in one piece is computed anew as long as fewer have had the call. */
 export const ENGINES_TRIED_MAX = 3
 /** `off`: an answer that breaks ends with an error. */
 const RESUME_HEADER = 'x-resume'
@@ -74,22 +74,20 @@ interface Break {
 
 /** Serves the call on `first`, or on another engine if `first` fails early. */
 export function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
-  return serveOn(first, [], null, { ...journey, leases: [], lost: new Set(), unable: new Set(), broken: null })
+  return serveOn(first, null, { ...journey, leases: [], lost: new Set(), unable: new Set(), broken: null })
 }
 
-/** `failed`: leases that the call had. `so_far`: what the client has of the answer. Null: nothing. */
-async function serveOn(
-  first: Leased,
-  failed: readonly Leased[],
-  so_far: Resume | null,
-  journey: Journey,
-): Promise<Served> {
-  const tried = [...failed]
+/** `told`: what has come of the answer, for an engine that goes on with it. Null: it is computed from its beginning. */
+async function serveOn(first: Leased, told: Resume | null, journey: Journey): Promise<Served> {
+  const tried = journey.leases
   // The last lease that may be charged.
-  let served = failed.at(-1)?.lease ?? null
+  let served = tried.at(-1)?.lease ?? null
   let leased = first
   for (;;) {
-    journey.leases.push(leased)
+    // A stream's client has what has come: only an engine that can go on is chosen for it.
+    const so_far = journey.call.streaming || canGoOn(leased, journey) ? told : null
+    const is_anew = so_far === null && journey.broken !== null
+    tried.push(leased)
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
     journey.call.share?.placed(leased.lease)
@@ -98,7 +96,7 @@ async function serveOn(
       journey.accepted()
       journey.times.ttft_ms ??= journey.times.elapsed_ms
       journey.times.stream ??= journey.times.trace?.start('stream') ?? null
-      return { ...opened, goOn: goOnFrom(leased, tried, journey), startOver: startOverFrom(leased, journey) }
+      return { ...opened, goOn: goOnFrom(leased, journey), anew: is_anew }
     }
     if (opened.status === 'cancelled') {
       loseLease(leased, 'client_left', journey)
@@ -110,11 +108,10 @@ async function serveOn(
     loseLease(leased, failure.error.code, journey)
     if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
     if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
-    tried.push(leased)
-    // A client that has part of the answer waits rather than lose it.
-    const tries_max = so_far === null ? ENGINES_TRIED_MAX : LEASES_PER_CALL_MAX
+    // An answer of which something has come is waited for rather than lost.
+    const tries_max = journey.broken === null ? ENGINES_TRIED_MAX : LEASES_PER_CALL_MAX
     if (tried.length >= tries_max) return gaveUp(failure)
-    const next = so_far === null ? await another(tried, journey) : await anotherInTime(tried, journey)
+    const next = journey.broken === null ? await another(tried, journey) : await anotherInTime(journey)
     if (journey.gone.aborted) return { status: 'cancelled' }
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
     leased = next.leased
@@ -139,42 +136,39 @@ function hasRefused({ error }: AgentFailure): boolean {
 const UNHEARD: readonly string[] = ['engine_unreachable', 'engine_ended_early', 'engine_malformed']
 
 /**
- * How the call goes on when this lease breaks after its client has part of the answer. Null: an answer in several choices, one
- * in a server's own API, embeddings, or the client asks for none of it.
+ * How the call goes on when this lease breaks after something of its answer has come. Answers in several choices, in a server's own
+ * API, and embeddings are computed anew or not at all.
  */
-function goOnFrom(leased: Leased, tried: readonly Leased[], journey: Journey): GoOn | null {
-  const { call, gone } = journey
+function goOnFrom(leased: Leased, journey: Journey): GoOn | null {
+  const { call, gone, leases, deps } = journey
+  if (call.headers.get(RESUME_HEADER) === 'off') return null
   const is_text = call.dialect.engine_path !== '/v1/embeddings' && nativeFor(leased, call) === null
-  if (!is_text || call.bounds.sequences_max > 1 || call.headers.get(RESUME_HEADER) === 'off') return null
-  return async (so_far, failure) => {
+  const is_resumable = is_text && call.bounds.sequences_max <= 1
+  return async (told, failure) => {
     loseLease(leased, failure.error.code, journey)
-    const had = sizeOf(so_far)
+    const so_far = is_resumable ? told : null
+    const failed: Served = { status: 'failed', failure, retry_after_s: null }
+    const is_over = so_far === null && !mayBeAnew(journey)
+    if (is_over || leases.length >= LEASES_PER_CALL_MAX) return failed
+    const had = so_far === null ? 0 : sizeOf(so_far)
     // An engine that broke before it said more has used up some of the time that there was.
     if (journey.broken === null || had > journey.broken.had) {
-      const wait_ms = WAITS_PER_BREAK * journey.deps.times.resume_wait_ms_max
-      journey.broken = { had, waits_until_ms: journey.deps.now() + wait_ms }
+      const wait_ms = WAITS_PER_BREAK * deps.times.resume_wait_ms_max
+      journey.broken = { had, waits_until_ms: deps.now() + wait_ms }
     }
-    const failed = [...tried, leased]
-    if (failed.length >= LEASES_PER_CALL_MAX) return { status: 'failed', failure, retry_after_s: null }
-    const next = await anotherInTime(failed, journey)
+    const next = await anotherInTime(journey)
     if (gone.aborted) return { status: 'cancelled' }
-    if (next.status === 'none') return { status: 'failed', failure, retry_after_s: null }
-    return serveOn(next.leased, failed, so_far, journey)
+    return next.status === 'none' ? failed : serveOn(next.leased, so_far, journey)
   }
 }
 
-/** How the call is served again when this lease breaks before its client has any of the answer. */
-function startOverFrom(leased: Leased, journey: Journey): StartOver | null {
-  if (journey.call.headers.get(RESUME_HEADER) === 'off') return null
-  return async (failure) => {
-    loseLease(leased, failure.error.code, journey)
-    const failed = [...journey.leases]
-    if (failed.length >= ENGINES_TRIED_MAX) return { status: 'failed', failure, retry_after_s: null }
-    const next = await another(failed, journey)
-    if (journey.gone.aborted) return { status: 'cancelled' }
-    if (next.status === 'none') return { status: 'failed', failure, retry_after_s: null }
-    return serveOn(next.leased, failed, null, journey)
-  }
+/** Its client has nothing of an answer in one piece before its end. */
+function mayBeAnew({ call, leases }: Journey): boolean {
+  return !call.streaming && leases.length < ENGINES_TRIED_MAX
+}
+
+function canGoOn(leased: Leased, { unable }: Journey): boolean {
+  return leased.resumes === true && !unable.has(epochOf(leased))
 }
 
 function sizeOf({ tokens, output_tokens, content, reasoning, tool_calls }: Resume): number {
@@ -183,17 +177,19 @@ function sizeOf({ tokens, output_tokens, content, reasoning, tool_calls }: Resum
 }
 
 /**
- * An engine that goes on with answers. Where no other has room, one that has failed may come back within seconds, or only the
- * way to it was broken.
+ * An engine that goes on with answers, or any one where the answer may be computed anew. Where no other has room, one that has
+ * failed may come back within seconds, or only the way to it was broken.
  */
-async function anotherInTime(failed: readonly Leased[], journey: Journey): Promise<Leasing> {
+async function anotherInTime(journey: Journey): Promise<Leasing> {
   const { call, admission, deps, gone, broken } = journey
-  const passed_over = [...failed]
+  const may_be_anew = mayBeAnew(journey)
+  const passed_over = [...journey.leases]
   const began_ms = deps.now()
   const until_ms = Math.min(began_ms + deps.times.resume_wait_ms_max, broken?.waits_until_ms ?? began_ms)
+  const suits = (leased: Leased): boolean => may_be_anew || leased.resumes === true
   for (;;) {
     const next = await another(passed_over, journey)
-    if (gone.aborted || (next.status === 'leased' && next.leased.resumes === true)) return next
+    if (gone.aborted || (next.status === 'leased' && suits(next.leased))) return next
     if (next.status === 'leased') {
       releaseLease(next.leased, call.model, deps)
       passed_over.push(next.leased)
@@ -202,9 +198,9 @@ async function anotherInTime(failed: readonly Leased[], journey: Journey): Promi
     if (deps.now() >= until_ms) return next
     const again = await lease(call, admission.pin, [], deps)
     if (again.status === 'leased') {
-      const { epoch, resumes } = again.leased
+      const { epoch } = again.leased
       const may_serve = deps.now() - began_ms >= SAME_ENGINE_MS || passed_over.every((one) => one.epoch !== epoch)
-      if (resumes === true && may_serve && !journey.unable.has(epochOf(again.leased))) return again
+      if (may_serve && (may_be_anew || canGoOn(again.leased, journey))) return again
       releaseLease(again.leased, call.model, deps)
     }
     await sleep(deps.times.resume_retry_ms)

@@ -78,24 +78,22 @@ async function collect(
   newBuilder: () => ResponseBuilder,
   context: AnswerContext,
 ): Promise<Collected> {
-  for (let served = await serving; ; ) {
-    if (served.status !== 'data') return served
-    const builder = newBuilder()
-    const end = await readAnswer(served, context, (events) => {
-      for (const event of events) if (event.kind === 'chunk') builder.add(event.data)
-      return true
-    })
-    if (end.status === 'done') {
-      const json = JSON.stringify(builder.finish())
-      await builder.keep?.(context.store)
-      return { status: 'complete', json }
-    }
-    if (end.status === 'cancelled') return end
-    const failed: Collected = { status: 'failed', failure: end.failure, retry_after_s: null }
-    if (end.status !== 'broken' || end.startOver === null) return failed
-    const again = await end.startOver(end.failure)
-    if (again.status === 'failed') return failed
+  const served = await serving
+  if (served.status !== 'data') return served
+  let builder = newBuilder()
+  const startAnew = (): void => {
+    builder = newBuilder()
     context.answer?.forget()
-    served = again
   }
+  const end = await readAnswer(served, { ...context, startAnew }, (events) => {
+    for (const event of events) if (event.kind === 'chunk') builder.add(event.data)
+    return true
+  })
+  if (end.status === 'done') {
+    const json = JSON.stringify(builder.finish())
+    await builder.keep?.(context.store)
+    return { status: 'complete', json }
+  }
+  if (end.status === 'cancelled') return end
+  return { status: 'failed', failure: end.failure, retry_after_s: null }
 }

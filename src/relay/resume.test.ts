@@ -332,6 +332,30 @@ describe('an answer in one piece that no engine can go on with', () => {
     expect(it.saidTo('leaseLost')).toHaveLength(1)
   })
 
+  it('is computed again by the engine that broke, where no other is and it is back', async () => {
+    const asked: Asked[] = []
+    const first = half(BROKEN)
+    let calls = 0
+    const e0: Engine = (request) => {
+      calls += 1
+      return calls === 1 ? first(request) : goingOn(asked, WHOLE)(request)
+    }
+    let leases = 0
+    const pool = {
+      lease: async (): Promise<LeaseReply> => {
+        leases += 1
+        if (leases === 2) return { ...NOTHING, status: 'none', retry_after_s: 5 }
+        return { ...leaseOf('e0'), epoch: `epoch-${leases}`, resumes: false } as LeaseReply
+      },
+      release: async () => {},
+    }
+    const times = { resume_wait_ms_max: 5_000, resume_retry_ms: 5 }
+    const it = world({ engines: { e0 }, pool, times })
+    const response = await runCall(chat({}, PROGRAM), 'chat', it.deps)
+    expect(await response.json()).toMatchObject({ choices: [{ message: { content: 'Hello' } }] })
+    expect(asked).toHaveLength(1)
+  })
+
   it.each<[string, Parameters<typeof brokenBy>[1], number, number]>([
     ['no other engine is', { body, others: 0 }, 1, 502],
     ['its client wants that', { body, headers: { 'X-Resume': 'off' }, rest: WHOLE }, 1, 502],

@@ -233,6 +233,7 @@ async function serve(
     clientLeft: () => left.abort(new Error('the client has left')),
     headers: () => headersOf(call, admission, leased, times, notes.warnings),
     answer: so_far,
+    startAnew: null,
     sound,
   }
   const taken = { gone: left.signal, accepted: accepted.resolve, leasedTo }

@@ -115,7 +115,7 @@ async function finish(
   format: StreamFormat,
   context: AnswerContext,
 ): Promise<Ending> {
-  if (end.status === 'failed' || end.status === 'broken') return endWithError(writer, end.failure, format, context)
+  if (end.status === 'failed') return endWithError(writer, end.failure, format, context)
   const bytes = end.status === 'done' ? await last() : null
   if (
     end.status === 'cancelled' ||
