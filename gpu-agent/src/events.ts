@@ -1,5 +1,5 @@
 /**
- * What the daemon tells its operator: one event per fact, printed by main.ts as one JSON line each. Events carry ids,
+ * What the daemon tells its operator: one event per fact, printed by agent-process.ts as one JSON line each. Events carry ids,
  * counts and messages, never a token, a ticket or a client's text.
  */
 import type { Behaviour } from './fronts/attached/behaviour.ts'

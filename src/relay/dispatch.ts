@@ -118,7 +118,7 @@ async function serveOn(first: Leased, told: Resume | null, journey: Journey): Pr
   }
 }
 
-/** Once for each lease, whoever finds first that it is lost. */
+/** Told once for each lease, though a break and the search after it may both find that it is lost. */
 function loseLease(leased: Leased, error_code: string | null | undefined, { notes, lost }: Journey): void {
   if (lost.has(leased.lease)) return
   lost.add(leased.lease)
