@@ -1,8 +1,9 @@
 /**
- * Eight projects: `unit` in Node (the agent and the tools), `unit-shared` there in one process (rooms that only compute), `workerd` in
+ * Ten projects: `unit` in Node (the agent and the tools), `unit-shared` there in one process (rooms that only compute), `workerd` in
  * the real runtime with real Durable Objects and D1, `workerd-shared` in that runtime without either, `system`, which starts
- * everything as a user would, `page`, which does so and opens the page in a Chromium, `vllm`, which does so with a real vLLM (6 GB),
- * and `packages`, which installs every package with npm and pip into empty folders. `npm run test:fast` runs the first four.
+ * everything as a user would, `vllm`, which does so with a real vLLM (6 GB), `long` and `long-vllm`, which do the same for longer,
+ * `page`, which opens the page in a Chromium, and `packages`, which installs every package with npm and pip into empty folders.
+ * `npm run test:fast` runs the first four, `npm test` the first six, and `npm run test:long` the two long ones.
  */
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
@@ -11,6 +12,11 @@ const migrations = await readD1Migrations('migrations')
 
 /** They end a test that hangs, and must let one pass that starts processes or workerd on a machine busy with others. */
 const LIMITS = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 50_000 } } }
+
+/** One whole system at a time. */
+const ONE_SYSTEM = { fileParallelism: false, testTimeout: 120_000, hookTimeout: 180_000 }
+/** A start of vLLM takes a minute on two idle cores and is part of some tests. */
+const ONE_VLLM = { fileParallelism: false, testTimeout: 600_000, hookTimeout: 300_000 }
 
 /** Tests of rooms that only compute. */
 const PURE = [
@@ -86,9 +92,14 @@ export default defineConfig({
           name: 'system',
           include: ['test/system/**/*.test.ts'],
           exclude: ['test/system/vllm/**'],
-          fileParallelism: false,
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
+          ...ONE_SYSTEM,
+        },
+      },
+      {
+        test: {
+          name: 'long',
+          include: ['test/long/*.test.ts'],
+          ...ONE_SYSTEM,
         },
       },
       {
@@ -112,10 +123,14 @@ export default defineConfig({
         test: {
           name: 'vllm',
           include: ['test/system/vllm/*.test.ts'],
-          fileParallelism: false,
-          // A start of vLLM takes a minute on two idle cores and is part of some tests.
-          testTimeout: 600_000,
-          hookTimeout: 300_000,
+          ...ONE_VLLM,
+        },
+      },
+      {
+        test: {
+          name: 'long-vllm',
+          include: ['test/long/vllm/*.test.ts'],
+          ...ONE_VLLM,
         },
       },
     ],

@@ -31,7 +31,7 @@ async function release(to: string, is_dry: boolean, git: Git): Promise<void> {
   await writeRelease(ROOT, prepared, git)
   console.log(`
 Committed and tagged v${to}. Next:
-  npm test && npm run release-check
+  npm test && npm run test:long && npm run release-check
   git push origin main v${to}
   npm run pack`)
 }

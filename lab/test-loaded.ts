@@ -9,7 +9,7 @@ import path from 'node:path'
 import { fail, flagsOrExit, wholeNumber } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 
-const HELP = `Runs npm test several times beside busy loops, and tells which runs failed. A run takes about an hour on two cores.
+const HELP = `Runs npm test several times beside busy loops, and tells which runs failed. A run takes half an hour on two cores.
 
   npm run test:loaded -- [flags]
 

@@ -1,6 +1,7 @@
 /**
  * `npm test`: check, the Python client library and policy core, unit and workerd tests, the whole system on the real model, and vLLM: our scheduler
- * on its own scheduler class, and a real server under the whole system. `--fast` leaves the system and vLLM out.
+ * on its own scheduler class, and a real server under the whole system. `--fast` leaves the system and vLLM out. `--long` takes what
+ * would make it longer than 20 minutes instead: chaos, one budget against everything, kills of a real vLLM and its other policies.
  * The model is fetched first and required: a test that needs it fails without it and never skips. So is vLLM, but where it cannot run:
  * there one line says why its parts are left out, and they count as nothing.
  *
@@ -22,15 +23,19 @@ const PARTS_AT_ONCE = 3
 /** A line of pytest's summary. */
 const PYTEST_FAILED = /^(FAILED|ERROR) \S+\.py/
 
-const HELP = `Checks and tests everything. About half an hour on two idle cores.
+const HELP = `Checks and tests everything but what takes long. Under 20 minutes on two idle cores.
 
   npm test
   npm run test:fast    leaves the whole system and vLLM out
+  npm run test:long    takes what takes long: plays of faults, and kills of a real vLLM
 
 vLLM is installed once under the user's cache, 6 GB (Linux on x86-64). SWITCHYARD_VLLM=off leaves it out.
 
   npx vitest run FILE    runs one file`
-const flags = flagsOrExit('test', HELP, { fast: { type: 'boolean', default: false } })
+const flags = flagsOrExit('test', HELP, {
+  fast: { type: 'boolean', default: false },
+  long: { type: 'boolean', default: false },
+})
 
 interface Part {
   /** Begins each line of its output. */
@@ -68,6 +73,16 @@ function vitest(project: string, name = project, ...more: string[]): Part {
 
 /** The longest first. */
 function parts(): Part[] {
+  return flags.long ? longParts() : usualParts()
+}
+
+function longParts(): Part[] {
+  const plays = vitest('long')
+  if (!hasVllm()) return [plays]
+  return [vitest('long-vllm'), plays, node('model', 'the vLLM plug-in with a real model', 'lab/vllm-tests.ts', 'model')]
+}
+
+function usualParts(): Part[] {
   const unit = vitest('unit*', 'unit')
   const workerd = vitest('workerd*', 'workerd')
   const short = [
@@ -77,13 +92,17 @@ function parts(): Part[] {
   ]
   if (flags.fast) return [unit, workerd, ...short]
   const [first, second] = [1, 2].map((half) => vitest('system', `system-${half}`, `--shard=${half}/2`)) as [Part, Part]
-  const refusal = vllmTestsRefusal(switchyardCacheFolder())
-  if (refusal !== null) {
-    console.log(`── vLLM: LEFT OUT, neither its scheduler's tests nor a real server ran: ${refusal}`)
-    return [first, second, unit, workerd, ...short]
-  }
+  if (!hasVllm()) return [first, second, unit, workerd, ...short]
   const scheduler = node('scheduler', "the vLLM plug-in on vLLM's own scheduler", ...['lab/vllm-tests.ts', 'scheduler'])
   return [first, vitest('vllm'), second, unit, scheduler, workerd, ...short]
+}
+
+/** Says why not. */
+function hasVllm(): boolean {
+  const refusal = vllmTestsRefusal(switchyardCacheFolder())
+  if (refusal !== null)
+    console.log(`── vLLM: LEFT OUT, neither its scheduler's tests nor a real server ran: ${refusal}`)
+  return refusal === null
 }
 
 async function run({ name, title, command, args, report }: Part, env: NodeJS.ProcessEnv): Promise<void> {

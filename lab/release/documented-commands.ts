@@ -45,6 +45,7 @@ function commandText(line: string, fence: string | null): string | null {
 /** Commands that are none of ours, or that need what is not here. The first one whose start fits counts. */
 export const ELSEWHERE: readonly { start: string; by: string }[] = [
   { start: 'npm test', by: 'CI runs it' },
+  { start: 'npm run test:long', by: 'CI runs it' },
   { start: 'export ', by: 'sets variables for the next command' },
   { start: 'eval "$(npx switchyard env)"', by: 'sets variables for the next command' },
   { start: 'curl ', by: 'test/workerd and test/system ask the same routes' },

@@ -1,14 +1,12 @@
 /**
  * vLLM itself under the whole system: control plane, agent, vLLM 0.32.0 with Switchyard's scheduler and a real model on the CPU,
- * called with the openai package. One system serves all of it, since a start of vLLM takes a minute; the order matters to the last
- * three, which end what the others need.
+ * called with the openai package. One system serves all of it, since a start of vLLM takes a minute. The last test ends it.
+ * `test/long/vllm` kills it, and takes other policies.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { groupMembers } from '../../../gpu-agent/src/fronts/vllm/process/process-group.ts'
 import { answers } from './answers.ts'
 import { apis } from './apis.ts'
-import { applications } from './applications.ts'
-import { crashes } from './crashes.ts'
 import { programs } from './programs.ts'
 import { resumption } from './resumption.ts'
 import { RunningVllm } from './running-vllm.ts'
@@ -39,8 +37,6 @@ it('the plug-in has decided and never failed', async () => {
   expect(decisions).toBeGreaterThan(0)
   expect(failures).toBe(0)
 })
-describe('a crash', () => crashes(running))
-describe('offline work', () => applications(running))
 it('leaves no process when it is stopped', async () => {
   expect((await vllm.counts()).failures).toBe(0)
   const { pid } = vllm.state ?? { pid: 0 }

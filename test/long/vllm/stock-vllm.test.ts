@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { switchyardCacheFolder } from '../../../ops/model/cache-folder.ts'
 import { vllmPython } from '../../../ops/vllm/environment.ts'
 import { vllmModel } from '../../../ops/vllm/model.ts'
-import { anyServerContract } from '../support/any-server.contract.ts'
+import { anyServerContract } from '../../system/support/any-server.contract.ts'
 
 const found = await vllmPython('cpu', { cache_folder: switchyardCacheFolder(), signal: AbortSignal.timeout(600_000) })
 if (!found.ok) throw new Error(found.reason)

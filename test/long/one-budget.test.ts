@@ -15,8 +15,8 @@ import { resumedCalls } from '../../lab/chaos/stream-counts.ts'
 import { forgeTickets } from '../../lab/chaos/tickets.ts'
 import { periodEnd, periodLimits } from '../../src/core/budget/period-limits.ts'
 import { hashSecret, keyIdOf } from '../../src/store/secrets.ts'
-import { MODEL } from './support/fleet-calls.ts'
-import { eventually } from './support/system.ts'
+import { MODEL } from '../system/support/fleet-calls.ts'
+import { eventually } from '../system/support/system.ts'
 
 const CALLS = 200
 const LINES = 20

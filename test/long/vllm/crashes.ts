@@ -2,8 +2,8 @@
 import { APIError } from 'openai'
 import { expect, it } from 'vitest'
 import { isAlive } from '../../../ops/system/processes.ts'
-import { eventually } from '../support/system.ts'
-import { type RunningVllm, START_MS } from './running-vllm.ts'
+import { eventually } from '../../system/support/system.ts'
+import { type RunningVllm, START_MS } from '../../system/vllm/running-vllm.ts'
 
 const STORY = 'Tell me a long story about a clockmaker in a town by a river.'
 

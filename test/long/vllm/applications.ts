@@ -4,8 +4,8 @@
  */
 import { toFile } from 'openai'
 import { expect, it } from 'vitest'
-import { eventually } from '../support/system.ts'
-import { type RunningVllm, START_MS } from './running-vllm.ts'
+import { eventually } from '../../system/support/system.ts'
+import { type RunningVllm, START_MS } from '../../system/vllm/running-vllm.ts'
 
 const LINES = 10
 const APPLICATION = 'on-vllm'

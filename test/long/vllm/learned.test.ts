@@ -3,8 +3,8 @@
  * plug-in in the engine's process, which says of each call what it knew when the call came.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { eventually } from '../support/system.ts'
-import { RunningVllm } from './running-vllm.ts'
+import { eventually } from '../../system/support/system.ts'
+import { RunningVllm } from '../../system/vllm/running-vllm.ts'
 
 const INSTALL_AND_START_MS = 20 * 60_000
 const OUTPUT_TOKENS = 24

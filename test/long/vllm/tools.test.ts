@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { sharedMemoryOf } from '../../../gpu-agent/src/fronts/vllm/process/process-group.ts'
 import { isAlive } from '../../../ops/system/processes.ts'
-import { RunningVllm } from './running-vllm.ts'
+import { RunningVllm } from '../../system/vllm/running-vllm.ts'
 
 const INSTALL_AND_START_MS = 20 * 60_000
 /** Blocks have 32 tokens, and whole ones alone are handled. */
