@@ -5,9 +5,10 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { fail, flagsOrExit } from '../cli/flags.ts'
+import { fail, flagsOrExit, wholeNumber } from '../cli/flags.ts'
 import { withProgress } from '../cli/progress.ts'
 import { agentIdsOf } from '../ops/workerd/agent-ids.ts'
+import { PROCESSES_MAX } from '../src/processes/owner.ts'
 import { mayMount, runInside } from './chaos/private-mounts.ts'
 import { CHAOS_PLACE, PROGRAMS_AT_ONCE_DEFAULT, runChaos } from './chaos/run.ts'
 import { FAULTS, makeSchedule, type PlannedFault } from './chaos/schedule.ts'
@@ -19,6 +20,7 @@ const HELP = `Runs programs on a whole system while its parts fail, and checks w
 
   --seed N         plan of faults and programs; the same seed is the same plan (default: chosen and printed)
   --minutes M      of faults and load; the checks come after (default 2)
+  --workers N      processes of the control plane (default 1)
   --programs N     at work at a time (default 14); fewer for a machine that has other work
   --log FILE       event log, one JSON object a line (default chaos-SEED.jsonl)
   --replay FILE    the faults of an event log, at the times at which they were planned, with its seed
@@ -32,6 +34,7 @@ const SHOWN_MAX = 20
 const values = flagsOrExit('chaos', HELP, {
   seed: { type: 'string' },
   minutes: { type: 'string' },
+  workers: { type: 'string', default: '1' },
   programs: { type: 'string' },
   log: { type: 'string' },
   replay: { type: 'string' },
@@ -49,12 +52,14 @@ const Started = z.object({
   seed: z.number().int(),
   duration_ms: z.number().positive(),
   schedule: z.array(Planned),
+  workers: z.number().int().min(1).default(1),
 })
 
 interface Plan {
   seed: number
   duration_ms: number
   schedule: PlannedFault[]
+  workers: number
 }
 
 function newPlan(): Plan {
@@ -65,7 +70,9 @@ function newPlan(): Plan {
   const duration_ms = Math.round(minutes * 60_000)
   const { regions, agents_per_region } = CHAOS_PLACE
   const agents = regions.flatMap((region) => agentIdsOf(region, agents_per_region).map((id) => ({ id, region })))
-  return { seed, duration_ms, schedule: makeSchedule(seed, duration_ms, { regions, agents, small_disks: mayMount() }) }
+  const workers = wholeNumber('--workers', values.workers, 1, PROCESSES_MAX)
+  const schedule = makeSchedule(seed, duration_ms, { regions, agents, small_disks: mayMount(), workers })
+  return { seed, duration_ms, schedule, workers }
 }
 
 function oldPlan(file: string): Plan {

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fail, flagsOrExit } from '../cli/flags.ts'
 import { textTable } from '../cli/table.ts'
+import { freePort } from '../ops/system/free-port.ts'
 import { COVERAGE } from './release/commands.ts'
-import { freePort } from './testbed/free-port.ts'
 import { ROOT } from './testbed/repository.ts'
 
 const NAMES = Object.keys(COVERAGE)

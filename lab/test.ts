@@ -94,7 +94,7 @@ function usualParts(): Part[] {
   const [first, second] = [1, 2].map((half) => vitest('system', `system-${half}`, `--shard=${half}/2`)) as [Part, Part]
   if (!hasVllm()) return [first, second, unit, workerd, ...short]
   const scheduler = node('scheduler', "the vLLM plug-in on vLLM's own scheduler", ...['lab/vllm-tests.ts', 'scheduler'])
-  return [first, vitest('vllm'), second, unit, scheduler, workerd, ...short]
+  return [unit, second, first, workerd, scheduler, vitest('vllm'), ...short]
 }
 
 /** Says why not. */

@@ -1,10 +1,12 @@
 /**
- * The control plane on one machine, as a process of its own: bundles the Worker, applies D1 migrations, provisions, and
+ * The control plane on one machine, as a process of its own with one workerd or several (--workers): bundles the Worker, applies D1 migrations, provisions, and
  * serves it from workerd on a direct socket. Prints one JSON line when it is ready, ends on SIGTERM, and takes workerd
  * with it however it ends. With --production its secrets come from the environment and nothing is provisioned: that is the
  * operator's, over the admin API.
  */
+import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
+import type { Server } from 'node:net'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -15,27 +17,32 @@ import { BALANCER_DEFAULT } from '../src/core/pool/balancers/index.ts'
 import { readFileIfAny } from './system/atomic-file.ts'
 import { DATA_DIR_DEFAULT, type DataDir, dataDir } from './system/data-dir.ts'
 import { errorText, explained } from './system/explain-error.ts'
+import { freePorts } from './system/free-port.ts'
 import { endOrphans, type Guard, pidFile, removePidFile, startGuard } from './system/guard.ts'
 import { diskFullText, freeBytes, openFilesLimit } from './system/host-limits.ts'
 import { HOST, waitForPort } from './system/port.ts'
 import { parseProcessRecord } from './system/processes.ts'
 import { productionSecrets } from './system/production-secrets.ts'
 import { loadSecrets, type Secrets } from './system/secrets.ts'
-import { knownFormat, prepareState } from './system/state-format.ts'
+import { knownFormat, markProcesses, prepareState } from './system/state-format.ts'
 import { agentIdsOf } from './workerd/agent-ids.ts'
+import { startBalancer } from './workerd/balancer.ts'
 import { bundleWorker } from './workerd/bundle-worker.ts'
 import { applyMigrations, readMigrations } from './workerd/d1-migrations.ts'
 import { withLocalD1 } from './workerd/local-d1.ts'
-import { startMiniflare } from './workerd/miniflare.ts'
+import { type ControlPlaneOptions, startMiniflare } from './workerd/miniflare.ts'
+import { spreadObjects } from './workerd/spread-objects.ts'
 import { untilRefused } from './workerd/watch-port.ts'
 import { readWorkerConfig } from './workerd/worker-config.ts'
-import { WORKERD_NAME, writeWorkerdLauncher } from './workerd/workerd-launcher.ts'
+import { WORKERD_NAME, workerdSuffix, writeWorkerdLauncher } from './workerd/workerd-launcher.ts'
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** workerd is ended without grace (SQLite's WAL survives that), so its port is free almost at once. */
 const ORPHAN_GRACE_MS = 0
 const PORT_TIMEOUT_MS = 5000
 const DISK_LOOK_MS = 5000
+/** In place of wrangler.toml's `main` where several processes are the control plane. */
+const SEVERAL_MAIN = 'src/processes/worker.ts'
 const WORKERD_WATCH = { look_ms: 1000, refused_ms_max: 10_000 }
 
 const { values: flags } = parseArgs({
@@ -55,14 +62,26 @@ const { values: flags } = parseArgs({
     'region-rtt-ms': { type: 'string', default: '0' },
     'program-stale-after-s': { type: 'string', default: '1800' },
     balancer: { type: 'string', default: BALANCER_DEFAULT },
+    workers: { type: 'string', default: '1' },
   },
 })
 
-async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: string }> {
+interface Started {
+  miniflares: Miniflare[]
+  /** The port of each workerd. */
+  ports: number[]
+  /** Null: the one workerd has the public port. */
+  balancer: Server | null
+  guard: Guard
+  folder: string
+}
+
+async function start(): Promise<Started> {
   const place = dataDir(flags['data-dir'])
   const port = Number(flags.port)
   const regions = flags.regions.split(',')
   const agents_per_region = Number(flags['agents-per-region'])
+  const workers = Number(flags.workers)
   const folder = path.join(place.run, 'control-plane')
   if (flags.production && flags.entry !== undefined)
     throw new Error('--entry is for tests: leave it out with --production')
@@ -76,8 +95,11 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   if (!free.ok) throw new Error(free.reason)
   const prepared = await prepareState(place, await knownFormat(ROOT))
   if (prepared.status === 'upgraded') report({ event: 'upgraded', backup: prepared.backup, bytes: prepared.bytes })
+  if (workers > 1) await markProcesses(place, workers)
+  const objects_moved = await spreadObjects(place.state, workers)
+  if (workers === 1) await markProcesses(place, workers)
   // esbuild has a process of its own, so it costs little beside the rest.
-  const bundling = bundleWorker(ROOT, flags.entry ?? config.main)
+  const bundling = bundleWorker(ROOT, flags.entry ?? (workers === 1 ? config.main : SEVERAL_MAIN))
   // Before the port is open, so that no request meets a database without tables.
   const migrating = withLocalD1(config, place.state, async (database) => {
     const names = await applyMigrations(database, await readMigrations(path.join(ROOT, config.database.migrationsDir)))
@@ -94,11 +116,9 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
   const launcher = await writeWorkerdLauncher(folder)
   const guard = startGuard(folder, 0)
   const open_files = await openFilesLimit()
-  const miniflare = await startMiniflare({
+  const common = {
     config,
     script,
-    host: flags.host,
-    port,
     stateFolder: place.state,
     launcher,
     vars: {
@@ -110,16 +130,44 @@ async function start(): Promise<{ miniflare: Miniflare; guard: Guard; folder: st
       ...secrets,
       ...operatorSettings(process.env),
     },
-  })
-  const workerd = parseProcessRecord(await readFileIfAny(pidFile(folder, WORKERD_NAME)))
+  }
+  const { miniflares, ports, balancer } =
+    workers === 1 ? await startOne(common, flags.host, port) : await startSeveral(common, workers, flags.host, port)
+  const workerds = await Promise.all(ports.map((_, index) => workerdPid(folder, index)))
   report({
     event: 'ready',
     url: `http://${flags.host.includes(':') ? `[${flags.host}]` : flags.host}:${port}`,
     pid: process.pid,
-    workerd_pid: workerd?.pid ?? null,
+    workerd_pid: workerds[0] ?? null,
+    ...(workers === 1 ? {} : { workerd_pids: workerds }),
     migrations_applied: applied,
+    ...(objects_moved === 0 ? {} : { objects_moved }),
   })
-  return { miniflare, guard, folder }
+  return { miniflares, ports, balancer, guard, folder }
+}
+
+type Common = Omit<ControlPlaneOptions, 'host' | 'port' | 'process'>
+
+async function startOne(common: Common, host: string, port: number) {
+  const miniflare = await startMiniflare({ ...common, host, port, process: null })
+  return { miniflares: [miniflare], ports: [port], balancer: null }
+}
+
+/** The first alone: it has the database that the others ask for. The public port comes last. */
+async function startSeveral(common: Common, workers: number, host: string, port: number) {
+  const free = await freePorts(2 * workers)
+  const [ports, peer_ports] = [free.slice(0, workers), free.slice(workers)]
+  const secret = randomBytes(32).toString('base64url')
+  const start = (worker_port: number, index: number) =>
+    startMiniflare({ ...common, host: HOST, port: worker_port, process: { index, peer_ports, secret } })
+  const [first = 0, ...others] = ports
+  const miniflares = [await start(first, 0), ...(await Promise.all(others.map((one, at) => start(one, at + 1))))]
+  return { miniflares, ports, balancer: await startBalancer({ host, port }, ports) }
+}
+
+async function workerdPid(folder: string, index: number): Promise<number | null> {
+  const file = pidFile(folder, `${WORKERD_NAME}${workerdSuffix(index)}`)
+  return parseProcessRecord(await readFileIfAny(file))?.pid ?? null
 }
 
 function otherModels(): { id: string; context_tokens: number }[] {
@@ -168,10 +216,11 @@ let stopping = false
 async function stop(): Promise<void> {
   if (stopping) return
   stopping = true
-  const { miniflare, guard, folder } = await started
-  await miniflare.dispose()
+  const { miniflares, balancer, guard, folder } = await started
+  balancer?.close()
+  await Promise.all(miniflares.map((one) => one.dispose()))
   guard.release()
-  await removePidFile(folder, WORKERD_NAME)
+  await Promise.all(miniflares.map((_, index) => removePidFile(folder, `${WORKERD_NAME}${workerdSuffix(index)}`)))
   process.exit(0)
 }
 
@@ -188,8 +237,8 @@ async function watchDisk(root: string): Promise<void> {
 }
 
 /** A new start, by the supervisor, frees what the old one held, and is repeated until it succeeds. */
-async function watchWorkerd(port: number): Promise<void> {
-  await untilRefused(port, flags.host, WORKERD_WATCH)
+async function watchWorkerd(port: number, host: string): Promise<void> {
+  await untilRefused(port, host, WORKERD_WATCH)
   if (stopping) return
   const { refused_ms_max } = WORKERD_WATCH
   const message = `workerd has ended, and did not come back within ${refused_ms_max / 1000} s. The reason is in the lines above`
@@ -199,8 +248,8 @@ async function watchWorkerd(port: number): Promise<void> {
 }
 
 started.then(
-  () => {
-    void watchWorkerd(Number(flags.port))
+  ({ ports, balancer }) => {
+    for (const port of ports) void watchWorkerd(port, balancer === null ? flags.host : HOST)
     watchDisk(dataDir(flags['data-dir']).root).catch((error: Error) => process.stderr.write(`disk: ${error.message}\n`))
     // Miniflare's own handlers exit with 128 + n before our pid file and guard are gone.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(signal).on(signal, stop)

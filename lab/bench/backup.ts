@@ -8,7 +8,7 @@ import path from 'node:path'
 import * as z from 'zod'
 import { flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { DevJson } from '../../ops/system/dev-json.ts'
-import { freePort } from '../testbed/free-port.ts'
+import { freePort } from '../../ops/system/free-port.ts'
 import { runCommandOrThrow } from '../testbed/run-command.ts'
 
 const HELP = `Fills a system with state, backs it up while calls go on, and says how long that took and for how long calls were held.

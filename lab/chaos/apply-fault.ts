@@ -14,6 +14,9 @@ import { forgeTickets } from './tickets.ts'
 export type Heal = () => Promise<void>
 
 const FLAP_MS = 500
+/** For a process of the control plane. */
+const RESTARTED_MS = 10_000
+const LOOK_MS = 100
 const STALE_MS = 10_000
 const SLOW_ADMIT_MS = 2000
 const SLOW_LEASE_MS = 1500
@@ -52,8 +55,10 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
       await fleet.endControlPlane('SIGKILL')
       return () => fleet.startControlPlane()
     case 'stop_control_plane':
-      fleet.signalControlPlane('SIGSTOP')
-      return async () => fleet.signalControlPlane('SIGCONT')
+      await fleet.signalControlPlane('SIGSTOP')
+      return () => fleet.signalControlPlane('SIGCONT')
+    case 'kill_process':
+      return killProcess(fleet, random)
     case 'cut_link':
       return wires([fleet.agentOf(target).linkWire], 'cut')
     case 'flap_link':
@@ -121,6 +126,17 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
     case 'forged_tickets':
       for (const what of await forgeTickets(fleet, fleet.agentOf(target))) struck.violation(what)
       return nothing
+  }
+}
+
+/** One of several. It is started again by the control plane that it belongs to. */
+async function killProcess(fleet: Fleet, random: Random): Promise<Heal> {
+  const running = (await fleet.runningWorkerds()).filter((pid) => pid !== null)
+  if (running.length > 0) process.kill(random.pick(running), 'SIGKILL')
+  return async () => {
+    const missing = async (): Promise<boolean> => (await fleet.runningWorkerds()).includes(null)
+    for (let waited_ms = 0; (await missing()) && waited_ms < RESTARTED_MS; waited_ms += LOOK_MS) await sleep(LOOK_MS)
+    if (!fleet.isControlPlaneUp) await fleet.startControlPlane()
   }
 }
 

@@ -4,8 +4,8 @@
  */
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { freePort } from '../../ops/system/free-port.ts'
 import { agentIdsOf } from '../../ops/workerd/agent-ids.ts'
-import { freePort } from '../testbed/free-port.ts'
 import type { Flags } from '../testbed/repository.ts'
 import { type AgentChild, Testbed, type TestbedPlace, testbedPlace } from '../testbed/testbed.ts'
 import { SmallDisk } from './small-disk.ts'
@@ -13,6 +13,7 @@ import { TcpProxy } from './tcp-proxy.ts'
 
 /** Wraps the Worker's own. */
 const FAULTY_ENTRY = 'test/workerd/faulty-worker.ts'
+const FAULTY_PROCESSES_ENTRY = 'test/workerd/faulty-processes.ts'
 const CONTEXT_TOKENS = 32_768
 const DRAIN_LIMIT_S = 3
 const CLOCK_READ_MS = 50
@@ -28,6 +29,8 @@ export interface FleetOptions {
   clocks_off_ms?: Readonly<Record<string, number>>
   /** Disks of the control plane's state, of D1 and of each agent are file systems of their own, which can be filled. */
   small_disks?: boolean
+  /** Processes of the control plane. Default: one. */
+  workers?: number
   /** Default: the control plane's. */
   stale_after_s?: number
   /** Of an agent, from its start. Default: of a ManagedChild. */
@@ -185,9 +188,10 @@ function steppedClock(file: string): string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(code)}`]
 }
 
-function controlFlags({ stale_after_s }: FleetOptions): Flags {
+function controlFlags({ stale_after_s, workers = 1 }: FleetOptions): Flags {
   const stale = stale_after_s === undefined ? {} : { 'program-stale-after-s': stale_after_s }
-  return { entry: FAULTY_ENTRY, 'context-tokens': CONTEXT_TOKENS, ...stale }
+  const entry = workers === 1 ? FAULTY_ENTRY : FAULTY_PROCESSES_ENTRY
+  return { entry, workers, 'context-tokens': CONTEXT_TOKENS, ...stale }
 }
 
 function testbedOptions({ regions, agents_per_region, model, guard_grace_s = 0 }: FleetOptions) {

@@ -57,11 +57,16 @@ export interface ChaosResult {
   budgets: BudgetsSeen
 }
 
+/** Within this, every process reads the catalogue again: CACHE_TTL_MS of src/store/isolate-cache.ts. */
+const CATALOGUE_READ_MS = 10_000
+
 export interface ChaosOptions {
   seed: number
   duration_ms: number
   schedule: readonly PlannedFault[]
   small_disks: boolean
+  /** Processes of the control plane. */
+  workers: number
   /** At work at a time. */
   programs_at_once: number
   log: (event: Record<string, unknown>) => void
@@ -79,6 +84,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     agent_flags: { profile: 'tiny', seats: 6, slots: 16, 'context-tokens': 8192 },
     clocks_off_ms: { 'us-east-1': CLOCK_OFF_MS, 'eu-west-1': -CLOCK_OFF_MS },
     small_disks: options.small_disks,
+    workers: options.workers,
     stale_after_s: STALE_AFTER_S,
   })
   try {
@@ -120,6 +126,8 @@ class ChaosRun {
   async run(): Promise<ChaosResult> {
     const { seed, duration_ms, programs_at_once, log } = this.#options
     await this.#fleet.setPrices(PRICES)
+    // The other processes know the first price when they read the catalogue again.
+    if (this.#options.workers > 1) await sleep(CATALOGUE_READ_MS)
     const other = await this.#fleet.createTenant('other')
     const tenants = [{ tenant: 'local', apiKey: this.#fleet.secrets.apiKey }, other]
     const load = new Load({

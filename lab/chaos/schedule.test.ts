@@ -5,6 +5,7 @@ const PLACE = {
   regions: ['r', 's'],
   agents: ['r-1', 'r-2', 's-1', 's-2'].map((id) => ({ id, region: id.slice(0, 1) })),
   small_disks: true,
+  workers: 2,
 }
 
 test('a seed is one plan, and another seed is another', () => {
@@ -23,12 +24,13 @@ test('faults are in order, healed before the end, and of many kinds', () => {
 })
 
 test('an hour has every fault, and none fills a disk where that cannot be done', () => {
-  const kinds = (small_disks: boolean): string[] => {
-    const plan = makeSchedule(7, 3_600_000, { ...PLACE, small_disks })
+  const kinds = (small_disks: boolean, workers = 2): string[] => {
+    const plan = makeSchedule(7, 3_600_000, { ...PLACE, small_disks, workers })
     return FAULTS.filter((fault) => !plan.some((planned) => planned.fault === fault))
   }
   expect(kinds(true)).toEqual([])
   expect(kinds(false)).toEqual(['disk_full', 'agent_disk_full', 'd1_full'])
+  expect(kinds(true, 1)).toEqual(['kill_process'])
 })
 
 test('an agent is struck by one fault at a time', () => {

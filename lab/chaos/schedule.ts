@@ -10,6 +10,7 @@ export const FAULTS = [
   'power_loss',
   'kill_control_plane',
   'stop_control_plane',
+  'kill_process',
   'cut_link',
   'flap_link',
   'freeze_link',
@@ -59,6 +60,7 @@ const KINDS: Readonly<
   // Most of these are dropped: only faults of agents may stand near one.
   kill_control_plane: { of: 'worker', ms: [0, 1500], weight: 5 },
   stop_control_plane: { of: 'worker', ms: [500, 8000], weight: 1 },
+  kill_process: { of: 'worker', ms: [500, 3000], weight: 4 },
   cut_link: { of: 'agent', ms: [500, 5000], weight: 3 },
   flap_link: { of: 'agent', ms: [3000, 8000], weight: 2 },
   freeze_link: { of: 'agent', ms: [2000, 6000], weight: 2 },
@@ -96,7 +98,7 @@ const FAULT_EVERY_MS = 1500
 const FIRST_AT_MS = 2000
 /** For the start of a process that was killed, from the end of its fault to the next one on the same agent. */
 const RESTART_MS = 6000
-const KILLS: readonly FaultName[] = ['kill_agent', 'power_loss']
+const KILLS: readonly FaultName[] = ['kill_agent', 'power_loss', 'kill_process']
 /** Beside a control plane that is down, and for its start. */
 const CONTROL_PLANE_QUIET_MS = 6000
 
@@ -105,12 +107,17 @@ export interface Place {
   regions: readonly string[]
   /** Whether disks can be filled here. */
   small_disks: boolean
+  /** Processes of the control plane. */
+  workers: number
 }
 
 /** Sorted by time; every fault is healed before `duration_ms`. */
 export function makeSchedule(seed: number, duration_ms: number, place: Place): PlannedFault[] {
   const random = new Random(seed)
-  const possible = FAULTS.filter((fault) => place.small_disks || !DISK_FAULTS.includes(fault))
+  const possible = FAULTS.filter((fault) => {
+    if (fault === 'kill_process') return place.workers > 1
+    return place.small_disks || !DISK_FAULTS.includes(fault)
+  })
   const bag = possible.flatMap((fault) => Array<FaultName>(KINDS[fault].weight).fill(fault))
   const planned: PlannedFault[] = []
   let at_ms = FIRST_AT_MS

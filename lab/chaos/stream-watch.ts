@@ -29,13 +29,17 @@ export class StreamWatch {
 
   /** Miniflare starts a workerd that crashed again, by itself. */
   async watch(): Promise<void> {
-    let running = await this.#fleet.runningWorkerd()
+    let running = await this.#running()
     while (!this.#is_over) {
       await new Promise((resolve) => setTimeout(resolve, WATCH_EVERY_MS))
-      const now_running = await this.#fleet.runningWorkerd()
+      const now_running = await this.#running()
       if (now_running !== running) this.#changes_ms.push(performance.now())
       running = now_running
     }
+  }
+
+  async #running(): Promise<string> {
+    return (await this.#fleet.runningWorkerds()).join()
   }
 
   stop(): void {

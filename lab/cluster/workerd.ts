@@ -12,8 +12,8 @@ import path from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { freePort } from '../testbed/free-port.ts'
-import { startBalancer } from './balancer.ts'
+import { freePort } from '../../ops/system/free-port.ts'
+import { startBalancer } from '../../ops/workerd/balancer.ts'
 import { clusterConfig, ownFolder, pidFileOf, WorkerdConfig } from './cluster-config.ts'
 
 const CONTROL_FD = /^--control-fd=/

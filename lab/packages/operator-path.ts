@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import path from 'node:path'
 import { runTool } from '../../ops/python/run-tool.ts'
-import { freePort } from '../testbed/free-port.ts'
+import { freePort } from '../../ops/system/free-port.ts'
 import { ManagedChild } from '../testbed/managed-child.ts'
 
 /** Files of commands of installed packages, run with this Node. */

@@ -7,16 +7,16 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { readFileIfAny } from '../../ops/system/atomic-file.ts'
 import { type DataDir, dataDir } from '../../ops/system/data-dir.ts'
+import { freePort } from '../../ops/system/free-port.ts'
 import { type Guard, pidFile, startGuard } from '../../ops/system/guard.ts'
 import { endLeftVllms } from '../../ops/system/left-vllms.ts'
 import { HOST } from '../../ops/system/port.ts'
 import { isSameProcess, parseProcessRecord, processRecord } from '../../ops/system/processes.ts'
 import { loadSecrets, type Secrets } from '../../ops/system/secrets.ts'
 import { agentIdsOf } from '../../ops/workerd/agent-ids.ts'
-import { WORKERD_NAME } from '../../ops/workerd/workerd-launcher.ts'
+import { WORKERD_NAME, workerdSuffix } from '../../ops/workerd/workerd-launcher.ts'
 import type { StatedPrices } from '../../src/core/budget/call-cap.ts'
 import type { StatedPeriods } from '../../src/core/budget/period-limits.ts'
-import { freePort } from './free-port.ts'
 import { ManagedChild } from './managed-child.ts'
 import { AGENT, CONTROL_PLANE, type Flags, flagList } from './repository.ts'
 
@@ -64,7 +64,8 @@ export class Testbed {
   readonly #control: ManagedChild<'ready'>
   readonly #agents: AgentChild[] = []
   readonly #guard: Guard
-  #workerd_pid: number | null = null
+  /** Of each process of the control plane; empty while it is down. */
+  #workerd_pids: number[] = []
   #starting: Promise<void> | null = null
 
   constructor(
@@ -97,14 +98,24 @@ export class Testbed {
 
   /** Null while the control plane is down. */
   get workerdPid(): number | null {
-    return this.#workerd_pid
+    return this.#workerd_pids[0] ?? null
   }
 
-  /** Also of a workerd that was started in place of one that crashed. Null: none runs. */
+  /** Also one that was started in place of one that crashed. Null: none runs. */
   async runningWorkerd(): Promise<number | null> {
-    const file = pidFile(path.join(this.place.run, 'control-plane'), WORKERD_NAME)
-    const record = parseProcessRecord(await readFileIfAny(file))
-    return record !== null && (await isSameProcess(record)) ? record.pid : null
+    return (await this.runningWorkerds())[0] ?? null
+  }
+
+  /** Of each process of the control plane. */
+  async runningWorkerds(): Promise<(number | null)[]> {
+    const folder = path.join(this.place.run, 'control-plane')
+    return Promise.all(
+      this.#workerd_pids.map(async (_, index) => {
+        const file = pidFile(folder, `${WORKERD_NAME}${workerdSuffix(index)}`)
+        const record = parseProcessRecord(await readFileIfAny(file))
+        return record !== null && (await isSameProcess(record)) ? record.pid : null
+      }),
+    )
   }
 
   /** Not started. It is ready when its data plane listens and it has joined its pool. */
@@ -140,14 +151,14 @@ export class Testbed {
   /** Ends the control plane and its workerd with it. */
   async endControlPlane(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     await this.#control.end(signal)
-    while (this.#workerd_pid !== null && (await processRecord(this.#workerd_pid)) !== null)
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-    this.#workerd_pid = null
+    for (const pid of this.#workerd_pids)
+      while ((await processRecord(pid)) !== null) await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    this.#workerd_pids = []
   }
 
   /** While stopped, it keeps its sockets and reads nothing. */
-  signalControlPlane(signal: 'SIGSTOP' | 'SIGCONT'): void {
-    if (this.#workerd_pid !== null) process.kill(this.#workerd_pid, signal)
+  async signalControlPlane(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+    for (const pid of await this.runningWorkerds()) if (pid !== null) process.kill(pid, signal)
   }
 
   fetch(route: string, init: RequestInit & { apiKey?: string } = {}): Promise<Response> {
@@ -193,7 +204,7 @@ export class Testbed {
 
   async #startControlPlane(): Promise<void> {
     const { ready } = await this.#control.start()
-    this.#workerd_pid = Number(ready.workerd_pid)
+    this.#workerd_pids = (ready.workerd_pids ?? [ready.workerd_pid]) as number[]
   }
 
   async #administer(method: 'POST' | 'PATCH', route: string, body: object): Promise<Record<string, string>> {

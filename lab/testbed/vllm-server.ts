@@ -4,9 +4,9 @@
  */
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../../ops/system/free-port.ts'
 import { HOST } from '../../ops/system/port.ts'
 import type { ServerName } from '../bench/vllm/schedulers.ts'
-import { freePort } from './free-port.ts'
 import { ManagedChild } from './managed-child.ts'
 import { ROOT } from './repository.ts'
 

@@ -30,6 +30,7 @@ export function controlPlaneCommand(options: UpOptions, place: DataDir, model: S
     'region-rtt-ms': options.regionRtt_ms,
     'program-stale-after-s': options.programStaleAfter_s,
     balancer: options.balancer,
+    workers: options.workers,
   }
   return { args: [path.join(ROOT, 'ops/control-plane.ts'), ...flagList(flags)], env: {} }
 }
@@ -42,6 +43,7 @@ export function productionCommand(options: UpOptions, place: DataDir): Command {
     port: options.port,
     'program-stale-after-s': options.programStaleAfter_s,
     balancer: options.balancer,
+    workers: options.workers,
   }
   return { args: [path.join(ROOT, 'ops/control-plane.ts'), '--production', ...flagList(flags)], env: {} }
 }

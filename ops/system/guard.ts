@@ -9,7 +9,7 @@ import path from 'node:path'
 import { readFileIfAny, writeFileAtomic } from './atomic-file.ts'
 import { endProcess, formatProcessRecord, parseProcessRecord, processRecord } from './processes.ts'
 
-const PID_SUFFIX = '.pid'
+export const PID_SUFFIX = '.pid'
 /**
  * $1: folder of pid files; $2: seconds between asking and ending. A line on stdin means a clean end. The pids are read
  * once: a process that restarts a guarded one writes its new pid into the same file meanwhile.

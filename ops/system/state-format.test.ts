@@ -2,7 +2,14 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { dataDir } from './data-dir.ts'
-import { BACKUP_VARIABLE, BACKUPS_KEPT_MAX, knownFormat, prepareState, type StateFormat } from './state-format.ts'
+import {
+  BACKUP_VARIABLE,
+  BACKUPS_KEPT_MAX,
+  knownFormat,
+  markProcesses,
+  prepareState,
+  type StateFormat,
+} from './state-format.ts'
 import { testFolder } from './test-folder.ts'
 
 const EARLIER: StateFormat = { d1: ['0000_a.sql'], program: ['0000_p.sql'] }
@@ -34,6 +41,20 @@ test('a new data directory has nothing to copy, and the next start of the same v
   write(place.state, 'one')
   expect(await prepareState(place, EARLIER)).toEqual({ status: 'current' })
   expect(existsSync(place.backups)).toBe(false)
+})
+
+test('a state of several processes says so until it is one again, through upgrades too', async () => {
+  const place = placeWith('one')
+  const format = () => JSON.parse(readFileSync(path.join(place.state, 'format.json'), 'utf8')) as StateFormat
+  await prepareState(place, EARLIER)
+  await markProcesses(place, 3)
+  // A version from before there were several compares all that is there, and does not know this.
+  expect(format()).toEqual({ ...EARLIER, processes: ['several'] })
+  expect(await prepareState(place, EARLIER)).toEqual({ status: 'current' })
+  expect(await prepareState(place, LATER)).toMatchObject({ status: 'upgraded' })
+  expect(format()).toEqual({ ...LATER, processes: ['several'] })
+  await markProcesses(place, 1)
+  expect(format()).toEqual(LATER)
 })
 
 test('a state without a format, and one of an earlier version, is copied whole before it is changed', async () => {

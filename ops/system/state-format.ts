@@ -21,6 +21,8 @@ const FREE_BYTES_MIN = 64 * 1024 * 1024
 /** Set to `off` by an operator who has made a copy. */
 export const BACKUP_VARIABLE = 'SWITCHYARD_UPGRADE_BACKUP'
 const ACTOR_MIGRATIONS = 'src/actors/storage/migrations'
+/** Beside the databases: objects lie in a folder for each process. A version that knows one process refuses such a state. */
+const SEVERAL = { processes: ['several'] }
 
 /** Names of migrations, by database. */
 const StateFormat = z.record(z.string(), z.array(z.string()))
@@ -52,7 +54,7 @@ export async function prepareState(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): Promise<Prepared> {
   const hasState = existsSync(path.join(place.state, 'd1'))
-  const stored = hasState ? await formatOf(place.state) : null
+  const stored = hasState ? await migrationsOf(place.state) : null
   if (stored !== null) {
     const unknown = beyond(stored, known)
     if (unknown.length > 0) throw new UpRefused(await ofLaterVersion(place, unknown, known))
@@ -60,8 +62,26 @@ export async function prepareState(
   }
   const copied = hasState ? await backUp(place, env) : null
   await mkdir(place.state, { recursive: true })
-  await writeFileAtomic(path.join(place.state, FORMAT_FILE), `${JSON.stringify(known, null, 2)}\n`)
+  const several = hasState && (await formatOf(place.state))?.processes !== undefined ? SEVERAL : {}
+  await writeFileAtomic(path.join(place.state, FORMAT_FILE), `${JSON.stringify({ ...known, ...several }, null, 2)}\n`)
   return copied === null ? { status: 'fresh' } : { status: 'upgraded', ...copied }
+}
+
+/** Before objects are spread over several processes, and after all are back in one. */
+export async function markProcesses({ state }: DataDir, processes: number): Promise<void> {
+  const stored = (await formatOf(state)) ?? {}
+  const { processes: _, ...rest } = stored
+  if ((stored.processes !== undefined) === processes > 1) return
+  const marked = processes > 1 ? { ...rest, ...SEVERAL } : rest
+  await writeFileAtomic(path.join(state, FORMAT_FILE), `${JSON.stringify(marked, null, 2)}\n`)
+}
+
+/** Without what `markProcesses` wrote: this version knows both. */
+async function migrationsOf(state: string): Promise<StateFormat | null> {
+  const stored = await formatOf(state)
+  if (stored === null) return null
+  const { processes: _, ...migrations } = stored
+  return migrations
 }
 
 /** Null: written by a version that named no format, so earlier than this one. */
@@ -135,7 +155,7 @@ async function ofLaterVersion(place: DataDir, unknown: readonly string[], known:
   const { state } = place
   const written = `${state} was written by a later version of Switchyard (${unknown.join(', ')}). Nothing was changed.`
   for (const backup of await backups(place)) {
-    const stored = await formatOf(backup)
+    const stored = await migrationsOf(backup)
     if (stored !== null && beyond(stored, known).length > 0) continue
     const commands = `mv ${state} ${state}-later && cp -a ${backup} ${state}`
     return `${written}\nStart that version, or go back to the copy made before the upgrade. It knows nothing of what was served since:\n  ${commands}`

@@ -1,6 +1,8 @@
 /** What fills the disk of a system on one machine, by store: docs/deploy.md#what-fills-up. */
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { textTable } from '../../cli/table.ts'
+import { objectsFolder, processIndexes } from '../workerd/process-folder.ts'
 import type { DataDir } from './data-dir.ts'
 import { folderBytes } from './folder-size.ts'
 
@@ -15,10 +17,14 @@ export interface StorageSizes {
 
 export async function storageSizes(place: DataDir): Promise<StorageSizes> {
   // Miniflare keeps each kind in a folder of its name.
-  const folders = ['d1', 'r2', 'do'].map((kind) => path.join(place.state, kind))
-  const sizes = await Promise.all([...folders, place.agent(''), place.backups, place.logs].map(folderBytes))
-  const [d1_bytes = 0, r2_bytes = 0, durable_objects_bytes = 0, agents_bytes = 0, backups_bytes = 0, logs_bytes = 0] =
-    sizes
+  const stores = ['d1', 'r2'].map((kind) => path.join(place.state, kind))
+  const folders = [...stores, place.agent(''), place.backups, place.logs]
+  const [d1_bytes = 0, r2_bytes = 0, agents_bytes = 0, backups_bytes = 0, logs_bytes = 0] = await Promise.all(
+    folders.map(folderBytes),
+  )
+  const processes = [0, ...processIndexes(await readdir(place.state).catch(() => []))]
+  const objects = await Promise.all(processes.map((index) => folderBytes(objectsFolder(place.state, index))))
+  const durable_objects_bytes = objects.reduce((sum, bytes) => sum + bytes, 0)
   return { d1_bytes, r2_bytes, durable_objects_bytes, agents_bytes, backups_bytes, logs_bytes }
 }
 

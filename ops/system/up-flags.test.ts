@@ -35,6 +35,7 @@ test('without flags: port 8787, two regions, one embedded engine each, least att
     lend: null,
     policy: 'plas',
     balancer: 'cost-aware',
+    workers: 1,
     regionRtt_ms: 80,
     programStaleAfter_s: 1800,
     dataDir: '.switchyard',

@@ -18,6 +18,7 @@ import {
 } from '../../gpu-agent/src/fronts/attached/server-options.ts'
 import { SERVER_KINDS } from '../../gpu-agent/src/fronts/attached/server-profile.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type BalancerName } from '../../src/core/pool/balancers/index.ts'
+import { PROCESSES_MAX } from '../../src/processes/owner.ts'
 import { ID_CHARS_MAX } from '../../src/protocol/ids.ts'
 import { DATA_DIR_DEFAULT } from './data-dir.ts'
 import { LEND_GPUS_DEFAULT, type LendFlags, lendFlags } from './lend-flags.ts'
@@ -47,6 +48,8 @@ export interface UpOptions {
   lend: LendFlags | null
   policy: PolicyName | MemoryPolicyName
   balancer: BalancerName
+  /** Processes that are the control plane. */
+  workers: number
   regionRtt_ms: number
   programStaleAfter_s: number
   dataDir: string
@@ -68,6 +71,7 @@ export type FlagVerdict =
   | { status: 'refused'; reason: string }
 
 export const REGIONS_MAX = 16
+const WORKERS_DEFAULT = '1'
 export const ENGINES_PER_REGION_MAX = 64
 const REGION_RTT_MS_MAX = 60_000
 const STALE_AFTER_S_MAX = 30 * 24 * 3600
@@ -93,6 +97,7 @@ Where it runs:
   --port 8787                  where clients reach it, on 127.0.0.1
   --regions us-east,eu-west    one gpu-agent in each; at most ${REGIONS_MAX} (with --engine vllm: us-east)
   --region-rtt-ms 80           a delay between regions, added to every one but the nearest
+  --workers ${WORKERS_DEFAULT}                  processes that share the work of the control plane, for a machine with many cores; at most ${PROCESSES_MAX}
   --data-dir ${DATA_DIR_DEFAULT}       state, logs and dev.json
   --detach                     returns once it is ready. \`npm run down\` stops it
   --json                       one line of JSON once it is ready, with address and keys. Progress goes to standard error
@@ -159,6 +164,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   const enginesPerRegion = wholeNumber('--engines-per-region', values['engines-per-region'], 1, ENGINES_PER_REGION_MAX)
   const regionRtt_ms = wholeNumber('--region-rtt-ms', values['region-rtt-ms'], 0, REGION_RTT_MS_MAX)
   const stale_s = wholeNumber('--program-stale-after-s', values['program-stale-after-s'], 1, STALE_AFTER_S_MAX)
+  const workers = wholeNumber('--workers', values.workers, 1, PROCESSES_MAX)
   const seats = values.seats === undefined ? undefined : wholeNumber('--seats', values.seats, 1, SEATS_MAX)
   const contextTokens =
     values['context-tokens'] === undefined
@@ -177,7 +183,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
   if (typeof lend === 'string') return refuse(lend)
   const regions = regionList(values.regions ?? REGIONS_DEFAULT[engine])
   const policy = ENGINE_POLICY_NAMES.find((name) => name === values.policy)
-  for (const result of [port, enginesPerRegion, regionRtt_ms, stale_s, regions, seats, contextTokens])
+  for (const result of [port, workers, enginesPerRegion, regionRtt_ms, stale_s, regions, seats, contextTokens])
     if (typeof result === 'string') return refuse(result)
   const not_queued = engine === 'openai' ? notQueued(values.policy) : null
   if (not_queued !== null) return refuse(not_queued)
@@ -210,6 +216,7 @@ export function parseUpFlags(argv: readonly string[]): FlagVerdict {
       script,
       policy,
       balancer,
+      workers: workers as number,
       seats: seats as number | undefined,
       contextTokens: contextTokens as number | undefined,
       vllmArgs: values['vllm-args'],
@@ -232,6 +239,7 @@ const FLAGS = {
   production: { type: 'boolean', default: false },
   bind: { type: 'string' },
   port: { type: 'string', default: '8787' },
+  workers: { type: 'string', default: WORKERS_DEFAULT },
   regions: { type: 'string' },
   'engines-per-region': { type: 'string', default: '1' },
   engine: { type: 'string' },

@@ -6,13 +6,20 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { pidFile } from '../system/guard.ts'
+import { PID_SUFFIX } from '../system/guard.ts'
 
 export const WORKERD_NAME = 'workerd'
+/** In the environment of each workerd of several: what its name has behind WORKERD_NAME. */
+export const SUFFIX_VARIABLE = 'SWITCHYARD_WORKERD_SUFFIX'
+
+/** Of one of several. The first has the name of one alone. */
+export function workerdSuffix(process_index: number): string {
+  return process_index === 0 ? '' : `-${process_index}`
+}
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
-/** Writes the script into `folder` and returns its path; workerd's pid file will lie in `folder` too. */
+/** Writes the script into `folder` and returns its path. The pid file of each workerd will lie in `folder` too. */
 export async function writeWorkerdLauncher(folder: string): Promise<string> {
   await mkdir(folder, { recursive: true })
   const launcher = path.join(folder, 'launch-workerd')
@@ -20,7 +27,7 @@ export async function writeWorkerdLauncher(folder: string): Promise<string> {
 if [ -r /proc/$$/stat ]; then started=$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)
 else started=$(ps -o lstart= -p $$ | sed 's/^ *//; s/ *$//')
 fi
-echo "$$ $started" > ${quoted(pidFile(folder, WORKERD_NAME))}
+echo "$$ $started" > ${quoted(path.join(folder, WORKERD_NAME))}"$${SUFFIX_VARIABLE}"${PID_SUFFIX}
 exec ${quoted(workerdPath())} "$@"
 `
   await writeFile(launcher, script, { mode: 0o755 })

@@ -9,11 +9,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { NAMES } from '../../lab/packages/names.ts'
 import { operatorPath, type ServingSystem } from '../../lab/packages/operator-path.ts'
 import { type PackageName, pack } from '../../lab/packages/pack.ts'
-import { freePort } from '../../lab/testbed/free-port.ts'
 import { ROOT } from '../../lab/testbed/repository.ts'
 import { findOrFetchModel } from '../../ops/model/find-or-fetch.ts'
 import { findPython } from '../../ops/python/find-python.ts'
 import { runTool } from '../../ops/python/run-tool.ts'
+import { freePort } from '../../ops/system/free-port.ts'
 
 const TIMEOUT_MS = 10 * 60_000
 const folder = mkdtempSync(path.join(tmpdir(), 'switchyard-install-'))

@@ -10,7 +10,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, it } from 'vitest'
 import { MODEL_PATH } from '../../gpu-agent/engine/backends/llama/testing/real-model.ts'
-import { freePort } from '../../lab/testbed/free-port.ts'
+import { freePort } from '../../ops/system/free-port.ts'
 import { anyServerContract } from './support/any-server.contract.ts'
 
 const PLAIN = fileURLToPath(new URL('../../lab/plain-server.ts', import.meta.url))

@@ -2,8 +2,8 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { freePort } from '../../lab/testbed/free-port.ts'
 import { type CommandOutcome, runCommand } from '../../lab/testbed/run-command.ts'
+import { freePort } from '../../ops/system/free-port.ts'
 import { System } from './support/system.ts'
 
 const CHECKS = ['health', 'auth', 'engines', 'model', 'call', 'stream', 'program', 'batch', 'metrics']

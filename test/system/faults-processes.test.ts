@@ -111,12 +111,12 @@ it('a control plane that does not run for 13 s: what came meanwhile is read befo
     call(program, index)
     await sleep(10)
   }
-  fleet.signalControlPlane('SIGSTOP')
+  await fleet.signalControlPlane('SIGSTOP')
   try {
     for (const [index, program] of programs.slice(40).entries()) call(program, index)
     await sleep(STOPPED_MS)
   } finally {
-    fleet.signalControlPlane('SIGCONT')
+    await fleet.signalControlPlane('SIGCONT')
   }
   for (const ended of await Promise.all(ends)) expect(ended, JSON.stringify(ended)).toMatchObject({ end: 'completed' })
   await reconciled(fleet, [localTenant(fleet)], programs)

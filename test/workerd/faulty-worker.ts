@@ -151,8 +151,7 @@ interface Disturbed {
 
 function target(env: Env, body: unknown): Disturbed {
   const { kind, name } = Target.parse(body)
-  const namespace = env[kind] as unknown as DurableObjectNamespace
-  return namespace.get(namespace.idFromName(name)) as unknown as Disturbed
+  return env[kind].getByName(name) as unknown as Disturbed
 }
 
 async function disturb(request: Request, env: Env, what: string): Promise<Response> {

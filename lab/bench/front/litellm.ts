@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from '../../testbed/free-port.ts'
+import { freePort } from '../../../ops/system/free-port.ts'
 import { ManagedChild } from '../../testbed/managed-child.ts'
 
 const KEY = 'sk-bench-litellm'

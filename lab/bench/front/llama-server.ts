@@ -1,6 +1,6 @@
 /** llama.cpp's own server as a process, with as many slots as the benchmark's server has seats. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from '../../testbed/free-port.ts'
+import { freePort } from '../../../ops/system/free-port.ts'
 import { ManagedChild } from '../../testbed/managed-child.ts'
 
 const START_MS_MAX = 300_000

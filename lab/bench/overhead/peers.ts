@@ -10,8 +10,8 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { modelCacheFolder } from '../../../ops/model/cache-folder.ts'
+import { freePort } from '../../../ops/system/free-port.ts'
 import { HOST } from '../../../ops/system/port.ts'
-import { freePort } from '../../testbed/free-port.ts'
 import { ManagedChild } from '../../testbed/managed-child.ts'
 import {
   addedMs,

@@ -3,10 +3,10 @@
  * the same agent.
  */
 import path from 'node:path'
+import { freePort } from '../../../ops/system/free-port.ts'
 import type { Secrets } from '../../../ops/system/secrets.ts'
 import { agentIdOf } from '../../../ops/workerd/agent-ids.ts'
 import { readWorkerConfig } from '../../../ops/workerd/worker-config.ts'
-import { freePort } from '../../testbed/free-port.ts'
 import { ROOT } from '../../testbed/repository.ts'
 import { startTestbed } from '../../testbed/testbed.ts'
 import { type BareWorker, startBareWorker } from './bare-worker.ts'

@@ -11,7 +11,7 @@ import type OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { unsettled } from '../../../lab/chaos/ledger.ts'
 import { TcpProxy } from '../../../lab/chaos/tcp-proxy.ts'
-import { freePort } from '../../../lab/testbed/free-port.ts'
+import { freePort } from '../../../ops/system/free-port.ts'
 import { reconciled } from './fleet-calls.ts'
 import { eventually, System } from './system.ts'
 

@@ -6,8 +6,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import OpenAI from 'openai'
-import { freePort } from '../../../lab/testbed/free-port.ts'
 import { type CommandOutcome, runCommandOrThrow } from '../../../lab/testbed/run-command.ts'
+import { freePort } from '../../../ops/system/free-port.ts'
 
 const UP_TIMEOUT_MS = 170_000
 /** vLLM alone takes a minute on two idle cores, and its packages are installed first where they are missing. */

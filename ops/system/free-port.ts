@@ -1,6 +1,6 @@
-/** A port for a process that a tester starts, known before it starts and the same after each restart. */
+/** Ports for processes that are started, known before they start and the same after each restart. */
 import { randomInt } from 'node:crypto'
-import { checkPort } from '../../ops/system/port.ts'
+import { checkPort } from './port.ts'
 
 /**
  * Below the range from which systems choose ports: one that is free and not taken at once stays free while proxies and
@@ -15,4 +15,11 @@ export async function freePort(): Promise<number> {
     if ((await checkPort(port)).ok) return port
   }
   throw new Error(`no free port in ${ATTEMPTS_MAX} attempts`)
+}
+
+/** Different ones. */
+export async function freePorts(count: number): Promise<number[]> {
+  const ports = new Set<number>()
+  while (ports.size < count) ports.add(await freePort())
+  return [...ports]
 }
