@@ -8,6 +8,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os'
 import path from 'node:path'
 import { fail, flagsOrExit, wholeNumber } from '../../cli/flags.ts'
 import { profileOf } from '../../gpu-agent/engine/backends/emulated/profiles/index.ts'
+import { PROCESSES_MAX } from '../../src/processes/owner.ts'
 import { measureCalls } from './overhead/calls.ts'
 import { INFERENCE_CONTEXT_TOKENS, measureInference } from './overhead/inference.ts'
 import { measureMemory } from './overhead/memory.ts'
@@ -18,10 +19,11 @@ import { printReport, type Report } from './overhead/report.ts'
 import { STATES, type StateHome, stateFolder } from './overhead/state-folder.ts'
 import { measureStreaming } from './overhead/streaming.ts'
 import { type BenchSystem, startSystem } from './overhead/system.ts'
+import { measureWorkers } from './overhead/workers.ts'
 
 /** Of any flag. */
 const WHOLE_MAX = 1_000_000
-const PARTS = ['calls', 'rates', 'stream', 'memory', 'inference', 'pages'] as const
+const PARTS = ['calls', 'rates', 'stream', 'memory', 'inference', 'pages', 'workers'] as const
 /** Of the part rates: fewer say little of a range. */
 const RATE_ROUNDS = 5
 const HELP = `What Switchyard costs: per call, per token of a stream, per program in memory.
@@ -36,12 +38,13 @@ const HELP = `What Switchyard costs: per call, per token of a stream, per progra
   --state disk,memory           of the part rates: where the state lies, TMPDIR or /dev/shm (default: those that there are)
   --programs 10000              of the part memory, in all its waves
   --pages 3                     of the part pages: pages that are open and read all live events, against none
+  --workers 1,2,4               of the part workers: processes of the control plane
   --peers ${PEER_NAMES.join(',')}       the same short calls through these gateways, which are installed once into the user's cache;
                                 with --parts none, nothing else
   --json FILE                   every run, and what is computed from them
   --help
 
-With these defaults calls take about 6 minutes, rates 45, stream 2, memory 6 (most of it waiting for evictions), inference 3, pages 2, peers 6; progress goes to
+With these defaults calls take about 6 minutes, rates 45, stream 2, memory 6 (most of it waiting for evictions), inference 3, pages 2, workers 4, peers 6; progress goes to
 stderr. The machine should do nothing else: generator, workerd and agent share its cores. TMPDIR says on which disk the state lies.`
 
 const flags = flagsOrExit('bench:overhead', HELP, {
@@ -50,6 +53,7 @@ const flags = flagsOrExit('bench:overhead', HELP, {
   seconds: { type: 'string', default: '3' },
   programs: { type: 'string', default: '10000' },
   pages: { type: 'string', default: '3' },
+  workers: { type: 'string', default: '1,2,4' },
   'prompt-kb': { type: 'string', default: '1,50,200' },
   rates: { type: 'string', default: '100,200' },
   state: { type: 'string' },
@@ -68,6 +72,7 @@ const rates = flags.rates.split(',').map((text) => wholeNumber('--rates', text, 
 const states = flags.state === undefined ? STATES.filter(isThere) : flags.state.split(',').map(stateHome)
 const seconds = wholeNumber('--seconds', flags.seconds, 1, WHOLE_MAX)
 const programs = wholeNumber('--programs', flags.programs, 1, WHOLE_MAX)
+const workers = flags.workers.split(',').map((text) => wholeNumber('--workers', text, 1, PROCESSES_MAX))
 const pages = wholeNumber('--pages', flags.pages, 1, WHOLE_MAX)
 
 const report: Report = {
@@ -108,6 +113,12 @@ if (parts.includes('pages')) {
   report.pages = await within((system) => measurePages(system, pages, { rounds, seconds, note }))
   save()
 }
+if (parts.includes('workers')) {
+  const start = <T>(count: number, work: (system: BenchSystem) => Promise<T>): Promise<T> =>
+    within(work, undefined, undefined, undefined, count)
+  report.workers = await measureWorkers(workers, start, { rounds, seconds, note })
+  save()
+}
 if (peers.length > 0) {
   report.peers = await within((system) => measurePeers(system, peers, { rounds, seconds, note }))
   save()
@@ -125,8 +136,9 @@ async function within<T>(
   context_tokens?: number,
   profile?: string,
   state_in?: string,
+  workers = 1,
 ): Promise<T> {
-  const system = await startSystem(context_tokens, profile, state_in)
+  const system = await startSystem(context_tokens, profile, state_in, workers)
   try {
     return await work(system)
   } finally {

@@ -96,6 +96,15 @@ export class Testbed {
     return this.#control.pid !== null
   }
 
+  get controlPlanePid(): number | null {
+    return this.#control.pid
+  }
+
+  /** Of each process; empty while the control plane is down. */
+  get workerdPids(): readonly number[] {
+    return this.#workerd_pids
+  }
+
   /** Null while the control plane is down. */
   get workerdPid(): number | null {
     return this.#workerd_pids[0] ?? null

@@ -18,7 +18,7 @@ const WARM_UP_S = 3
 const CLOSED_WARM_UP_S = 1.5
 const OPEN_WARM_UP_S = 3
 /** Calls of a second at most, for tickets made beforehand. */
-const CALLS_PER_S_MAX = 3_000
+export const CALLS_PER_S_MAX = 3_000
 
 /** A lane and the process between generator and agent. */
 export interface BenchLane {

@@ -31,22 +31,24 @@ export interface Measured {
   rest_s: number
 }
 
-/** `pid`: the process between the generator and the agent; null: none. */
+/** `pid`: the process or processes between the generator and the agent; null: none. */
 export async function measured(
   system: BenchSystem,
-  pid: number | null,
+  pid: number | readonly number[] | null,
   load: () => Promise<LoadResult>,
   output_tokens: number,
-): Promise<{ measured: Measured; result: LoadResult }> {
-  const cpu = (): number[] => [process.pid, pid, system.agent.pid].map((one) => (one === null ? 0 : cpuSeconds(one)))
+): Promise<{ measured: Measured; result: LoadResult; cpu_us_of: number[] }> {
+  const between = pid === null ? [] : [pid].flat()
+  const cpu = (): number[] => [process.pid, system.agent.pid, ...between].map(cpuSeconds)
   const before = cpu()
   const result = await load()
   const used = cpu().map((seconds, index) => ((seconds - (before[index] ?? 0)) / result.sent) * 1e6)
-  const [generator_cpu_us = 0, workerd_cpu_us = 0, agent_cpu_us = 0] = used.map(Math.round)
+  const [generator_cpu_us = 0, agent_cpu_us = 0, ...cpu_us_of] = used.map(Math.round)
+  const workerd_cpu_us = cpu_us_of.reduce((sum, us) => sum + us, 0)
   const rest_s = await rest(system)
   const { p50, p95, p99 } = summary(result.latencies_ms)
   return {
-    result,
+    ...{ result, cpu_us_of },
     measured: {
       calls: result.calls,
       calls_per_s: round(result.calls_per_s, 1),
@@ -72,7 +74,8 @@ function itl({ calls, gaps_ms }: LoadResult, output_tokens: number, share: numbe
 /** Seconds until nothing is left to do. What one load left behind must not be measured with the next. */
 export async function rest(system: BenchSystem): Promise<number> {
   const started_ms = performance.now()
-  const used = (): number => cpuSeconds(system.workerd_pid) + cpuSeconds(system.agent.pid)
+  const pids = [...system.workerd_pids, system.agent.pid]
+  const used = (): number => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
   for (;;) {
     const window_ms = performance.now()
     const before_s = used()

@@ -7,6 +7,7 @@ import type { PagesReport, PagesRun } from './pages.ts'
 import type { PeersReport } from './peers.ts'
 import type { RateCell, RatesReport } from './rates.ts'
 import type { StreamingReport } from './streaming.ts'
+import type { WorkersReport } from './workers.ts'
 
 export interface Report {
   machine: { cpu: string; cores: number; node: string; at: string }
@@ -17,6 +18,7 @@ export interface Report {
   inference?: InferenceReport
   pages?: PagesReport
   peers?: PeersReport
+  workers?: WorkersReport
 }
 
 /** `evicted_growth`: what an allocator's resident set scatters by. */
@@ -54,7 +56,7 @@ const RUN_COLUMNS = [
   'rest_s',
 ] as const satisfies (keyof Run)[]
 
-export function printReport({ calls, rates, streaming, memory, inference, pages, peers }: Report): void {
+export function printReport({ calls, rates, streaming, memory, inference, pages, peers, workers }: Report): void {
   if (calls !== undefined) printCalls(calls)
   if (rates !== undefined) printRates(rates)
   if (streaming !== undefined) {
@@ -83,6 +85,11 @@ export function printReport({ calls, rates, streaming, memory, inference, pages,
     const { pages_peak_ratio, pages_added_p50_ms } = GOALS
     judge('peak with pages open', figures.peak_ratio >= pages_peak_ratio, `≥ ${pages_peak_ratio}`)
     judge('p50 added by open pages', figures.added_p50_ms <= pages_added_p50_ms, `≤ ${pages_added_p50_ms} ms`)
+  }
+  if (workers !== undefined) {
+    const keys = ['calls_per_s', 'all_cpu_us', 'busiest_cpu_us', 'balancer_cpu_us'] as const
+    table('Processes of the control plane, every run', workers.runs, ['workers', 'round', ...keys, 'p50_ms', 'p99_ms'])
+    table('Processes of the control plane', workers.by_workers, ['workers', ...keys, 'calls_per_core_s'])
   }
   if (peers !== undefined) {
     table('Other gateways, every run', peers.runs, RUN_COLUMNS)

@@ -21,6 +21,10 @@ export interface BenchSystem {
   port: number
   secrets: Secrets
   workerd_pid: number
+  /** Of all processes of the control plane, of which `workerd_pid` is the first. */
+  workerd_pids: readonly number[]
+  /** Of the process that starts them, and that is the balancer in front of several. */
+  control_plane_pid: number
   agent: { id: string; engine: string; port: number; pid: number }
   bare: BareWorker
   /** Of the engine. */
@@ -29,13 +33,17 @@ export interface BenchSystem {
   stop(): Promise<void>
 }
 
-/** `profile`: of the engine, by name or as a file. `state_in`: the folder in which its state lies; the system's for temporary files. */
+/**
+ * `profile`: of the engine, by name or as a file. `state_in`: the folder in which its state lies; the system's for temporary files.
+ * `workers`: processes of the control plane.
+ */
 export async function startSystem(
   context_tokens = CONTEXT_TOKENS,
   profile = 'fast',
   state_in?: string,
+  workers = 1,
 ): Promise<BenchSystem> {
-  const flags = { 'context-tokens': context_tokens }
+  const flags = { 'context-tokens': context_tokens, workers }
   const within = state_in === undefined ? {} : { within: state_in }
   const testbed = await startTestbed({ name: 'overhead', regions: [REGION], model: MODEL, flags, ...within })
   const { place, port, secrets } = testbed
@@ -55,6 +63,7 @@ export async function startSystem(
     const bare = await startBareWorker(config, path.join(folder, 'bare'), await freePort(), String(ready.url))
     return {
       ...{ port, secrets, bare, folder, context_tokens, workerd_pid: testbed.workerdPid ?? 0 },
+      ...{ workerd_pids: testbed.workerdPids, control_plane_pid: testbed.controlPlanePid ?? 0 },
       agent: { id, engine: `${id}-e0`, port: Number(new URL(String(ready.url)).port), pid: agent.pid ?? 0 },
       stop: async () => {
         await bare.stop()
