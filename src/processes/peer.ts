@@ -82,7 +82,7 @@ export class PeerEntrypoint extends WorkerEntrypoint<ProcessEnv> {
 
   /** A request to an object, such as one that opens a WebSocket. Or an object of the bucket as a stream: `?key=&offset=&length=`. */
   override async fetch(request: Request): Promise<Response> {
-    this.#check(request.headers.get(SECRET_HEADER) ?? '')
+    if (!this.#isFromPeer(request.headers.get(SECRET_HEADER) ?? '')) return new Response(null, { status: 403 })
     const object = request.headers.get(OBJECT_HEADER)
     if (object === null) return this.#read(new URL(request.url).searchParams)
     const [binding, name] = JSON.parse(object) as [ObjectBinding, string]
@@ -100,8 +100,11 @@ export class PeerEntrypoint extends WorkerEntrypoint<ProcessEnv> {
   }
 
   #check(secret: string): void {
+    if (!this.#isFromPeer(secret)) throw new Error('this question is not from a process of this control plane')
+  }
+
+  #isFromPeer(secret: string): boolean {
     const [given, own] = [new TextEncoder().encode(secret), new TextEncoder().encode(this.env.PEER_SECRET)]
-    if (own.length === 0 || given.length !== own.length || !crypto.subtle.timingSafeEqual(given, own))
-      throw new Error('this question is not from a process of this control plane')
+    return own.length > 0 && given.length === own.length && crypto.subtle.timingSafeEqual(given, own)
   }
 }

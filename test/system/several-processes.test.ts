@@ -107,7 +107,8 @@ it('a question to a process that does not come from another one is refused', asy
   for (const port of ports) {
     const headers = { 'x-switchyard-peer': 'guessed', 'x-switchyard-object': JSON.stringify(['TENANT', 'local']) }
     const answer = await fetch(`http://127.0.0.1:${port}/link`, { headers }).catch(() => null)
-    expect(answer === null || answer.status >= 400).toBe(true)
+    // One is the public side of the process, which refuses the path.
+    expect([403, 404, null]).toContain(answer?.status ?? null)
   }
 })
 
