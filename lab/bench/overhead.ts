@@ -44,7 +44,7 @@ const HELP = `What Switchyard costs: per call, per token of a stream, per progra
   --json FILE                   every run, and what is computed from them
   --help
 
-With these defaults calls take about 6 minutes, rates 45, stream 2, memory 6 (most of it waiting for evictions), inference 3, pages 2, workers 4, peers 6; progress goes to
+With these defaults calls take about 6 minutes, rates 45, stream 2, memory 6 (most of it waiting for evictions), inference 3, pages 2, workers 5, peers 6; progress goes to
 stderr. The machine should do nothing else: generator, workerd and agent share its cores. TMPDIR says on which disk the state lies.`
 
 const flags = flagsOrExit('bench:overhead', HELP, {

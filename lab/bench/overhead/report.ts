@@ -87,8 +87,9 @@ export function printReport({ calls, rates, streaming, memory, inference, pages,
     judge('p50 added by open pages', figures.added_p50_ms <= pages_added_p50_ms, `≤ ${pages_added_p50_ms} ms`)
   }
   if (workers !== undefined) {
-    const keys = ['calls_per_s', 'all_cpu_us', 'busiest_cpu_us', 'balancer_cpu_us'] as const
-    table('Processes of the control plane, every run', workers.runs, ['workers', 'round', ...keys, 'p50_ms', 'p99_ms'])
+    const cpu = ['calls_per_s', 'all_cpu_us', 'busiest_cpu_us', 'balancer_cpu_us'] as const
+    const keys = [...cpu, 'open_p50_ms', 'open_p99_ms'] as const
+    table('Processes of the control plane, every run', workers.runs, ['workers', 'round', ...keys])
     table('Processes of the control plane', workers.by_workers, ['workers', ...keys, 'calls_per_core_s'])
   }
   if (peers !== undefined) {

@@ -1,16 +1,20 @@
 /**
- * The control plane in one process and in several: the same closed load, in turns. Where the machine has fewer cores than
- * processes, what counts is the busiest process: a core of its own each is what they need to serve more calls.
+ * The control plane in one process and in several: the same closed load, then the same open one, in turns. Where the machine has
+ * fewer cores than processes, what counts of the closed load is the busiest process: a core of its own each is what they need to
+ * serve more calls. The open load shows how long calls wait while a process waits for its disk.
  */
 import { quantile } from '../../../simulator/statistics.ts'
-import { CALLS_PER_S_MAX, type CallsOptions, closedRun, SHORT } from './calls.ts'
+import { CALLS_PER_S_MAX, type CallsOptions, closedRun, openRun, SHORT } from './calls.ts'
 import { switchyardLane } from './lanes.ts'
-import { closedLoad } from './load.ts'
+import { closedLoad, poisson } from './load.ts'
 import { type Measured, measured, round } from './measure.ts'
 import type { BenchSystem } from './system.ts'
 
 const CONNECTIONS = 48
 const WARM_UP_S = 3
+const OFFERED_CALLS_PER_S = 100
+/** Counted seconds of the open load for each second of --seconds. */
+const SECONDS_FACTOR = 2
 const US = 1e6
 
 export interface WorkersRun extends Measured {
@@ -20,6 +24,9 @@ export interface WorkersRun extends Measured {
   all_cpu_us: number
   busiest_cpu_us: number
   balancer_cpu_us: number
+  /** Of the open load. */
+  open_p50_ms: number
+  open_p99_ms: number
 }
 
 export interface WorkersReport {
@@ -30,6 +37,9 @@ export interface WorkersReport {
     all_cpu_us: number
     busiest_cpu_us: number
     balancer_cpu_us: number
+    /** At OFFERED_CALLS_PER_S. */
+    open_p50_ms: number
+    open_p99_ms: number
     /** What the busiest process could serve on a core of its own. */
     calls_per_core_s: number
   }[]
@@ -45,32 +55,34 @@ export async function measureWorkers(
   const runs: WorkersRun[] = []
   for (let at = 1; at <= rounds; at++) {
     for (const workers of at % 2 === 1 ? counts : counts.toReversed()) {
-      const run = await start(workers, (system) => oneRun(system, seconds))
+      const run = await start(workers, (system) => oneRun(system, seconds, at))
       runs.push({ workers, round: at, ...run })
       note(
-        `round ${at}, ${workers} workers: ${run.calls_per_s} calls/s, CPU a call ${run.all_cpu_us} µs, busiest ${run.busiest_cpu_us} µs`,
+        `round ${at}, ${workers} workers: ${run.calls_per_s} calls/s, CPU a call ${run.all_cpu_us} µs, busiest ${run.busiest_cpu_us} µs; at ${OFFERED_CALLS_PER_S}/s p50 ${run.open_p50_ms} ms, p99 ${run.open_p99_ms} ms`,
       )
     }
   }
   const by_workers = counts.map((workers) => {
-    const of = (key: keyof WorkersRun): number =>
-      round(
-        quantile(
-          runs.filter((run) => run.workers === workers).map((run) => Number(run[key])),
-          0.5,
-        ),
-        0,
-      )
+    const own = runs.filter((run) => run.workers === workers)
+    const of = (key: keyof WorkersRun, digits = 0): number => {
+      const values = own.map((run) => Number(run[key]))
+      return round(quantile(values, 0.5), digits)
+    }
     return {
       ...{ workers, calls_per_s: of('calls_per_s'), all_cpu_us: of('all_cpu_us') },
       ...{ busiest_cpu_us: of('busiest_cpu_us'), balancer_cpu_us: of('balancer_cpu_us') },
+      ...{ open_p50_ms: of('open_p50_ms', 1), open_p99_ms: of('open_p99_ms', 1) },
       calls_per_core_s: round(US / of('busiest_cpu_us'), 0),
     }
   })
   return { by_workers, runs }
 }
 
-async function oneRun(system: BenchSystem, seconds: number): Promise<Omit<WorkersRun, 'workers' | 'round'>> {
+async function oneRun(
+  system: BenchSystem,
+  seconds: number,
+  seed: number,
+): Promise<Omit<WorkersRun, 'workers' | 'round'>> {
   const lane = switchyardLane(system, SHORT)
   const pids = [system.control_plane_pid, ...system.workerd_pids]
   await closedRun(system, { lane, pid: system.workerd_pid }, CONNECTIONS, WARM_UP_S)
@@ -79,5 +91,10 @@ async function oneRun(system: BenchSystem, seconds: number): Promise<Omit<Worker
   const load = () => closedLoad(lane, CONNECTIONS, seconds, calls_max, WARM_UP_S)
   const { measured: run, cpu_us_of } = await measured(system, pids, load, lane.output_tokens)
   const [balancer_cpu_us = 0, ...workerds] = cpu_us_of
-  return { ...run, all_cpu_us: run.workerd_cpu_us, busiest_cpu_us: Math.max(...workerds), balancer_cpu_us }
+  const due = poisson(OFFERED_CALLS_PER_S, SECONDS_FACTOR * seconds + WARM_UP_S, seed)
+  const { measured: open } = await openRun(system, { lane, pid: null }, due, WARM_UP_S)
+  return {
+    ...{ ...run, all_cpu_us: run.workerd_cpu_us, busiest_cpu_us: Math.max(...workerds), balancer_cpu_us },
+    ...{ open_p50_ms: open.p50_ms, open_p99_ms: open.p99_ms },
+  }
 }
