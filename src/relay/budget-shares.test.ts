@@ -24,6 +24,9 @@ class Tenant {
   questions: BudgetQuestion[] = []
   /** Whether the next answer is lost. */
   loses: () => boolean = () => false
+  /** Whether the next question does not arrive. */
+  isDown: () => boolean = () => false
+  times = TIMES
   readonly #charged = new Map<string | null, Amounts>()
   readonly #leases = new Set<string>()
   readonly #background: Promise<unknown>[] = []
@@ -35,10 +38,11 @@ class Tenant {
     newId: () => `holder-${++this.#ids}`,
     waitUntil: (work: Promise<unknown>) => void this.#background.push(work),
     report: () => {},
-    times: TIMES,
+    times: this.times,
   }
 
   async #answer(asked: BudgetQuestion) {
+    if (this.isDown()) throw new Error('down')
     this.questions.push(structuredClone(asked))
     await Promise.resolve()
     const is_charged = ({ lease }: { lease: string | null }) => this.#leases.has(lease ?? '')
@@ -93,6 +97,36 @@ describe('an isolate', () => {
     await tenant.quiet()
     expect(tenant.ledger.reserved(null)).toEqual(NOTHING)
     expect(tenant.ledger.isEmpty).toBe(true)
+  })
+
+  it('gives back what it holds after a call that it had to refuse', async () => {
+    const tenant = new Tenant()
+    tenant.deps.times = { ...TIMES, budget_idle_ms: 20 }
+    const shares = new BudgetShares()
+    const limits = tokens(1_000_000)
+    taken(await shares.take(callOf('a', limits, 500), tenant.deps)).ended()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    expect(tenant.ledger.reserved(null).tokens).toBeGreaterThan(0)
+    tenant.now_ms += 5
+    const other = taken(await new BudgetShares().take(callOf('b', limits, 900_000), tenant.deps))
+    expect(await shares.take(callOf('c', limits, 800_000), tenant.deps)).toMatchObject({ status: 'refused' })
+    await tenant.quiet()
+    expect(tenant.ledger.reserved(null).tokens).toBe(900_000)
+    other.ended()
+    await tenant.quiet()
+    expect(tenant.ledger.reserved(null)).toEqual(NOTHING)
+  })
+
+  it('gives back what it holds although the ledger does not answer at first', async () => {
+    const tenant = new Tenant()
+    const shares = new BudgetShares()
+    const share = taken(await shares.take(callOf('a', tokens(1_000_000), 500), tenant.deps))
+    let left = 2
+    tenant.isDown = () => left-- > 0
+    share.ended()
+    await tenant.quiet()
+    expect(left).toBeLessThan(0)
+    expect(tenant.ledger.reserved(null)).toEqual(NOTHING)
   })
 
   it('asks once for calls that come together, and for each call where 1 % is less than a call', async () => {

@@ -44,6 +44,8 @@ const WAITING_LIFE_MS = 60_000
 const ROUNDS_MAX = 16
 /** A question to the actor ends within its timeout. After so many timeouts the request that asked is gone. */
 const QUESTION_LIFE_FACTOR = 2
+/** So often a chunk is given back, where the actor does not answer. */
+const GIVEN_BACK_MAX = 3
 
 interface Holding {
   /** Of the tenant and the key. */
@@ -112,6 +114,13 @@ export class BudgetShares {
   async take(call: SharingCall, deps: ShareDeps): Promise<Taking> {
     if (call.limits === null) return { status: 'unlimited' }
     const holding = this.#holding(call, call.limits, deps)
+    const taking = await this.#take(holding, call, deps)
+    // It may be the last call that comes here, and others wait for what is left.
+    if (taking.status !== 'taken' && !isNothing(holding.free)) this.#tellSoon(holding, deps)
+    return taking
+  }
+
+  async #take(holding: Holding, call: SharingCall, deps: ShareDeps): Promise<Taking> {
     const now_ms = deps.now()
     const need = { ...call.wants, call: call.id, at_ms: now_ms }
     const own = fromChunk(holding, call.wants.most, now_ms)
@@ -144,9 +153,7 @@ export class BudgetShares {
     const ended = (): void => {
       if (!holding.open.delete(call)) return
       holding.ended.push({ call, lease, amounts: held })
-      if (holding.isTelling) return
-      holding.isTelling = true
-      deps.waitUntil(this.#tell(holding, deps))
+      this.#tellSoon(holding, deps)
     }
     const placed = (on: string | null): void => {
       lease = on
@@ -154,17 +161,25 @@ export class BudgetShares {
     return { status: 'taken', share: { amounts, standing: holding.standing, placed, ended } }
   }
 
+  #tellSoon(holding: Holding, deps: ShareDeps): void {
+    if (holding.isTelling) return
+    holding.isTelling = true
+    deps.waitUntil(this.#tell(holding, deps))
+  }
+
   /** Tells what has ended, and gives the chunk back if no call follows. */
   async #tell(holding: Holding, deps: ShareDeps): Promise<void> {
     await pause(deps.times.budget_told_ms)
     holding.isTelling = false
     if (holding.ended.length > 0) await this.#ask(holding, deps, null)
-    const { used_ms } = holding
-    await pause(deps.times.budget_idle_ms)
-    const is_quiet = holding.used_ms === used_ms && holding.open.size === 0 && holding.waiting.size === 0
-    if (!is_quiet || isNothing(holding.free)) return
-    holding.free = { ...NOTHING }
-    await this.#ask(holding, deps, null)
+    for (let times = 0; times < GIVEN_BACK_MAX; times += 1) {
+      const { used_ms } = holding
+      await pause(deps.times.budget_idle_ms)
+      const is_quiet = holding.used_ms === used_ms && holding.open.size === 0 && holding.waiting.size === 0
+      if (!is_quiet || (times === 0 && isNothing(holding.free))) return
+      holding.free = { ...NOTHING }
+      if (await this.#ask(holding, deps, null)) return
+    }
   }
 
   /** Whether the actor has answered, this question or the one that was open. */
