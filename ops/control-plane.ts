@@ -1,8 +1,8 @@
 /**
- * The control plane on one machine, as a process of its own with one workerd or several (--workers): bundles the Worker, applies D1 migrations, provisions, and
- * serves it from workerd on a direct socket. Prints one JSON line when it is ready, ends on SIGTERM, and takes workerd
- * with it however it ends. With --production its secrets come from the environment and nothing is provisioned: that is the
- * operator's, over the admin API.
+ * The control plane on one machine, as a process of its own with one workerd or several (--workers): bundles the Worker, applies
+ * D1 migrations, provisions, and serves it from workerd on a direct socket. In front of several it is the balancer. Prints one JSON
+ * line when it is ready, ends on SIGTERM, and takes every workerd with it however it ends. With --production its secrets come from
+ * the environment and nothing is provisioned: that is the operator's, over the admin API.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
