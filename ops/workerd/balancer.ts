@@ -12,7 +12,8 @@ export function startBalancer(address: { host: string; port: number }, ports: re
     reach(client, order)
   })
   return new Promise((resolve, reject) => {
-    server.once('error', reject)
+    // Also later: without files for another connection it goes on with those that it has.
+    server.on('error', reject)
     server.listen(address.port, address.host, () => resolve(server))
   })
 }
@@ -25,6 +26,7 @@ function reach(client: Socket, [port, ...others]: readonly number[]): void {
   const upstream = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
   upstream.once('error', () => reach(client, others))
   upstream.once('connect', () => {
+    if (client.destroyed) return void upstream.destroy()
     upstream.removeAllListeners('error').on('error', () => client.destroy())
     client.once('close', () => upstream.destroy())
     client.pipe(upstream).pipe(client)
