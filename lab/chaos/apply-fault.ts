@@ -23,7 +23,8 @@ const SLOW_LEASE_MS = 1500
 const PROGRAMS_EVICTED = 8
 /** Files that a struck process may still open. */
 const FILES_SPARE = 8
-const CLOCK_STEP_MS = [100_000, 600_000] as const
+export const CLOCK_STEP_MAX_MS = 600_000
+const CLOCK_STEP_MS = [100_000, CLOCK_STEP_MAX_MS] as const
 
 /** A link on which so much was sent is open no more. */
 const FLOOD_FRAMES = 20 * LINK_UNITS_MAX

@@ -19,6 +19,7 @@ import {
 import { PERIODS, type Period, type PeriodLimits } from '../../src/core/budget/period-limits.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { checkProof } from '../../src/relay/lease-proof.ts'
+import { CLOCK_STEP_MAX_MS } from './apply-fault.ts'
 import { clientCall } from './client.ts'
 import type { Fleet } from './fleet.ts'
 import type { LedgerLease, Tenant } from './ledger.ts'
@@ -27,8 +28,8 @@ import { ALL_RESERVED, type LimitedKey, type LimitedTenant, PRICES, USED_UP } fr
 const BYS = ['total', 'key', 'class', 'model', 'program'] as const
 type By = (typeof BYS)[number]
 
-/** What a reservation may outlive, and more. */
-export const RESERVED_GONE_MS = RESERVED_LIFE_MS + 60_000
+/** What a reservation may outlive, made while a clock was ahead, and more. */
+export const RESERVED_GONE_MS = RESERVED_LIFE_MS + CLOCK_STEP_MAX_MS + 60_000
 const FREED_WITHIN_MS = 60_000
 const RETRY_MS = 500
 /** Of a key, until nothing is left. */

@@ -4,8 +4,9 @@
  * little asks, together with the others that wait. While the actor does not answer such a call is refused for a moment: a
  * call under a budget never goes on without it.
  *
- * Ended calls are told soon after. A key that has been quiet gives its chunk back. What an isolate takes along when it ends is
- * given up after an hour.
+ * Ended calls are told soon after. A key that has been quiet gives its chunk back, and so does one whose chunk does not do for
+ * a call that waits. After a question without an answer the actor may have given what this isolate does not know of, so
+ * another one follows. What an isolate takes along when it ends is given up after an hour.
  */
 import type { TenantRpc } from '../actors/contracts.ts'
 import { type Amounts, NOTHING } from '../core/budget/budget.ts'
@@ -44,8 +45,8 @@ const WAITING_LIFE_MS = 60_000
 const ROUNDS_MAX = 16
 /** A question to the actor ends within its timeout. After so many timeouts the request that asked is gone. */
 const QUESTION_LIFE_FACTOR = 2
-/** So often a chunk is given back, where the actor does not answer. */
-const GIVEN_BACK_MAX = 3
+/** So often the actor is told, where it does not answer. */
+const TOLD_MAX = 3
 
 interface Holding {
   /** Of the tenant and the key. */
@@ -67,7 +68,10 @@ interface Holding {
   answers: Map<string, { share: Share; at_ms: number }>
   refused: { refusal: ShareRefusal; least_tokens: number; until_ms: number } | null
   standing: Standing[]
-  used_ms: number
+  /** Calls that have asked for a share. */
+  uses: number
+  /** The actor may have more reserved for this isolate than it holds: the last question has no answer, or gave what no call takes. */
+  isOverstated: boolean
   isTelling: boolean
 }
 
@@ -114,9 +118,12 @@ export class BudgetShares {
   async take(call: SharingCall, deps: ShareDeps): Promise<Taking> {
     if (call.limits === null) return { status: 'unlimited' }
     const holding = this.#holding(call, call.limits, deps)
-    const taking = await this.#take(holding, call, deps)
+    const taking = this.#take(holding, call, deps)
+    // Its client may leave meanwhile.
+    deps.waitUntil(taking.catch(() => undefined))
+    const { status } = await taking
     // It may be the last call that comes here, and others wait for what is left.
-    if (taking.status !== 'taken' && !isNothing(holding.free)) this.#tellSoon(holding, deps)
+    if (status !== 'taken' && !isTold(holding)) this.#tellSoon(holding, deps)
     return taking
   }
 
@@ -150,7 +157,11 @@ export class BudgetShares {
     add(held, amounts)
     holding.open.set(call, { amounts: held, at_ms: deps.now() })
     let lease: string | null = null
+    const over = Promise.withResolvers<void>()
+    // So that the call goes on to its end where its client leaves before it has an answer.
+    deps.waitUntil(over.promise)
     const ended = (): void => {
+      over.resolve()
       if (!holding.open.delete(call)) return
       holding.ended.push({ call, lease, amounts: held })
       this.#tellSoon(holding, deps)
@@ -167,18 +178,17 @@ export class BudgetShares {
     deps.waitUntil(this.#tell(holding, deps))
   }
 
-  /** Tells what has ended, and gives the chunk back if no call follows. */
+  /** Tells what has ended, and gives the chunk back if no call follows. One that follows tells when it has ended. */
   async #tell(holding: Holding, deps: ShareDeps): Promise<void> {
     await pause(deps.times.budget_told_ms)
     holding.isTelling = false
-    if (holding.ended.length > 0) await this.#ask(holding, deps, null)
-    for (let times = 0; times < GIVEN_BACK_MAX; times += 1) {
-      const { used_ms } = holding
+    const { uses } = holding
+    if (holding.ended.length > 0 || holding.isOverstated) await this.#ask(holding, deps, null)
+    for (let times = 0; times < TOLD_MAX && !isTold(holding); times += 1) {
       await pause(deps.times.budget_idle_ms)
-      const is_quiet = holding.used_ms === used_ms && holding.open.size === 0 && holding.waiting.size === 0
-      if (!is_quiet || (times === 0 && isNothing(holding.free))) return
+      if (holding.uses !== uses || holding.open.size > 0) return
       holding.free = { ...NOTHING }
-      if (await this.#ask(holding, deps, null)) return
+      await this.#ask(holding, deps, null)
     }
   }
 
@@ -195,12 +205,15 @@ export class BudgetShares {
     const now_ms = deps.now()
     forgetLost(holding, now_ms)
     const needs = [...holding.waiting.values()].slice(0, NEEDS_MAX)
+    // What does not do for them is offered, so that they get of all that is left.
+    if (needs.length > 0) holding.free = { ...NOTHING }
     const ended = holding.ended.slice(0, ENDED_MAX)
     const reserved = { ...NOTHING }
     for (const { amounts } of holding.open.values()) add(reserved, amounts)
     for (const { share } of holding.answers.values()) if (share.status === 'reserved') add(reserved, share.amounts)
     for (const { amounts } of holding.ended.slice(ENDED_MAX)) add(reserved, amounts)
     holding.seq += 1
+    holding.isOverstated = true
     const { seq, holder, limits, key, tenant } = holding
     const free = { ...holding.free }
     const question = { holder, seq, key, limits, reserved, free, ended, chunk_for }
@@ -210,6 +223,7 @@ export class BudgetShares {
     if (holding.seq !== seq) return true
     if (asked.status === 'failed') deps.report('budget_failed', asked.error)
     if (asked.status !== 'answered' || asked.value === null) return false
+    holding.isOverstated = false
     heard(holding, needs, ended.length, asked.value, now_ms)
     return true
   }
@@ -218,7 +232,7 @@ export class BudgetShares {
     const name = JSON.stringify([tenant, key])
     const holding = this.#holdings.get(name) ?? newHolding(name, tenant, key, deps.newId())
     holding.limits = limits
-    holding.used_ms = deps.now()
+    holding.uses += 1
     this.#holdings.delete(name)
     if (this.#holdings.size >= HOLDINGS_MAX) {
       const oldest = this.#holdings.keys().next()
@@ -232,8 +246,16 @@ export class BudgetShares {
 function newHolding(name: string, tenant: string, key: string, holder: string): Holding {
   return {
     ...{ name, tenant, key, holder, seq: 0, limits: { tenant: null, key: null }, standing: [] },
-    ...{ free: { ...NOTHING }, free_then: { ...NOTHING }, free_until_ms: 0, used_ms: 0 },
-    ...{ open: new Map(), ended: [], waiting: new Map(), answers: new Map(), refused: null, isTelling: false },
+    ...{ free: { ...NOTHING }, free_then: { ...NOTHING }, free_until_ms: 0, uses: 0 },
+    ...{
+      open: new Map(),
+      ended: [],
+      waiting: new Map(),
+      answers: new Map(),
+      refused: null,
+      isOverstated: false,
+      isTelling: false,
+    },
   }
 }
 
@@ -243,6 +265,11 @@ function forgetLost(holding: Holding, now_ms: number): void {
   for (const [call, { at_ms }] of holding.waiting) if (now_ms - at_ms > WAITING_LIFE_MS) holding.waiting.delete(call)
   for (const [call, { at_ms }] of holding.answers) if (now_ms - at_ms > WAITING_LIFE_MS) holding.answers.delete(call)
   if (now_ms >= holding.free_until_ms) holding.free = { ...NOTHING }
+}
+
+/** Whether the actor knows that this isolate holds nothing but what its open calls have. */
+function isTold({ free, ended, isOverstated }: Holding): boolean {
+  return isNothing(free) && ended.length === 0 && !isOverstated
 }
 
 function heard(
@@ -260,6 +287,10 @@ function heard(
   for (const [at, { call, least_tokens }] of needs.entries()) {
     const share = shares[at]
     if (share === undefined) continue
+    if (!holding.waiting.has(call)) {
+      holding.isOverstated = true
+      continue
+    }
     holding.answers.set(call, { share, at_ms: now_ms })
     holding.waiting.delete(call)
     if (share.status === 'refused') {

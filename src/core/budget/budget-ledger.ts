@@ -191,13 +191,14 @@ export class BudgetLedger {
 
   giveUp(now_ms: number): void {
     const dead_ms = now_ms - RESERVED_LIFE_MS
-    for (const [name, { heard_ms }] of this.#holders) {
-      if (heard_ms > dead_ms && this.#holders.size <= HOLDERS_MAX) break
-      this.#holders.delete(name)
+    for (const [name, holder] of this.#holders) {
+      // A clock that was set back would keep it for longer.
+      holder.heard_ms = Math.min(holder.heard_ms, now_ms)
+      if (holder.heard_ms <= dead_ms || this.#holders.size > HOLDERS_MAX) this.#holders.delete(name)
     }
-    for (const [lease, { at_ms }] of this.#pending) {
-      if (at_ms > dead_ms && this.#pending.size <= PENDING_MAX) break
-      this.#pending.delete(lease)
+    for (const [lease, pending] of this.#pending) {
+      pending.at_ms = Math.min(pending.at_ms, now_ms)
+      if (pending.at_ms <= dead_ms || this.#pending.size > PENDING_MAX) this.#pending.delete(lease)
     }
   }
 
