@@ -2,21 +2,13 @@
  * vLLM that orders by what programs of a class had: a program ends, its class is told to the agent, and by the agent to the
  * plug-in in the engine's process, which says of each call what it knew when the call came.
  */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { eventually } from '../../system/support/system.ts'
-import { RunningVllm } from '../../system/vllm/running-vllm.ts'
+import { vllmForTests } from '../../system/vllm/running-vllm.ts'
 
-const INSTALL_AND_START_MS = 20 * 60_000
 const OUTPUT_TOKENS = 24
 
-let vllm: RunningVllm
-beforeAll(async () => {
-  vllm = await RunningVllm.start('learned')
-}, INSTALL_AND_START_MS)
-afterAll(async () => {
-  // Undefined where it did not start.
-  await (vllm as RunningVllm | undefined)?.remove()
-})
+const running = vllmForTests('learned')
 
 interface Known {
   class: string
@@ -26,28 +18,28 @@ interface Known {
 
 /** What the engine knew of the one call of a program. */
 async function call(program: string): Promise<Known> {
-  const client = vllm.system.client({ headers: { 'X-Program-Id': program, 'X-App': 'story' } })
+  const client = running().system.client({ headers: { 'X-Program-Id': program, 'X-App': 'story' } })
   const messages = [{ role: 'user' as const, content: 'Tell me a long story.' }]
-  const asked = { model: vllm.system.dev.model, messages, max_tokens: OUTPUT_TOKENS, temperature: 0 }
+  const asked = { model: running().system.dev.model, messages, max_tokens: OUTPUT_TOKENS, temperature: 0 }
   const answer = await client.chat.completions.create(asked)
   expect(answer.usage?.completion_tokens).toBe(OUTPUT_TOKENS)
-  await vllm.settled(program)
-  const response = await vllm.system.fetch(`/v1/programs/${program}/calls`)
+  await running().settled(program)
+  const response = await running().system.fetch(`/v1/programs/${program}/calls`)
   const { data } = (await response.json()) as { data: Known[] }
   return data[0] as Known
 }
 
 async function knownEnds(): Promise<number> {
-  const [agent] = vllm.system.dev.agents
+  const [agent] = running().system.dev.agents
   const text = await (await fetch(`${agent?.url}/metrics`)).text()
   return Number(/^switchyard_agent_known_class_ends (\d+)$/m.exec(text)?.[1])
 }
 
 it('a class that was learned orders calls on vLLM', async () => {
-  expect(vllm.system.dev).toMatchObject({ engine: 'vllm', policy: 'learned' })
+  expect(running().system.dev).toMatchObject({ engine: 'vllm', policy: 'learned' })
   const unknown = await call('teaches')
   expect(unknown).toMatchObject({ class: 'app:story', rank: expect.any(Number) })
-  expect((await vllm.system.fetch('/v1/programs/teaches', { method: 'DELETE' })).status).toBe(200)
+  expect((await running().system.fetch('/v1/programs/teaches', { method: 'DELETE' })).status).toBe(200)
   let programs = 0
   await eventually('the engine knows the class', async () => {
     programs += 1
@@ -55,7 +47,7 @@ it('a class that was learned orders calls on vLLM', async () => {
     return expected_remaining_tokens !== unknown.expected_remaining_tokens || undefined
   })
   expect(await knownEnds()).toBe(1)
-  const { decisions, failures } = await vllm.counts()
+  const { decisions, failures } = await running().counts()
   expect(decisions).toBeGreaterThan(0)
   expect(failures).toBe(0)
 })

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type OpenAI from 'openai'
 import { parse } from 'smol-toml'
+import { afterAll, beforeAll } from 'vitest'
 import type { MemoryPolicyName, PolicyName } from '../../../gpu-agent/engine/order/policies/index.ts'
 import { unsettled } from '../../../lab/chaos/ledger.ts'
 import { DEVICE_VARIABLE } from '../../../ops/vllm/host.ts'
@@ -16,6 +17,7 @@ import { eventually, System } from '../support/system.ts'
 export const SEATS = 2
 /** A minute on two idle cores; four minutes were seen on two that ran three more of them. */
 export const START_MS = 540_000
+const INSTALL_AND_START_MS = 20 * 60_000
 const SETTLE_MS = 60_000
 const VLLM_ARGS = '--dtype float32 --enable-auto-tool-choice --tool-call-parser hermes'
 
@@ -232,4 +234,19 @@ function total(metrics: string, name: string): number {
 function answerOf(text: string, finish: string | null, usage: OpenAI.CompletionUsage): Answer {
   const { switchyard } = usage as OpenAI.CompletionUsage & { switchyard: Extension }
   return { text, finish, usage, switchyard }
+}
+
+/** One for the tests of a file: started before them and removed after them. */
+export function vllmForTests(policy?: PolicyName | MemoryPolicyName): () => RunningVllm {
+  let vllm: RunningVllm | null = null
+  beforeAll(async () => {
+    vllm = await RunningVllm.start(policy)
+  }, INSTALL_AND_START_MS)
+  afterAll(async () => {
+    await vllm?.remove()
+  })
+  return () => {
+    if (vllm === null) throw new Error('vLLM did not start')
+    return vllm
+  }
 }

@@ -3,45 +3,34 @@
  * called with the openai package. One system serves all of it, since a start of vLLM takes a minute. The last test ends it.
  * `test/long/vllm` kills it, and takes other policies.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { groupMembers } from '../../../gpu-agent/src/fronts/vllm/process/process-group.ts'
 import { answers } from './answers.ts'
 import { apis } from './apis.ts'
 import { programs } from './programs.ts'
 import { resumption } from './resumption.ts'
-import { RunningVllm } from './running-vllm.ts'
+import { vllmForTests } from './running-vllm.ts'
 
-const INSTALL_AND_START_MS = 20 * 60_000
-
-let vllm: RunningVllm
-const running = () => vllm
-
-beforeAll(async () => {
-  vllm = await RunningVllm.start()
-}, INSTALL_AND_START_MS)
-afterAll(async () => {
-  // Undefined where it did not start.
-  await (vllm as RunningVllm | undefined)?.remove()
-})
+const running = vllmForTests()
 
 it('the system describes itself as one with vLLM', async () => {
-  expect(vllm.system.dev).toMatchObject({ engine: 'vllm', policy: 'plas', model: 'smollm2-135m-instruct' })
-  expect(vllm.state?.pid).toBeGreaterThan(1)
+  expect(running().system.dev).toMatchObject({ engine: 'vllm', policy: 'plas', model: 'smollm2-135m-instruct' })
+  expect(running().state?.pid).toBeGreaterThan(1)
 })
 describe('a call', () => answers(running))
 describe('the APIs', () => apis(running))
 describe('an answer that another engine began', () => resumption(running))
 describe('programs', () => programs(running))
 it('the plug-in has decided and never failed', async () => {
-  const { decisions, failures } = await vllm.counts()
+  const { decisions, failures } = await running().counts()
   expect(decisions).toBeGreaterThan(0)
   expect(failures).toBe(0)
 })
 it('leaves no process when it is stopped', async () => {
-  expect((await vllm.counts()).failures).toBe(0)
-  const { pid } = vllm.state ?? { pid: 0 }
+  expect((await running().counts()).failures).toBe(0)
+  const { pid } = running().state ?? { pid: 0 }
   expect(groupMembers(pid).length).toBeGreaterThan(0)
-  await vllm.system.down()
+  await running().system.down()
   expect(groupMembers(pid)).toEqual([])
-  expect(vllm.state).toBeUndefined()
+  expect(running().state).toBeUndefined()
 })
