@@ -210,6 +210,17 @@ describe('calls under a budget', () => {
     expect(program.summary().budget).toMatchObject({ used: { tokens: 180 }, reserved: NOTHING })
   })
 
+  it('are paid where another engine took over and nothing was heard of the first', () => {
+    const program = entry({ budget: budgetOf({ tokens: 300 }) })
+    ask(program, 'a', 100, 200)
+    for (const lease of ['l0', 'l1']) program.leaseOpened(grant({ call: 'a', lease }))
+    program.settle(record({ call: 'a', prompt_tokens: 100, cached_tokens: 0, lease: 'l1', output_tokens: 80 }), 1)
+    const paid = { used: { tokens: 180 }, reserved: NOTHING }
+    expect(program.summary().budget).toMatchObject(paid)
+    program.settle(record({ call: 'a', prompt_tokens: 100, cached_tokens: 0, lease: 'l0', output_tokens: 9 }), 3)
+    expect(program.summary().budget).toMatchObject(paid)
+  })
+
   it('are refused where money is limited and their model has no price', () => {
     const program = entry({ budget: budgetOf({ cost_nanos: 1_000 }) })
     const arrival = { call: 'a', thread: null, parents: null, model: 'model', now_ms: 0 }

@@ -109,9 +109,9 @@ function counted(call: CallState): Counted {
   const has_failed = answered?.outcome === 'failed' && answered.error_code !== ORPHANED
   if (has_failed) return { amounts: { ...NOTHING }, final: true }
   const held = heldBy(reserved)
-  // Another engine may be tried as long as the call is open, under the same reservation.
-  if (call.state === 'open' || leases.some(({ state }) => state === 'open')) return { amounts: held, final: false }
   const last = leases.at(-1)
+  // Another engine may be tried as long as the call is open, under the same reservation.
+  if (call.state === 'open' || last?.state === 'open') return { amounts: held, final: false }
   if (last === undefined || last.state !== 'settled') {
     return reserved.expired ? { amounts: { ...NOTHING }, final: true } : { amounts: held, final: false }
   }
