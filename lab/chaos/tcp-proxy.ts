@@ -75,6 +75,11 @@ export class TcpProxy {
     this.#hold = { asked, events_left: events }
   }
 
+  /** Whether `holdAfter` has frozen a connection. */
+  get isHolding(): boolean {
+    return [...this.#pairs].some(({ is_to_hold, held }) => is_to_hold && held.length > 0)
+  }
+
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const pair of this.#pairs) this.#reset(pair)

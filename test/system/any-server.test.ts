@@ -8,10 +8,10 @@ import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, it } from 'vitest'
+import { afterAll, describe, it } from 'vitest'
 import { MODEL_PATH } from '../../gpu-agent/engine/backends/llama/testing/real-model.ts'
-import { freePort } from '../../ops/system/free-port.ts'
 import { anyServerContract } from './support/any-server.contract.ts'
+import { System } from './support/system.ts'
 
 const PLAIN = fileURLToPath(new URL('../../lab/plain-server.ts', import.meta.url))
 const LLAMA = process.env.SWITCHYARD_LLAMA_SERVER ?? ''
@@ -54,21 +54,24 @@ if (LITELLM === '') {
     it.skip('runs where SWITCHYARD_LITELLM names its command (docs/any-engine.md#try-it)')
   })
 } else {
-  // The proxy has a model of the server with two routes, which is in its process group and ends with it.
-  const upstream = await freePort()
+  // The proxy has the model of a control plane of its own, whose engine keeps to schemas and calls tools.
+  const upstream = await System.start({ engine: 'embedded' })
+  afterAll(() => upstream.remove())
   const config = path.join(tmpdir(), `switchyard-litellm-${process.pid}.json`)
-  const litellm_params = { model: 'openai/plain', api_base: `http://127.0.0.1:${upstream}/v1`, api_key: 'none' }
+  const { model, url, apiKey } = upstream.dev
+  const litellm_params = { model: `openai/${model}`, api_base: `${url}/v1`, api_key: apiKey }
   const general_settings = { master_key: KEY }
-  writeFileSync(config, JSON.stringify({ model_list: [{ model_name: 'plain', litellm_params }], general_settings }))
-  const plain = `"${process.execPath}" "${PLAIN}" --port ${upstream} --step-ms 20`
+  writeFileSync(config, JSON.stringify({ model_list: [{ model_name: 'smollm2', litellm_params }], general_settings }))
   anyServerContract({
     name: "LiteLLM's proxy",
-    command: (port) => {
-      const proxy = `exec "${LITELLM}" --config "${config}" --host 127.0.0.1 --port ${port} --telemetry False`
-      return { command: 'bash', args: ['-c', `${plain} & ${proxy}`] }
-    },
+    command: (port) => ({
+      command: LITELLM,
+      args: ['--config', config, '--host', '127.0.0.1', '--port', String(port), '--telemetry', 'False'],
+    }),
     key: KEY,
-    real: false,
-    attached: { kind: 'openai', model: 'plain', apis: ['chat', 'messages', 'responses'] },
+    real: true,
+    tools: true,
+    starts_slowly: true,
+    attached: { kind: 'openai', model: 'smollm2', apis: ['chat', 'messages', 'responses'] },
   })
 }

@@ -28,6 +28,7 @@ anyServerContract({
   key,
   real: true,
   resumes: true,
+  starts_slowly: true,
   attached: {
     kind: 'vllm',
     seats: null,

@@ -23,6 +23,7 @@ const WRONG_KEY = 'sk-wrong-7d21c0'
 const EVENTS = 3
 const RIVER = 'Describe how a river reaches the sea.'
 const ALL = 'Tell me all.'
+const AT_ONCE = 'Tell me all at once.'
 
 export interface AnyServer {
   name: string
@@ -33,6 +34,8 @@ export interface AnyServer {
   tools?: boolean
   /** It goes on with a text exactly. */
   resumes?: boolean
+  /** It needs longer to start than a broken call waits for it. */
+  starts_slowly?: boolean
   /** What an agent must say of it. */
   attached: Record<string, unknown>
   flags?: string[]
@@ -282,6 +285,24 @@ export function anyServerContract(server: AnyServer): void {
         expect(call?.leases.at(-1)?.resumed_tokens).toBeGreaterThan(0)
       })
     }
+
+    const ending = server.starts_slowly ? 'the call fails' : 'when it is back, the call is computed again'
+    it(`is killed under a call in one piece: no part of an answer comes, and ${ending}`, async () => {
+      wire.holdAfter(EVENTS, AT_ONCE)
+      const answering = client('at-once').chat.completions.create(ask(AT_ONCE, 60))
+      const answered = answering.then(
+        (answer) => answer.choices[0]?.message.content ?? '',
+        () => null,
+      )
+      await eventually('a part of the answer has come', () => wire.isHolding || undefined)
+      await served.kill()
+      wire.set('cut')
+      wire.set('open')
+      await served.start()
+      if (server.starts_slowly) expect(await answered).toBeNull()
+      else expect((await answered)?.length).toBeGreaterThan(0)
+      await settled('at-once')
+    })
 
     it('is killed: the call under way fails in order; when it is back, calls are served', async () => {
       wire.holdAfter(EVENTS, ALL)
