@@ -36,7 +36,7 @@ const HELP = `What the agent's queue is worth in front of a server with seats an
   --provider       instead: agents that begin at once, at a provider with 60 requests and 200,000 tokens per minute, through the
                    openai package with 2 and 10 retries, LiteLLM's proxy (if --litellm names its command), and Switchyard,
                    also with classes that know as many other agents (warm); with --seeds 1 and --programs 60 unless given;
-                   takes about 8 minutes a seed and little CPU
+                   takes about 9 minutes a seed and little CPU
   --llama-server FILE   instead of the simulated server: llama.cpp's own (docs/any-engine.md says how to build it), with --seats slots,
                    one core and SmolLM2-135M; --programs 24 unless given, takes about 10 minutes a seed and needs an idle machine
   --trace FILE     write the programs that --provider draws for the seed --seeds as a trace for npm run simulate, and play nothing
@@ -138,24 +138,23 @@ async function startServer(): Promise<Server> {
 }
 
 async function playProvider(): Promise<void> {
-  const beds: Testbed[] = []
   const figures: ProviderFigures[] = []
-  try {
-    for (const [index, { policy }] of SWITCHYARDS.entries()) {
-      const flags = { 'context-tokens': 131_072 }
-      beds.push(
-        await startTestbed({ name: `front-${policy}-${index}`, regions: [REGION], model: PROVIDER_MODEL, flags }),
-      )
-    }
-    for (let seed = 1; seed <= seeds; seed++) {
+  for (let seed = 1; seed <= seeds; seed++) {
+    // Of each seed: a control plane that has served a seed before knows its classes.
+    const beds: Testbed[] = []
+    try {
+      for (const [index, { policy }] of SWITCHYARDS.entries()) {
+        const named = { name: `front-${policy}-${index}`, regions: [REGION], model: PROVIDER_MODEL }
+        beds.push(await startTestbed({ ...named, flags: { 'context-tokens': 131_072 } }))
+      }
       const part = { programs, seed, switchyards: SWITCHYARDS, litellm: values.litellm ?? null }
       await playProviderPart(part, beds, (of_arm) => {
         figures.push(of_arm)
         if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ provider: figures }, null, 1)}\n`)
       })
+    } finally {
+      for (const one of beds) await one.remove()
     }
-  } finally {
-    for (const one of beds) await one.remove()
   }
   console.log(providerReport(figures))
 }
