@@ -38,7 +38,7 @@ const HELP = `What the agent's queue is worth in front of a server with seats an
                    also with classes that know as many other agents (warm); with --seeds 1 and --programs 60 unless given;
                    takes about 9 minutes a seed and little CPU
   --llama-server FILE   instead of the simulated server: llama.cpp's own (docs/any-engine.md says how to build it), with --seats slots,
-                   one core and SmolLM2-135M; --programs 24 unless given, takes about 10 minutes a seed and needs an idle machine
+                   one core and SmolLM2-135M; --programs 24 unless given, takes about 2 minutes a seed (4 with 60) and needs an idle machine
   --trace FILE     write the programs that --provider draws for the seed --seeds as a trace for npm run simulate, and play nothing
   --litellm FILE   the command litellm of \`pip install 'litellm[proxy]'\`
   --json FILE      all figures
