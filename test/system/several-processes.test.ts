@@ -1,7 +1,8 @@
 /** `up --workers 3`: one control plane of three processes. What one of them has, every client sees, and so does the next start with one. */
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import path from 'node:path'
+import Database from 'better-sqlite3'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { unsettled } from '../../lab/chaos/ledger.ts'
 import { pidFile } from '../../ops/system/guard.ts'
@@ -14,6 +15,7 @@ import { eventually, System } from './support/system.ts'
 const WORKERS = 3
 const PROGRAMS = Array.from({ length: 24 }, (_, n) => `of-several-${n}`)
 const LINES = 30
+const OBJECT_FILE = /^[0-9a-f]{64}\.sqlite$/
 
 let system: System
 let file_id = ''
@@ -44,8 +46,24 @@ const request = (content: string) => ({
 
 const objectsOf = (index: number, kind: string): number =>
   readdirSync(path.join(objectsFolder(path.join(system.dataDir, 'state'), index), `switchyard-${kind}`)).filter(
-    (name) => /^[0-9a-f]{64}\.sqlite$/.test(name),
+    (name) => OBJECT_FILE.test(name),
   ).length
+
+function responsesWritten(): number {
+  let written = 0
+  for (let index = 0; index < WORKERS; index += 1) {
+    const folder = path.join(objectsFolder(path.join(system.dataDir, 'state'), index), 'switchyard-ResponsesActor')
+    if (!existsSync(folder)) continue
+    for (const name of readdirSync(folder).filter((file) => OBJECT_FILE.test(file))) {
+      const database = new Database(path.join(folder, name), { readonly: true })
+      // An object without a response has no table.
+      const tables = database.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'entries'").all()
+      if (tables.length > 0) written += database.prepare('SELECT 1 FROM entries').all().length
+      database.close()
+    }
+  }
+  return written
+}
 
 const pidOf = (index: number): number | undefined => {
   const file = pidFile(path.join(system.dataDir, 'run', 'control-plane'), `${WORKERD_NAME}${workerdSuffix(index)}`)
@@ -92,6 +110,8 @@ it('files, a batch, a stored response and the admin API are the same in every pr
       .map((line) => (JSON.parse(line) as { custom_id: string }).custom_id),
   ).toEqual(Array.from({ length: LINES }, (_, n) => `l${n}`))
   response_id = (await client.responses.create({ model: system.dev.model, input: 'Count.', max_output_tokens: 16 })).id
+  // Responses are written soon after. The kills below must not come before.
+  await eventually('the response is written', () => responsesWritten() > 0 || undefined)
   for (let n = 0; n < WORKERS; n += 1) {
     const pools = await system.fetch('/admin/v1/pools', { apiKey: adminKey, headers: { connection: 'close' } })
     const { pools: listed } = (await pools.json()) as { pools: { engines: { state: string }[] }[] }
