@@ -127,6 +127,17 @@ export function anyServerContract(server: AnyServer): void {
       await reconciled(found, [{ tenant: 'local', apiKey: system.dev.apiKey }], programs)
     }
 
+    /** The agent may not have seen yet that the server is back. */
+    const servesAgain = async (program: string): Promise<void> => {
+      const answered = async (): Promise<true | undefined> => {
+        const answer = await client(program)
+          .chat.completions.create(ask('Hello'))
+          .catch(() => undefined)
+        return answer === undefined ? undefined : true
+      }
+      await eventually('it serves again', answered, 120_000)
+    }
+
     it('says what it is attached to', () => {
       const log = system.agentLog()
       expect(log.find(({ event }) => event === 'server_attached')).toMatchObject(server.attached)
@@ -301,6 +312,7 @@ export function anyServerContract(server: AnyServer): void {
       await served.start()
       if (server.starts_slowly) expect(await answered).toBeNull()
       else expect((await answered)?.length).toBeGreaterThan(0)
+      await servesAgain('at-once')
       await settled('at-once')
     })
 
@@ -317,13 +329,7 @@ export function anyServerContract(server: AnyServer): void {
       })()
       await expect(read).rejects.toThrow()
       await served.start()
-      const answered = async (): Promise<true | undefined> => {
-        const answer = await client('killed')
-          .chat.completions.create(ask('Hello'))
-          .catch(() => undefined)
-        return answer === undefined ? undefined : true
-      }
-      await eventually('it serves again', answered, 120_000)
+      await servesAgain('killed')
       await settled('killed')
     })
   })
