@@ -71,7 +71,6 @@ if (LITELLM === '') {
     key: KEY,
     real: true,
     tools: true,
-    starts_slowly: true,
     attached: { kind: 'openai', model: 'smollm2', apis: ['chat', 'messages', 'responses'] },
   })
 }

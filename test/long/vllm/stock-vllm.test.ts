@@ -28,7 +28,6 @@ anyServerContract({
   key,
   real: true,
   resumes: true,
-  starts_slowly: true,
   attached: {
     kind: 'vllm',
     seats: null,
