@@ -103,7 +103,10 @@ const levels = fc.record(
   { requiredKeys: [] },
 )
 
-const prefill = fc.record({ prefill_us_per_token: fc.constantFrom(0, 3, 72, 300) }, { requiredKeys: [] })
+const prefill = fc.record(
+  { prefill_us_per_token: fc.constantFrom(0, 3, 72, 300), resident_weight: fc.constantFrom(0, 0.5, 2, 3.7) },
+  { requiredKeys: [] },
+)
 
 const learned = fc.record(
   {

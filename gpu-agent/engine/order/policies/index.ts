@@ -8,7 +8,12 @@ import { Infercept, type InferceptConfig, type ServedInOrder } from './infercept
 import { LAMPS, Lamps, type LampsConfig } from './lamps/lamps.ts'
 import { LEARNED, Learned, type LearnedConfig } from './learned/learned.ts'
 import { LearnedMemory } from './learned-memory/learned-memory.ts'
-import { CPU_PREFILL_US_PER_TOKEN, PROGRAM_LEVELS, type ProgramLevelConfig } from './levels/levels.ts'
+import {
+  CPU_PREFILL_US_PER_TOKEN,
+  CPU_RESIDENT_WEIGHT,
+  PROGRAM_LEVELS,
+  type ProgramLevelConfig,
+} from './levels/levels.ts'
 import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
 import { RR_DEFAULTS, Rr, type RrConfig } from './rr/rr.ts'
@@ -87,7 +92,10 @@ export function policyOnCpu(
   name: PolicyName | MemoryPolicyName,
   reading: ServiceReading,
 ): PolicyConfig | MemoryPolicyConfig {
-  if (name === 'plas' || name === 'atlas') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN[reading] }
+  if (name === 'plas' || name === 'atlas') {
+    const prefill_us_per_token = CPU_PREFILL_US_PER_TOKEN[reading]
+    return { name, prefill_us_per_token, resident_weight: CPU_RESIDENT_WEIGHT }
+  }
   // Its costs are beside those of generated tokens, in either reading.
   if (name === 'learned') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN.modelled }
   return { name }

@@ -16,7 +16,7 @@ from .handling.waste import HANDLINGS, Handling
 from .order.index_table import OBJECTIVES, Objective
 from .order.policies import POLICY_NAMES, create_policy
 from .order.policies.lamps import Starvation
-from .order.policies.levels import cpu_prefill_us_per_token
+from .order.policies.levels import CPU_RESIDENT_WEIGHT, cpu_prefill_us_per_token
 from .order.policy import ClassLookup, EngineMemory, Policy, Ties
 from .order.seating import SeatingConfig, Standby
 from .order.service import ServiceReading
@@ -46,6 +46,9 @@ class Options:
     preemption_levels_min: float | None = None
     #: What plas, atlas and learned take computing a prompt token for. None: what it costs on a GPU, or on a CPU.
     prefill_us_per_token: float | None = None
+    #: Of plas and atlas: resident prompt tokens lift their program by so many times what computing them costs. None: twice on
+    #: a GPU, half on a CPU.
+    resident_weight: float | None = None
     #: How mlfq and rr queue: calls or programs. None: calls, as in the literature.
     ties: Ties | None = None
     #: What learned makes small: the mean latency per output token of programs, or their mean response time.
@@ -85,6 +88,8 @@ class Options:
         parameters = dict(self.parameters)
         if self.on_cpu and self.policy in ("plas", "atlas", "learned"):
             parameters.setdefault("prefill_us_per_token", cpu_prefill_us_per_token(self.policy, self.ordering))
+        if self.on_cpu and self.policy in ("plas", "atlas"):
+            parameters.setdefault("resident_weight", CPU_RESIDENT_WEIGHT)
         return create_policy(self.policy, parameters, self.ordering, classes=classes, memory=memory)
 
     def seating(self, seats: int) -> SeatingConfig:
@@ -96,7 +101,15 @@ class Options:
         )
 
 
-_NUMBERS = {"quantum_s", "quantum_ratio", "beta", "preemption_levels_min", "prefill_us_per_token", "age_scale"}
+_NUMBERS = {
+    "quantum_s",
+    "quantum_ratio",
+    "beta",
+    "preemption_levels_min",
+    "prefill_us_per_token",
+    "resident_weight",
+    "age_scale",
+}
 _INTEGERS = {
     "levels",
     "age_octaves",
@@ -129,6 +142,7 @@ _PARAMETERS = {
     "beta": "promotion_ratio",
     "preemption_levels_min": "preemption_levels_min",
     "prefill_us_per_token": "prefill_us_per_token",
+    "resident_weight": "resident_weight",
     "ties": "ties",
     "objective": "objective",
     "age_octaves": "age_octaves",

@@ -246,6 +246,31 @@ def test_options_come_from_the_environment_or_from_vllms_own_place_and_not_from_
             operators_options({}, {ENVIRONMENT: text})
 
 
+def test_a_newcomer_goes_before_a_long_chat_on_a_cpu_too_whose_context_is_resident() -> None:
+    def rank(options: Options, *, service_us: int, prompt_tokens: int, resident_tokens: int) -> float:
+        program = SimpleNamespace(service_us=service_us, path_us=service_us)
+        weighed = SimpleNamespace(program_weight=1.0)
+        call = SimpleNamespace(
+            call=weighed, prompt_tokens=prompt_tokens, resident_tokens=resident_tokens, program=program
+        )
+        return float(options.create_policy().arrive(call, 0).rank)
+
+    # A modelled second is some 17 wall seconds there.
+    for ordering, service_us in (("modelled", 100_000), ("wall", 1_700_000)):
+        for policy in ("plas", "atlas"):
+            text = json.dumps({"policy": policy, "ordering": ordering})
+            options = operators_options({}, {ENVIRONMENT: text}, on_cpu=True)
+            newcomer = rank(options, service_us=0, prompt_tokens=40, resident_tokens=0)
+            long_chat = {"service_us": service_us, "prompt_tokens": 400, "resident_tokens": 400}
+            assert newcomer < rank(options, **long_chat)
+            twice = operators_options(
+                {}, {ENVIRONMENT: json.dumps({**json.loads(text), "resident_weight": 2})}, on_cpu=True
+            )
+            assert rank(twice, **long_chat) == 0
+    with pytest.raises(OptionsError, match="resident_weight"):
+        read(resident_weight=-1)
+
+
 def test_a_prompt_token_costs_more_on_a_cpu_unless_the_operator_says_what() -> None:
     def rank(name: str, *, on_cpu: bool, **section: float) -> float:
         text = json.dumps({"policy": name, **section})

@@ -15,6 +15,7 @@ const CONFIG: ProgramLevelConfig = {
   promotion_ratio: 10,
   preemption_levels_min: 1,
   prefill_us_per_token: 1,
+  resident_weight: 2,
 }
 
 describe('atlas', () => {

@@ -22,6 +22,8 @@ export interface LevelConfig {
 export interface ProgramLevelConfig extends LevelConfig {
   /** What computing a prompt token costs, in the ordering reading; a generated one costs 500 us of modelled service. */
   prefill_us_per_token: number
+  /** Resident prompt tokens lift their program by so many times what computing them costs. */
+  resident_weight: number
 }
 
 /**
@@ -29,6 +31,8 @@ export interface ProgramLevelConfig extends LevelConfig {
  * GPU computes prompts far better than it generates.
  */
 export const CPU_PREFILL_US_PER_TOKEN: Readonly<Record<ServiceReading, number>> = { modelled: 300, wall: 5_200 }
+/** At twice this price, a long chat with 400 resident tokens would go before every newcomer for 480 tokens more. */
+export const CPU_RESIDENT_WEIGHT = 0.5
 
 /**
  * Levels of programs. One set per reading of service, since a modelled second is worth many wall seconds. plas/README.md has
@@ -42,6 +46,7 @@ export const PROGRAM_LEVELS: Readonly<Record<ServiceReading, ProgramLevelConfig>
     promotion_ratio: 800,
     preemption_levels_min: 1,
     prefill_us_per_token: 72,
+    resident_weight: 2,
   },
   wall: {
     levels: 22,
@@ -50,6 +55,7 @@ export const PROGRAM_LEVELS: Readonly<Record<ServiceReading, ProgramLevelConfig>
     promotion_ratio: 20,
     preemption_levels_min: 1,
     prefill_us_per_token: 72,
+    resident_weight: 2,
   },
 }
 export const LEVELS_MAX = 64

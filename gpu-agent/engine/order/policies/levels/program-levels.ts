@@ -5,11 +5,11 @@
  * move too (Algorithm 1 reads the process table on every pass). The key counts the work that is left and the work that
  * would be lost:
  *
- *     key = max(0, attained − 2 · resident · c) + ⅜ · missing · c        c: cost of computing one prompt token
+ *     key = max(0, attained − w · resident · c) + ⅜ · missing · c        c: cost of computing one prompt token
  *
  * `resident` prompt tokens have their KV at hand, and `missing` ones are still to be computed. A program with a resident
- * context can go on for free, and loses what it paid for that context if it has to give way. A program without one pays for
- * it before its first token. Without these terms a program's own long context takes it down the levels, newcomers take its
+ * context can go on for free, and loses what it paid for that context if it has to give way: it was paid for once, and is
+ * computed again, so w is 2. A program without one pays for it before its first token. Without these terms a program's own long context takes it down the levels, newcomers take its
  * place, contexts leave memory, and the engine computes prompts instead of tokens. Missing tokens count for less than their
  * cost, or programs with long prompts and short answers would wait behind all others (plas/README.md has figures).
  *
@@ -24,8 +24,6 @@ import { shownUs } from '../shown-us.ts'
 import { Levels, type ProgramLevelConfig } from './levels.ts'
 import { addToWindow, openWindow, promotionUs, resetWindow, type Window } from './starvation.ts'
 
-/** A resident token was paid for once, and is computed again if its call gives way. */
-const RESIDENT_WEIGHT = 2
 /** Fitted: between 1/4 and 1/2 the outcome hardly changes (plas/README.md). */
 const MISSING_WEIGHT = 0.375
 
@@ -53,15 +51,19 @@ export class ProgramLevels implements Policy<ProgramPlace> {
   readonly #promotion_ratio: number
   readonly #preemption_levels_min: number
   readonly #prefill_us_per_token: number
+  readonly #resident_us_per_token: number
 
   constructor(name: string, attained: Attained, config: ProgramLevelConfig) {
-    if (!(config.prefill_us_per_token >= 0)) throw new RangeError(`${name}: prefill_us_per_token must not be negative`)
+    for (const field of ['prefill_us_per_token', 'resident_weight'] as const) {
+      if (!(config[field] >= 0)) throw new RangeError(`${name}: ${field} must not be negative`)
+    }
     this.name = name
     this.#attained = attained
     this.#levels = new Levels(name, config)
     this.#promotion_ratio = config.promotion_ratio
     this.#preemption_levels_min = config.preemption_levels_min
     this.#prefill_us_per_token = config.prefill_us_per_token
+    this.#resident_us_per_token = config.resident_weight * config.prefill_us_per_token
   }
 
   arrive(call: PolicyCall, now_us: number): ProgramPlace {
@@ -143,7 +145,7 @@ export class ProgramLevels implements Policy<ProgramPlace> {
   }
 
   #residentUs({ resident_tokens }: PolicyCall): number {
-    return RESIDENT_WEIGHT * resident_tokens * this.#prefill_us_per_token
+    return this.#resident_us_per_token * resident_tokens
   }
 
   /** What computing the rest of the prompt costs. */

@@ -3,6 +3,7 @@ import { engineCall, testConfig } from '../../../testing/calls.ts'
 import { chargeCall, chargeOf, type Given, policyCall } from '../../../testing/policy-calls.ts'
 import { virtualRun } from '../../../testing/virtual-run.ts'
 import { policyContract } from '../../policy.contract.ts'
+import { createPolicy, policyOnCpu } from '../index.ts'
 import { LEVELS_MAX, PROGRAM_LEVELS, type ProgramLevelConfig } from '../levels/levels.ts'
 import { Plas } from './plas.ts'
 
@@ -17,6 +18,7 @@ const CONFIG: ProgramLevelConfig = {
   promotion_ratio: 10,
   preemption_levels_min: 1,
   prefill_us_per_token: 1,
+  resident_weight: 2,
 }
 
 function levelOf(given: Given): number {
@@ -85,6 +87,7 @@ describe('plas levels', () => {
     ['promotion_ratio', Number.NaN],
     ['preemption_levels_min', -1],
     ['prefill_us_per_token', -1],
+    ['resident_weight', -1],
   ])('refuses %s = %d', (name, value) => {
     expect(() => new Plas({ ...CONFIG, [name]: value })).toThrow(RangeError)
   })
@@ -95,6 +98,27 @@ describe('plas levels', () => {
 })
 
 describe('plas and the KV cache', () => {
+  it.each(['modelled', 'wall'] as const)(
+    'lets a newcomer go before a long chat on a CPU too, whose context is resident (%s)',
+    (reading) => {
+      // A modelled second is some 17 wall seconds there.
+      const attained_us = reading === 'modelled' ? 100_000 : 1_700_000
+      const chat = {
+        settled_service_us: attained_us,
+        critical_path_us: attained_us,
+        prompt_tokens: 400,
+        resident_tokens: 400,
+      }
+      for (const name of ['plas', 'atlas'] as const) {
+        const policy = createPolicy(policyOnCpu(name, reading), { reading })
+        const [long, newcomer] = [policyCall(chat), policyCall({ prompt_tokens: 40 })].map((call) =>
+          policy.arrive(call, 0),
+        )
+        expect(newcomer?.rank).toBeLessThan(long?.rank ?? 0)
+      }
+    },
+  )
+
   it('counts three eighths of the prefill that is still to be done', () => {
     // ⅜ · 266 = 99.75, ⅜ · 267 = 100.125
     expect(levelOf({ prompt_tokens: 266 })).toBe(0)

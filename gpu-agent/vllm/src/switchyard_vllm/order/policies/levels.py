@@ -31,6 +31,8 @@ class LevelConfig:
 class ProgramLevelConfig(LevelConfig):
     #: What computing a prompt token costs, in the ordering reading; a generated one costs 500 us of modelled service.
     prefill_us_per_token: float = 72
+    #: Resident prompt tokens lift their program by so many times what computing them costs.
+    resident_weight: float = 2
 
 
 #: Levels of programs. `gpu-agent/engine/order/policies/plas/README.md` has the reasons.
@@ -42,6 +44,8 @@ PROGRAM_LEVELS: dict[ServiceReading, ProgramLevelConfig] = {
 
 #: As `CPU_PREFILL_US_PER_TOKEN` in levels.ts.
 _CPU_PREFILL_US_PER_TOKEN: dict[ServiceReading, float] = {"modelled": 300, "wall": 5_200}
+#: As in levels.ts.
+CPU_RESIDENT_WEIGHT = 0.5
 
 
 def cpu_prefill_us_per_token(policy: str, reading: ServiceReading) -> float:

@@ -1,6 +1,6 @@
 """Levels of a program's own work, for the policies that differ only in how they sum it up (plas, atlas).
 
-    key = max(0, attained - 2 * resident * c) + 3/8 * missing * c        c: what computing one prompt token costs
+    key = max(0, attained - w * resident * c) + 3/8 * missing * c        c: what computing one prompt token costs
 
 `resident` prompt tokens have their KV at hand and `missing` ones are still to be computed. All calls of a program share its
 service, so when one is charged its siblings move too. A call that starves is promoted to Q1 (starvation.py) and from there
@@ -23,8 +23,6 @@ from .starvation import WindowPlace, promotion_us
 Attained = Callable[[ProgramSums], float]
 
 
-#: A resident token was paid for once, and is computed again if its call gives way.
-_RESIDENT_WEIGHT = 2
 #: Missing tokens count for less than their cost, or programs with long prompts and short answers would wait behind all others.
 _MISSING_WEIGHT = 0.375
 
@@ -44,8 +42,9 @@ class ProgramLevels:
 
     def __init__(self, name: str, attained: Attained, config: ProgramLevelConfig, *, attained_name: str) -> None:
         """`attained_name`: for people."""
-        if not config.prefill_us_per_token >= 0:
-            raise ValueError(f"{name}: prefill_us_per_token must not be negative")
+        for field in ("prefill_us_per_token", "resident_weight"):
+            if not getattr(config, field) >= 0:
+                raise ValueError(f"{name}: {field} must not be negative")
         self.name = name
         self._attained = attained
         self._attained_name = attained_name
@@ -54,6 +53,7 @@ class ProgramLevels:
         self._promotion_ratio = config.promotion_ratio
         self._preemption_levels_min = config.preemption_levels_min
         self._prefill_us_per_token = config.prefill_us_per_token
+        self._resident_us_per_token = config.resident_weight * config.prefill_us_per_token
 
     def arrive(self, call: PolicyCall, now_us: int) -> ProgramPlace:
         place = ProgramPlace(call, now_us)
@@ -110,7 +110,7 @@ class ProgramLevels:
         call = place.of
         resident_tokens = call.resident_tokens
         token_us = self._prefill_us_per_token
-        lost_us = self._attained(call.program) - _RESIDENT_WEIGHT * resident_tokens * token_us
+        lost_us = self._attained(call.program) - self._resident_us_per_token * resident_tokens
         missing_us = _MISSING_WEIGHT * (call.prompt_tokens - resident_tokens) * token_us
         key_us = lost_us + missing_us if lost_us > 0 else missing_us
         weight = call.call.program_weight
