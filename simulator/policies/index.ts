@@ -9,7 +9,7 @@ import {
 } from '../../gpu-agent/engine/order/policies/index.ts'
 import type { LampsConfig } from '../../gpu-agent/engine/order/policies/lamps/lamps.ts'
 import type { LearnedConfig } from '../../gpu-agent/engine/order/policies/learned/learned.ts'
-import type { LevelConfig } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
+import type { ProgramLevelConfig } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
 import type { Policy, PolicyContext, Ties } from '../../gpu-agent/engine/order/policy.ts'
 import { type Clairvoyance, Srpt } from './srpt.ts'
 
@@ -19,7 +19,8 @@ export type PolicyName = (typeof POLICY_NAMES)[number]
 
 /** What is not given has the default of the policy for its reading of service. */
 export interface PolicyTuning {
-  levels: Partial<LevelConfig>
+  /** What only programs' levels have, mlfq does without. */
+  levels: Partial<ProgramLevelConfig>
   rr_quantum_us?: number
   learned?: Partial<LearnedConfig>
   /** Of lamps and learned-memory. */

@@ -10,9 +10,9 @@ import { LEARNED, Learned, type LearnedConfig } from './learned/learned.ts'
 import { LearnedMemory } from './learned-memory/learned-memory.ts'
 import {
   CPU_PREFILL_US_PER_TOKEN,
-  CPU_RESIDENT_WEIGHT,
   PROGRAM_LEVELS,
   type ProgramLevelConfig,
+  programLevelsOnCpu,
 } from './levels/levels.ts'
 import { MLFQ_DEFAULTS, Mlfq, type MlfqConfig } from './mlfq/mlfq.ts'
 import { Plas } from './plas/plas.ts'
@@ -92,10 +92,7 @@ export function policyOnCpu(
   name: PolicyName | MemoryPolicyName,
   reading: ServiceReading,
 ): PolicyConfig | MemoryPolicyConfig {
-  if (name === 'plas' || name === 'atlas') {
-    const prefill_us_per_token = CPU_PREFILL_US_PER_TOKEN[reading]
-    return { name, prefill_us_per_token, resident_weight: CPU_RESIDENT_WEIGHT }
-  }
+  if (name === 'plas' || name === 'atlas') return { name, ...programLevelsOnCpu(reading) }
   // Its costs are beside those of generated tokens, in either reading.
   if (name === 'learned') return { name, prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN.modelled }
   return { name }

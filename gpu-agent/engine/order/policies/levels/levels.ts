@@ -32,7 +32,14 @@ export interface ProgramLevelConfig extends LevelConfig {
  */
 export const CPU_PREFILL_US_PER_TOKEN: Readonly<Record<ServiceReading, number>> = { modelled: 300, wall: 5_200 }
 /** At twice this price, a long chat with 400 resident tokens would go before every newcomer for 480 tokens more. */
-export const CPU_RESIDENT_WEIGHT = 0.5
+const CPU_RESIDENT_WEIGHT = 0.5
+
+/** What differs on an engine that computes on a CPU. */
+export function programLevelsOnCpu(
+  reading: ServiceReading,
+): Pick<ProgramLevelConfig, 'prefill_us_per_token' | 'resident_weight'> {
+  return { prefill_us_per_token: CPU_PREFILL_US_PER_TOKEN[reading], resident_weight: CPU_RESIDENT_WEIGHT }
+}
 
 /**
  * Levels of programs. One set per reading of service, since a modelled second is worth many wall seconds. plas/README.md has

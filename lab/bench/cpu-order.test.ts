@@ -1,0 +1,88 @@
+/**
+ * The programs of the policy benchmarks on a simulated engine that computes on a CPU: what a resident context counts for must
+ * keep contexts where memory is short, and must not keep short programs waiting where it is not.
+ */
+import { describe, expect, it } from 'vitest'
+import { EMULATED_8B } from '../../gpu-agent/engine/backends/emulated/profiles/emulated-8b.ts'
+import { programLevelsOnCpu } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
+import { simulate } from '../../simulator/simulation.ts'
+import type { SimulationConfig } from '../../simulator/simulation-types.ts'
+import { mean } from '../../simulator/statistics.ts'
+import { resolvePrefixes } from '../../simulator/workloads/resolve-prefixes.ts'
+import { VLLM_SETTINGS } from './vllm/settings.ts'
+import { drawShapes, type ProgramShape, textTokens, tokensOf, withArrivals } from './workload.ts'
+
+/** vLLM with 8 seats on two cores: 4.8 ms a token in a full batch, and 0.7 ms a prompt token (lab/bench/vllm/runs.ts). */
+const SEATS = 8
+const OUTPUT_US = 4800
+const PROMPT_US = 700
+const CPU = {
+  ...{ ...EMULATED_8B, name: 'cpu', provenance: 'lab/bench/vllm/runs.ts', per_kv_token_ns: 0 },
+  ...{ base_us: 30_000, per_sequence_us: OUTPUT_US - 30_000 / SEATS, per_prefill_token_us: PROMPT_US },
+  ...{ seats: SEATS, slot_tokens_max: 2048, block_tokens: 32, max_step_tokens: 2048, prefill_chunk_tokens: 2048 },
+}
+/** Of the model in 1 GiB. */
+const KV_TOKENS = 23_000
+const TOOL_S = 0.1
+
+type Workload = 'chats' | 'react' | 'trees'
+
+function programOf({ id, kind, calls }: ProgramShape) {
+  const texts = textTokens(calls)
+  const textOf = (call: number | undefined) => (call === undefined ? 0 : (texts[call] ?? 0))
+  return {
+    ...{ id, workload: kind },
+    calls: resolvePrefixes(
+      calls.map(({ parents, output_tokens }, index) => ({
+        ...{ thread: 0, parents, output_tokens, tool: null, tool_seconds: TOOL_S },
+        prompt_tokens: textOf(index) - output_tokens,
+        shared_prefix_tokens: textOf(parents[0]),
+      })),
+    ),
+  }
+}
+
+/** Mean program token latency over that of `fcfs`. */
+function overFcfs(workload: Workload, programs: number, seed: number): number {
+  const setting = VLLM_SETTINGS[workload]
+  const shapes = drawShapes(seed, programs, setting)
+  const { output_tokens, prompt_tokens } = tokensOf(shapes)
+  const arrived = withArrivals(
+    shapes,
+    seed,
+    (output_tokens * OUTPUT_US + prompt_tokens * PROMPT_US) / 1e6 / setting.load,
+  )
+  const capacity_blocks = Math.floor((setting.kv_tokens ?? KV_TOKENS) / CPU.block_tokens)
+  const latency = (policy: 'fcfs' | 'plas') => {
+    const levels = programLevelsOnCpu('modelled')
+    const config: SimulationConfig = {
+      ...{ programs: arrived.map(programOf), arrivals_us: arrived.map(({ arrival_s }) => Math.round(arrival_s * 1e6)) },
+      ...{
+        profile: { ...CPU, capacity_blocks },
+        policy,
+        tuning: { levels },
+        reading: 'modelled',
+        balancer: 'cost-aware',
+      },
+      engine: {
+        ...{ max_seqs: SEATS, prefix_cache: true, chunked_prefill: true, steps_per_decision: 1 },
+        ...{ swap_tokens: null, decision_us: 20 },
+      },
+      ...{ regions: [{ name: 'here', engines: 1 }], rtt_us: new Map(), report_us: 250_000 },
+      ...{ tenants: [{ name: 'one', weight: 1, share: 1 }], seed, labelled: true, jump: true },
+    }
+    return mean(simulate(config).programs.map(({ response_us, output_tokens: tokens }) => response_us / tokens))
+  }
+  return latency('plas') / latency('fcfs')
+}
+
+describe('plas on an engine that computes on a CPU', () => {
+  it.each([1, 2, 3])('serves short chats before long ones whose context is resident: seed %i', (seed) => {
+    expect(overFcfs('chats', 250, seed)).toBeLessThan(0.5)
+  })
+
+  it.each([1, 2, 3])('keeps contexts that memory has room for a third of: seed %i', (seed) => {
+    expect(overFcfs('react', 40, seed)).toBeLessThan(0.2)
+    expect(overFcfs('trees', 36, seed)).toBeLessThan(0.3)
+  })
+})
