@@ -10,7 +10,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, it } from 'vitest'
 import { MODEL_PATH } from '../../gpu-agent/engine/backends/llama/testing/real-model.ts'
-import { anyServerContract } from './support/any-server.contract.ts'
+import { anyServerContract, TOOLS_TEMPLATE } from './support/any-server.contract.ts'
 import { System } from './support/system.ts'
 
 const PLAIN = fileURLToPath(new URL('../../lab/plain-server.ts', import.meta.url))
@@ -38,12 +38,11 @@ if (LLAMA === '') {
       args: [
         ...['-m', MODEL_PATH, '--port', String(port), '--parallel', '4', '-c', '8192', '--metrics', '--slots'],
         ...['--threads', '1', '--alias', 'smollm2', '--api-key', KEY],
+        ...['--jinja', '--chat-template-file', TOOLS_TEMPLATE],
       ],
     }),
     key: KEY,
     real: true,
-    // The model's template has none.
-    tools: false,
     resumes: true,
     attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true, resumes: true },
   })
@@ -70,7 +69,6 @@ if (LITELLM === '') {
     }),
     key: KEY,
     real: true,
-    tools: true,
     attached: { kind: 'openai', model: 'smollm2', apis: ['chat', 'messages', 'responses'] },
   })
 }

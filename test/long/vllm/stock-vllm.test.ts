@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { switchyardCacheFolder } from '../../../ops/model/cache-folder.ts'
 import { vllmPython } from '../../../ops/vllm/environment.ts'
 import { vllmModel } from '../../../ops/vllm/model.ts'
-import { anyServerContract } from '../../system/support/any-server.contract.ts'
+import { anyServerContract, TOOLS_TEMPLATE } from '../../system/support/any-server.contract.ts'
 
 const found = await vllmPython('cpu', { cache_folder: switchyardCacheFolder(), signal: AbortSignal.timeout(600_000) })
 if (!found.ok) throw new Error(found.reason)
@@ -21,7 +21,8 @@ anyServerContract({
       ...['-m', 'vllm.entrypoints.openai.api_server', '--model', model, '--served-model-name', 'smollm2'],
       ...['--host', '127.0.0.1', '--port', String(port), '--dtype', 'float32', '--enforce-eager'],
       ...['--max-num-seqs', '4', '--max-model-len', '2048', '--block-size', '32', '--enable-prompt-tokens-details'],
-      ...['--api-key', key],
+      ...['--api-key', key, '--chat-template', TOOLS_TEMPLATE],
+      ...['--enable-auto-tool-choice', '--tool-call-parser', 'hermes'],
     ],
     env: { HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', VLLM_CPU_KVCACHE_SPACE: '1' },
   }),
