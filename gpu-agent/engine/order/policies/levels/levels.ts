@@ -31,7 +31,7 @@ export interface ProgramLevelConfig extends LevelConfig {
  * GPU computes prompts far better than it generates.
  */
 export const CPU_PREFILL_US_PER_TOKEN: Readonly<Record<ServiceReading, number>> = { modelled: 300, wall: 5_200 }
-/** At twice this price, a long chat with 400 resident tokens would go before every newcomer for 480 tokens more. */
+/** Of 2, a long chat with 400 resident tokens would go before every newcomer for 480 tokens more (plas/README.md). */
 const CPU_RESIDENT_WEIGHT = 0.5
 
 /** What differs on an engine that computes on a CPU. */

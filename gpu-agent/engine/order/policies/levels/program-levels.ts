@@ -9,9 +9,10 @@
  *
  * `resident` prompt tokens have their KV at hand, and `missing` ones are still to be computed. A program with a resident
  * context can go on for free, and loses what it paid for that context if it has to give way: it was paid for once, and is
- * computed again, so w is 2. A program without one pays for it before its first token. Without these terms a program's own long context takes it down the levels, newcomers take its
- * place, contexts leave memory, and the engine computes prompts instead of tokens. Missing tokens count for less than their
- * cost, or programs with long prompts and short answers would wait behind all others (plas/README.md has figures).
+ * computed again, so w is 2 (less on a CPU). A program without one pays for it before its first token. Without these terms a
+ * program's own long context takes it down the levels, newcomers take its place, contexts leave memory, and the engine
+ * computes prompts instead of tokens. Missing tokens count for less than their cost, or programs with long prompts and short
+ * answers would wait behind all others (plas/README.md has figures).
  *
  * The key is compared with quanta times the program's weight within its tenant (`switchyard nice`).
  *
