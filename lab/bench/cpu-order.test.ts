@@ -9,17 +9,24 @@ import { simulate } from '../../simulator/simulation.ts'
 import type { SimulationConfig } from '../../simulator/simulation-types.ts'
 import { mean } from '../../simulator/statistics.ts'
 import { resolvePrefixes } from '../../simulator/workloads/resolve-prefixes.ts'
+import { BLOCK_TOKENS, SEATS } from '../testbed/vllm-server.ts'
+import { NOMINAL_OUTPUT_US, NOMINAL_PROMPT_US, nominalWorkUs } from './vllm/nominal-work.ts'
 import { VLLM_SETTINGS } from './vllm/settings.ts'
 import { drawShapes, type ProgramShape, textTokens, tokensOf, withArrivals } from './workload.ts'
 
-/** vLLM with 8 seats on two cores: 4.8 ms a token in a full batch, and 0.7 ms a prompt token (lab/bench/vllm/runs.ts). */
-const SEATS = 8
-const OUTPUT_US = 4800
-const PROMPT_US = 700
+const BASE_US = 30_000
+/** vLLM as `bench:vllm` plays it. */
 const CPU = {
-  ...{ ...EMULATED_8B, name: 'cpu', provenance: 'lab/bench/vllm/runs.ts', per_kv_token_ns: 0 },
-  ...{ base_us: 30_000, per_sequence_us: OUTPUT_US - 30_000 / SEATS, per_prefill_token_us: PROMPT_US },
-  ...{ seats: SEATS, slot_tokens_max: 2048, block_tokens: 32, max_step_tokens: 2048, prefill_chunk_tokens: 2048 },
+  ...{ ...EMULATED_8B, name: 'cpu', provenance: 'lab/bench/vllm/nominal-work.ts', per_kv_token_ns: 0 },
+  ...{ base_us: BASE_US, per_sequence_us: NOMINAL_OUTPUT_US - BASE_US / SEATS },
+  per_prefill_token_us: NOMINAL_PROMPT_US,
+  ...{
+    seats: SEATS,
+    slot_tokens_max: 2048,
+    block_tokens: BLOCK_TOKENS,
+    max_step_tokens: 2048,
+    prefill_chunk_tokens: 2048,
+  },
 }
 /** Of the model in 1 GiB. */
 const KV_TOKENS = 23_000
@@ -46,12 +53,7 @@ function programOf({ id, kind, calls }: ProgramShape) {
 function overFcfs(workload: Workload, programs: number, seed: number): number {
   const setting = VLLM_SETTINGS[workload]
   const shapes = drawShapes(seed, programs, setting)
-  const { output_tokens, prompt_tokens } = tokensOf(shapes)
-  const arrived = withArrivals(
-    shapes,
-    seed,
-    (output_tokens * OUTPUT_US + prompt_tokens * PROMPT_US) / 1e6 / setting.load,
-  )
+  const arrived = withArrivals(shapes, seed, nominalWorkUs(tokensOf(shapes)) / 1e6 / setting.load)
   const capacity_blocks = Math.floor((setting.kv_tokens ?? KV_TOKENS) / CPU.block_tokens)
   const latency = (policy: 'fcfs' | 'plas') => {
     const levels = programLevelsOnCpu('modelled')

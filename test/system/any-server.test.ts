@@ -31,21 +31,25 @@ if (LLAMA === '') {
     it.skip('runs where SWITCHYARD_LLAMA_SERVER names its binary (docs/any-engine.md#try-it)')
   })
 } else {
-  anyServerContract({
-    name: "llama.cpp's server",
-    command: (port) => ({
+  const llama = {
+    command: (template: string[]) => (port: number) => ({
       command: LLAMA,
       args: [
         ...['-m', MODEL_PATH, '--port', String(port), '--parallel', '4', '-c', '8192', '--metrics', '--slots'],
-        ...['--threads', '1', '--alias', 'smollm2', '--api-key', KEY],
-        ...['--jinja', '--chat-template-file', TOOLS_TEMPLATE],
+        ...['--threads', '1', '--alias', 'smollm2', '--api-key', KEY, ...template],
       ],
     }),
-    key: KEY,
-    real: true,
-    resumes: true,
+    ...{ key: KEY, real: true, resumes: true },
     attached: { kind: 'llama.cpp', seats: 4, reports_queue: true, prefix_cache: true, resumes: true },
+  }
+  anyServerContract({
+    ...llama,
+    name: "llama.cpp's server",
+    command: llama.command(['--jinja', '--chat-template-file', TOOLS_TEMPLATE]),
+    tools: true,
   })
+  // The model's own template has no tools.
+  anyServerContract({ ...llama, name: "llama.cpp's server with the model's own template", command: llama.command([]) })
 }
 
 if (LITELLM === '') {
@@ -69,6 +73,7 @@ if (LITELLM === '') {
     }),
     key: KEY,
     real: true,
+    tools: true,
     attached: { kind: 'openai', model: 'smollm2', apis: ['chat', 'messages', 'responses'] },
   })
 }

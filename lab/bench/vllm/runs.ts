@@ -13,14 +13,12 @@ import {
   type WorkloadSetting,
   withArrivals,
 } from '../workload.ts'
+import { nominalWorkUs } from './nominal-work.ts'
 import { playPrograms } from './play-programs.ts'
 import { type PluginCounts, pluginStatus, switchTo } from './plugin-channel.ts'
 import { nameOf, type SchedulerName, type ServerName } from './schedulers.ts'
 import type { ControlPlane } from './serving.ts'
 
-/** Measured once on SmolLM2-135M with 8 seats: a token in a full batch, and a prompt token. Only their ratio matters. */
-const NOMINAL_OUTPUT_US = 4800
-const NOMINAL_PROMPT_US = 700
 /** Between two agents: the pool forgets the one that left. */
 const SETTLE_MS = 500
 
@@ -88,10 +86,6 @@ export async function measureCapacity(
 /** How long the machine needs for this seed's programs at its capacity. */
 export function workS(seed: number, setting: WorkloadSetting, { work_us_per_s }: VllmCapacity): number {
   return nominalWorkUs(tokensOf(drawShapes(seed, setting.programs, setting))) / work_us_per_s
-}
-
-function nominalWorkUs({ output_tokens, prompt_tokens }: ReturnType<typeof tokensOf>): number {
-  return output_tokens * NOMINAL_OUTPUT_US + prompt_tokens * NOMINAL_PROMPT_US
 }
 
 export async function runOnce(

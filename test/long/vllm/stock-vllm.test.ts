@@ -28,6 +28,7 @@ anyServerContract({
   }),
   key,
   real: true,
+  tools: true,
   resumes: true,
   attached: {
     kind: 'vllm',
