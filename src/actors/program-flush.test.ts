@@ -73,6 +73,58 @@ describe('with an alarm', () => {
   })
 })
 
+describe('the alarm that follows one', () => {
+  /** When it is set for, after calls at these times. */
+  async function nextAlarm(opening_write: OpeningWrite, calls_ms: readonly number[]): Promise<number> {
+    const { seen, flush, open } = world(opening_write)
+    const began_ms = Date.now()
+    open()
+    await flush.now()
+    for (const at_ms of calls_ms) {
+      vi.setSystemTime(began_ms + at_ms)
+      flush.called(Date.now())
+    }
+    vi.setSystemTime(began_ms + OPENING_DELAY_MS)
+    flush.alarmFired()
+    await flush.resetAlarm()
+    return (seen.alarms.at(-1) ?? 0) - Date.now()
+  }
+
+  it('is the next call’s where calls follow each other quickly', async () => {
+    expect(await nextAlarm('alarm', [1_000, 4_000])).toBe(OPENING_DELAY_MS)
+  })
+
+  it('keeps its pace whatever comes in between, and is at once when something must not wait', async () => {
+    const { seen, flush, open } = world('alarm')
+    for (const _ of [1, 2]) flush.called(Date.now())
+    open()
+    await vi.advanceTimersByTimeAsync(OPENING_DELAY_MS - 2_000)
+    for (const _ of [1, 2]) flush.called(Date.now())
+    await vi.advanceTimersByTimeAsync(2_000)
+    flush.alarmFired()
+    seen.notifier.due_ms = Date.now() + 1_000
+    await flush.now()
+    const set = seen.alarms.length
+    await flush.resetAlarm()
+    flush.soon()
+    await vi.advanceTimersByTimeAsync(1_000)
+    await flush.now()
+    expect(seen.alarms.slice(set - 1)).toEqual([Date.now() - 1_000 + OPENING_DELAY_MS])
+    flush.atOnce()
+    await vi.advanceTimersByTimeAsync(0)
+    expect(seen.alarms.at(-1)).toBe(0)
+  })
+
+  it.each<[string, OpeningWrite, number[]]>([
+    ['of a single call', 'alarm', [1_000]],
+    ['of calls that are far apart', 'alarm', [-2_000, 4_000]],
+    ['of calls that have stopped', 'alarm', [-2_000, -1_000]],
+    ['where a timer writes openings', 'timer', [1_000, 4_000]],
+  ])('is for the stale program, %s', async (_, opening_write, calls_ms) => {
+    expect(await nextAlarm(opening_write, calls_ms)).toBe(STALE_AFTER_MS - OPENING_DELAY_MS)
+  })
+})
+
 describe('with a timer', () => {
   it('a change is written when the timer runs out, and the alarm waits for the stale program alone', async () => {
     const { seen, open } = world('timer')

@@ -57,9 +57,21 @@ export class ProgramFlush {
   #alarm_at_ms: number | null = null
   /** First change that no flush has taken. Null: none. */
   #changed_at_ms: number | null = null
+  /**
+   * When the next alarm fires, where calls follow each other quickly: in a steady pace, for each call would set one of its own. The
+   * object has just been used, so it is not dropped before. Null: the alarm is set for what is due.
+   */
+  #paced_ms: number | null = null
+  /** The last two calls. */
+  #called_at_ms: readonly [before: number, last: number] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
 
   constructor(around: Surroundings) {
     this.#around = around
+  }
+
+  /** A call came. */
+  called(now_ms: number): void {
+    this.#called_at_ms = [this.#called_at_ms[1], now_ms]
   }
 
   /** Something changed. Its alarm is set, or its timer runs out, in a later event. */
@@ -67,7 +79,7 @@ export class ProgramFlush {
     this.#changed_at_ms ??= Date.now()
     if (this.#timer !== null) return
     if (this.#byTimer) this.#after(Math.max(0, this.#openingDueMs - Date.now()), () => this.now())
-    else if (!this.#isSetBy(this.#openingDueMs)) this.#after(0, () => this.setAlarm(UNCONFIRMED))
+    else if (!this.#isSetBy(this.#paced(this.#openingDueMs))) this.#after(0, () => this.setAlarm(UNCONFIRMED))
   }
 
   /** What changed must not wait, except for storage that has just refused. */
@@ -123,6 +135,7 @@ export class ProgramFlush {
 
   alarmFired(): void {
     this.#alarm_at_ms = null
+    this.#paced_ms = this.#expectsCall(Date.now()) ? Date.now() + OPENING_DELAY_MS : null
   }
 
   /** An alarm that is set too early fires for nothing and sets itself again. That is cheaper than a write per call. */
@@ -134,18 +147,31 @@ export class ProgramFlush {
 
   /** At exactly what is due, in place of an alarm that was set for what is done. */
   async resetAlarm(): Promise<void> {
+    if (!this.#expectsCall(Date.now())) this.#paced_ms = null
     const due_ms = this.#dueMs()
     if (due_ms !== Number.POSITIVE_INFINITY && this.#alarm_at_ms !== due_ms) await this.#setAlarm(due_ms)
   }
 
   #dueMs(): number {
     const { runs, residency, classes, notifier, retry, stale_after_ms } = this.#around
-    let due_ms = Math.min(residency.due_ms, classes.due_ms, notifier.due_ms)
-    if (!this.#byTimer) due_ms = Math.min(due_ms, this.#openingDueMs)
+    const opening_ms = this.#byTimer ? Number.POSITIVE_INFINITY : this.#openingDueMs
+    let due_ms = Math.min(residency.due_ms, classes.due_ms, this.#paced(Math.min(notifier.due_ms, opening_ms)))
     for (const { entry } of runs.all) {
       due_ms = Math.min(due_ms, entry.state === 'ended' ? retry.dueMs(Date.now()) : lookAtMs(entry, stale_after_ms))
     }
     return due_ms
+  }
+
+  /** When what is due then has its alarm. */
+  #paced(due_ms: number): number {
+    return this.#paced_ms === null || due_ms === Number.NEGATIVE_INFINITY ? due_ms : this.#paced_ms
+  }
+
+  #expectsCall(now_ms: number): boolean {
+    const [before_ms, last_ms] = this.#called_at_ms
+    const { running } = this.#around.runs
+    if (this.#byTimer || running === null) return false
+    return last_ms - before_ms <= OPENING_DELAY_MS && now_ms - last_ms <= OPENING_DELAY_MS
   }
 
   get #byTimer(): boolean {

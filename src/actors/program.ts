@@ -161,6 +161,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       if (held) this.residency.tell(run.entry)
     }
     const reply = this.runs.entryOf(run, run.entry.canAdmit(request)).admit(request)
+    this.flush.called(Date.now())
     this.runs.changed(run)
     if (reply.status === 'admitted') this.residency.told(heldToBy(reply), Date.now())
     // A client that was told that a program is held must not find it free after a crash, nor a share of its budget.

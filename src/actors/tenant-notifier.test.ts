@@ -85,6 +85,18 @@ describe('by alarm', () => {
     expect(notifier.due_ms).toBe(Number.POSITIVE_INFINITY)
   })
 
+  it('the older a program is, the more rarely it is told of', async () => {
+    const { notifier, told, call } = world('alarm')
+    const started_ms = Date.now()
+    for (let second = 0; second < 120; second++) {
+      call()
+      await vi.advanceTimersByTimeAsync(1_000)
+      await notifier.due(Date.now())
+    }
+    const after_s = told.map(({ at_ms }) => (at_ms - started_ms) / 1_000)
+    expect(after_s).toEqual([0, 5, 10, 15, 23, 35, 50, 65, 80, 95, 110])
+  })
+
   it('a run that ended is not told as one that runs', async () => {
     const { notifier, entry, told, call } = world('alarm')
     call()

@@ -1,7 +1,8 @@
 /**
  * A program's messages to its TenantActor. They go in order, so a run that ended cannot come back into the index. They go
  * at most once per interval, so that not every flush of every program writes to the tenant's object. The first message goes
- * at once. So what a running program has called and used is known there with that delay at most.
+ * at once. So what a running program has called and used is known there with that delay at most. The older a program is,
+ * the less a call more changes of it, and the longer its interval is.
  *
  * What waits is told by a timer or by the object's alarm, as openings are written (program-flush.ts), and for the same reason.
  */
@@ -13,7 +14,10 @@ import { Mutex } from './mutex.ts'
 import { OPENING_DELAY_MS, type OpeningWrite } from './opening-write.ts'
 
 /** An alarm is due anyway when a call was opened so long ago. */
-const INTERVAL_MS: Record<OpeningWrite, number> = { timer: 2_000, alarm: OPENING_DELAY_MS }
+const INTERVAL_MS: Record<OpeningWrite, { min: number; max: number }> = {
+  timer: { min: 2_000, max: 2_000 },
+  alarm: { min: OPENING_DELAY_MS, max: 3 * OPENING_DELAY_MS },
+}
 /** After messages that failed. */
 const RETRY: BackoffBounds = { min_ms: 5_000, max_ms: 60_000 }
 
@@ -26,6 +30,7 @@ export class TenantNotifier {
   private pending_since_ms = 0
   private timer: ReturnType<typeof setTimeout> | null = null
   private told_at_ms = 0
+  private interval_ms = 0
   private failures = 0
   private retry_ms = 0
 
@@ -37,7 +42,7 @@ export class TenantNotifier {
   /** When an alarm must fire for what waits, unless one that fires after `next_ms` has told it before. */
   get due_ms(): number {
     if (this.pending === null || this.timer !== null) return Number.POSITIVE_INFINITY
-    return Math.max(this.next_ms, this.pending_since_ms + INTERVAL_MS[this.by])
+    return Math.max(this.next_ms, this.pending_since_ms + INTERVAL_MS[this.by].min)
   }
 
   /** Reports soon. A failure is logged and retried. Meanwhile only the index is behind. */
@@ -65,7 +70,7 @@ export class TenantNotifier {
   }
 
   private get next_ms(): number {
-    return this.told_at_ms + (this.failures === 0 ? INTERVAL_MS[this.by] : this.retry_ms)
+    return this.told_at_ms + (this.failures === 0 ? this.interval_ms : this.retry_ms)
   }
 
   private async tellPending(): Promise<void> {
@@ -85,8 +90,11 @@ export class TenantNotifier {
     return this.order.run(async () => {
       if (entry.state === 'ended') return
       this.told_at_ms = Date.now()
+      const message = listed(entry)
+      const { min, max } = INTERVAL_MS[this.by]
+      this.interval_ms = Math.max(min, Math.min(max, (this.told_at_ms - message.started_at_ms) / 2))
       try {
-        await this.tenantOf(entry.tenant).programFlushed(listed(entry))
+        await this.tenantOf(entry.tenant).programFlushed(message)
       } catch (error) {
         this.failures += 1
         this.retry_ms = backoffMs(this.failures, RETRY, Math.random())
