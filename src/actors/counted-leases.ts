@@ -1,106 +1,231 @@
 /**
- * The leases that are in a tenant's sums, so that each counts once, however often its record comes. One is remembered
- * for DAYS_REMEMBERED, and a day more at most, or for less while storage is nearly full. Agents send a record again only until
- * it is acknowledged, which takes seconds unless the control plane is down.
+ * The leases that a tenant's sums have, or will have (spend-backlog.ts), so that each counts once, however often its record comes.
+ * One is remembered for DAYS_REMEMBERED, and a day more at most, or for less while storage is nearly full. Agents send a record again
+ * only until it is acknowledged, which takes seconds unless the control plane is down.
  *
- * A tenant of many calls has a row for each of them, so rows are short and have no index of their times.
+ * A tenant of many calls has a row for each of them, so rows are short and have no index of their times. They are in tables that follow
+ * each other, a new one each day or after LEASES_PER_TABLE_MAX. To drop a table is billed as no row, to delete its rows as one for each.
  */
-import { and, eq, inArray, lt, type SQL, sql } from 'drizzle-orm'
+import { and, gt, inArray, type SQL, sql } from 'drizzle-orm'
+import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { z } from 'zod'
 import { CHARGE_FIELDS, NO_CHARGE } from '../core/budget/charge.ts'
 import { type Charged, dayOf } from './spend-meter.ts'
-import type { ActorDb } from './storage/actor-database.ts'
+import type { ActorTx } from './storage/actor-database.ts'
 import { countedLeases } from './storage/tenant-schema.ts'
 
 const DAYS_REMEMBERED = 7
 const DAY_MS = 24 * 60 * 60 * 1000
+/** A restart reads the newest table, in 0.2 s where it has so many. To drop it takes half of that. */
+export const LEASES_PER_TABLE_MAX = 500_000
+/** No record comes of a lease that took longer, so a call's leases were granted within it. The rest is for clocks that differ. */
+const CALL_MS_MAX = DAY_MS + 60 * 60 * 1000
 /** A statement of an actor takes at most 100 parameters, and a lease's row has four. */
 const LEASES_PER_STATEMENT = 24
 const NAMES_PER_STATEMENT = 80
+/** And the time at which the table was made. */
+const PREFIX = 'counted_'
 
-/** An actor's database, or a transaction on it. */
-type Db = Pick<ActorDb, 'select' | 'insert' | 'delete'>
-
-interface CountedLease {
+export interface LeaseId {
   call: string
   lease: string
 }
 
-/** By call: its leases that were counted. Null: before there was spend. */
-export function countedOf(
-  db: Db,
-  ids: readonly CountedLease[],
-  now_ms: number,
-): Map<string, Map<string, Charged | null>> {
-  const known = new Map<string, Map<string, Charged | null>>()
-  const calls = [...new Set(ids.map(({ call }) => call))]
-  for (let from = 0; from < calls.length; from += NAMES_PER_STATEMENT) {
-    const { call, lease, charged } = countedLeases
-    const where = and(isRemembered(now_ms), inArray(call, calls.slice(from, from + NAMES_PER_STATEMENT)))
-    for (const row of db.select({ call, lease, charged }).from(countedLeases).where(where).all()) {
-      const leases = known.get(row.call) ?? new Map<string, Charged | null>()
-      known.set(row.call, leases.set(row.lease, readCharged(row.lease, row.charged)))
+/** `granted_at_ms` absent: not known. */
+export interface GrantedCall {
+  call: string
+  granted_at_ms?: number | undefined
+}
+
+export interface Counted {
+  /** Null: counted before there was spend. */
+  charged: Charged | null
+  /** The fold that brings it into the sums. 0: they had it before there were folds. */
+  fold: number
+}
+
+/** By call and lease. */
+export type CountedOfCalls = Map<string, Map<string, Counted>>
+
+interface Table {
+  since_ms: number
+  leases: ReturnType<typeof tableOf>
+}
+
+interface Tables {
+  /** The oldest first. */
+  own: Table[]
+  /** Rows of the last one. */
+  newest_rows: number
+  /** Whether an earlier version left rows in its table, which is older than all of these. */
+  has_earlier: boolean
+}
+
+export class CountedLeases {
+  /** Null: to be read. */
+  #tables: Tables | null = null
+
+  /** All counted leases of these calls. */
+  of(db: ActorTx, asked: readonly GrantedCall[], now_ms: number): CountedOfCalls {
+    const known: CountedOfCalls = new Map()
+    const calls = [...new Set(asked.map(({ call }) => call))]
+    const since_ms = Math.min(...asked.map(({ granted_at_ms }) => granted_at_ms ?? Number.NEGATIVE_INFINITY))
+    const found = ({ call, lease, charged, fold }: { call: string; lease: string; charged: string; fold: number }) => {
+      const leases = known.get(call) ?? new Map<string, Counted>()
+      known.set(call, leases.set(lease, { charged: readCharged(lease, charged), fold }))
     }
+    for (let from = 0; from < calls.length; from += NAMES_PER_STATEMENT) {
+      const some = calls.slice(from, from + NAMES_PER_STATEMENT)
+      const { own, with_earlier } = this.#since(db, since_ms)
+      for (const { leases } of own) db.select().from(leases).where(inArray(leases.call, some)).all().forEach(found)
+      if (!with_earlier) continue
+      const { call, lease, charged } = countedLeases
+      const where = and(isRemembered(now_ms), inArray(call, some))
+      for (const row of db.select({ call, lease, charged }).from(countedLeases).where(where).all()) {
+        found({ ...row, fold: 0 })
+      }
+    }
+    return known
   }
-  return known
-}
 
-export function isCounted(db: Db, { call, lease }: CountedLease, now_ms: number): boolean {
-  const where = and(isRemembered(now_ms), eq(countedLeases.call, call), eq(countedLeases.lease, lease))
-  return db.select({ lease: countedLeases.lease }).from(countedLeases).where(where).get() !== undefined
-}
-
-/** Those of these leases that were counted. Reads all that are remembered: for after a restart. */
-export function countedAmong(db: Db, leases: readonly string[]): string[] {
-  const found: string[] = []
-  for (let from = 0; from < leases.length; from += NAMES_PER_STATEMENT) {
-    const { lease } = countedLeases
-    const where = inArray(lease, leases.slice(from, from + NAMES_PER_STATEMENT))
-    found.push(
-      ...db
-        .select({ lease })
-        .from(countedLeases)
-        .where(where)
-        .all()
-        .map((row) => row.lease),
+  /** Whether this lease of a call that has just ended was counted. */
+  has(db: ActorTx, { call, lease }: LeaseId, now_ms: number): boolean {
+    return (
+      this.of(db, [{ call, granted_at_ms: now_ms }], now_ms)
+        .get(call)
+        ?.has(lease) ?? false
     )
   }
-  return found
-}
 
-export function remember(db: Db, counted: readonly (CountedLease & { charged: Charged })[], now_ms: number): void {
-  const day = dayNumberOf(now_ms)
-  for (let from = 0; from < counted.length; from += LEASES_PER_STATEMENT) {
-    const rows = counted.slice(from, from + LEASES_PER_STATEMENT).map(({ call, lease, charged }) => {
-      return { day, call, lease, charged: storeCharged(charged) }
-    })
-    db.insert(countedLeases).values(rows).run()
+  /** Those of these leases that were counted, of calls that ended within a day. Reads all leases of that time: for after a restart. */
+  among(db: ActorTx, asked: readonly string[], now_ms: number): string[] {
+    const found: string[] = []
+    for (let from = 0; from < asked.length; from += NAMES_PER_STATEMENT) {
+      const some = asked.slice(from, from + NAMES_PER_STATEMENT)
+      const { own, with_earlier } = this.#since(db, now_ms)
+      for (const table of [...own.map(({ leases }) => leases), ...(with_earlier ? [countedLeases] : [])]) {
+        const rows = db.select({ lease: table.lease }).from(table).where(inArray(table.lease, some)).all()
+        found.push(...rows.map(({ lease }) => lease))
+      }
+    }
+    return found
+  }
+
+  /** Those that a fold after `folded` brings into the sums, by call. They are in the newest table. */
+  after(db: ActorTx, folded: number): CountedOfCalls {
+    const newest = this.#read(db).own.at(-1)?.leases
+    if (newest === undefined) return new Map()
+    const rows = db.select().from(newest).where(gt(newest.fold, folded)).all()
+    const calls: CountedOfCalls = new Map()
+    for (const { call, lease, charged, fold } of rows) {
+      const leases = calls.get(call) ?? new Map<string, Counted>()
+      calls.set(call, leases.set(lease, { charged: readCharged(lease, charged), fold }))
+    }
+    return calls
+  }
+
+  /** `may_begin`: the sums have all leases that were counted before, so a new table may follow. */
+  remember(
+    db: ActorTx,
+    counted: readonly (LeaseId & { charged: Charged })[],
+    { fold, may_begin, now_ms }: { fold: number; may_begin: boolean; now_ms: number },
+  ): void {
+    if (counted.length === 0) return
+    const { leases } = this.#newest(db, may_begin, now_ms)
+    for (let from = 0; from < counted.length; from += LEASES_PER_STATEMENT) {
+      const rows = counted.slice(from, from + LEASES_PER_STATEMENT).map(({ call, lease, charged }) => {
+        return { call, lease, charged: storeCharged(charged), fold }
+      })
+      db.insert(leases).values(rows).run()
+    }
+    this.#read(db).newest_rows += counted.length
+  }
+
+  /** Drops the tables whose leases need not be remembered. `is_full`: the oldest of any, which stays only if it is the newest. */
+  forget(db: ActorTx, now_ms: number, is_full: boolean): void {
+    const tables = this.#read(db)
+    const isOver = (until_ms: number) => is_full || until_ms < now_ms - (DAYS_REMEMBERED + 1) * DAY_MS
+    const [first] = tables.own
+    if (tables.has_earlier && first !== undefined && isOver(first.since_ms)) {
+      this.#forgetEarlier(db)
+      return
+    }
+    while (tables.own.length > 1 && isOver(tables.own[1]?.since_ms ?? now_ms)) {
+      const oldest = tables.own.shift()
+      if (oldest !== undefined) db.run(sql`DROP TABLE ${oldest.leases}`)
+      if (is_full) return
+    }
+  }
+
+  /** What storage has is read again: a transaction was taken back. */
+  reset(): void {
+    this.#tables = null
+  }
+
+  /** Where leases that were granted since then are, or others of their calls. */
+  #since(db: ActorTx, granted_at_ms: number): { own: Table[]; with_earlier: boolean } {
+    const { own, has_earlier } = this.#read(db)
+    const first = own.findLastIndex(({ since_ms }) => since_ms < granted_at_ms - CALL_MS_MAX)
+    return { own: own.slice(Math.max(0, first)), with_earlier: has_earlier && first < 0 }
+  }
+
+  #newest(db: ActorTx, may_begin: boolean, now_ms: number): Table {
+    const tables = this.#read(db)
+    const newest = tables.own.at(-1)
+    const is_over =
+      newest === undefined || dayOf(newest.since_ms) < dayOf(now_ms) || tables.newest_rows >= LEASES_PER_TABLE_MAX
+    if (newest !== undefined && !(is_over && may_begin)) return newest
+    const next = { since_ms: Math.max(now_ms, (newest?.since_ms ?? 0) + 1) }
+    const table = { ...next, leases: tableOf(PREFIX + next.since_ms) }
+    db.run(
+      sql`CREATE TABLE ${table.leases} (call text NOT NULL, lease text NOT NULL, charged text NOT NULL, fold integer NOT NULL, PRIMARY KEY (call, lease)) WITHOUT ROWID`,
+    )
+    tables.own.push(table)
+    tables.newest_rows = 0
+    return table
+  }
+
+  #read(db: ActorTx): Tables {
+    if (this.#tables !== null) return this.#tables
+    const names = db.all<{ name: string }>(sql`SELECT name FROM sqlite_master WHERE name GLOB ${`${PREFIX}[0-9]*`}`)
+    const own = names
+      .map(({ name }) => ({ since_ms: Number(name.slice(PREFIX.length)), leases: tableOf(name) }))
+      .sort((a, b) => a.since_ms - b.since_ms)
+    const newest = own.at(-1)?.leases
+    const [rows] = newest === undefined ? [] : db.select({ rows: sql<number>`count(*)` }).from(newest).all()
+    const earlier = db.select({ day: countedLeases.day }).from(countedLeases).limit(1).all()
+    this.#tables = { own, newest_rows: rows?.rows ?? 0, has_earlier: earlier.length > 0 }
+    return this.#tables
+  }
+
+  /** Leaves an empty table, which an earlier version goes on from. */
+  #forgetEarlier(db: ActorTx): void {
+    const [made] = db.all<{ sql: string }>(sql`SELECT sql FROM sqlite_master WHERE name = 'counted_leases'`)
+    db.run(sql`DROP TABLE ${countedLeases}`)
+    if (made !== undefined) db.run(sql.raw(made.sql))
+    this.#read(db).has_earlier = false
   }
 }
 
-/** At most so many of those that need not be remembered. `is_full`: of any, those of the oldest day first. */
-export function forget(db: Db, leases_max: number, now_ms: number, is_full: boolean): void {
-  const { day, call, lease } = countedLeases
-  const expired = db
-    .select({ day, call, lease })
-    .from(countedLeases)
-    .where(is_full ? undefined : lt(day, dayNumberOf(now_ms) - DAYS_REMEMBERED))
-    .orderBy(day, call, lease)
-    .limit(leases_max)
-  db.delete(countedLeases).where(sql`(${day}, ${call}, ${lease}) IN ${expired}`).run()
+/** One of the tables. Drizzle makes none while an actor runs, so `#newest` has its columns too. */
+function tableOf(name: string) {
+  const columns = {
+    call: text('call').notNull(),
+    lease: text('lease').notNull(),
+    /** JSON: what the lease was charged, and to whom. */
+    charged: text('charged').notNull(),
+    fold: integer('fold').notNull(),
+  }
+  return sqliteTable(name, columns, (table) => [primaryKey({ columns: [table.call, table.lease] })])
 }
 
-/** A clock that was ahead for a while may have written to the next day. */
+/** Of the earlier version's table. A clock that was ahead for a while may have written to the next day. */
 function isRemembered(now_ms: number): SQL {
-  const today = dayNumberOf(now_ms)
+  const today = Math.floor(now_ms / DAY_MS)
   return inArray(
     countedLeases.day,
     Array.from({ length: DAYS_REMEMBERED + 2 }, (_, back) => today + 1 - back),
   )
-}
-
-function dayNumberOf(ms: number): number {
-  return Math.floor(ms / DAY_MS)
 }
 
 const Amount = z.number().int()

@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { addCharge, CHARGE_FIELDS, type Charge, chargeOf, isLater, NO_CHARGE } from '../core/budget/charge.ts'
 import { isAlone, type PricedRecord, type SpendAsked, type SpendListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
-import type { ActorDb } from './storage/actor-database.ts'
+import type { ActorTx } from './storage/actor-database.ts'
 import { programSpend, spend } from './storage/tenant-schema.ts'
 
 /** Rows of days before that are removed. */
@@ -25,9 +25,6 @@ const DAYS_MET_MAX = 2
 const DAY_MS = 24 * 60 * 60 * 1000
 const DAY_CHARS = 'YYYY-MM-DD'.length
 const MONTH_CHARS = 'YYYY-MM'.length
-
-/** An actor's database, or a transaction on it. */
-type Db = Pick<ActorDb, 'select' | 'selectDistinct' | 'insert' | 'delete'>
 
 /** What a lease was charged, and to whom. */
 export interface Charged {
@@ -48,9 +45,8 @@ export interface SpendChange {
 }
 
 /** What the record of a lease changes, where those of the call's other leases were charged before. */
-export function changesOf(fresh: Charged, before: readonly Charged[]): SpendChange[] {
-  let charged: Charged | null = null
-  for (const one of before) if (charged === null || isLater(one, charged)) charged = one
+export function changesOf(fresh: Charged, before: readonly (Charged | null)[]): SpendChange[] {
+  const charged = lastOf(before)
   if (charged === null) return [{ of: fresh, sign: 1 }]
   if (!isLater(fresh, charged)) return []
   return [
@@ -59,7 +55,14 @@ export function changesOf(fresh: Charged, before: readonly Charged[]): SpendChan
   ]
 }
 
-export function addSpend(db: Db, changes: readonly SpendChange[]): void {
+/** The one that is charged, of the leases of a call. */
+export function lastOf(leases: readonly (Charged | null)[]): Charged | null {
+  let last: Charged | null = null
+  for (const one of leases) if (one !== null && (last === null || isLater(one, last))) last = one
+  return last
+}
+
+export function addSpend(db: ActorTx, changes: readonly SpendChange[]): void {
   const days = new Map<string, Charged>()
   const programs = new Map<string, { day: string; program: string; charge: Charge }>()
   for (const { of, sign } of changes) {
@@ -93,7 +96,7 @@ export function addSpend(db: Db, changes: readonly SpendChange[]): void {
 }
 
 /** Rows of days that are kept no longer. */
-export function dropSpend(db: Db, now_ms: number): void {
+export function dropSpend(db: ActorTx, now_ms: number): void {
   db.delete(spend)
     .where(lt(spend.day, dayOf(now_ms - SPEND_DAYS_KEPT * DAY_MS)))
     .run()
@@ -111,7 +114,7 @@ function plus(column: SQLiteColumn, of: number): SQL {
 export class ClassesMet {
   readonly #met = new Map<string, Set<string>>()
 
-  charged(db: Db, record: PricedRecord, now_ms: number): Charged {
+  charged(db: ActorTx, record: PricedRecord, now_ms: number): Charged {
     const granted_at_ms = record.granted_at_ms ?? now_ms
     const day = dayOf(granted_at_ms)
     const { lease, model } = record
@@ -122,7 +125,7 @@ export class ClassesMet {
     }
   }
 
-  #toldAs(db: Db, day: string, name: string): string {
+  #toldAs(db: ActorTx, day: string, name: string): string {
     let met = this.#met.get(day)
     if (met === undefined) {
       const rows = db.selectDistinct({ name: spend.class }).from(spend).where(eq(spend.day, day)).all()
@@ -139,7 +142,7 @@ export class ClassesMet {
 const Position = z.tuple([z.string(), z.string()])
 
 /** By day or month, the latest first, and by name. Null: the cursor is invalid. */
-export function spendPage(db: Db, asked: SpendAsked): { spend: SpendListed[]; next: string | null } | null {
+export function spendPage(db: ActorTx, asked: SpendAsked): { spend: SpendListed[]; next: string | null } | null {
   const after = asked.cursor === null ? null : decodeCursor(asked.cursor, Position)
   if (asked.cursor !== null && after === null) return null
   const table = asked.by === 'program' ? programSpend : spend

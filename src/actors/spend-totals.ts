@@ -4,6 +4,7 @@ import type { Amounts } from '../core/budget/budget.ts'
 import { NOTHING } from '../core/budget/budget.ts'
 import { add, type Charged } from '../core/budget/budget-ledger.ts'
 import { amountsOf, type Charge } from '../core/budget/charge.ts'
+import type { SpendBacklog } from './spend-backlog.ts'
 import { dayOf, type SpendChange } from './spend-meter.ts'
 import type { ActorDb } from './storage/actor-database.ts'
 import { spend } from './storage/tenant-schema.ts'
@@ -18,14 +19,19 @@ interface Totals {
 }
 
 export class SpendTotals {
+  readonly #backlog: SpendBacklog
   #day = ''
   /** By key. */
   #of = new Map<string | null, Totals>()
 
+  constructor(backlog: SpendBacklog) {
+    this.#backlog = backlog
+  }
+
   /** Reads the rows when a day has begun. */
   at(db: ActorDb, now_ms: number): Charged {
     const day = dayOf(now_ms)
-    if (day !== this.#day) this.#read(db, day)
+    if (day !== this.#day) this.#read(db, day, now_ms)
     return (key, period) => this.#of.get(key)?.[period] ?? NOTHING
   }
 
@@ -34,7 +40,8 @@ export class SpendTotals {
     for (const { of, sign } of changes) this.#count(of.day, of.key, of.charge, sign)
   }
 
-  #read(db: ActorDb, day: string): void {
+  #read(db: ActorDb, day: string, now_ms: number): void {
+    this.#backlog.bring(db, now_ms)
     this.#day = day
     this.#of.clear()
     const sum = (name: keyof Charge) => sql<number>`sum(${spend[name]})`

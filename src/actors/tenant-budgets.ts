@@ -5,7 +5,8 @@
 import { inArray } from 'drizzle-orm'
 import { z } from 'zod'
 import { type BudgetAnswer, BudgetLedger, type BudgetQuestion, type EndedShare } from '../core/budget/budget-ledger.ts'
-import { countedAmong, isCounted } from './counted-leases.ts'
+import type { CountedLeases } from './counted-leases.ts'
+import type { SpendBacklog } from './spend-backlog.ts'
 import type { SpendChange } from './spend-meter.ts'
 import { SpendTotals } from './spend-totals.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
@@ -23,21 +24,24 @@ const PendingRow = z.object({ key: z.string(), amounts: Amounts, at_ms: z.number
 
 export class TenantBudgets {
   readonly #storage: ActorDatabase
-  readonly #totals = new SpendTotals()
+  readonly #leases: CountedLeases
+  readonly #totals: SpendTotals
   /** Null until read. */
   #ledger: BudgetLedger | null = null
   /** Names of rows. */
   #stored = new Set<string>()
 
-  constructor(storage: ActorDatabase) {
+  constructor(storage: ActorDatabase, leases: CountedLeases, backlog: SpendBacklog) {
     this.#storage = storage
+    this.#leases = leases
+    this.#totals = new SpendTotals(backlog)
   }
 
   async share(asked: BudgetQuestion, now_ms: number): Promise<BudgetAnswer | null> {
     const db = await this.#storage.writable()
-    const ledger = this.#read(db)
+    const ledger = this.#read(db, now_ms)
     const charged = this.#totals.at(db, now_ms)
-    const isCharged = ({ call, lease }: EndedShare) => isCounted(db, { call, lease: lease ?? '' }, now_ms)
+    const isCharged = ({ call, lease }: EndedShare) => this.#leases.has(db, { call, lease: lease ?? '' }, now_ms)
     const answer = ledger.answer(asked, charged, isCharged, now_ms)
     if (answer === null) return null
     const holder = ledger.holders.get(asked.holder)
@@ -63,7 +67,7 @@ export class TenantBudgets {
   }
 
   /** Rows are read when they are first asked for. A lease that was charged before that is found by its record. */
-  #read(db: ActorDb): BudgetLedger {
+  #read(db: ActorDb, now_ms: number): BudgetLedger {
     if (this.#ledger !== null) return this.#ledger
     const ledger = new BudgetLedger()
     const rows = db.select().from(budgetState).all()
@@ -75,7 +79,7 @@ export class TenantBudgets {
     }
     // In the order in which they are given up.
     for (const [name, row] of holders.sort(([, a], [, b]) => a.heard_ms - b.heard_ms)) ledger.holder(name, row)
-    for (const lease of countedAmong(db, [...ledger.leases.keys()])) ledger.charged(lease)
+    for (const lease of this.#leases.among(db, [...ledger.leases.keys()], now_ms)) ledger.charged(lease)
     this.#stored = new Set(rows.map(({ name }) => name))
     this.#ledger = ledger
     return ledger

@@ -13,8 +13,10 @@ import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { Id } from '../protocol/index.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
+import { CountedLeases } from './counted-leases.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import { RecentPrograms } from './recent-programs.ts'
+import { SpendBacklog } from './spend-backlog.ts'
 import { ActorDatabase, type ActorDb } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { programs } from './storage/tenant-schema.ts'
@@ -69,8 +71,10 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
-    this.budgets = new TenantBudgets(this.storage)
-    this.meteredUsage = new UsageMeter(this.storage, this.budgets)
+    const leases = new CountedLeases()
+    const backlog = new SpendBacklog(leases)
+    this.budgets = new TenantBudgets(this.storage, leases, backlog)
+    this.meteredUsage = new UsageMeter(this.storage, { budgets: this.budgets, leases, backlog })
     this.stale_after_ms = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     ctx.blockConcurrencyWhile(async () => {
       const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))

@@ -7,19 +7,11 @@ import { and, desc, eq, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
 import { isAlone, type PricedRecord, type SpendAsked, type UsageListed } from './contracts.ts'
-import { countedOf, forget, remember } from './counted-leases.ts'
+import type { Counted, CountedLeases, CountedOfCalls } from './counted-leases.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
-import {
-  addSpend,
-  type Charged,
-  ClassesMet,
-  changesOf,
-  dayOf,
-  dropSpend,
-  type SpendChange,
-  spendPage,
-} from './spend-meter.ts'
-import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
+import type { SpendBacklog } from './spend-backlog.ts'
+import { type Charged, ClassesMet, changesOf, dayOf, dropSpend, type SpendChange, spendPage } from './spend-meter.ts'
+import type { ActorDatabase, ActorTx } from './storage/actor-database.ts'
 import { usage } from './storage/tenant-schema.ts'
 import type { TenantBudgets } from './tenant-budgets.ts'
 
@@ -28,20 +20,22 @@ export const USAGE_DAYS_KEPT = 400
 export const USAGE_PAGE_MAX = 100
 /** From a record to its row: records within this time share a commit. */
 const GATHER_MS = 20
-/** More than come with them, so that what is to be forgotten does not pile up. */
-const FORGOTTEN_PER_RECORD = 2
 /** An actor's SQLite has 10 GB. Past this, leases are forgotten before their time, and the tenant's records go on being counted. */
 const BYTES_MAX = 8_000_000_000
 /** In place of the key's id, where a lease was granted before leases named their keys. */
 const NO_KEY = ''
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** An actor's database, or a transaction on it. */
-type Db = Pick<ActorDb, 'select' | 'selectDistinct' | 'insert' | 'delete'>
 type Metered = MeasuredSums & { day: string; key: string; model: string; calls: number; leases: number }
 
 /** Day, key and model of the last row of a page. */
 const Position = z.tuple([z.iso.date(), z.union([z.literal(NO_KEY), Id]), Id])
+
+export interface Counting {
+  budgets: Pick<TenantBudgets, 'charged'>
+  leases: CountedLeases
+  backlog: SpendBacklog
+}
 
 export class UsageMeter {
   readonly #storage: ActorDatabase
@@ -55,11 +49,15 @@ export class UsageMeter {
   /** Hears of what was stored. */
   readonly #budgets: Pick<TenantBudgets, 'charged'>
 
+  readonly #leases: CountedLeases
+  readonly #backlog: SpendBacklog
   readonly #bytes_max: number
 
-  constructor(storage: ActorDatabase, budgets: Pick<TenantBudgets, 'charged'>, bytes_max = BYTES_MAX) {
+  constructor(storage: ActorDatabase, { budgets, leases, backlog }: Counting, bytes_max = BYTES_MAX) {
     this.#storage = storage
     this.#budgets = budgets
+    this.#leases = leases
+    this.#backlog = backlog
     this.#bytes_max = bytes_max
   }
 
@@ -93,7 +91,9 @@ export class UsageMeter {
   /** Null: the cursor is invalid. */
   async spend(asked: SpendAsked): Promise<ReturnType<typeof spendPage>> {
     const db = await this.#storage.stored()
-    return db === null ? { spend: [], next: null } : spendPage(db, asked)
+    if (db === null) return { spend: [], next: null }
+    this.#backlog.bring(db, Date.now())
+    return spendPage(db, asked)
   }
 
   async #writeSoon(): Promise<void> {
@@ -103,15 +103,15 @@ export class UsageMeter {
     const db = await this.#storage.writable()
     const now_ms = Date.now()
     const is_full = this.#storage.bytes > this.#bytes_max
-    // A lease that is remembered is in the sums: both or neither.
-    const { changes, leases } = db.transaction((tx) => {
-      const fresh = notCounted(tx, told, this.#classes, now_ms)
+    const { changes, leases } = this.#backlog.whole(db, (tx) => {
+      const fold = this.#backlog.next(tx, now_ms)
+      const fresh = notCounted(tx, told, this.#leases.of(tx, told, now_ms), this.#classes, now_ms)
       const counted = fresh.map(({ record: { call, lease }, charged }) => ({ call, lease, charged }))
-      remember(tx, counted, now_ms)
+      this.#leases.remember(tx, counted, { fold, may_begin: this.#backlog.isEmpty, now_ms })
       for (const sums of summed(fresh)) add(tx, sums)
       const changes = fresh.flatMap((one) => one.changes)
-      addSpend(tx, changes)
-      forget(tx, FORGOTTEN_PER_RECORD * told.length, now_ms, is_full)
+      this.#backlog.add(tx, changes, now_ms)
+      this.#leases.forget(tx, now_ms, is_full)
       if (this.#dropped_day !== dayOf(now_ms)) dropDays(tx, now_ms)
       return { changes, leases: fresh.map(({ record }) => record.lease) }
     })
@@ -130,18 +130,27 @@ interface Fresh {
 }
 
 /** Each lease once. */
-function notCounted(db: Db, records: readonly PricedRecord[], classes: ClassesMet, now_ms: number): Fresh[] {
-  const known = countedOf(db, records, now_ms)
+function notCounted(
+  db: ActorTx,
+  records: readonly PricedRecord[],
+  known: CountedOfCalls,
+  classes: ClassesMet,
+  now_ms: number,
+): Fresh[] {
+  const counted = new Map([...known].map(([call, leases]) => [call, chargedOf(leases)]))
   return records.flatMap((record) => {
-    const leases = known.get(record.call) ?? new Map<string, Charged | null>()
-    known.set(record.call, leases)
+    const leases = counted.get(record.call) ?? new Map<string, Charged | null>()
+    counted.set(record.call, leases)
     if (leases.has(record.lease)) return []
     const charged = classes.charged(db, record, now_ms)
-    const before = [...leases.values()].filter((one) => one !== null)
-    const fresh = { record, first: leases.size === 0, charged, changes: changesOf(charged, before) }
+    const fresh = { record, first: leases.size === 0, charged, changes: changesOf(charged, [...leases.values()]) }
     leases.set(record.lease, charged)
     return [fresh]
   })
+}
+
+function chargedOf(leases: ReadonlyMap<string, Counted>): Map<string, Charged | null> {
+  return new Map([...leases].map(([lease, { charged }]) => [lease, charged]))
 }
 
 function summed(fresh: readonly Fresh[]): Metered[] {
@@ -161,7 +170,7 @@ function summed(fresh: readonly Fresh[]): Metered[] {
 
 const SUMMED = ['calls', 'leases', ...MEASURED_SUMS] as const
 
-function add(db: Db, sums: Metered): void {
+function add(db: ActorTx, sums: Metered): void {
   // A sum beyond the integers that JavaScript can tell apart would not load again.
   const set = Object.fromEntries(
     SUMMED.map((field) => [field, sql`min(${usage[field]} + ${sums[field]}, ${Number.MAX_SAFE_INTEGER})`]),
@@ -170,7 +179,7 @@ function add(db: Db, sums: Metered): void {
   db.insert(usage).values(sums).onConflictDoUpdate({ target, set }).run()
 }
 
-function dropDays(db: Db, now_ms: number): void {
+function dropDays(db: ActorTx, now_ms: number): void {
   dropSpend(db, now_ms)
   db.delete(usage)
     .where(lt(usage.day, dayOf(now_ms - USAGE_DAYS_KEPT * DAY_MS)))

@@ -135,3 +135,18 @@ export function statusOf(seq: number, change: Partial<Status['engines'][number]>
   }
   return { type: 'status', seq, engines: [{ ...engine, ...change }] }
 }
+
+/** A tenant's tables of the leases that count, the oldest first. */
+export function countedTables(sql: SqlStorage): string[] {
+  const names = sql.exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name GLOB 'counted_[0-9]*' ORDER BY 1")
+  return names.toArray().map(({ name }) => name)
+}
+
+/** As if so many days had gone by since. The object that has read their names must be lost after it. */
+export function ageCountedLeases(sql: SqlStorage, days: number): void {
+  for (const name of countedTables(sql)) {
+    const since_ms = Number(name.slice('counted_'.length)) - days * 24 * 60 * 60 * 1000
+    sql.exec(`ALTER TABLE ${name} RENAME TO counted_${since_ms}`)
+  }
+  sql.exec('UPDATE counted_leases SET day = day - ?', days)
+}

@@ -175,6 +175,8 @@ describe('spend', () => {
   it('tells so many classes apart in a day, and the others as one', async () => {
     const day = dayOf(Date.now())
     await send([alone()])
+    // Its sum is written, and gone.
+    await spendOf()
     await clear('tenant-a')
     await runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) => {
       for (let at = 0; at < CLASSES_PER_DAY_MAX; at += 1) {

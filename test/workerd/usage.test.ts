@@ -1,11 +1,21 @@
 /** Usage of calls that belong to no program: metered once per lease, by day, key and model, for the tenant whose call it was. */
-import { runInDurableObject } from 'cloudflare:test'
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { tenantActor } from '../../src/actors/stubs.ts'
 import type { LeaseTerms } from '../../src/core/call/lease-terms.ts'
 import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index.ts'
-import { KEY_A, KEY_B, proven, provision, recordOf, request, TOKEN_EAST } from './fixtures.ts'
+import {
+  ageCountedLeases,
+  countedTables,
+  KEY_A,
+  KEY_B,
+  proven,
+  provision,
+  recordOf,
+  request,
+  TOKEN_EAST,
+} from './fixtures.ts'
 
 const KEY_1 = 'key-00000000000000a1'
 const KEY_2 = 'key-00000000000000a2'
@@ -54,7 +64,7 @@ async function clear(tenant: string): Promise<void> {
     const tables = state.storage.sql.exec("SELECT name FROM sqlite_master WHERE name = 'usage'").toArray()
     if (tables.length === 0) return
     state.storage.sql.exec('DELETE FROM usage')
-    state.storage.sql.exec('DELETE FROM counted_leases')
+    for (const table of countedTables(state.storage.sql)) state.storage.sql.exec(`DELETE FROM ${table}`)
   })
 }
 beforeEach(async () => {
@@ -134,17 +144,52 @@ describe('usage outside of programs', () => {
       runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
         work(state.storage.sql),
       )
-    const counted = () => onStorage((sql) => sql.exec('SELECT lease FROM counted_leases').toArray())
+    const age = async (days: number) => {
+      await onStorage((sql) => ageCountedLeases(sql, days))
+      await evictDurableObject(tenantActor(env, 'tenant-a') as never)
+    }
+    const granted_at_ms = Date.now() - 6 * DAY_MS
     const record = alone()
-    const age = (days: number) => onStorage((sql) => sql.exec('UPDATE counted_leases SET day = day - ?', days))
-    await send([record])
+    await send([record], { granted_at_ms })
     await age(7)
-    await send([record])
+    await send([record], { granted_at_ms })
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1 }])
-    await age(1)
     await send([alone()])
+    expect(await onStorage(countedTables)).toHaveLength(2)
+    await age(2)
     await send([alone()])
-    expect(await counted()).toHaveLength(2)
+    expect(await onStorage(countedTables)).toHaveLength(3)
+    await age(9)
+    await send([alone()])
+    expect(await onStorage(countedTables)).toHaveLength(2)
+    expect((await usageOf(KEY_A)).data.map(({ calls }) => calls)).toEqual([3, 1])
+  })
+
+  it('remembers what an earlier version counted, until its time is over', async () => {
+    const records = [alone(), alone()]
+    const [first, second] = records as [CallRecord, CallRecord]
+    await send([alone()])
+    const day = Math.floor(Date.now() / DAY_MS)
+    const onStorage = <T>(work: (sql: SqlStorage) => T): Promise<T> =>
+      runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
+        work(state.storage.sql),
+      )
+    const earlier = (record: CallRecord, back: number) =>
+      onStorage((sql) => {
+        for (const table of countedTables(sql)) sql.exec(`DROP TABLE ${table}`)
+        sql.exec('INSERT INTO counted_leases VALUES (?, ?, ?, ?)', day - back, record.call, record.lease, '')
+      })
+    await earlier(first, 7)
+    await earlier(second, 0)
+    await evictDurableObject(tenantActor(env, 'tenant-a') as never)
+    await send(records)
+    expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 1 }])
+    await send([alone()])
+    await onStorage((sql) => ageCountedLeases(sql, 9))
+    await evictDurableObject(tenantActor(env, 'tenant-a') as never)
+    await send([alone()])
+    const left = await onStorage((sql) => sql.exec('SELECT * FROM counted_leases').toArray())
+    expect(left).toEqual([])
     expect((await usageOf(KEY_A)).data).toMatchObject([{ calls: 3 }])
   })
 

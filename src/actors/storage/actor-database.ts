@@ -18,6 +18,8 @@ export interface ActorMigrations {
 const APPLIED = '__drizzle_migrations'
 
 export type ActorDb = DrizzleSqliteDODatabase<Record<string, unknown>>
+/** An actor's database, or a transaction on it. */
+export type ActorTx = Pick<ActorDb, 'all' | 'run' | 'select' | 'selectDistinct' | 'insert' | 'delete'>
 
 export class ActorDatabase {
   private readonly storage: DurableObjectStorage

@@ -152,6 +152,13 @@ export const tenantMigrations = {
         "when": 1795797245796,
         "tag": "0010_leases_by_day",
         "breakpoints": true
+      },
+      {
+        "idx": 11,
+        "version": "6",
+        "when": 1795898415672,
+        "tag": "0011_spend_folds",
+        "breakpoints": true
       }
     ]
   },
@@ -166,7 +173,8 @@ export const tenantMigrations = {
     "m0007": "INSERT INTO `metered` (`call`, `lease`, `at_ms`, `charged`) SELECT `call`, `lease`, `at_ms`, '' FROM `metered_leases`;--> statement-breakpoint\nDROP TABLE `metered_leases`;\n",
     "m0008": "ALTER TABLE `usage` ADD `resumed_tokens` integer DEFAULT 0 NOT NULL;",
     "m0009": "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n",
-    "m0010": "CREATE TABLE `counted_leases` (\n\t`day` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`day`, `call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nDROP INDEX `programs_by_arrival`;--> statement-breakpoint\nINSERT INTO `counted_leases` (`day`, `call`, `lease`, `charged`) SELECT `at_ms` / 86400000, `call`, `lease`, `charged` FROM `metered`;--> statement-breakpoint\nDELETE FROM `metered`;"
+    "m0010": "CREATE TABLE `counted_leases` (\n\t`day` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`day`, `call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nDROP INDEX `programs_by_arrival`;--> statement-breakpoint\nINSERT INTO `counted_leases` (`day`, `call`, `lease`, `charged`) SELECT `at_ms` / 86400000, `call`, `lease`, `charged` FROM `metered`;--> statement-breakpoint\nDELETE FROM `metered`;",
+    "m0011": "CREATE TABLE `spend_folds` (\n\t`id` integer PRIMARY KEY NOT NULL,\n\t`folded` integer NOT NULL\n);\n"
   },
   "fresh": [
     "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n, `source` text, `told_at_ms` integer DEFAULT 0 NOT NULL, `class` text DEFAULT '' NOT NULL, `output_tokens` integer DEFAULT 0 NOT NULL) WITHOUT ROWID",
@@ -177,7 +185,8 @@ export const tenantMigrations = {
     "CREATE TABLE `program_spend` (\n\t`day` text NOT NULL,\n\t`program` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `program`)\n) WITHOUT ROWID",
     "CREATE TABLE `spend` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`class` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_us` integer NOT NULL,\n\t`cost_nanos` integer NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `class`, `model`)\n) WITHOUT ROWID",
     "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID",
-    "CREATE TABLE `counted_leases` (\n\t`day` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`day`, `call`, `lease`)\n) WITHOUT ROWID"
+    "CREATE TABLE `counted_leases` (\n\t`day` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`day`, `call`, `lease`)\n) WITHOUT ROWID",
+    "CREATE TABLE `spend_folds` (\n\t`id` integer PRIMARY KEY NOT NULL,\n\t`folded` integer NOT NULL\n)"
   ]
 }
 

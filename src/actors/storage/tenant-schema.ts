@@ -42,8 +42,8 @@ export const usage = sqliteTable(
 )
 
 /**
- * Leases that are in the sums of `usage` and `spend`, for a while. WITHOUT ROWID, as its migration says, and by day rather than with
- * an index of times: every row that is written or deleted is billed, those of an index too.
+ * Leases that an earlier version counted. It is empty a week later, and where none ran. Later ones have tables of their own
+ * (counted-leases.ts). WITHOUT ROWID, as its migration says.
  */
 export const countedLeases = sqliteTable(
   'counted_leases',
@@ -57,6 +57,13 @@ export const countedLeases = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.day, table.call, table.lease] })],
 )
+
+/** Which counted leases the sums of spend have (spend-backlog.ts). One row. */
+export const spendFolds = sqliteTable('spend_folds', {
+  id: integer('id').primaryKey(),
+  /** The number of the last fold. */
+  folded: integer('folded').notNull(),
+})
 
 /**
  * Of earlier versions, and empty, so that one of them can go on from this storage.
