@@ -219,4 +219,4 @@ it('removes an agent: its engines are gone at once and it does not come back', a
   )
   expect(stderr).toContain('the agent eu-west-1')
   expect(stderr).toContain('--regions us-east')
-}, 120_000)
+})

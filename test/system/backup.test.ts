@@ -168,7 +168,7 @@ it('gives back what was acknowledged before its start', async () => {
   }
   // Keys are those of before.
   expect(await call('p0')).toBe(true)
-}, 600_000)
+})
 
 it('is whole or not there when it is killed with kill -9, and the system serves on', async () => {
   const target = path.join(folder, 'cut')
@@ -186,7 +186,7 @@ it('is whole or not there when it is killed with kill -9, and the system serves 
   if (!existsSync(target)) expect((await cli('backup', target)).code).toBe(0)
   expect(readdirSync(folder).filter((name) => name.startsWith('.partial-'))).toEqual([])
   expect(statSync(target).mode & 0o077).toBe(0)
-}, 300_000)
+})
 
 it('refuses a folder that is not empty, a damaged backup, and a system that runs', async () => {
   const target = path.join(folder, 'first')
@@ -199,4 +199,4 @@ it('refuses a folder that is not empty, a damaged backup, and a system that runs
     stderr: expect.stringContaining('secrets.json of the backup'),
   })
   expect(await call('p2')).toBe(true)
-}, 120_000)
+})

@@ -132,7 +132,7 @@ it('is told to operators and agents, and outlives both', async () => {
   expect(await shown('local', 3)).toHaveLength(2)
   await programs('second')
   await toldOf(12, 'second')
-}, 300_000)
+})
 
 it('is shown by the command line', async () => {
   const env = { SWITCHYARD_URL: fleet.url, SWITCHYARD_ADMIN_KEY: fleet.secrets.adminKey }
@@ -164,4 +164,4 @@ it('is each tenant’s own, under the same label too', async () => {
   })
   expect(theirs).toMatchObject([{ class: 'app:short', ends: 1, output_tokens: { p50: 30 } }])
   expect(await classesOf('local')).toEqual(before)
-}, 200_000)
+})

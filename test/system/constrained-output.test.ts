@@ -189,7 +189,7 @@ it('a program shows its tools, and its class learns of them until the agent expe
   expect(stdout).toMatch(
     /^tool +uses +duration s p50 +duration s p90 +answer tokens p50 +answer tokens p90\nget_weather +\d/,
   )
-}, 300_000)
+})
 
 it('n gives so many choices and one bill', async () => {
   const answer = await client.chat.completions.create({

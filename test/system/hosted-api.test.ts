@@ -27,7 +27,7 @@ describe('in front of a hosted API with limits', () => {
     const limits = ['--limit', 'requests=5/s,tokens=20k/min']
     const flags = ['--url', `${provider.url}/v1`, '--key-env', 'HOSTED_ONE,HOSTED_TWO', ...limits]
     system = await System.start({ engine: 'openai', flags })
-  }, 200_000)
+  })
   afterAll(async () => {
     await system?.remove()
     await provider?.close()
@@ -85,7 +85,7 @@ describe('in front of a provider that speaks chat, Messages and Responses', () =
       ...{ apis: ['chat', 'messages', 'responses'], ttft_s: 0.02, words_per_s: 500, cache_min_tokens: 16 },
     }).listen()
     system = await System.start({ engine: 'openai', flags: ['--url', `${provider.url}/v1`] })
-  }, 200_000)
+  })
   afterAll(async () => {
     await system?.remove()
     await provider?.close()

@@ -152,7 +152,7 @@ it('runs an application whose models no engine serves, with kill -9 of the agent
     expect(lines.map((line) => JSON.parse(line).line)).toEqual(Array.from({ length: 24 }, (_, at) => at + 1))
   }
   await atHome()
-}, 300_000)
+})
 
 it('brings the home engine back for an online call, while the application waits', async () => {
   await atHome()
@@ -168,4 +168,4 @@ it('brings the home engine back for an online call, while the application waits'
   const state = await (await bed.fetch('/v1/applications/waits')).json()
   expect(state).toMatchObject({ status: 'running', nodes: [{ failed: 0 }] })
   expect((await bed.fetch('/v1/applications/waits/cancel', { method: 'POST' })).status).toBe(200)
-}, 300_000)
+})

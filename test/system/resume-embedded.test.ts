@@ -11,7 +11,7 @@ let client: OpenAI
 beforeAll(async () => {
   system = await System.start({ engine: 'embedded', flags: ['--regions', 'us-east,eu-west'] })
   client = system.client()
-}, 240_000)
+})
 afterAll(() => system.remove())
 
 type Params = Partial<OpenAI.ChatCompletionCreateParamsStreaming>

@@ -52,4 +52,4 @@ it('a call costs no row of its own: rows are of slices, of packs and of parts', 
   expect(billed.r2_gets).toBeLessThanOrEqual(2 * NODES.length)
   // No host is lent: it is asked for when the application is planned, and not for each call.
   expect(asked.reduce((sum, spy) => sum + spy.mock.calls.length, 0)).toBeLessThanOrEqual(4)
-}, 120_000)
+})

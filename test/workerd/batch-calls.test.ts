@@ -214,4 +214,4 @@ it('a line costs one request of a Durable Object; the rest is of slices, packs a
   // The lease's row; the rest is once for a batch of records.
   expect(metered_rows / count).toBeLessThanOrEqual(1.1)
   expect(billed.d1_rows).toBeLessThanOrEqual(slices + 4)
-}, 60_000)
+})

@@ -154,7 +154,7 @@ it('a call of a live, named program is three requests and one row, and shares an
   // The archive: one part of a segment in R2, and the program's row in D1 with its two indexes, however many calls it had.
   expect(end.requests).toMatchObject({ 'program.end': 1, 'tenant.programEnded': 1, 'archive.append': 1 })
   expect(end.d1_rows).toBe(3)
-}, 60_000)
+})
 
 it('a call that is open when its opening is due is written then too', async () => {
   const program = 'long'
@@ -168,7 +168,7 @@ it('a call that is open when its opening is due is written then too', async () =
   expect(long.rows).toBe(2)
   // For its opening, and for when its program goes stale.
   expect(long.alarms).toBeLessThanOrEqual(long.fired + 1)
-}, 60_000)
+})
 
 it('a call under a budget is stored before it goes on', async () => {
   const program = 'budgeted'
@@ -178,13 +178,13 @@ it('a call under a budget is stored before it goes on', async () => {
   const budgeted = await costOf(() => call({ program, headers }))
   expect(budgeted.requests).toEqual(THREE)
   expect(budgeted.least).toBeLessThanOrEqual(2)
-}, 60_000)
+})
 
 it('a call that names no program asks for its conversation, and tells what was answered', async () => {
   const alone = await costOf(() => call({ program: null, content: 'of nobody' }))
   const inferred = { 'conversation.place': 1, 'conversation.answered': 1 }
   expect(alone.requests).toEqual({ ...THREE, ...inferred, 'program.leaseOpened': 1 })
-}, 60_000)
+})
 
 it('a call under an Idempotency-Key is two requests more, and two rows of its shard', async () => {
   const program = 'keyed'
@@ -211,7 +211,7 @@ it('a call under an Idempotency-Key is two requests more, and two rows of its sh
   // The call's own, and the key when it is claimed and when it is answered. In another bucket of time that is a row more, which goes.
   expect(keyed.least).toBeGreaterThanOrEqual(2)
   expect(keyed.least).toBeLessThanOrEqual(4)
-}, 60_000)
+})
 
 // The last one: what the tenant's storage writes is counted from here on.
 it('a program of ten calls is billed as docs/cost.md says', async () => {
@@ -253,4 +253,4 @@ it('a program of ten calls is billed as docs/cost.md says', async () => {
   per_call.dollars = 0.15 * objects + 1.0 * (rows + alarms + d1_rows) + 4.5 / CALLS + 2 * 0.3
   // 6.8 to 7.2.
   expect(per_call.dollars, JSON.stringify({ per_call, requests })).toBeLessThanOrEqual(8)
-}, 120_000)
+})

@@ -442,7 +442,7 @@ describe('leases whose dispatch died', () => {
     await expect.poll(admitted).toBe('admitted')
     const summary = await programActor(env, 'tenant-a', 'blocked').describe(Date.now())
     expect(summary?.open_calls).toBe(OPEN_CALLS_PER_PROGRAM_MAX)
-  }, 30_000)
+  })
 
   it('stay open while nobody answers for them', async () => {
     const { link } = await joined()

@@ -73,4 +73,4 @@ it('records of leases that were never granted are counted', async () => {
   expect(await sent.json()).toMatchObject({ acknowledged: [], refused: ['lease-call-1', 'lease-call-2'] })
   expect((await counted()) - before).toBe(2)
   log.mockRestore()
-}, 30_000)
+})

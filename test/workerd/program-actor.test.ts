@@ -324,4 +324,4 @@ it('a D1 that never answers holds a late record up for a while, and no other rec
   expect(await settling).toBe('given up')
   await evictDurableObject(programStub('unanswered'))
   expect(await actor('unanswered').settle([late])).toEqual(['lease-call-1'])
-}, 60_000)
+})

@@ -128,7 +128,7 @@ export class System {
 export async function eventually<T>(
   what: string,
   probe: () => Promise<T | undefined> | T | undefined,
-  timeout_ms = 60_000,
+  timeout_ms = 180_000,
 ): Promise<T> {
   const deadline = performance.now() + timeout_ms
   for (;;) {

@@ -171,7 +171,7 @@ describe('two agents with one key', () => {
     expect(Math.min(...done), 'neither starves').toBeGreaterThan(5)
     expect(refusals(provider), 'no storm').toBeLessThan(60)
     expect(fronts.some(({ events }) => events.some(({ event }) => event === 'key_shared'))).toBe(true)
-  }, 60_000)
+  })
 })
 
 describe('the key', () => {

@@ -97,7 +97,7 @@ test('property: for all events in all orders, each lease has one record, and it 
     }),
     { numRuns: 40 },
   )
-}, 120_000)
+})
 
 /** For a busy machine: what is waited for comes. */
 const PATIENT = { record_wait_ms: 30_000, lost_wait_ms: 30_000, lost_quiet_ms: 300 }
