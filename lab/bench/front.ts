@@ -190,7 +190,7 @@ async function play({ name, policy, flags }: (typeof ARMS)[number], seed: number
     const endpoint = { url: bed.url, api_key: bed.secrets.apiKey, model: MODEL }
     const played = await playPrograms(endpoint, withArrivals(shapes, seed, span_s), {
       run: `${name}-${seed}`,
-      app: 'chats',
+      app: () => 'chats',
     })
     return { name, seed, open_max: server.open_max, ...latenciesOf('chats', played) }
   } finally {

@@ -82,7 +82,7 @@ async function main({ settings, json, plot }: VllmBenchPlan): Promise<void> {
     const kv = kv_tokens === null ? {} : { kv_blocks: Math.floor(kv_tokens / BLOCK_TOKENS) }
     servers ??= await startServers({ ...server, ...kv })
     const until_s = elapsedS() + (plan.time_s - elapsedS()) / (settings.length - index)
-    await playWorkload({ plane, servers, setting }, until_s, played)
+    await playWorkload({ plane, servers, setting, labels: plan.labels }, until_s, played)
     if (settings[index + 1]?.kv_tokens === kv_tokens) continue
     servers = null
     await stopAllBut(kept)

@@ -25,6 +25,7 @@ test('the whole benchmark plays every scheduler on three seeds of every workload
 test('a workload, the programs of a run and the load can be chosen', () => {
   const { settings } = plan('--workload', 'react', '--programs', '9', '--load', '1.7')
   expect(settings).toEqual([{ ...VLLM_SETTINGS.react, programs: 9, load: 1.7 }])
+  expect([plan().labels, plan('--labels', 'kind').labels]).toEqual(['workload', 'kind'])
   expect(plan('--workload', 'chats,trees').settings.map(({ workload }) => workload)).toEqual(['chats', 'trees'])
 })
 
@@ -43,6 +44,7 @@ test('what is wrong is named', () => {
   expect(parseBenchFlags(['--seeds', '0'])).toMatch('--seeds must be a whole number from 1')
   expect(parseBenchFlags(['--programs', '100001'])).toMatch('--programs')
   expect(parseBenchFlags(['--load', '0'])).toMatch('--load')
+  expect(parseBenchFlags(['--labels', 'program'])).toBe('--labels is workload or kind, not program')
   expect(parseBenchFlags(['--load', '100.1'])).toMatch('--load')
   expect(parseBenchFlags(['--sched', 'plas'])).toMatch('--sched')
   expect(parseBenchFlags(['--workload', 'forests'])).toMatch('--workload is all or of chats, react, trees, writers')

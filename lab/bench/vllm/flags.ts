@@ -2,6 +2,7 @@
 import { fail, readFlags } from '../../../cli/flags.ts'
 import type { VllmDevice } from '../../../ops/vllm/host.ts'
 import { GPU_WORKLOADS, WORKLOADS, type WorkloadSetting, workloadsNamed } from '../workload.ts'
+import type { Labels } from './runs.ts'
 import { handlesContexts, nameOf, SCHEDULERS, type SchedulerName } from './schedulers.ts'
 import { GPU_SETTINGS, settingsOf, VLLM_SETTINGS } from './settings.ts'
 
@@ -36,6 +37,7 @@ ${GPU_SETTINGS.mixed.kv_tokens} tokens of KV. SWITCHYARD_VLLM_DEVICE=cpu leaves 
                       writers: long texts about long documents, and questions that preempt them; KV holds 3 to 4 writers
                       mixed: chats, agents and long texts, as gpu-check plays them; KV holds 19 contexts
                       tools: agents whose tools take up to 10 s; KV holds 12 contexts
+  --labels workload   what clients name their programs' application, by which learned tells them apart: the workload, or kind
   --seeds 3           draws of each workload; each scheduler plays each; fewer if more do not fit the time (on a GPU 1)
   --first-seed 1
   --programs N        a run (default: ${defaults('programs')})
@@ -52,6 +54,7 @@ export interface VllmBenchPlan {
   seeds: number
   first_seed: number
   settings: WorkloadSetting[]
+  labels: Labels
   time_s: number
   model: string | null
   json: string | null
@@ -59,6 +62,7 @@ export interface VllmBenchPlan {
 }
 
 const TEXT = { type: 'string' } as const
+const LABELS = ['workload', 'kind'] as const satisfies readonly Labels[]
 
 /** Prints the help or what is wrong, and exits. */
 export function benchFlags(argv: readonly string[], device: VllmDevice): VllmBenchPlan {
@@ -74,7 +78,12 @@ export function benchFlags(argv: readonly string[], device: VllmDevice): VllmBen
 export function parseBenchFlags(argv: readonly string[], device: VllmDevice = 'cpu'): VllmBenchPlan | string {
   const flags = readFlags('bench:vllm', argv, {
     ...{ json: TEXT, schedulers: TEXT, seeds: TEXT, programs: TEXT, minutes: TEXT, model: TEXT, plot: TEXT },
-    ...{ load: TEXT, workload: { ...TEXT, default: 'all' }, 'first-seed': { ...TEXT, default: '1' } },
+    ...{
+      labels: { ...TEXT, default: 'workload' },
+      load: TEXT,
+      workload: { ...TEXT, default: 'all' },
+      'first-seed': { ...TEXT, default: '1' },
+    },
     quick: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
   })
@@ -96,6 +105,8 @@ export function parseBenchFlags(argv: readonly string[], device: VllmDevice = 'c
   const load = values.load === undefined ? null : Number(values.load)
   if (load !== null && !(load > 0 && load <= LOAD_MAX))
     return `--load must be a number above 0 and at most ${LOAD_MAX}, not ${values.load}`
+  const labels = LABELS.find((name) => name === values.labels)
+  if (labels === undefined) return `--labels is ${LABELS.join(' or ')}, not ${values.labels}`
   const playable = settingsOf(device)
   const known = playable.map(({ workload }) => workload)
   const workloads = workloadsNamed(values.workload, known)
@@ -107,6 +118,7 @@ export function parseBenchFlags(argv: readonly string[], device: VllmDevice = 'c
   })
   return {
     schedulers: schedulers as SchedulerName[],
+    labels,
     ...{ seeds: seeds as number, first_seed: first_seed as number, settings, time_s: (minutes as number) * 60 },
     ...{ model: values.model ?? null, json: values.json ?? null, plot: values.plot ?? null },
   }

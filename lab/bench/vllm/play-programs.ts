@@ -24,7 +24,7 @@ export interface PlayOptions {
   /** Sets the program ids of this play apart from those of another. */
   run: string
   /** The label by which a client names its application: the class of its programs. Left out: the first call starts the program. */
-  app?: string | undefined
+  app?: ((program: ProgramShape) => string) | undefined
   /** Programs that arrive wait outside until fewer than so many are live. */
   live_max?: number
   onProgram?: (ended: number) => void
@@ -105,7 +105,7 @@ async function playProgram(
     Array.from({ length: count }, () => ` ${WORDS[Math.floor(random() * WORDS.length)]}`).join('')
   // Drawn before anything runs, so that they do not depend on the order in which calls end.
   const added = program.calls.map((call) => words(call.new_prompt_tokens))
-  if (app !== undefined) await startProgram(endpoint, id, app)
+  if (app !== undefined) await startProgram(endpoint, id, app(program))
   const calls: Promise<Spoken>[] = []
   for (const [index, call] of program.calls.entries()) {
     const parents = call.parents.map((parent) => calls[parent] as Promise<Spoken>)

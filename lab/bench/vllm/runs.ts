@@ -7,6 +7,7 @@ import {
   CAPACITY_SEED,
   capacityShapes,
   drawShapes,
+  type ProgramShape,
   tokensOf,
   tokensOfCall,
   type WorkloadName,
@@ -50,16 +51,18 @@ export interface VllmBench {
   plane: ControlPlane
   servers: ReadonlyMap<ServerName, VllmServer>
   setting: WorkloadSetting
+  labels: Labels
 }
+
+/** What clients name their programs' application: one label for a workload, or one for each kind of its programs. */
+export type Labels = 'workload' | 'kind'
 
 /**
  * How fast stock vLLM does the workload's own mix with every prefix cached: a closed loop of a few live programs, over the time
  * until the last of them has begun. After that seats stand empty, and long programs are bound by latency.
  */
-export async function measureCapacity(
-  { plane, servers, setting }: VllmBench,
-  onProgram: (ended: number) => void,
-): Promise<VllmCapacity> {
+export async function measureCapacity(bench: VllmBench, onProgram: (ended: number) => void): Promise<VllmCapacity> {
+  const { plane, servers, setting } = bench
   const { workload, capacity_programs: programs, capacity_live_programs: live_max } = setting
   const shapes = withArrivals(capacityShapes(setting), CAPACITY_SEED, 0)
   const server = serverOf(servers, 'stock-fcfs')
@@ -69,7 +72,7 @@ export async function measureCapacity(
   await plane.serving(server, { scheduler: 'stock-fcfs', policy: 'fcfs' }, () => {
     const started_ms = performance.now()
     return playPrograms(plane, shapes, {
-      ...{ run: `capacity-${workload}`, app: workload, live_max, onProgram },
+      ...{ run: `capacity-${workload}`, app: labelOf(bench), live_max, onProgram },
       onCall: ({ calls }, index) => {
         work_us += nominalWorkUs(tokensOfCall(calls, index))
       },
@@ -81,6 +84,10 @@ export async function measureCapacity(
     })
   })
   return { programs, busy_s, work_us_per_s: measured.work_us / busy_s }
+}
+
+function labelOf({ labels, setting }: VllmBench): (program: ProgramShape) => string {
+  return ({ kind }) => (labels === 'kind' ? kind : setting.workload)
 }
 
 /** How long the machine needs for this seed's programs at its capacity. */
@@ -104,7 +111,7 @@ export async function runOnce(
   const name = nameOf(scheduler)
   const run = `${workload}-${name}-${seed}`
   const played = await plane.serving(server, scheduler, () =>
-    playPrograms(plane, programs, { run, app: workload, onProgram }),
+    playPrograms(plane, programs, { run, app: labelOf(bench), onProgram }),
   )
   const after = await countsOf(server, null, plane.model)
   await sleep(SETTLE_MS)
