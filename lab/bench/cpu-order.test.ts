@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { EMULATED_8B } from '../../gpu-agent/engine/backends/emulated/profiles/emulated-8b.ts'
+import type { PolicyName } from '../../gpu-agent/engine/order/policies/index.ts'
 import { programLevelsOnCpu } from '../../gpu-agent/engine/order/policies/levels/levels.ts'
 import { simulate } from '../../simulator/simulation.ts'
 import type { SimulationConfig } from '../../simulator/simulation-types.ts'
@@ -49,34 +50,46 @@ function programOf({ id, kind, calls }: ProgramShape) {
   }
 }
 
-/** Mean program token latency over that of `fcfs`. */
-function overFcfs(workload: Workload, programs: number, seed: number): number {
+/** Programs have the label of their kind, or all the same one. */
+type Labels = 'kind' | 'workload'
+
+/** Program token latencies in ms, by kind. */
+function play(workload: Workload, programs: number, seed: number, policy: PolicyName, labels: Labels = 'kind') {
   const setting = VLLM_SETTINGS[workload]
   const shapes = drawShapes(seed, programs, setting)
   const arrived = withArrivals(shapes, seed, nominalWorkUs(tokensOf(shapes)) / 1e6 / setting.load)
   const capacity_blocks = Math.floor((setting.kv_tokens ?? KV_TOKENS) / CPU.block_tokens)
-  const latency = (policy: 'fcfs' | 'plas') => {
-    const levels = programLevelsOnCpu('modelled')
-    const config: SimulationConfig = {
-      ...{ programs: arrived.map(programOf), arrivals_us: arrived.map(({ arrival_s }) => Math.round(arrival_s * 1e6)) },
-      ...{
-        profile: { ...CPU, capacity_blocks },
-        policy,
-        tuning: { levels },
-        reading: 'modelled',
-        balancer: 'cost-aware',
-      },
-      engine: {
-        ...{ max_seqs: SEATS, prefix_cache: true, chunked_prefill: true, steps_per_decision: 1 },
-        ...{ swap_tokens: null, decision_us: 20 },
-      },
-      ...{ regions: [{ name: 'here', engines: 1 }], rtt_us: new Map(), report_us: 250_000 },
-      ...{ tenants: [{ name: 'one', weight: 1, share: 1 }], seed, labelled: true, jump: true },
-    }
-    return mean(simulate(config).programs.map(({ response_us, output_tokens: tokens }) => response_us / tokens))
+  const config: SimulationConfig = {
+    ...{ programs: arrived.map(programOf), arrivals_us: arrived.map(({ arrival_s }) => Math.round(arrival_s * 1e6)) },
+    ...{ profile: { ...CPU, capacity_blocks }, policy, tuning: { levels: programLevelsOnCpu('modelled') } },
+    ...{ reading: 'modelled', balancer: 'cost-aware' },
+    engine: {
+      ...{ max_seqs: SEATS, prefix_cache: true, chunked_prefill: true, steps_per_decision: 1 },
+      ...{ swap_tokens: null, decision_us: 20 },
+    },
+    ...{ regions: [{ name: 'here', engines: 1 }], rtt_us: new Map(), report_us: 250_000 },
+    ...{ tenants: [{ name: 'one', weight: 1, share: 1 }], seed, labelled: labels === 'kind', jump: true },
   }
-  return latency('plas') / latency('fcfs')
+  const latencies = simulate(config).programs.map(({ workload: kind, response_us, output_tokens }) => {
+    return { kind, ms: response_us / output_tokens / 1e3 }
+  })
+  return Map.groupBy(latencies, ({ kind }) => kind)
 }
+
+type Latencies = ReturnType<typeof play>
+
+const meanOf = (played: Latencies): number => mean([...played.values()].flat().map(({ ms }) => ms))
+
+/** Of the kind for which it is the most. */
+function worstKind(played: Latencies, over: Latencies): number {
+  const kinds = [...played].map(([kind, its]) => {
+    return mean(its.map(({ ms }) => ms)) / mean((over.get(kind) ?? []).map(({ ms }) => ms))
+  })
+  return Math.max(...kinds)
+}
+
+const overFcfs = (workload: Workload, programs: number, seed: number): number =>
+  meanOf(play(workload, programs, seed, 'plas')) / meanOf(play(workload, programs, seed, 'fcfs'))
 
 describe('plas on an engine that computes on a CPU', () => {
   it.each([1, 2, 3])('serves short chats before long ones whose context is resident: seed %i', (seed) => {
@@ -86,5 +99,17 @@ describe('plas on an engine that computes on a CPU', () => {
   it.each([1, 2, 3])('keeps contexts that memory has room for a third of: seed %i', (seed) => {
     expect(overFcfs('react', 40, seed)).toBeLessThan(0.2)
     expect(overFcfs('trees', 36, seed)).toBeLessThan(0.3)
+  })
+})
+
+describe('learned on such an engine', () => {
+  it.each([1, 2, 3])('tells kinds of programs apart by their labels, and slows none of them down: seed %i', (seed) => {
+    const fcfs = play('chats', 250, seed, 'fcfs')
+    const plas = play('chats', 250, seed, 'plas')
+    const learned = play('chats', 250, seed, 'learned')
+    expect(meanOf(learned) / meanOf(plas)).toBeLessThan(0.9)
+    expect(worstKind(learned, fcfs)).toBeLessThan(1.1)
+    // With one label for all it cannot.
+    expect(meanOf(play('chats', 250, seed, 'learned', 'workload')) / meanOf(learned)).toBeGreaterThan(1.1)
   })
 })
