@@ -13,7 +13,7 @@ import { resolvePrefixes } from '../../simulator/workloads/resolve-prefixes.ts'
 import { BLOCK_TOKENS, SEATS } from '../testbed/vllm-server.ts'
 import { NOMINAL_OUTPUT_US, NOMINAL_PROMPT_US, nominalWorkUs } from './vllm/nominal-work.ts'
 import { VLLM_SETTINGS } from './vllm/settings.ts'
-import { drawShapes, type ProgramShape, textTokens, tokensOf, withArrivals } from './workload.ts'
+import { drawShapes, type Labels, type ProgramShape, textTokens, tokensOf, withArrivals } from './workload.ts'
 
 const BASE_US = 30_000
 /** vLLM as `bench:vllm` plays it. */
@@ -49,9 +49,6 @@ function programOf({ id, kind, calls }: ProgramShape) {
     ),
   }
 }
-
-/** Programs have the label of their kind, or all the same one. */
-type Labels = 'kind' | 'workload'
 
 /** Program token latencies in ms, by kind. */
 function play(workload: Workload, programs: number, seed: number, policy: PolicyName, labels: Labels = 'kind') {

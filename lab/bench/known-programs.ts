@@ -5,17 +5,22 @@ import { type EndedProgram, endedAsStated } from '../../src/core/classes/ended-p
 import { indexTable } from '../../src/core/classes/index-table.ts'
 import { OBJECTIVES } from '../../src/protocol/objective.ts'
 import type { CallShape } from './program-kinds.ts'
-import { drawShapes, type WorkloadMix } from './workload.ts'
+import { drawShapes, type Labels, labelOf, type WorkloadMix } from './workload.ts'
 
 const ENDED_PROGRAMS = 300
 const SEED = 90_001
 
-/** A benchmark has one class. */
-export function knownPrograms(mix: WorkloadMix): ClassTables {
-  const sketch = new ClassSketch()
-  for (const { calls } of drawShapes(SEED, ENDED_PROGRAMS, mix)) sketch.add(endedShape(calls))
-  const tables = new Map(OBJECTIVES.map((objective) => [objective, indexTable(sketch, objective)]))
-  return { tableOf: (_tenant, _class, objective) => tables.get(objective) ?? null }
+/** By class, the label of its programs. */
+export function knownPrograms(mix: WorkloadMix, labels: Labels): ClassTables {
+  const classes = Map.groupBy(drawShapes(SEED, ENDED_PROGRAMS, mix), ({ kind }) => labelOf(labels, mix.workload, kind))
+  const tables = new Map(
+    [...classes].map(([label, programs]) => {
+      const sketch = new ClassSketch()
+      for (const { calls } of programs) sketch.add(endedShape(calls))
+      return [label, new Map(OBJECTIVES.map((objective) => [objective, indexTable(sketch, objective)]))]
+    }),
+  )
+  return { tableOf: (_tenant, label, objective) => tables.get(label)?.get(objective) ?? null }
 }
 
 function endedShape(calls: readonly CallShape[]): EndedProgram {

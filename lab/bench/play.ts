@@ -47,6 +47,8 @@ export interface PlayOptions {
   /** Token ids that prompts are drawn from: [first, end). */
   vocabulary: readonly [number, number]
   time?: PlayTime
+  /** Of a program. Default: all have one. */
+  classOf?: (program: ProgramShape) => string
   /** Programs that arrive wait outside until fewer than so many are live. Default: none waits. */
   live_max?: number
   onProgram?: (ended: number) => void
@@ -78,6 +80,7 @@ interface Run {
   totals: Totals
   time: PlayTime
   vocabulary: PlayOptions['vocabulary']
+  classOf: NonNullable<PlayOptions['classOf']>
   onCall: NonNullable<PlayOptions['onCall']>
 }
 
@@ -87,7 +90,7 @@ export async function play(
   options: PlayOptions,
 ): Promise<Played> {
   const { reading, vocabulary, time = REAL_TIME, live_max = Number.POSITIVE_INFINITY } = options
-  const { onProgram, onCall = () => undefined } = options
+  const { onProgram, onCall = () => undefined, classOf = () => 'tenant' } = options
   let runs = 0
   const table = new ProcessTable({ reading, newRun: () => `run-${runs++}` })
   const totals: Totals = {
@@ -109,7 +112,7 @@ export async function play(
       if (live >= live_max) await new Promise<void>((enter) => outside.push(enter))
       const arrived_ms = time.now_ms()
       count(1)
-      const output_tokens = await playProgram({ driver, table, totals, time, vocabulary, onCall }, program)
+      const output_tokens = await playProgram({ driver, table, totals, time, vocabulary, classOf, onCall }, program)
       count(-1)
       outside.shift()?.()
       ended += 1
@@ -147,7 +150,7 @@ async function playProgram(run: Run, program: ProgramShape): Promise<number> {
 
 /** One call; resolves with its prompt and output. */
 function playCall(
-  { driver, table, totals, time, onCall }: Run,
+  { driver, table, totals, time, classOf, onCall }: Run,
   program: ProgramShape,
   index: number,
   prompt: readonly number[],
@@ -156,7 +159,7 @@ function playCall(
   const lease = `${program.id}/${index}`
   const parents = shape.parents.map((parent) => `${program.id}/${parent}`)
   const { admission, entry } = table.admit({
-    ...{ tenant: TENANT, program: program.id, app: null, class: 'tenant', metadata: null },
+    ...{ tenant: TENANT, program: program.id, app: null, class: classOf(program), metadata: null },
     ...{ call: lease, thread: null, parents, model: MODEL, now_ms: time.now_ms() },
   })
   if (admission.status !== 'admitted') throw new Error(admission.message)
@@ -177,7 +180,8 @@ function playCall(
       if (measurement.first_token_us !== null) totals.ttft_ms.push(measurement.first_token_us / 1000)
       const tpot_us = tpotUs(measurement)
       if (tpot_us !== null) totals.tpot_ms.push(tpot_us / 1000)
-      table.settle(recordOf(lease, program.id, run, thread, measurement), time.now_ms())
+      const settled = { lease, call: lease, program: program.id, run, thread, class: classOf(program) }
+      table.settle(recordOf(settled, measurement), time.now_ms())
       onCall(program, index, measurement)
       resolve([...prompt, ...output])
     }
@@ -194,10 +198,12 @@ function playCall(
   })
 }
 
-function recordOf(lease: string, program: string, run: string, thread: string, measured: Measurement): CallRecord {
+type Settled = Pick<CallRecord, 'lease' | 'call' | 'program' | 'run' | 'thread' | 'class'>
+
+function recordOf(settled: Settled, measured: Measurement): CallRecord {
   return {
     v: RECORD_VERSION,
-    ...{ lease, call: lease, tenant: TENANT, program, run, thread, class: 'tenant', ...PLACE },
+    ...{ ...settled, tenant: TENANT, ...PLACE },
     ...{
       epoch: 'bench',
       model: MODEL,

@@ -9,7 +9,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'policies-file-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const file = path.join(folder, 'figures.json')
-const PARAMETERS = { model: 'm', seats: 4, threads: 1, service: 'wall' as const }
+const PARAMETERS = { model: 'm', seats: 4, threads: 1, service: 'wall' as const, labels: 'workload' as const }
 const CAPACITY = { programs: 12, busy_s: 30, prefill_tokens_per_s: 200, work_us_per_s: 1e6 }
 const FIGURES: Figures = {
   format: FIGURES_FORMAT,

@@ -6,6 +6,7 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { z } from 'zod'
 import { POLICIES_WORKLOADS, type PoliciesSetting } from './policies-settings.ts'
+import { LABELS } from './workload.ts'
 
 /** Of the file's shape. A file of another format is refused. */
 export const FIGURES_FORMAT = 2
@@ -55,6 +56,8 @@ export const Parameters = z.object({
   seats: z.number(),
   threads: z.number(),
   service: z.enum(['wall', 'modelled']),
+  /** Absent: before there was a choice. */
+  labels: z.enum(LABELS).default('workload'),
 })
 export type Parameters = z.infer<typeof Parameters>
 

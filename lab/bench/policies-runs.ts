@@ -11,7 +11,16 @@ import { type Liveness, type Played, play } from './play.ts'
 import type { Capacity, PlayedWorkload, Run } from './policies-file.ts'
 import type { PoliciesSetting } from './policies-settings.ts'
 import { type RealEngine, startRealEngine } from './real-engine.ts'
-import { CAPACITY_SEED, capacityShapes, drawShapes, outputTokens, tokensOf, withArrivals } from './workload.ts'
+import {
+  CAPACITY_SEED,
+  capacityShapes,
+  drawShapes,
+  type Labels,
+  labelOf,
+  outputTokens,
+  tokensOf,
+  withArrivals,
+} from './workload.ts'
 
 /** Ids of ordinary text: the vocabulary begins with control tokens. */
 const VOCABULARY = [1000, 40_000] as const
@@ -23,6 +32,7 @@ export interface Bench {
   runtime: LlamaRuntime
   reading: ServiceReading
   threads: number
+  labels: Labels
 }
 
 /**
@@ -71,19 +81,22 @@ export async function runOnce(
   const workload = withArrivals(drawShapes(seed, setting.programs, setting), seed, arrival_span_s)
   const engine = await start(bench, setting, policy)
   try {
-    const played = await play(engine.driver, workload, { reading: bench.reading, vocabulary: VOCABULARY, onProgram })
+    const played = await play(engine.driver, workload, {
+      ...{ reading: bench.reading, vocabulary: VOCABULARY, onProgram },
+      classOf: ({ kind }) => labelOf(bench.labels, setting.workload, kind),
+    })
     return { workload: setting.workload, name: policy, seed, ...figuresOf(setting, played, engine, arrival_span_s) }
   } finally {
     await engine.driver.stop()
   }
 }
 
-function start({ runtime, reading, threads }: Bench, setting: PoliciesSetting, policy: PolicyName) {
+function start({ runtime, reading, threads, labels }: Bench, setting: PoliciesSetting, policy: PolicyName) {
   const { slots, context_tokens, kv_tokens } = setting
   return startRealEngine({
     ...{ runtime, policy, reading, threads, slots, context_tokens },
     ...(kv_tokens === null ? {} : { kv_tokens }),
-    classes: knownPrograms(setting),
+    classes: knownPrograms(setting, labels),
     onBroken: (error) => {
       throw error
     },

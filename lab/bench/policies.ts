@@ -22,7 +22,7 @@ import {
   type PoliciesWorkload,
 } from './policies-settings.ts'
 import { SEATS } from './real-engine.ts'
-import { drawShapes, workloadsNamed } from './workload.ts'
+import { drawShapes, LABELS, workloadsNamed } from './workload.ts'
 
 const POLICIES = POLICY_NAMES.join(',')
 const HELP = `Program token latency under each policy, on the real model, in overload. A run takes about a minute, and several where a
@@ -42,6 +42,7 @@ policy loses its prefixes.
   --load X            arrival rate as a multiple of what the engine can serve, measured first
                       (default: ${defaults('load')})
   --service modelled  the reading that orders calls: modelled (own share of work, as engines that serve) or wall (as the paper)
+  --labels workload   by which learned tells programs apart: one label for a workload, or kind, one for each kind of its programs
   --threads 1         of llama.cpp
   --model PATH        a GGUF (default: the shipped small model)
   --json FILE         all figures. Runs in FILE are not repeated, new ones are added to it
@@ -58,6 +59,7 @@ const { values } = parseArgs({
     programs: { type: 'string' },
     load: { type: 'string' },
     service: { type: 'string', default: 'modelled' },
+    labels: { type: 'string', default: 'workload' },
     threads: { type: 'string', default: '1' },
     model: { type: 'string' },
     json: { type: 'string' },
@@ -79,16 +81,18 @@ const runs_max = whole('--runs-max', values['runs-max'])
 const settings = workloads.map(settingOf)
 const threads = whole('--threads', values.threads)
 const reading = serviceReading(values.service)
+const labels = LABELS.find((name) => name === values.labels)
+if (labels === undefined) fail(`--labels is ${LABELS.join(' or ')}, not ${values.labels}`)
 
 const model = await findOrFetchModel(values.model === undefined ? {} : { model: values.model })
-const parameters: Parameters = { model: model.id, seats: SEATS, threads, service: reading }
+const parameters: Parameters = { model: model.id, seats: SEATS, threads, service: reading, labels }
 const before =
   values.json === undefined ? { ok: true as const, figures: null } : readFigures(values.json, parameters, settings)
 if (!before.ok) fail(`--json: ${before.message}`)
 
 const started = performance.now()
 const runtime = await loadLlamaRuntime(model.path)
-const bench: Bench = { runtime, reading, threads }
+const bench: Bench = { runtime, reading, threads, labels }
 const figures: Figures = before.figures ?? { format: FIGURES_FORMAT, parameters, workloads: {}, runs: [] }
 const { runs } = figures
 for (const [index, { setting, policy, seed }] of missing().slice(0, runs_max).entries()) {

@@ -50,6 +50,14 @@ export interface WorkloadSetting extends WorkloadMix {
 
 export const CAPACITY_SEED = 4711
 
+/** What clients name their programs' application: one label for a workload, or one for each kind of its programs. */
+export const LABELS = ['workload', 'kind'] as const
+export type Labels = (typeof LABELS)[number]
+
+export function labelOf(labels: Labels, workload: WorkloadName, kind: ProgramKind): string {
+  return labels === 'kind' ? kind : workload
+}
+
 const CHATS: WorkloadMix = { workload: 'chats', first_prompt_tokens: null }
 
 interface Shares {

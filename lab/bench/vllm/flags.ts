@@ -1,8 +1,7 @@
 /** The flags of `npm run bench:vllm`. */
 import { fail, readFlags } from '../../../cli/flags.ts'
 import type { VllmDevice } from '../../../ops/vllm/host.ts'
-import { GPU_WORKLOADS, WORKLOADS, type WorkloadSetting, workloadsNamed } from '../workload.ts'
-import type { Labels } from './runs.ts'
+import { GPU_WORKLOADS, LABELS, type Labels, WORKLOADS, type WorkloadSetting, workloadsNamed } from '../workload.ts'
 import { handlesContexts, nameOf, SCHEDULERS, type SchedulerName } from './schedulers.ts'
 import { GPU_SETTINGS, settingsOf, VLLM_SETTINGS } from './settings.ts'
 
@@ -62,7 +61,6 @@ export interface VllmBenchPlan {
 }
 
 const TEXT = { type: 'string' } as const
-const LABELS = ['workload', 'kind'] as const satisfies readonly Labels[]
 
 /** Prints the help or what is wrong, and exits. */
 export function benchFlags(argv: readonly string[], device: VllmDevice): VllmBenchPlan {

@@ -7,6 +7,8 @@ import {
   CAPACITY_SEED,
   capacityShapes,
   drawShapes,
+  type Labels,
+  labelOf,
   type ProgramShape,
   tokensOf,
   tokensOfCall,
@@ -54,9 +56,6 @@ export interface VllmBench {
   labels: Labels
 }
 
-/** What clients name their programs' application: one label for a workload, or one for each kind of its programs. */
-export type Labels = 'workload' | 'kind'
-
 /**
  * How fast stock vLLM does the workload's own mix with every prefix cached: a closed loop of a few live programs, over the time
  * until the last of them has begun. After that seats stand empty, and long programs are bound by latency.
@@ -72,7 +71,7 @@ export async function measureCapacity(bench: VllmBench, onProgram: (ended: numbe
   await plane.serving(server, { scheduler: 'stock-fcfs', policy: 'fcfs' }, () => {
     const started_ms = performance.now()
     return playPrograms(plane, shapes, {
-      ...{ run: `capacity-${workload}`, app: labelOf(bench), live_max, onProgram },
+      ...{ run: `capacity-${workload}`, app: appOf(bench), live_max, onProgram },
       onCall: ({ calls }, index) => {
         work_us += nominalWorkUs(tokensOfCall(calls, index))
       },
@@ -86,8 +85,8 @@ export async function measureCapacity(bench: VllmBench, onProgram: (ended: numbe
   return { programs, busy_s, work_us_per_s: measured.work_us / busy_s }
 }
 
-function labelOf({ labels, setting }: VllmBench): (program: ProgramShape) => string {
-  return ({ kind }) => (labels === 'kind' ? kind : setting.workload)
+function appOf({ labels, setting }: VllmBench): (program: ProgramShape) => string {
+  return ({ kind }) => labelOf(labels, setting.workload, kind)
 }
 
 /** How long the machine needs for this seed's programs at its capacity. */
@@ -111,7 +110,7 @@ export async function runOnce(
   const name = nameOf(scheduler)
   const run = `${workload}-${name}-${seed}`
   const played = await plane.serving(server, scheduler, () =>
-    playPrograms(plane, programs, { run, app: labelOf(bench), onProgram }),
+    playPrograms(plane, programs, { run, app: appOf(bench), onProgram }),
   )
   const after = await countsOf(server, null, plane.model)
   await sleep(SETTLE_MS)
