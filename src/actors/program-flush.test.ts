@@ -94,7 +94,7 @@ describe('the alarm that follows one', () => {
     expect(await nextAlarm('alarm', [1_000, 4_000])).toBe(OPENING_DELAY_MS)
   })
 
-  it('keeps its pace whatever comes in between, and is at once when something must not wait', async () => {
+  it('stays where it is set when messages wait too, and is set at once for what must not wait', async () => {
     const { seen, flush, open } = world('alarm')
     for (const _ of [1, 2]) flush.called(Date.now())
     open()

@@ -58,6 +58,13 @@ async function usageOf(key: string, query = ''): Promise<{ data: Row[]; next_cur
   return (await response.json()) as { data: Row[]; next_cursor: string | null }
 }
 
+/** On that of `tenant-a`. */
+function onStorage<T>(work: (sql: SqlStorage) => T): Promise<T> {
+  return runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
+    work(state.storage.sql),
+  )
+}
+
 /** Forgets what earlier tests metered. */
 async function clear(tenant: string): Promise<void> {
   await runInDurableObject(tenantActor(env, tenant) as never, async (_: unknown, state: DurableObjectState) => {
@@ -140,10 +147,6 @@ describe('usage outside of programs', () => {
   })
 
   it('remembers a lease for seven days, forgets it then, and goes on from the sums', async () => {
-    const onStorage = <T>(work: (sql: SqlStorage) => T): Promise<T> =>
-      runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
-        work(state.storage.sql),
-      )
     const age = async (days: number) => {
       await onStorage((sql) => ageCountedLeases(sql, days))
       await evictDurableObject(tenantActor(env, 'tenant-a') as never)
@@ -170,10 +173,6 @@ describe('usage outside of programs', () => {
     const [first, second] = records as [CallRecord, CallRecord]
     await send([alone()])
     const day = Math.floor(Date.now() / DAY_MS)
-    const onStorage = <T>(work: (sql: SqlStorage) => T): Promise<T> =>
-      runInDurableObject(tenantActor(env, 'tenant-a') as never, (_: unknown, state: DurableObjectState) =>
-        work(state.storage.sql),
-      )
     const earlier = (record: CallRecord, back: number) =>
       onStorage((sql) => {
         for (const table of countedTables(sql)) sql.exec(`DROP TABLE ${table}`)
