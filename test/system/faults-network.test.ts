@@ -150,21 +150,38 @@ it('an agent whose clock is 5 minutes off: its tickets hold and its durations ar
   await reconciled(fleet, [localTenant(fleet)], programs)
 })
 
-it('a status report that is 10 s old while 200 calls arrive at once: they spread within 20 % of even', async () => {
-  for (const { linkWire } of agentsIn('us-east')) linkWire.delay_ms = 10_000
-  await eventually('no report comes', () => are('us-east', 'silent'))
-  await eventually('reports come again, each 10 s old', () => are('us-east', 'ready'))
-  const programs = Array.from({ length: 200 }, (_, index) => `herd-${index}`)
+it('status reports that are 10 s old, or older, while 200 calls arrive at once: they spread within 20 % of even', async () => {
+  const east = agentsIn('us-east')
+  // A report that tells of the first calls while others still come would have them go to the engine that is faster.
+  let delay_ms = 10_000
+  for (;;) {
+    for (const { linkWire } of east) linkWire.delay_ms = delay_ms
+    await eventually('no report comes', () => are('us-east', 'silent'))
+    await eventually('old reports come', () => are('us-east', 'ready'), 180_000 + delay_ms)
+    const began_ms = performance.now()
+    const served = await herd(`herd-${delay_ms}`)
+    const took_ms = performance.now() - began_ms
+    expect([...served.keys()].sort()).toEqual(enginesIn('us-east'))
+    if (took_ms < delay_ms) {
+      for (const [engine, count] of served) {
+        expect(count, engine).toBeGreaterThanOrEqual(40)
+        expect(count, engine).toBeLessThanOrEqual(60)
+      }
+      break
+    }
+    delay_ms = 2 * Math.ceil(took_ms)
+  }
+  for (const { linkWire } of east) linkWire.delay_ms = 0
+})
+
+/** How many of 200 calls each engine served. */
+async function herd(name: string): Promise<Map<string, number>> {
+  const programs = Array.from({ length: 200 }, (_, index) => `${name}-${index}`)
   const calls = programs.map((program) => clientCall(eastCall(program, { output_tokens: 4 })))
   const served = new Map<string, number>()
   for (const ended of await Promise.all(calls)) {
     expect(ended, JSON.stringify(ended)).toMatchObject({ end: 'completed' })
     served.set(ended.engine ?? '', (served.get(ended.engine ?? '') ?? 0) + 1)
   }
-  expect([...served.keys()].sort()).toEqual(enginesIn('us-east'))
-  for (const [engine, count] of served) {
-    expect(count, engine).toBeGreaterThanOrEqual(40)
-    expect(count, engine).toBeLessThanOrEqual(60)
-  }
-  for (const { linkWire } of agentsIn('us-east')) linkWire.delay_ms = 0
-})
+  return served
+}
