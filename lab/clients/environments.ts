@@ -1,13 +1,13 @@
 /** Environments of the clients, each made once from its lock under the user's cache. */
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { cp, rename, rm, writeFile } from 'node:fs/promises'
+import { cp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { switchyardCacheFolder } from '../../ops/model/cache-folder.ts'
 import { pythonEnvironment } from '../../ops/python/environment.ts'
 import { runTool } from '../../ops/python/run-tool.ts'
-import { withPartialFolder } from '../../ops/system/partial-folder.ts'
+import { putInPlace, withPartialFolder } from '../../ops/system/partial-folder.ts'
 import type { Client } from './clients.ts'
 
 export const LOCKS_FOLDER = path.join(import.meta.dirname, 'locks')
@@ -67,7 +67,8 @@ async function installNpm(name: string): Promise<Installed> {
   for (const file of NPM_LOCK) hash.update(readFileSync(path.join(lock, file)))
   const wanted = hash.digest('hex')
   const marker = path.join(folder, MARKER)
-  if (!existsSync(marker) || readFileSync(marker, 'utf8') !== wanted) {
+  const isCurrent = () => existsSync(marker) && readFileSync(marker, 'utf8') === wanted
+  if (!isCurrent()) {
     const refusal = await withPartialFolder(cache_folder, async (partial) => {
       const made = path.join(partial, name)
       await cp(lock, made, { recursive: true })
@@ -85,8 +86,7 @@ async function installNpm(name: string): Promise<Installed> {
       if (run.status !== 'done')
         return `npm could not install ${name}: ${'reason' in run ? run.reason : 'npm is not there'}`
       await writeFile(path.join(made, MARKER), wanted)
-      await rm(folder, { recursive: true, force: true })
-      await rename(made, folder)
+      await putInPlace(made, folder, isCurrent)
       return null
     })
     if (refusal !== null) return { ok: false, reason: refusal }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -75,6 +75,34 @@ esac`,
   writeFileSync(lock_file, 'a==2')
   expect(await pythonEnvironment(spec, place)).toEqual(made)
   expect(existsSync(log)).toBe(true)
+})
+
+test('of two processes that make an environment side by side the second leaves that of the first, which may be in use', async () => {
+  const folder = testFolder()
+  const other = path.join(folder, 'other')
+  const first = path.join(folder, 'cache', 'test-env')
+  // While it installs, another process puts its own in place.
+  const python = script(
+    folder,
+    'python3',
+    `case "$2" in
+venv) mkdir -p "$3/bin" && cp "$0" "$3/bin/python";;
+pip) [ ! -d ${other} ] || mv ${other} ${first};;
+*) echo 3 11;;
+esac`,
+  )
+  const lock_file = path.join(folder, 'lock.txt')
+  writeFileSync(lock_file, 'a==1')
+  const spec = { name: 'test-env', lock_file, download: '1 MB', installer: 'pip' } as const
+  const env = { PATH: process.env.PATH, SWITCHYARD_PYTHON: python }
+  await pythonEnvironment(spec, { cache_folder: path.join(folder, 'cache'), env })
+  cpSync(first, other, { recursive: true })
+  writeFileSync(path.join(other, 'in-use'), '')
+  rmSync(first, { recursive: true })
+  const made = await pythonEnvironment(spec, { cache_folder: path.join(folder, 'cache'), env })
+  expect(made).toEqual({ ok: true, python: path.join(first, 'bin', 'python') })
+  expect(readdirSync(first)).toContain('in-use')
+  expect(readdirSync(path.join(folder, 'cache'))).toEqual(['test-env'])
 })
 
 test('an environment that cannot be filled leaves nothing behind and says what it needs', async () => {

@@ -6,9 +6,9 @@
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { rename, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { withPartialFolder } from '../system/partial-folder.ts'
+import { putInPlace, withPartialFolder } from '../system/partial-folder.ts'
 import type { EnvironmentSpec, PythonResult } from './environment-spec.ts'
 import { findPython } from './find-python.ts'
 import { installWithPip, installWithUv, pythonIn } from './install.ts'
@@ -47,19 +47,9 @@ export async function pythonEnvironment(spec: EnvironmentSpec, place: Environmen
         : await installWithUv(spec, target, () => pythonEnvironment(UV_ENVIRONMENT, place))
     if (refusal !== null) return { ok: false, reason: refusal }
     await writeFile(path.join(made, MARKER), hashOf(spec.lock_file))
-    await putInPlace(made, folder)
+    await putInPlace(made, folder, () => installedPython(spec, cache_folder) !== null)
     return { ok: true, python: pythonIn(folder) }
   })
-}
-
-/** Who makes the same environment side by side may be in between: theirs is its equal. */
-async function putInPlace(made: string, folder: string): Promise<void> {
-  await rm(folder, { recursive: true, force: true })
-  try {
-    await rename(made, folder)
-  } catch (error) {
-    if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-  }
 }
 
 function hashOf(lock_file: string): string {

@@ -2,7 +2,7 @@
  * Folders of work under way, beside what they will become. Each belongs to one process and is removed when the work ends. If
  * the process was killed, the next one removes it. Finished files are renamed out of them, so nothing unfinished has a final name.
  */
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { isAlive } from './processes.ts'
 
@@ -18,6 +18,22 @@ export async function withPartialFolder<T>(parent: string, work: (partial: strin
   } finally {
     await rm(partial, { recursive: true, force: true })
   }
+}
+
+/**
+ * Moves what was made in a partial folder to where it will lie. Processes that make the same side by side are safe: the first one's
+ * stays, since others use it already. `isCurrent`: whether what lies there is equal to what was made. Else it is replaced.
+ */
+export async function putInPlace(made: string, folder: string, isCurrent: () => boolean): Promise<void> {
+  if (isCurrent()) return
+  await unless(['ENOENT'], rename(folder, `${made}.before`))
+  await unless(['ENOTEMPTY', 'EEXIST'], rename(made, folder))
+}
+
+async function unless(codes: readonly string[], renamed: Promise<void>): Promise<void> {
+  await renamed.catch((error: NodeJS.ErrnoException) => {
+    if (!codes.includes(error.code ?? '')) throw error
+  })
 }
 
 async function removeAbandoned(parent: string): Promise<void> {

@@ -5,7 +5,6 @@
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
-import { rename } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { withProgress } from '../../cli/progress.ts'
@@ -15,7 +14,7 @@ import { type FoundModel, findOrFetchModel, ModelUnavailable } from '../model/fi
 import { modelIdOf } from '../model/source.ts'
 import { verifyFile } from '../model/verify.ts'
 import { runTool } from '../python/run-tool.ts'
-import { withPartialFolder } from '../system/partial-folder.ts'
+import { putInPlace, withPartialFolder } from '../system/partial-folder.ts'
 import { VLLM_ROOT } from './environment.ts'
 
 const CONVERTER = path.join(VLLM_ROOT, 'tools', 'gguf_to_safetensors.py')
@@ -102,7 +101,7 @@ async function converted(found: FoundModel, { python, env = process.env, signal 
           signal,
         }),
     )
-    if (outcome.status === 'done') await putInPlace(made, folder)
+    if (outcome.status === 'done') await putInPlace(made, folder, () => existsSync(folder))
     return outcome
   })
   if (run.status === 'done') return folder
@@ -111,15 +110,6 @@ async function converted(found: FoundModel, { python, env = process.env, signal 
     `${found.path} could not be turned into safetensors, which vLLM needs: ${reason}`,
     'a folder in Hugging Face’s format needs no conversion: --model FOLDER',
   ])
-}
-
-/** Who converts the same file side by side may have been first: theirs is its equal. */
-async function putInPlace(made: string, folder: string): Promise<void> {
-  try {
-    await rename(made, folder)
-  } catch (error) {
-    if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-  }
 }
 
 /** Of the bytes where they are known by hash, else of the file's place, size and time; and of the converter. */
