@@ -5,8 +5,9 @@
  * that only a token bucket has (what is used ÷ the limit × the window). From then on it is a bucket, set by what answers tell.
  *
  * The provider's word, `remaining`, is a cap on that: another user of the key takes from the same limit. It may be wrong. A cap
- * that stops work is tried with one call after TRIAL of a window. When it goes through, the header was wrong, and after
- * LIES_MAX of those it is not read any more. When it is refused, the next trial comes after twice the time. Limits of an hour and more are
+ * that stops work is tried with one call, after TRIAL of a window or half of the time in which a bucket has room for it. When it goes
+ * through although no bucket could have had room, the header was wrong, and after LIES_MAX of those it is not read any more. When it
+ * is refused, the next trial comes after twice the time. Limits of an hour and more are
  * tried in the same way where only the own count stops work, since a provider's day may end before ours.
  *
  * Shares: several agents with one key cannot talk to each other. Each takes a share of the limit: less by DECREASE when others are
@@ -20,6 +21,7 @@ export const BUCKET_ANSWERS = 3
 export const LIES_MAX = 2
 const TRIAL = 1 / 60
 const TRIAL_MAX = 1 / 2
+const TRIAL_DOUBLINGS_MAX = 32
 /** Windows from which a provider's end may come before ours. */
 const LONG_US = 3600 * 1_000_000
 const DECREASE = 0.85
@@ -61,12 +63,19 @@ export class ProviderLimit {
   readonly #window_told: boolean
   /** The provider's word, and until when it counts. */
   #cap: { left: number; until_us: number } | null = null
+  /** What a provider that tells the truth and refills evenly has at most. Null: it has told nothing. */
+  #most: TokenBucket | null = null
   /** Of a long window: when the provider says that it is unused again. */
   #resets_at_us: number | null = null
   #lies = 0
   #trial_at_us: number | null = null
-  #trial_pause: number
+  /** Of the pause before a trial, since trials were refused. */
+  #trial_doublings = 0
+  /** The last trial was of more than `#most`. */
+  #trial_proves = false
   #blocked_until_us = Number.NEGATIVE_INFINITY
+  /** What a provider that refills evenly has room for after a refusal. Null: an answer has told since, or a window is over. */
+  #refilled: { until_us: number; bucket: TokenBucket } | null = null
   #share = 1
   #share_at_us: number | null = null
   #shrunk_us = Number.NEGATIVE_INFINITY
@@ -78,7 +87,6 @@ export class ProviderLimit {
     this.#by_operator = by === 'operator'
     this.#window_told = by !== 'guess'
     this.#own = new SlidingWindow(spec.window_us)
-    this.#trial_pause = spec.window_us * TRIAL
   }
 
   /** Of the limit that this agent takes. */
@@ -104,7 +112,8 @@ export class ProviderLimit {
   room(now_us: number): number {
     this.#grow(now_us)
     if (now_us < this.#blocked_until_us) return 0
-    return Math.max(0, Math.min(this.#ownRoom(now_us), this.#capped(now_us)) - this.#reserve)
+    const refilled = this.#refill(now_us)?.level(this.#share, now_us) ?? Number.POSITIVE_INFINITY
+    return Math.max(0, Math.min(this.#ownRoom(now_us), this.#capped(now_us), refilled) - this.#reserve)
   }
 
   get #reserve(): number {
@@ -117,9 +126,10 @@ export class ProviderLimit {
     const own_us = this.#ownWaitUs(needed, now_us)
     const capped_us = this.#capped(now_us) >= needed + this.#reserve ? 0 : (this.#cap?.until_us ?? now_us) - now_us
     const blocked_us = Math.max(0, this.#blocked_until_us - now_us)
-    const wait_us = Math.max(own_us, capped_us, blocked_us)
+    const refilled_us = this.#refill(now_us)?.untilUs(needed, this.#share, now_us) ?? 0
+    const wait_us = Math.max(own_us, capped_us, blocked_us, refilled_us)
     if (wait_us === 0) this.#trial_at_us = null
-    return wait_us === 0 ? 0 : this.#tried(wait_us, own_us > 0 && this.spec.window_us < LONG_US, now_us)
+    return wait_us === 0 ? 0 : this.#tried(needed, wait_us, own_us > 0 && this.spec.window_us < LONG_US, now_us)
   }
 
   /** Until so much has fitted, in pieces that are smaller than the limit. */
@@ -132,9 +142,12 @@ export class ProviderLimit {
   /** True: there was no room for it by what is known, and its answer shows whether that is so. */
   take(amount: number, now_us: number): boolean {
     const trial = this.#trial_at_us !== null && now_us >= this.#trial_at_us
-    if (trial) this.#trial_at_us = now_us + this.#trial_pause
+    if (trial) {
+      this.#trial_at_us = now_us + this.#trialPause(amount)
+      this.#trial_proves = this.#most !== null && this.#most.level(1, now_us) < amount
+    }
     this.#own.take(amount, now_us)
-    this.#bucket?.change(-amount)
+    for (const bucket of [this.#bucket, this.#most, this.#refilled?.bucket]) bucket?.change(-amount)
     if (this.#cap !== null) this.#cap.left -= amount
     return trial
   }
@@ -142,16 +155,21 @@ export class ProviderLimit {
   /** What was taken at `taken_us` was so much more, or less. */
   correct(by: number, taken_us: number): void {
     this.#own.correct(by, taken_us)
-    this.#bucket?.change(-by)
+    for (const bucket of [this.#bucket, this.#most, this.#refilled?.bucket]) bucket?.change(-by)
     if (this.#cap !== null) this.#cap.left -= by
   }
 
   /** A call for which there was no room by what is known has been let in. */
   trialWentThrough(now_us: number): void {
-    this.#trial_pause = this.spec.window_us * TRIAL
+    this.#trial_doublings = 0
     if (this.#capped(now_us) <= 0) {
+      if (!this.#trial_proves) return
       this.#lies += 1
       this.#cap = null
+      if (!this.distrusted) return
+      // It told of others too.
+      this.#share = 1
+      this.#others = false
     } else if (this.spec.window_us >= LONG_US) this.#own.clear()
   }
 
@@ -174,6 +192,8 @@ export class ProviderLimit {
     if (reset_us !== null && window_us >= LONG_US) this.#resets_at_us = until_us
     this.#bucket?.set(left)
     this.#cap = this.#bucket === null ? { left, until_us } : null
+    this.#refilled = null
+    this.#toldLeft(left, { late_us, now_us })
     const used = this.#own.used(now_us)
     const by_others = amount - remaining - Math.max(0, used - open)
     if (by_others < amount * OTHERS_MIN[this.spec.quantity]) return
@@ -181,14 +201,36 @@ export class ProviderLimit {
     if (remaining < amount * LITTLE_LEFT) this.#shrink(now_us)
   }
 
-  /** The provider refused a call for this limit, which counts no longer. `until_us`: by its word, or a guess. */
-  refused(trial: boolean, until_us: number, now_us: number): void {
+  /** The provider refused a call of `amount` for this limit, which counts no longer. `until_us`: by its word, or a guess. */
+  refused(amount: number, trial: boolean, until_us: number, now_us: number): void {
     const surprise = !trial && this.#ownRoom(now_us) > 0 && this.#capped(now_us) > 0
-    if (trial) this.#trial_pause = Math.min(this.#trial_pause * 2, this.spec.window_us * TRIAL_MAX)
+    if (trial) this.#trial_doublings = Math.min(TRIAL_DOUBLINGS_MAX, this.#trial_doublings + 1)
     this.#blocked_until_us = Math.max(this.#blocked_until_us, until_us)
     this.#bucket?.set(0)
     if (this.spec.window_us >= LONG_US) this.#resets_at_us = until_us
+    else if (this.#bucket === null) this.#refilled = this.#refilledAt(until_us, amount, now_us)
     if (surprise) this.#shrink(now_us)
+  }
+
+  /** Calls that are on their way together are refused together. If all went again at `until_us`, most would be refused again. */
+  #refilledAt(until_us: number, amount: number, now_us: number): { until_us: number; bucket: TokenBucket } {
+    const { amount: size, window_us } = this.spec
+    const gained = ((until_us - now_us) * size) / window_us
+    return { until_us: until_us + window_us, bucket: new TokenBucket(this.spec, Math.max(amount, gained), until_us) }
+  }
+
+  #refill(now_us: number): TokenBucket | null {
+    if (this.#refilled !== null && now_us >= this.#refilled.until_us) this.#refilled = null
+    return this.#refilled?.bucket ?? null
+  }
+
+  #toldLeft(left: number, { late_us, now_us }: { late_us: number; now_us: number }): void {
+    if (left > 0) this.#lies = 0
+    const gained = (late_us * this.spec.amount) / this.spec.window_us
+    // A part of a request that is left is told as none.
+    const most = Math.max(0, left) + 1 + gained
+    if (this.#most === null) this.#most = new TokenBucket(this.spec, most, now_us)
+    else this.#most.set(Math.min(most, this.#most.level(1, now_us)))
   }
 
   #amountIs(told: number): void {
@@ -196,6 +238,8 @@ export class ProviderLimit {
     if (told === amount || (this.#by_operator && told > amount)) return
     this.spec.amount = told
     this.#bucket = null
+    this.#most = null
+    this.#refilled = null
     this.#bucket_answers.clear()
   }
 
@@ -225,10 +269,18 @@ export class ProviderLimit {
     return this.#cap?.left ?? Number.POSITIVE_INFINITY
   }
 
+  /** Half of the time in which a bucket is refilled for it, so that a call that goes through tells more than that. */
+  #trialPause(needed: number): number {
+    const { amount, window_us } = this.spec
+    const refill_us = window_us >= LONG_US ? window_us : (window_us * needed) / amount
+    const pause_us = Math.min(window_us * TRIAL, refill_us / 2)
+    return Math.min(pause_us * 2 ** this.#trial_doublings, window_us * TRIAL_MAX)
+  }
+
   /** `certain`: our own count says so, and providers' windows are no shorter. */
-  #tried(wait_us: number, certain: boolean, now_us: number): number {
+  #tried(needed: number, wait_us: number, certain: boolean, now_us: number): number {
     if (certain || now_us < this.#blocked_until_us) return wait_us
-    this.#trial_at_us ??= now_us + this.#trial_pause
+    this.#trial_at_us ??= now_us + this.#trialPause(needed)
     const trial_us = Math.max(0, this.#trial_at_us - now_us)
     // A call is told of a day that is used up at once, and the next one after the pause is the trial.
     return trial_us > 0 && this.spec.window_us >= LONG_US ? wait_us : Math.min(wait_us, trial_us)

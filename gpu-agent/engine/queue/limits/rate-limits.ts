@@ -16,6 +16,13 @@ const OUTPUTS_MAX = 64
 const OUTPUTS_MIN = 8
 const OUTPUT_QUANTILE = 0.95
 const OUTPUT_SPARE = 1.25
+/** Where no limit is known, so many calls are on their way at most after a refusal, and one more whenever one is served. */
+const CAREFUL_CALLS = 1
+/** With so many, or after so long without another such refusal, any number goes again. */
+const CAREFUL_CALLS_MAX = 64
+const CAREFUL_US = 60_000_000
+/** Until it is asked again whether a call may follow those on their way. */
+const CAREFUL_WAIT_US = 50_000
 /** Refusals for tokens that had room, after which the provider is taken to count what a call may take. */
 const RESERVED_AFTER = 2
 
@@ -64,6 +71,8 @@ export class RateLimits {
   #numbers = 0
   #heard_number = -1
   #blocked_until_us = Number.NEGATIVE_INFINITY
+  /** How many calls may be on their way, of those that went from `since_us` on. Null: any number. */
+  #careful: { calls: number; since_us: number } | null = null
 
   constructor(specs: readonly LimitSpec[] = []) {
     for (const { quantity, amount, window_us } of specs) {
@@ -86,7 +95,7 @@ export class RateLimits {
   /** Calls that the limits on requests let through now. */
   requestsNow(now_us: number): number {
     if (now_us < this.#blocked_until_us) return 0
-    let requests = Number.POSITIVE_INFINITY
+    let requests = this.#carefulRoom(now_us)
     for (const limit of this.#limits) {
       if (limit.spec.quantity === 'requests') requests = Math.min(requests, Math.floor(limit.room(now_us)))
     }
@@ -104,7 +113,9 @@ export class RateLimits {
       const wait_us = Math.max(blocked_us, limit.waitUs(may_go ? Math.min(needed, spec.amount) : needed, now_us))
       if (wait_us > (worst?.wait_us ?? 0)) worst = { fits: false, wait_us, limit: spec, needed }
     }
-    return worst ?? (blocked_us > 0 ? { fits: false, wait_us: blocked_us, limit: null, needed: 1 } : { fits: true })
+    if (worst !== null) return worst
+    const wait_us = blocked_us > 0 || this.#carefulRoom(now_us) > 0 ? blocked_us : CAREFUL_WAIT_US
+    return wait_us > 0 ? { fits: false, wait_us, limit: null, needed: 1 } : { fits: true }
   }
 
   /** Until `calls` with so many tokens in all have gone. */
@@ -134,6 +145,7 @@ export class RateLimits {
     this.#counting ??= counting
     reservation.heard = true
     for (const limit of reservation.trials) limit.trialWentThrough(now_us)
+    if (this.#careful !== null && reservation.at_us >= this.#careful.since_us) this.#careful.calls += 1
     // What was written for an earlier call than one that has been read counts less.
     if (reservation.number < this.#heard_number) return []
     this.#heard_number = reservation.number
@@ -187,11 +199,27 @@ export class RateLimits {
     )
     const limits = named.length > 0 ? named : reservation.trials
     const until_us = now_us + (why.after_us ?? guess_us)
-    if (limits.length === 0) this.#blocked_until_us = Math.max(this.#blocked_until_us, until_us)
-    for (const limit of limits) limit.refused(reservation.trials.includes(limit), until_us, now_us)
+    if (limits.length === 0) {
+      this.#blocked_until_us = Math.max(this.#blocked_until_us, until_us)
+      if (!this.known) this.#careful = { calls: CAREFUL_CALLS, since_us: this.#blocked_until_us }
+    }
+    for (const limit of limits)
+      limit.refused(reservation.taken[limit.spec.quantity], reservation.trials.includes(limit), until_us, now_us)
     if (why.quantity !== null && why.quantity !== 'requests') this.#token_surprises += 1
     if (this.#counting === null && this.#token_surprises >= RESERVED_AFTER) this.#counting = 'reserved'
     return until_us
+  }
+
+  /** How many more calls may be on their way. */
+  #carefulRoom(now_us: number): number {
+    if (this.#careful === null) return Number.POSITIVE_INFINITY
+    const { calls, since_us } = this.#careful
+    if (calls > CAREFUL_CALLS_MAX || now_us >= since_us + CAREFUL_US) {
+      this.#careful = null
+      return Number.POSITIVE_INFINITY
+    }
+    const on_their_way = this.#open.values().filter(({ at_us, heard }) => !heard && at_us >= since_us)
+    return Math.max(0, calls - [...on_their_way].length)
   }
 
   #needs({ prompt_tokens, output_tokens_max }: CallTokens): Readonly<Record<Quantity, number>> {

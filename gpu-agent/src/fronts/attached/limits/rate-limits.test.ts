@@ -31,6 +31,8 @@ interface Play {
   minutes: number
   seed?: number
   prompt_tokens?: () => number
+  /** From a call to its refusal. */
+  rtt_us?: number
 }
 
 interface Played {
@@ -61,11 +63,17 @@ function play({
   minutes,
   seed = 1,
   prompt_tokens,
+  rtt_us = 0,
 }: Play): Played {
   const random = seeded(seed)
   const account = new ProviderAccount(limits, shape)
   const agents = Array.from({ length: number }, () => new RateLimits(specs))
   const open: OpenCall[][] = agents.map(() => [])
+  const on_its_way: { at_us: number; tell: (now_us: number) => void }[] = []
+  const later = (at_us: number, tell: (now_us: number) => void) => {
+    on_its_way.push({ at_us, tell })
+    on_its_way.sort((one, other) => one.at_us - other.at_us)
+  }
   const played: Played = { admitted: agents.map(() => 0), refused: agents.map(() => 0), agents, account, share: {} }
   const half_us = (minutes * MINUTE_US) / 2
   let before = { ...account.taken }
@@ -74,14 +82,14 @@ function play({
     const now_s = now_us / 1e6
     const told = (): Record<string, string> =>
       limitHeaders(style, account.states(now_s), { real_s: (span_s) => span_s, wall_ms: now_us / 1000 })
+    while ((on_its_way[0]?.at_us ?? Number.POSITIVE_INFINITY) <= now_us) on_its_way.shift()?.tell(now_us)
     // None is always the first.
     const turns = [...agents.entries()].sort(() => random() - 0.5)
     for (const [index, agent] of turns) {
       const calls = open[index] as OpenCall[]
       for (const call of calls.filter(({ ends_us }) => ends_us <= now_us)) {
         calls.splice(calls.indexOf(call), 1)
-        const news = newsOf(call.headers, now_us / 1000)
-        if (!call.reservation.heard) agent.heard(call.reservation, news.limits, news.counting, now_us)
+        if (!call.reservation.heard) hear(agent, call.reservation, call.headers, now_us)
         if (counts === 'used') account.take({ requests: 0, input: 0, output: call.output }, now_s)
         agent.ended(call.reservation, { prompt_tokens: call.cost.input, output_tokens: call.output, cached_tokens: 0 })
       }
@@ -95,13 +103,18 @@ function play({
         if (admission.ok) {
           ;(played.admitted[index] as number) += 1
           const output = 50 + Math.floor(random() * 100)
-          calls.push({ reservation, cost, output, ends_us: now_us + 2_000_000 + random() * 2_000_000, headers: told() })
+          const headers = told()
+          calls.push({ reservation, cost, output, ends_us: now_us + 2_000_000 + random() * 2_000_000, headers })
+          if (rtt_us > 0) later(now_us + rtt_us * (1 + random()), (at_us) => hear(agent, reservation, headers, at_us))
           continue
         }
         ;(played.refused[index] as number) += 1
         const { quantity, per_s } = admission.limit
         const after_us = style === 'none' ? null : admission.retry_after_s * 1e6
-        agent.refused(reservation, { quantity, window_us: per_s * 1e6, after_us }, 500_000, now_us)
+        const tell = (at_us: number) =>
+          agent.refused(reservation, { quantity, window_us: per_s * 1e6, after_us }, 500_000, at_us)
+        if (rtt_us === 0) tell(now_us)
+        else later(now_us + rtt_us * (1 + random()), tell)
       }
     }
   }
@@ -110,6 +123,11 @@ function play({
     played.share[quantity] = (account.taken[quantity] - before[quantity]) / ((amount * span_s) / per_s)
   }
   return played
+}
+
+function hear(agent: RateLimits, reservation: Reservation, headers: Record<string, string>, now_us: number): void {
+  const news = newsOf(headers, now_us / 1000)
+  agent.heard(reservation, news.limits, news.counting, now_us)
 }
 
 const FLAGS: LimitSpec[] = [
@@ -216,6 +234,33 @@ describe('refusals', () => {
     expect(verdict).toMatchObject({ fits: false, wait_us: Number.POSITIVE_INFINITY, needed: 300_001 })
   })
 
+  it('of many calls at once: they go again as a bucket has room, and not all when the first one has', () => {
+    const limits = new RateLimits([{ quantity: 'requests', amount: 20, window_us: 2_000_000 }])
+    const sent = Array.from({ length: 20 }, () => answered(limits, 0))
+    const why = { quantity: 'requests', window_us: 2_000_000, after_us: 100_000 } as const
+    for (const call of sent) limits.refused(call, why, 0, 50_000)
+    expect([149_999, 150_000, 270_000].map((now_us) => limits.requestsNow(now_us))).toEqual([0, 1, 2])
+    // A fixed window that ends after half of it has room for as much by then.
+    limits.refused(answered(limits, 270_000), { ...why, after_us: 1_000_000 }, 0, 300_000)
+    expect(limits.requestsNow(1_300_000)).toBe(10)
+  })
+
+  it('of many calls at once, without a limit: one goes again, and one more for each that is served', () => {
+    const limits = new RateLimits()
+    const size = { prompt_tokens: 1, output_tokens_max: 1 }
+    const sent = Array.from({ length: 30 }, () => answered(limits, 0))
+    const why = { quantity: null, window_us: null, after_us: 1_000_000 }
+    for (const call of sent.slice(1)) limits.refused(call, why, 0, 0)
+    const served = (now_us: number) => {
+      const went: Reservation[] = []
+      while (went.length < 100 && limits.verdict(size, now_us).fits) went.push(answered(limits, now_us))
+      for (const call of went) limits.heard(call, [], null, now_us + 100_000)
+      return went.length
+    }
+    const times_s = [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4]
+    expect(times_s.map((now_s) => served(now_s * 1e6))).toEqual([1, 2, 4, 8, 16, 32, 64, 100])
+  })
+
   it('take nothing from a limit', () => {
     const limits = new RateLimits(FLAGS)
     limits.released(answered(limits, 0))
@@ -234,4 +279,33 @@ describe('another user of the key', () => {
     expect(played.share.requests).toBeGreaterThan(0.8)
     expect(played.agents.every(({ limits }) => limits[0]?.others)).toBe(true)
   })
+
+  it.each([
+    ['bucket', 'openai', 0.25],
+    ['window', 'openai', 0.75],
+    ['bucket', 'none', 0.5],
+    ['window', 'none', 0.5],
+  ] as const)(
+    'a %s, headers of %s, whose refusals come when all calls are on their way: no storm, and no header counts as wrong',
+    (shape, style, most) => {
+      const limits = [{ quantity: 'requests', amount: 20, per_s: 2 } as const]
+      const specs: LimitSpec[] = [{ quantity: 'requests', amount: 20, window_us: 2_000_000 }]
+      const given = { limits, shape, style, specs, counts: 'reserved', agents: 2, minutes: 1 } as const
+      for (const rtt_us of [50_000, 100_000, 200_000, 400_000]) {
+        for (const seed of [1, 2, 3, 4]) {
+          const { admitted, refused, share, agents } = play({ ...given, seed, rtt_us })
+          const [one = 0, other = 0] = admitted
+          const [refused_one = 0, refused_other = 0] = refused
+          const of = `${rtt_us} us, seed ${seed}`
+          expect((refused_one + refused_other) / (one + other), of).toBeLessThan(most)
+          expect(Math.min(one, other) / (one + other), of).toBeGreaterThan(0.3)
+          expect(share.requests, of).toBeGreaterThan(0.97)
+          expect(
+            agents.some((agent) => agent.limits[0]?.distrusted),
+            of,
+          ).toBe(false)
+        }
+      }
+    },
+  )
 })
