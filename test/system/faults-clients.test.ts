@@ -101,7 +101,7 @@ describe('a client that leaves', () => {
 
   it('before the first data event, while it waits for a seat', async () => {
     const holding = Array.from({ length: 8 }, (_, index) =>
-      clientCall(callOf(fleet, `holds-${index}`, { stream: true, output_tokens: 600 })),
+      clientCall(callOf(fleet, `holds-${index}`, { stream: true, output_tokens: 900 })),
     )
     await engineIs('the engine works on eight calls', (load) => load.running === 8)
     await leaveDuring(

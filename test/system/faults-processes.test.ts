@@ -67,7 +67,7 @@ it.each(['SIGKILL', 'SIGTERM'] as const)(
     const flowing = new Set<string>()
     const ends = programs.map((program) =>
       clientCall({
-        ...callOf(fleet, program, { stream: true, output_tokens: 250 }),
+        ...callOf(fleet, program, { stream: true, output_tokens: 1000 }),
         onBytes: () => {
           flowing.add(program)
         },

@@ -43,7 +43,7 @@ it.each([
   { stream: false, what: 'answers in one piece' },
 ])('an agent that is killed under $what: all of them go on in the other region', async ({ stream, what }) => {
   const programs = Array.from({ length: STREAMS }, (_, index) => `killed-${what.replaceAll(' ', '-')}-${index}`)
-  const output_tokens = 200
+  const output_tokens = 600
   const ends = programs.map((program) => clientCall(callOf(fleet, program, { stream, output_tokens })))
   const victim = fleet.agents[0] as FleetAgent
   await eventually('each has some of its answer', () => {
@@ -70,7 +70,7 @@ it.each([
 
 it('a stream whose engines are killed one after the other goes on each time', async () => {
   const program = 'killed-twice'
-  const ended = clientCall(callOf(fleet, program, { stream: true, output_tokens: 255 }))
+  const ended = clientCall(callOf(fleet, program, { stream: true, output_tokens: 800 }))
   for (let kills = 0; kills < 2; kills++) {
     const serving = await eventually('an engine has part of the answer', () =>
       readLedgers(fleet)
