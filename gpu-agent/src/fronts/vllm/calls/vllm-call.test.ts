@@ -51,8 +51,11 @@ describe('a call', () => {
     const { sink, lease } = under.serve({ stop: ['x'] })
     const request = await arrived(vllm)
     request.accept().role().text('a', 'stop').usage(7, 1).done()
-    vllm.record(lease, { outcome: 'cancelled' })
-    expect(await sink.over).toMatchObject({ outcome: 'completed', finish_reason: 'stop' })
+    // The engine computed two tokens more before it heard of that.
+    vllm.record(lease, { outcome: 'cancelled', output_tokens: 3 })
+    const end = await sink.over
+    expect(end).toMatchObject({ outcome: 'completed', finish_reason: 'stop', measurement: { output_tokens: 1 } })
+    conserved(under, lease, end?.measurement)
   })
 
   test('with two prompts has the tokens of both', async () => {
@@ -82,7 +85,7 @@ describe('a call', () => {
     const request = await arrived(vllm)
     request.accept().role(0).role(1).text('a', 'stop', 0)
     vllm.record(lease, { wait_us: 10, first_token_us: 20, duration_us: 3000 })
-    request.text('b', 'length', 1).usage(7, 2).done()
+    request.text('b', 'length', 1).usage(7, 6).done()
     vllm.charges([lease, { wall_us: 4000, modelled_us: 3000, computed_tokens: 9, output_tokens: 4 }])
     await until(() => under.rows.length === 1)
     expect(sink.end).toBeNull()

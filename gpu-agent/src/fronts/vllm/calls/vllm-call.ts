@@ -457,7 +457,8 @@ export class VllmCall implements VllmRequestListener {
     const { total } = this.meter
     const { resumed_tokens, resumed_as } = this.#options
     if (records.length > 0) {
-      return resumedBy(chargedAs(measurementOf(records, this.#options.prompts), total), resumed_tokens)
+      const recorded = resumedBy(chargedAs(measurementOf(records, this.#options.prompts), total), resumed_tokens)
+      return { ...recorded, output_tokens: Math.min(recorded.output_tokens, this.#answered(resumed_tokens)) }
     }
     const resumed_output = resumed_as === 'output' ? resumed_tokens : 0
     const output_tokens = Math.max(outside.output_tokens - resumed_output, total.sampled_tokens)
@@ -465,6 +466,15 @@ export class VllmCall implements VllmRequestListener {
     const preemptions = this.#gate?.take_backs ?? 0
     const measured = chargedAs({ ...outside, output_tokens, wait_us, first_token_us, preemptions }, total)
     return resumed_as === 'prompt' ? resumedBy(measured, resumed_tokens) : { ...measured, resumed_tokens }
+  }
+
+  /**
+   * Tokens of the answer, without what it was resumed from. After a stop string the engine computes more until it hears that vLLM's
+   * front end has seen it, and how many depends on how busy the machine is.
+   */
+  #answered(resumed_tokens: number): number {
+    const { usage } = this.#answer
+    return usage === null ? Number.POSITIVE_INFINITY : Math.max(0, usage.output_tokens - resumed_tokens)
   }
 
   /** Of an answer whose server tells no usage: a chunk has a token at least, and most chunks of some servers have several. */
