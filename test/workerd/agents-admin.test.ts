@@ -91,13 +91,15 @@ it('a removed agent loses its link at once, opens no other, and its id is not us
 
 it('a removed agent delivers what it served before, for a named time', async () => {
   const record = await proven(recordOf('call-x', 'call-x', 'call-x', { agent, engine: `${agent}-e0` }))
+  const before_ms = Date.now()
   await admin('DELETE', `/agents/${agent}`)
+  const after_ms = Date.now()
   const sent = await request('POST', '/agents/v1/records', token, { agent, records: [record] })
   expect(await sent.json()).toMatchObject({ acknowledged: [record.lease] })
   const keyed = new Request(ORIGIN, { headers: { authorization: `Bearer ${token}` } })
-  const at = (ms: number) => authenticateAgent(keyed, env, Date.now() + ms, 'fresh')
-  expect((await at(REMOVED_RECORDS_MS - 1_000)).status).toBe('agent')
-  expect((await at(REMOVED_RECORDS_MS + 1_000)).status).toBe('refused')
+  const at = (now_ms: number) => authenticateAgent(keyed, env, now_ms, 'fresh')
+  expect((await at(before_ms + REMOVED_RECORDS_MS - 1_000)).status).toBe('agent')
+  expect((await at(after_ms + REMOVED_RECORDS_MS + 1_000)).status).toBe('refused')
 })
 
 it('a new token makes a new ticket key, closes the old token’s link, and the old token opens nothing', async () => {

@@ -6,11 +6,12 @@ import { AGENT_HEADER, TICKET_KID_HEADER } from '../../src/actors/link-frames.ts
 import { poolActor, poolStub } from '../../src/actors/stubs.ts'
 import { SHARD_ENGINES_MAX } from '../../src/core/pool/pool-shards.ts'
 import type { Pin } from '../../src/core/pool/pool-types.ts'
+import { STATUS_INTERVAL_MS } from '../../src/protocol/link.ts'
 import type { RelayDeps } from '../../src/relay/deps.ts'
 import type { IdentifiedCall } from '../../src/relay/identify.ts'
 import { lease } from '../../src/relay/lease.ts'
 import { PoolMemory } from '../../src/relay/pool-memory.ts'
-import { helloOf, MODEL, ORIGIN, provision, TOKEN_EAST } from './fixtures.ts'
+import { helloOf, MODEL, ORIGIN, provision, statusOf, TOKEN_EAST } from './fixtures.ts'
 import { Link } from './link-client.ts'
 
 /** Each test has a pool of its own. */
@@ -26,11 +27,15 @@ interface Place {
 beforeAll(provision)
 
 let links: Link[] = []
+/** Reports of the agents: an engine that is not heard of for seconds is silent, and a test may take longer. */
+let beats: ReturnType<typeof setInterval>[] = []
 beforeEach(() => {
   region = { id: `region-${regions}`, location_hint: null }
   regions += 1
 })
 afterEach(() => {
+  for (const beat of beats) clearInterval(beat)
+  beats = []
   for (const link of links) link.socket.close(1000)
   links = []
 })
@@ -58,10 +63,24 @@ async function join(agent: string, engines: number): Promise<{ link: Link; shard
     links.push(link)
     link.send(helloWith(agent, engines))
     const answer = await Promise.race([link.message().then(() => 'welcome' as const), link.closed()])
-    if (answer === 'welcome') return { link, shard, tries }
+    if (answer === 'welcome') {
+      reports(link, agent, engines)
+      return { link, shard, tries }
+    }
     expect(answer).toBe(1013)
   }
   throw new Error(`${agent} was not let in`)
+}
+
+function reports(link: Link, agent: string, engines: number): void {
+  let seq = 0
+  const beat = setInterval(() => {
+    if (link.socket.readyState !== WebSocket.OPEN) return
+    const ids = Array.from({ length: engines }, (_, at) => `${agent}-e${at}`)
+    seq += 1
+    link.send({ type: 'status', seq, engines: ids.flatMap((id) => statusOf(seq, { id }).engines) })
+  }, STATUS_INTERVAL_MS)
+  beats.push(beat)
 }
 
 /** An isolate that knows nothing yet. */
