@@ -308,4 +308,30 @@ describe('another user of the key', () => {
       }
     },
   )
+
+  it.each([
+    ['openai', 2, 0.1],
+    ['openai', 4, 0.25],
+    ['none', 2, 0.3],
+    ['none', 4, 1],
+  ] as const)(
+    'a bucket of a minute, headers of %s, %i agents, refusals after 0.4 s and more: few of all calls',
+    (style, agents, most) => {
+      const specs = FLAGS.filter(({ quantity }) => quantity === 'requests')
+      const given = {
+        limits: [REQUESTS],
+        shape: 'bucket',
+        style,
+        specs,
+        counts: 'reserved',
+        agents,
+        minutes: 30,
+      } as const
+      const { admitted, refused, share } = play({ ...given, rtt_us: 400_000 })
+      const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+      expect(sum(refused) / sum(admitted)).toBeLessThan(most)
+      expect(Math.min(...admitted) / sum(admitted)).toBeGreaterThan(0.7 / agents)
+      expect(share.requests).toBeGreaterThan(0.97)
+    },
+  )
 })
