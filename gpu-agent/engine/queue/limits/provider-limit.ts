@@ -10,6 +10,8 @@
  * is refused, the next trial comes after twice the time. Limits of an hour and more are
  * tried in the same way where only the own count stops work, since a provider's day may end before ours.
  *
+ * After a refusal calls go for a window as a bucket would be refilled, beginning with what there is room for when the provider says.
+ *
  * Shares: several agents with one key cannot talk to each other. Each takes a share of the limit: less by DECREASE when others are
  * seen to use it and little is left, or a call is refused for which there was room by all that is known, and more by INCREASE with
  * time. Such shares become equal (Chiu and Jain, 1989: additive increase, multiplicative decrease).
@@ -74,7 +76,7 @@ export class ProviderLimit {
   /** The last trial was of more than `#most`. */
   #trial_proves = false
   #blocked_until_us = Number.NEGATIVE_INFINITY
-  /** What a provider that refills evenly has room for after a refusal. Null: an answer has told since, or a window is over. */
+  /** What there is room for after a refusal: a provider may refill evenly. Null: none was refused for a window. */
   #refilled: { until_us: number; bucket: TokenBucket } | null = null
   #share = 1
   #share_at_us: number | null = null
@@ -192,7 +194,6 @@ export class ProviderLimit {
     if (reset_us !== null && window_us >= LONG_US) this.#resets_at_us = until_us
     this.#bucket?.set(left)
     this.#cap = this.#bucket === null ? { left, until_us } : null
-    this.#refilled = null
     this.#toldLeft(left, { late_us, now_us })
     const used = this.#own.used(now_us)
     const by_others = amount - remaining - Math.max(0, used - open)
@@ -212,11 +213,16 @@ export class ProviderLimit {
     if (surprise) this.#shrink(now_us)
   }
 
-  /** Calls that are on their way together are refused together. If all went again at `until_us`, most would be refused again. */
+  /**
+   * Calls that are on their way together are refused together. If all went again at `until_us`, most would be refused again. Of a
+   * fixed window that ends then, an agent takes a little more than it had of the one before.
+   */
   #refilledAt(until_us: number, amount: number, now_us: number): { until_us: number; bucket: TokenBucket } {
     const { amount: size, window_us } = this.spec
     const gained = ((until_us - now_us) * size) / window_us
-    return { until_us: until_us + window_us, bucket: new TokenBucket(this.spec, Math.max(amount, gained), until_us) }
+    const had = this.#own.used(now_us) + (size * INCREASE) / SHARE_STEP
+    const level = Math.max(amount, Math.min(gained, had))
+    return { until_us: until_us + window_us, bucket: new TokenBucket(this.spec, level, until_us) }
   }
 
   #refill(now_us: number): TokenBucket | null {
@@ -313,6 +319,7 @@ export class ProviderLimit {
   #isBucketOf(window_us: number, now_us: number): void {
     const { amount } = this.spec
     this.#bucket = new TokenBucket({ amount, window_us }, 0, now_us)
+    this.#refilled = null
     if (window_us === this.spec.window_us) return
     this.spec.window_us = window_us
     this.#own = new SlidingWindow(window_us)

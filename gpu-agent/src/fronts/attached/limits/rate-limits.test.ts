@@ -240,9 +240,15 @@ describe('refusals', () => {
     const why = { quantity: 'requests', window_us: 2_000_000, after_us: 100_000 } as const
     for (const call of sent) limits.refused(call, why, 0, 50_000)
     expect([149_999, 150_000, 270_000].map((now_us) => limits.requestsNow(now_us))).toEqual([0, 1, 2])
-    // A fixed window that ends after half of it has room for as much by then.
-    limits.refused(answered(limits, 270_000), { ...why, after_us: 1_000_000 }, 0, 300_000)
-    expect(limits.requestsNow(1_300_000)).toBe(10)
+  })
+
+  it('of a fixed window: the next one may have a little more than this one had', () => {
+    const limits = new RateLimits([{ quantity: 'requests', amount: 50, window_us: 10_000_000 }])
+    const sent = Array.from({ length: 50 }, () => answered(limits, 0))
+    const why = { quantity: 'requests', window_us: 10_000_000, after_us: 9_000_000 } as const
+    for (const call of sent.slice(8)) limits.refused(call, why, 0, 1_000_000)
+    // 8, and the 12 % of a limit by which a share grows in a window.
+    expect(limits.requestsNow(10_000_000)).toBe(14)
   })
 
   it('of many calls at once, without a limit: one goes again, and one more for each that is served', () => {
@@ -282,7 +288,7 @@ describe('another user of the key', () => {
 
   it.each([
     ['bucket', 'openai', 0.25],
-    ['window', 'openai', 0.75],
+    ['window', 'openai', 0.5],
     ['bucket', 'none', 0.5],
     ['window', 'none', 0.5],
   ] as const)(
@@ -310,17 +316,20 @@ describe('another user of the key', () => {
   )
 
   it.each([
-    ['openai', 2, 0.1],
-    ['openai', 4, 0.25],
-    ['none', 2, 0.3],
-    ['none', 4, 1],
+    ['bucket', 'openai', 2, 0.1],
+    ['bucket', 'openai', 4, 0.25],
+    ['bucket', 'none', 2, 0.3],
+    ['bucket', 'none', 4, 1],
+    ['window', 'openai', 2, 0.4],
+    ['window', 'openai', 4, 1],
+    ['window', 'azure', 4, 0.8],
   ] as const)(
-    'a bucket of a minute, headers of %s, %i agents, refusals after 0.4 s and more: few of all calls',
-    (style, agents, most) => {
+    'a %s of a minute, headers of %s, %i agents, refusals after 0.4 s and more: few of all calls',
+    (shape, style, agents, most) => {
       const specs = FLAGS.filter(({ quantity }) => quantity === 'requests')
       const given = {
         limits: [REQUESTS],
-        shape: 'bucket',
+        shape,
         style,
         specs,
         counts: 'reserved',
@@ -330,7 +339,7 @@ describe('another user of the key', () => {
       const { admitted, refused, share } = play({ ...given, rtt_us: 400_000 })
       const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
       expect(sum(refused) / sum(admitted)).toBeLessThan(most)
-      expect(Math.min(...admitted) / sum(admitted)).toBeGreaterThan(0.7 / agents)
+      expect(Math.min(...admitted) / sum(admitted)).toBeGreaterThan(0.45 / agents)
       expect(share.requests).toBeGreaterThan(0.97)
     },
   )
