@@ -41,8 +41,8 @@ describe('an application', () => {
       return answeredWith(`${prompt}#${run}`)
     })
     const { id } = await create({ nodes: ENSEMBLE, input: LINES })
-    await expect.poll(async () => (await applicationOf(id)).nodes[0]?.completed).toBe(15)
-    await pause(300)
+    // Stored, and not only counted: what an eviction loses runs again.
+    for (const node of ['a', 'b', 'judge']) await expect.poll(async () => (await textsOf(id, node)).length).toBe(15)
     held = false
     const before = await textsOf(id, 'judge')
     await evictDurableObject(applicationStub(id))
