@@ -114,7 +114,6 @@ it('is told to operators and agents, and outlives both', async () => {
     }),
   )
   expect(long?.index[0]?.index).toBeGreaterThan(short?.index[0]?.index ?? Number.POSITIVE_INFINITY)
-  expect(await known()).toEqual({ classes: 0, ends: 0 })
   await toldOf(6, 'first')
   expect(await known()).toEqual({ classes: 2, ends: 6 })
 
