@@ -2,6 +2,7 @@
  * What programs of two labelled classes tell when they end: operators see it, agents order by it and keep it, and no other
  * tenant has any of it. Agents and control plane are killed in between.
  */
+import Database from 'better-sqlite3'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { clientCall } from '../../lab/chaos/client.ts'
 import { Fleet, type FleetAgent } from '../../lab/chaos/fleet.ts'
@@ -72,6 +73,15 @@ async function known(): Promise<{ classes: number; ends: number }> {
   return { classes: figure('known_classes'), ends: figure('known_class_ends') }
 }
 
+function endsOnDisk({ outbox }: FleetAgent): number {
+  const database = new Database(outbox, { readonly: true })
+  const rows = database.prepare("select json_extract(sketch, '$.ends') as ends from classes").all() as {
+    ends: number
+  }[]
+  database.close()
+  return rows.reduce((sum, { ends }) => sum + ends, 0)
+}
+
 /** A pool asks about a class at most once a minute. One that has lost its memory asks at once. */
 async function toldOf(ends: number, round: string): Promise<void> {
   await eventually(`the agent knows of ${ends} ends`, async () => {
@@ -119,6 +129,7 @@ it('is told to operators and agents, and outlives both', async () => {
 
   // The pool has forgotten what it told: what the agent knows is its own.
   const [agent] = fleet.agents as [FleetAgent]
+  await eventually('the agent has it on disk', () => endsOnDisk(agent) === 6 || undefined)
   await agent.child.end('SIGKILL')
   await fleet.evict('POOL', JSON.stringify(['us-east', MODEL, 0]))
   await agent.child.start()
