@@ -34,6 +34,8 @@ function keyed(engine: (request: Request) => Response | Promise<Response>, optio
       },
     },
     ...options,
+    // Its shard is a real actor, and a slow machine may start it late.
+    times: { key_timeout_ms: 60_000, ...options.times },
     deps: { idempotency: (tenant, key) => idempotencyActor(env, tenant, key), ...options.deps },
   })
   return { ...it, served, ask: (request: Request) => runCall(request, 'chat', it.deps) }
