@@ -73,7 +73,7 @@ export class ProviderLimit {
   #trial_at_us: number | null = null
   /** Of the pause before a trial, since trials were refused. */
   #trial_doublings = 0
-  /** The last trial was of more than `#most`. */
+  /** The last trial was of more than `#most`, or of a window so long that there are few trials. */
   #trial_proves = false
   #blocked_until_us = Number.NEGATIVE_INFINITY
   /** What there is room for after a refusal: a provider may refill evenly. Null: none was refused for a window. */
@@ -146,7 +146,8 @@ export class ProviderLimit {
     const trial = this.#trial_at_us !== null && now_us >= this.#trial_at_us
     if (trial) {
       this.#trial_at_us = now_us + this.#trialPause(amount)
-      this.#trial_proves = this.#most !== null && this.#most.level(1, now_us) < amount
+      const isLong = this.spec.window_us >= LONG_US
+      this.#trial_proves = isLong || (this.#most !== null && this.#most.level(1, now_us) < amount)
     }
     this.#own.take(amount, now_us)
     for (const bucket of [this.#bucket, this.#most, this.#refilled?.bucket]) bucket?.change(-amount)

@@ -202,6 +202,22 @@ describe('with limits that answers tell', () => {
   })
 })
 
+it('a header that says 0 of a day is not read any more after two calls went through', () => {
+  const limits = new RateLimits([{ quantity: 'requests', amount: 1000, window_us: DAY_US }])
+  const call = { prompt_tokens: 1, output_tokens_max: 1 }
+  const told = { quantity: 'requests', amount: 1000, remaining: 0, window_us: DAY_US, reset_us: null } as const
+  let now_us = 0
+  for (let served = 0; served < 3; served += 1) {
+    const verdict = limits.verdict(call, now_us)
+    if (!verdict.fits) {
+      now_us += DAY_US / 60
+      expect(limits.verdict(call, now_us)).toEqual({ fits: true })
+    }
+    limits.heard(limits.reserve(call, now_us), [told], null, now_us)
+  }
+  expect(limits.limits[0]?.distrusted).toBe(true)
+})
+
 describe('refusals', () => {
   const answered = (limits: RateLimits, now_us: number) =>
     limits.reserve({ prompt_tokens: 1, output_tokens_max: 1 }, now_us)
