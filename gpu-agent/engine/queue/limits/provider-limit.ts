@@ -7,8 +7,8 @@
  * The provider's word, `remaining`, is a cap on that: another user of the key takes from the same limit. It may be wrong. A cap
  * that stops work is tried with one call, after TRIAL of a window or half of the time in which a bucket has room for it. When it goes
  * through although no bucket could have had room, the header was wrong, and after LIES_MAX of those it is not read any more. When it
- * is refused, the next trial comes after twice the time. Limits of an hour and more are
- * tried in the same way where only the own count stops work, since a provider's day may end before ours.
+ * is refused, the next trial comes after twice the time. Limits of an hour and more are tried after TRIAL, and also where only the own
+ * count stops work, since a provider's day may end before ours. Each of their trials that goes through proves a header wrong.
  *
  * After a refusal calls go for a window as a bucket would be refilled, beginning with what there is room for when the provider says.
  *
