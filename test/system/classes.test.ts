@@ -102,6 +102,7 @@ const shown = (tenant: string, ends: number): Promise<ClassAnswer[]> =>
   })
 
 it('is told to operators and agents, and outlives both', async () => {
+  expect(await known()).toEqual({ classes: 0, ends: 0 })
   await programs('first')
   const classes = await shown('local', 3)
   expect(classes.map((one) => one.class)).toEqual(['app:long', 'app:short'])
