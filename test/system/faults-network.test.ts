@@ -174,7 +174,9 @@ it('a status report that is 10 s old while 200 calls arrive at once: they spread
   const even = early.length / enginesIn('us-east').length
   for (const engine of enginesIn('us-east')) {
     const count = early.filter((grant) => grant.engine === engine).length
-    expect(Math.abs(count - even), `${engine}: ${count} of ${early.length}`).toBeLessThanOrEqual(Math.max(0.2 * even, 2))
+    expect(Math.abs(count - even), `${engine}: ${count} of ${early.length}`).toBeLessThanOrEqual(
+      Math.max(0.2 * even, 2),
+    )
   }
 })
 
