@@ -29,6 +29,13 @@ const WITH_ACTORS = ['api', 'idempotent-call', 'responses-call', 'run-call-endin
   (name) => `src/relay/${name}.test.ts`,
 )
 
+/**
+ * What an object logs goes to the runtime's own output. Vitest would send it over the runner's socket, which only the runner's object
+ * may use: a line that an object logs when a file's last test has ended waits for the next message, Vitest waits for the line before it
+ * sends that, and the run hangs (vitest-plugin 1.4.10).
+ */
+const OWN_CONSOLE = { disableConsoleIntercept: true }
+
 const runtime = () =>
   cloudflareTest({
     wrangler: { configPath: './wrangler.toml' },
@@ -68,6 +75,7 @@ export default defineConfig({
         plugins: [runtime()],
         test: {
           ...LIMITS,
+          ...OWN_CONSOLE,
           name: 'workerd-shared',
           include: ['src/{relay,actors,store,platform}/**/*.test.ts'],
           exclude: WITH_ACTORS,
@@ -80,6 +88,7 @@ export default defineConfig({
         plugins: [runtime()],
         test: {
           ...LIMITS,
+          ...OWN_CONSOLE,
           name: 'workerd',
           include: ['src/api/**/*.test.ts', ...WITH_ACTORS, 'test/workerd/**/*.test.ts'],
           setupFiles: ['./test/workerd/setup.ts'],
