@@ -135,7 +135,7 @@ export class ProgramFlush {
 
   alarmFired(): void {
     this.#alarm_at_ms = null
-    this.#paced_ms = this.#expectsCall(Date.now()) ? Date.now() + OPENING_DELAY_MS : null
+    this.#paced_ms = this.#expectsCall(Date.now()) ? Date.now() + this.#delay_ms : null
   }
 
   /** An alarm that is set too early fires for nothing and sets itself again. That is cheaper than a write per call. */
@@ -171,7 +171,11 @@ export class ProgramFlush {
     const [before_ms, last_ms] = this.#called_at_ms
     const { running } = this.#around.runs
     if (this.#byTimer || running === null) return false
-    return last_ms - before_ms <= OPENING_DELAY_MS && now_ms - last_ms <= OPENING_DELAY_MS
+    return last_ms - before_ms <= this.#delay_ms && now_ms - last_ms <= this.#delay_ms
+  }
+
+  get #delay_ms(): number {
+    return OPENING_DELAY_MS[this.#around.opening_write]
   }
 
   get #byTimer(): boolean {
@@ -179,7 +183,7 @@ export class ProgramFlush {
   }
 
   get #openingDueMs(): number {
-    return this.#changed_at_ms === null ? Number.POSITIVE_INFINITY : this.#changed_at_ms + OPENING_DELAY_MS
+    return this.#changed_at_ms === null ? Number.POSITIVE_INFINITY : this.#changed_at_ms + this.#delay_ms
   }
 
   #isSetBy(due_ms: number): boolean {

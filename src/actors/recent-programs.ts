@@ -34,11 +34,15 @@ export class RecentPrograms {
     if (this.#programs?.get(program)?.run === run) this.#programs.delete(program)
   }
 
+  /** Whether `all` looks into the index. */
+  get isToBeRead(): boolean {
+    return this.#programs === null || (this.#has_more && this.#programs.size < RECENT_PROGRAMS_MAX / 2)
+  }
+
   /** `db` null: nothing is stored. */
   all(db: ActorDb | null): Iterable<Recent> {
     if (db === null) return []
-    const is_short = this.#has_more && (this.#programs?.size ?? 0) < RECENT_PROGRAMS_MAX / 2
-    if (this.#programs === null || is_short) this.#programs = this.#read(db)
+    if (this.#programs === null || this.isToBeRead) this.#programs = this.#read(db)
     return this.#programs.values()
   }
 

@@ -16,7 +16,7 @@ import { OPENING_DELAY_MS, type OpeningWrite } from './opening-write.ts'
 /** An alarm is due anyway when a call was opened so long ago. */
 const INTERVAL_MS: Record<OpeningWrite, { min: number; max: number }> = {
   timer: { min: 2_000, max: 2_000 },
-  alarm: { min: OPENING_DELAY_MS, max: 3 * OPENING_DELAY_MS },
+  alarm: { min: OPENING_DELAY_MS.alarm, max: 2 * OPENING_DELAY_MS.alarm },
 }
 /** After messages that failed. */
 const RETRY: BackoffBounds = { min_ms: 5_000, max_ms: 60_000 }

@@ -1,10 +1,17 @@
 /** TenantActor: pages that neither skip nor repeat, the median, and the index at its bound. */
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import type { ProgramListed } from '../../src/actors/contracts.ts'
+import {
+  CHANGES_WRITTEN_MS,
+  DEAD_SLACK_MS,
+  OPENING_EXPIRY_MS,
+  PROGRAMS_INDEXED_MAX,
+  PROGRAMS_LEFT_OUT,
+  RUNNING_PAGE_MAX,
+} from '../../src/actors/program-index.ts'
 import { tenantActor } from '../../src/actors/stubs.ts'
-import { DEAD_SLACK_MS, OPENING_EXPIRY_MS, PROGRAMS_INDEXED_MAX, RUNNING_PAGE_MAX } from '../../src/actors/tenant.ts'
 import { STALE_OPEN_FACTOR } from '../../src/core/program/staleness.ts'
 
 const listed = (program: string, change: Partial<ProgramListed> = {}): ProgramListed => ({
@@ -78,11 +85,51 @@ describe('the list of running programs', () => {
     expect((await tenant.running({ cursor: null, limit: 10 }))?.programs).toEqual([])
   })
 
+  it('has what was told since the row was written, and storage has it a minute later', async () => {
+    const tenant = tenantActor(env, 'changes')
+    const stub = env.TENANT.getByName('changes')
+    const stored = () =>
+      runInDurableObject(stub, (_, state) =>
+        state.storage.sql.exec('SELECT calls FROM programs ORDER BY program').toArray(),
+      )
+    const listedCalls = async () =>
+      (await tenant.running({ cursor: null, limit: 10 }))?.programs.map(({ calls }) => calls)
+    for (const program of ['a', 'b']) await tenant.programFlushed(listed(program))
+    const told_ms = Date.now()
+    await tenant.programFlushed(listed('a', { calls: 2 }))
+    await tenant.programFlushed(listed('a', { calls: 3 }))
+    await tenant.programFlushed(listed('b', { calls: 7 }))
+    // Of a run that is over nothing is written later.
+    await tenant.programEnded('b', 'run-1')
+    await tenant.programFlushed(listed('b', { run: 'run-2', calls: 1 }))
+    expect([await stored(), await listedCalls()]).toEqual([
+      [{ calls: 1 }, { calls: 1 }],
+      [3, 1],
+    ])
+    const alarm_ms = await runInDurableObject(stub, (_, state) => state.storage.getAlarm())
+    expect(alarm_ms).toBeGreaterThanOrEqual(told_ms + CHANGES_WRITTEN_MS)
+    expect(alarm_ms).toBeLessThanOrEqual(Date.now() + CHANGES_WRITTEN_MS)
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    expect([await stored(), await listedCalls()]).toEqual([
+      [{ calls: 3 }, { calls: 1 }],
+      [3, 1],
+    ])
+    // Nothing is due: no alarm is set, and none costs a row.
+    expect(await runInDurableObject(stub, (_, state) => state.storage.getAlarm())).toBeNull()
+    await evictDurableObject(stub)
+    expect(await listedCalls()).toEqual([3, 1])
+    await tenant.programFlushed(listed('a', { calls: 4 }))
+    expect([await stored(), await listedCalls()]).toEqual([
+      [{ calls: 3 }, { calls: 1 }],
+      [4, 1],
+    ])
+  })
+
   it.each(['abc', '!', '', 'W10', 'x'.repeat(2_000)])('refuses the cursor %s', async (cursor) => {
     expect(await tenantActor(env, 'cursors').running({ cursor, limit: 10 })).toBeNull()
   })
 
-  it('leaves out the longest-running program past its bound', async () => {
+  it('leaves out the longest-running programs past its bound', async () => {
     const tenant = tenantActor(env, 'full')
     await tenant.programFlushed(listed('oldest', { started_at_ms: 1 }))
     await runInDurableObject(env.TENANT.getByName('full'), (_, state) => {
@@ -96,7 +143,9 @@ describe('the list of running programs', () => {
     await tenant.programFlushed(listed('oldest', { started_at_ms: 1, calls: 2 }))
     expect(await indexed('full')).toEqual({ rows: PROGRAMS_INDEXED_MAX, oldest: 1 })
     await tenant.programFlushed(listed('one-more', { started_at_ms: 200_000 }))
-    expect(await indexed('full')).toEqual({ rows: PROGRAMS_INDEXED_MAX, oldest: 2 })
+    const rows = PROGRAMS_INDEXED_MAX - PROGRAMS_LEFT_OUT + 1
+    expect(await indexed('full')).toEqual({ rows, oldest: PROGRAMS_LEFT_OUT + 1 })
+    expect(await tenant.runningCount()).toBe(rows)
   })
 })
 

@@ -159,6 +159,13 @@ export const tenantMigrations = {
         "when": 1795898415672,
         "tag": "0011_spend_folds",
         "breakpoints": true
+      },
+      {
+        "idx": 12,
+        "version": "6",
+        "when": 1795927031405,
+        "tag": "0012_programs_without_order",
+        "breakpoints": true
       }
     ]
   },
@@ -174,11 +181,11 @@ export const tenantMigrations = {
     "m0008": "ALTER TABLE `usage` ADD `resumed_tokens` integer DEFAULT 0 NOT NULL;",
     "m0009": "CREATE TABLE `budget_state` (\n\t`name` text PRIMARY KEY NOT NULL,\n\t`row` text NOT NULL\n) WITHOUT ROWID;\n",
     "m0010": "CREATE TABLE `counted_leases` (\n\t`day` integer NOT NULL,\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`day`, `call`, `lease`)\n) WITHOUT ROWID;\n--> statement-breakpoint\nDROP INDEX `programs_by_arrival`;--> statement-breakpoint\nINSERT INTO `counted_leases` (`day`, `call`, `lease`, `charged`) SELECT `at_ms` / 86400000, `call`, `lease`, `charged` FROM `metered`;--> statement-breakpoint\nDELETE FROM `metered`;",
-    "m0011": "CREATE TABLE `spend_folds` (\n\t`id` integer PRIMARY KEY NOT NULL,\n\t`folded` integer NOT NULL\n);\n"
+    "m0011": "CREATE TABLE `spend_folds` (\n\t`id` integer PRIMARY KEY NOT NULL,\n\t`folded` integer NOT NULL\n);\n",
+    "m0012": "DROP INDEX `programs_by_start`;"
   },
   "fresh": [
     "CREATE TABLE `programs` (\n\t`program` text PRIMARY KEY NOT NULL,\n\t`run` text NOT NULL,\n\t`app` text,\n\t`started_at_ms` integer NOT NULL,\n\t`last_arrival_ms` integer NOT NULL,\n\t`open_calls` integer NOT NULL,\n\t`calls` integer NOT NULL,\n\t`service_us` integer NOT NULL\n, `source` text, `told_at_ms` integer DEFAULT 0 NOT NULL, `class` text DEFAULT '' NOT NULL, `output_tokens` integer DEFAULT 0 NOT NULL) WITHOUT ROWID",
-    "CREATE INDEX `programs_by_start` ON `programs` (`started_at_ms`,`program`)",
     "CREATE TABLE `usage` (\n\t`day` text NOT NULL,\n\t`key` text NOT NULL,\n\t`model` text NOT NULL,\n\t`calls` integer NOT NULL,\n\t`leases` integer NOT NULL,\n\t`prompt_tokens` integer NOT NULL,\n\t`cached_tokens` integer NOT NULL,\n\t`output_tokens` integer NOT NULL,\n\t`service_wall_us` integer NOT NULL,\n\t`service_modelled_us` integer NOT NULL,\n\t`wait_us` integer NOT NULL,\n\t`preemptions` integer NOT NULL, `swapped_out_tokens` integer DEFAULT 0 NOT NULL, `swapped_in_tokens` integer DEFAULT 0 NOT NULL, `recomputed_tokens` integer DEFAULT 0 NOT NULL, `swap_us` integer DEFAULT 0 NOT NULL, `resumed_tokens` integer DEFAULT 0 NOT NULL,\n\tPRIMARY KEY(`day`, `key`, `model`)\n)",
     "CREATE TABLE `metered` (\n\t`call` text NOT NULL,\n\t`lease` text NOT NULL,\n\t`at_ms` integer NOT NULL,\n\t`charged` text NOT NULL,\n\tPRIMARY KEY(`call`, `lease`)\n) WITHOUT ROWID",
     "CREATE INDEX `metered_by_time` ON `metered` (`at_ms`)",

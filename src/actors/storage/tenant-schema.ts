@@ -4,26 +4,23 @@ import type { Charge } from '../../core/budget/charge.ts'
 import type { ProgramSource } from '../../protocol/index.ts'
 import { measuredColumns } from '../../store/measured-columns.ts'
 
-export const programs = sqliteTable(
-  'programs',
-  {
-    program: text('program').primaryKey(),
-    run: text('run').notNull(),
-    app: text('app'),
-    started_at_ms: integer('started_at_ms').notNull(),
-    last_arrival_ms: integer('last_arrival_ms').notNull(),
-    open_calls: integer('open_calls').notNull(),
-    calls: integer('calls').notNull(),
-    service_us: integer('service_us').notNull(),
-    source: text('source').$type<ProgramSource>(),
-    /** Empty: before there was this column. */
-    class: text('class').notNull().default(''),
-    output_tokens: integer('output_tokens').notNull().default(0),
-    /** When the program was last heard of here. 0: before there was this column. */
-    told_at_ms: integer('told_at_ms').notNull().default(0),
-  },
-  (table) => [index('programs_by_start').on(table.started_at_ms, table.program)],
-)
+/** WITHOUT ROWID, and without an index by start, which would be a row more for each program that begins or ends. */
+export const programs = sqliteTable('programs', {
+  program: text('program').primaryKey(),
+  run: text('run').notNull(),
+  app: text('app'),
+  started_at_ms: integer('started_at_ms').notNull(),
+  last_arrival_ms: integer('last_arrival_ms').notNull(),
+  open_calls: integer('open_calls').notNull(),
+  calls: integer('calls').notNull(),
+  service_us: integer('service_us').notNull(),
+  source: text('source').$type<ProgramSource>(),
+  /** Empty: before there was this column. */
+  class: text('class').notNull().default(''),
+  output_tokens: integer('output_tokens').notNull().default(0),
+  /** When the program was last heard of here. 0: before there was this column. */
+  told_at_ms: integer('told_at_ms').notNull().default(0),
+})
 
 /** Usage of calls that belong to no program. */
 export const usage = sqliteTable(

@@ -1,0 +1,1 @@
+DROP INDEX `programs_by_start`;
