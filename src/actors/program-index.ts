@@ -43,7 +43,7 @@ type Told = Readonly<ProgramListed & { told_at_ms: number }>
 
 interface Surroundings {
   readonly stale_after_ms: number
-  /** `writeChanges` is to be called after so long. */
+  /** `writeChanges` is to be called after so long, unless it is already to be called. */
   later(delay_ms: number): void
 }
 
@@ -94,8 +94,8 @@ export class ProgramIndex {
     const row = known.get({ program: program.program })
     // The same run keeps its place in the order of starts.
     if (row?.run === program.run && row.started_at_ms === program.started_at_ms) {
-      if (this.#changes.size === 0) this.#around.later(CHANGES_WRITTEN_MS)
       this.#changes.set(program.program, told)
+      this.#around.later(CHANGES_WRITTEN_MS)
       return
     }
     this.#changes.delete(program.program)

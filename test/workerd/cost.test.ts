@@ -107,8 +107,8 @@ async function call({ program, headers = {}, content = 'Hello' }: Asked): Promis
   expect(await settled.json()).toMatchObject({ acknowledged: [lease] })
 }
 
-/** Not of each call: a tenant is told at most once in five seconds, and a pool asks for a class once in a minute. */
-const SHARED = ['tenant.programFlushed', 'class.sketch']
+/** Not of each call: a tenant is told at most once in eight seconds, its index is written and a pool asks for a class once in a minute. */
+const SHARED = ['tenant.programFlushed', 'tenant.alarm', 'class.sketch']
 
 /** What the calls cost. */
 async function costOf(calls: () => Promise<void>) {

@@ -125,6 +125,28 @@ describe('the list of running programs', () => {
     ])
   })
 
+  it('asks for another alarm where one could not be set', async () => {
+    const tenant = tenantActor(env, 'refused-alarm')
+    const stub = env.TENANT.getByName('refused-alarm')
+    const logged = vi.spyOn(console, 'error').mockImplementation(() => undefined)
+    await tenant.programFlushed(listed('a'))
+    await runInDurableObject(stub, (_, { storage }) => {
+      const setAlarm = storage.setAlarm.bind(storage)
+      const refuseOnce = vi.fn(setAlarm).mockRejectedValueOnce(new Error('the disk is full'))
+      Object.defineProperty(storage, 'setAlarm', { value: refuseOnce })
+    })
+    await tenant.programFlushed(listed('a', { calls: 2 }))
+    expect(logged).toHaveBeenCalledWith(expect.stringContaining('alarm_not_set'))
+    await tenant.programFlushed(listed('a', { calls: 3 }))
+    expect(await runDurableObjectAlarm(stub)).toBe(true)
+    expect(
+      await runInDurableObject(stub, (_, { storage }) => storage.sql.exec('SELECT calls FROM programs').one()),
+    ).toEqual({
+      calls: 3,
+    })
+    logged.mockRestore()
+  })
+
   it.each(['abc', '!', '', 'W10', 'x'.repeat(2_000)])('refuses the cursor %s', async (cursor) => {
     expect(await tenantActor(env, 'cursors').running({ cursor, limit: 10 })).toBeNull()
   })
