@@ -20,6 +20,8 @@ import { vllmTestsRefusal } from '../ops/vllm/environment.ts'
 import { reportOf } from './test-report.ts'
 
 const PARTS_AT_ONCE = 3
+/** A part that prints nothing for so long hangs. A file of tests that start whole systems takes minutes, on a busy machine up to ten. */
+const SILENT_MIN_MAX = 30
 /** A line of pytest's summary. */
 const PYTEST_FAILED = /^(FAILED|ERROR) \S+\.py/
 
@@ -109,8 +111,13 @@ async function run({ name, title, command, args, report }: Part, env: NodeJS.Pro
   console.log(`── ${title}`)
   const started = performance.now()
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env })
+  const silence = setTimeout(() => {
+    console.log(`── ${title}: it has printed nothing for ${SILENT_MIN_MAX} minutes, so it is ended`)
+    child.kill('SIGKILL')
+  }, SILENT_MIN_MAX * 60_000)
   for (const stream of [child.stdout, child.stderr])
     createInterface({ input: stream }).on('line', (line) => {
+      silence.refresh()
       console.log(`${name} │ ${line}`)
       if (report === undefined && PYTEST_FAILED.test(line)) failed.push(`${name}: ${line}`)
     })
@@ -118,6 +125,7 @@ async function run({ name, title, command, args, report }: Part, env: NodeJS.Pro
     child.on('error', reject)
     child.on('close', (exit) => resolve(exit ?? 1))
   })
+  clearTimeout(silence)
   const has_tested = report === undefined || count(name, report) > 0
   const is_ok = code === 0 && has_tested
   if (!is_ok) failed_parts.push(title)
