@@ -5,7 +5,7 @@ import { outcomes } from './answers.ts'
 import { type Answer, type RunningVllm, SEATS } from './running-vllm.ts'
 
 const STORY = 'Tell me a long story about a lighthouse keeper and the sea.'
-const LONG_TOKENS = 160
+const LONG_TOKENS = 320
 
 export function programs(running: () => RunningVllm): void {
   it('two programs interleaved, streamed and not: service is the sum of the calls, the records and the ledger', async () => {
@@ -56,14 +56,20 @@ export function programs(running: () => RunningVllm): void {
   })
 
   it('short programs take seats of long ones, and greedy output is the same with and without preemption', async () => {
+    const begun = new Set<string>()
     const long = (program: string) =>
-      running().ask(program, { content: `${STORY} It is ${program.slice(-1)}.`, max_tokens: LONG_TOKENS, stream: true })
+      running().ask(program, {
+        ...{ content: `${STORY} It is ${program.slice(-1)}.`, max_tokens: LONG_TOKENS, stream: true },
+        onText: () => void begun.add(program),
+      })
     const alone = [await long('alone-a'), await long('alone-b')]
     expect(alone.map(({ switchyard }) => switchyard.preemptions)).toEqual([0, 0])
     const before = await running().counts()
     let shortDone = false
-    const crowd = Promise.all([long('crowd-a'), long('crowd-b')])
-    await eventually('both seats are taken', async () => (await running().seated()) === SEATS || undefined, 60_000)
+    const crowds = ['crowd-a', 'crowd-b']
+    expect(crowds).toHaveLength(SEATS)
+    const crowd = Promise.all(crowds.map(long))
+    await eventually('both seats are taken', () => crowds.every((program) => begun.has(program)) || undefined)
     const short = (async () => {
       for (let turn = 0; turn < 6; turn += 1)
         await running().ask(`short-${turn}`, { content: 'What is the capital of France?', max_tokens: 8 })
