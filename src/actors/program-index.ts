@@ -1,9 +1,9 @@
 /**
  * The index of a tenant's running programs, from what their ProgramActors tell. The authoritative state of a program is there.
  *
- * A row is written when its program is first told of, and deleted when its run ends. What is told in between stays in memory
- * for CHANGES_WRITTEN_MS at most, since every row that is written is billed. So a crash loses no program of the list, and of
- * its numbers the last minute's, until the program tells of itself again.
+ * A row is written when its program is first told of, and deleted when its run ends. On Cloudflare what is told in between stays
+ * in memory for CHANGES_WRITTEN_MS at most, since every row that is written is billed. So a crash loses no program of the list,
+ * and of its numbers the last minute's, until the program tells of itself again. On a machine of one's own rows cost nothing.
  */
 import { and, asc, count, desc, eq, inArray, isNull, lt, ne, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
@@ -43,6 +43,8 @@ type Told = Readonly<ProgramListed & { told_at_ms: number }>
 
 interface Surroundings {
   readonly stale_after_ms: number
+  /** Whether what is told of a program that has its row waits in memory. */
+  readonly gathers: boolean
   /** `writeChanges` is to be called after so long, unless it is already to be called. */
   later(delay_ms: number): void
 }
@@ -84,7 +86,8 @@ export class ProgramIndex {
     const db = await this.#storage.writable()
     this.#statements ??= prepare(db)
     for (const program of told) this.#take(program, db, this.#statements)
-    if (this.#changes.size >= CHANGES_MAX) this.#writeChanges(db)
+    if (!this.#around.gathers || this.#changes.size >= CHANGES_MAX) this.#writeChanges(db)
+    if (this.#changes.size > 0) this.#around.later(CHANGES_WRITTEN_MS)
   }
 
   #take(program: ProgramListed, db: ActorDb, { known, upsert }: ReturnType<typeof prepare>): void {
@@ -95,7 +98,6 @@ export class ProgramIndex {
     // The same run keeps its place in the order of starts.
     if (row?.run === program.run && row.started_at_ms === program.started_at_ms) {
       this.#changes.set(program.program, told)
-      this.#around.later(CHANGES_WRITTEN_MS)
       return
     }
     this.#changes.delete(program.program)

@@ -48,6 +48,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     this.meteredUsage = new UsageMeter(this.storage, { budgets: this.budgets, leases, backlog })
     this.index = new ProgramIndex(this.storage, {
       stale_after_ms: Number(env.PROGRAM_STALE_AFTER_S) * 1000,
+      gathers: env.OPENING_WRITE !== 'timer',
       later: (delay_ms) => this.alarmIn(delay_ms),
     })
     ctx.blockConcurrencyWhile(async () => {

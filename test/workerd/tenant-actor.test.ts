@@ -9,8 +9,11 @@ import {
   OPENING_EXPIRY_MS,
   PROGRAMS_INDEXED_MAX,
   PROGRAMS_LEFT_OUT,
+  ProgramIndex,
   RUNNING_PAGE_MAX,
 } from '../../src/actors/program-index.ts'
+import { ActorDatabase } from '../../src/actors/storage/actor-database.ts'
+import { tenantMigrations } from '../../src/actors/storage/migrations.gen.ts'
 import { tenantActor } from '../../src/actors/stubs.ts'
 import { STALE_OPEN_FACTOR } from '../../src/core/program/staleness.ts'
 
@@ -123,6 +126,17 @@ describe('the list of running programs', () => {
       [{ calls: 3 }, { calls: 1 }],
       [4, 1],
     ])
+  })
+
+  it('is written at once where rows cost nothing', async () => {
+    const later = vi.fn()
+    await runInDurableObject(env.TENANT.getByName('own-machine'), async (_, { storage }) => {
+      const database = new ActorDatabase(storage, tenantMigrations)
+      const index = new ProgramIndex(database, { stale_after_ms: 60_000, gathers: false, later })
+      for (const calls of [1, 2]) await index.told(listed('a', { calls }))
+      expect(storage.sql.exec('SELECT calls FROM programs').one()).toEqual({ calls: 2 })
+    })
+    expect(later).not.toHaveBeenCalled()
   })
 
   it('asks for another alarm where one could not be set', async () => {
