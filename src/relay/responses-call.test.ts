@@ -21,7 +21,8 @@ function echoing(tenant: string): { it: World; bodies: Json[] } {
     const script = new Script().chunk(delta(`to ${String(body.messages.at(-1)?.content)}`))
     return script.write('data: [DONE]\n\n').end().response
   }
-  const store = { timeout_ms: 1000, report: (event: string) => void reports.push(event) }
+  // The actors are real, and a machine may be slow.
+  const store = { timeout_ms: 60_000, report: (event: string) => void reports.push(event) }
   const reports: string[] = []
   const deps = {
     // With inference, which reads answers too.
