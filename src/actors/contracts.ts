@@ -7,6 +7,7 @@ import type { Budget, BudgetStated } from '../core/budget/budget.ts'
 import type { BudgetAnswer, BudgetQuestion } from '../core/budget/budget-ledger.ts'
 import type { TokenPrices } from '../core/budget/call-cap.ts'
 import type { Charge } from '../core/budget/charge.ts'
+import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import type { KeyVerdict } from '../core/call/idempotency-table.ts'
 import type { EndedProgram } from '../core/classes/ended-program.ts'
 import type { SketchBin } from '../core/classes/log-sketch.ts'
@@ -69,8 +70,11 @@ export interface ProgramRpc {
   leaseLost(lost: { run: string; call: string; lease: string; error_code: string; now_ms: number }): Promise<void>
   /** The Worker has answered the client. Closes the call if no record has. A record that comes later overrides this. */
   callEnded(ended: CallEnded): Promise<void>
-  /** Applies each record exactly once. Returns the leases whose records storage has confirmed (duplicates included). */
-  settle(records: readonly ProvenRecord[]): Promise<string[]>
+  /**
+   * Applies each record exactly once. `confirmed`: leases whose records storage has (duplicates included). `gathered`: those of
+   * them whose charges the program tells its tenant. The others' records are to be metered.
+   */
+  settle(records: readonly ProvenRecord[]): Promise<{ confirmed: string[]; gathered: string[] }>
   /**
    * Starts a program explicitly. `exists`: one of this id is running. `full`: the tenant may have no further program.
    * `store_unavailable`: its regions could not be stored where every relay finds them.
@@ -245,12 +249,20 @@ export interface SpendListed extends Charge {
 
 /** RPC methods of TenantActor; one object per tenant. ProgramActors notify it when they flush, never on the call path. */
 export interface TenantRpc {
-  programFlushed(program: ProgramListed): Promise<void>
+  /** `spend`: what storage has of the run's charges. Null or left out: none that the program tells. */
+  programFlushed(program: ProgramListed, spend?: RunSpendTold | null): Promise<void>
   /**
-   * The run leaves the index. `ended_class`: the class of which it tells; null or left out: none. Returns the class for
+   * The run leaves the index, and what it was charged is stored. `ended_class`: the class of which it tells; null or left out: none. Returns the class for
    * which it counts (core/classes/tenant-classes.ts).
    */
-  programEnded(program: string, run: string, ended_class?: string | null): Promise<string | null>
+  programEnded(
+    program: string,
+    run: string,
+    ended_class?: string | null,
+    spend?: RunSpendTold | null,
+  ): Promise<string | null>
+  /** What a run was charged that had ended before. Stored when it resolves. */
+  charged(spend: RunSpendTold): Promise<void>
   /** Running programs, newest first. `cursor` is opaque. Null: the cursor is invalid. */
   running(page: {
     cursor: string | null

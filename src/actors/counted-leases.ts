@@ -6,13 +6,13 @@
  * A tenant of many calls has a row for each of them, so rows are short and have no index of their times. They are in tables that follow
  * each other, a new one each day or after LEASES_PER_TABLE_MAX. To drop a table is billed as no row, to delete its rows as one for each.
  */
-import { and, gt, inArray, type SQL, sql } from 'drizzle-orm'
+import { and, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'
 import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { z } from 'zod'
-import { CHARGE_FIELDS, NO_CHARGE } from '../core/budget/charge.ts'
-import { type Charged, dayOf } from './spend-meter.ts'
+import { CHARGE_FIELDS, dayOf, NO_CHARGE } from '../core/budget/charge.ts'
+import type { Charged } from './spend-meter.ts'
 import type { ActorTx } from './storage/actor-database.ts'
-import { countedLeases } from './storage/tenant-schema.ts'
+import { countedLeases, spendFolds } from './storage/tenant-schema.ts'
 
 const DAYS_REMEMBERED = 7
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -23,6 +23,8 @@ const CALL_MS_MAX = DAY_MS + 60 * 60 * 1000
 /** A statement of an actor takes at most 100 parameters, and a lease's row has four. */
 const LEASES_PER_STATEMENT = 24
 const NAMES_PER_STATEMENT = 80
+/** Of spend_folds: since when all leases are remembered. */
+const REMEMBERED_ROW = 1
 /** And the time at which the table was made. */
 const PREFIX = 'counted_'
 
@@ -59,6 +61,8 @@ interface Tables {
   newest_rows: number
   /** Whether an earlier version left rows in its table, which is older than all of these. */
   has_earlier: boolean
+  /** 0: none of these was ever dropped. */
+  remembers_since_ms: number
 }
 
 export class CountedLeases {
@@ -152,9 +156,26 @@ export class CountedLeases {
     }
     while (tables.own.length > 1 && isOver(tables.own[1]?.since_ms ?? now_ms)) {
       const oldest = tables.own.shift()
-      if (oldest !== undefined) db.run(sql`DROP TABLE ${oldest.leases}`)
+      if (oldest === undefined) return
+      db.run(sql`DROP TABLE ${oldest.leases}`)
+      this.#forgotBefore(db, tables)
       if (is_full) return
     }
+  }
+
+  /** All leases that were counted since then are remembered. */
+  remembersSinceMs(db: ActorTx): number {
+    return this.#read(db).remembers_since_ms
+  }
+
+  /** The oldest table has been dropped. */
+  #forgotBefore(db: ActorTx, tables: Tables): void {
+    const since_ms = tables.own[0]?.since_ms ?? 0
+    tables.remembers_since_ms = since_ms
+    db.insert(spendFolds)
+      .values({ id: REMEMBERED_ROW, folded: since_ms })
+      .onConflictDoUpdate({ target: spendFolds.id, set: { folded: since_ms } })
+      .run()
   }
 
   /** What storage has is read again: a transaction was taken back. */
@@ -194,7 +215,11 @@ export class CountedLeases {
     const newest = own.at(-1)?.leases
     const [rows] = newest === undefined ? [] : db.select({ rows: sql<number>`count(*)` }).from(newest).all()
     const earlier = db.select({ day: countedLeases.day }).from(countedLeases).limit(1).all()
-    this.#tables = { own, newest_rows: rows?.rows ?? 0, has_earlier: earlier.length > 0 }
+    const since = db.select().from(spendFolds).where(eq(spendFolds.id, REMEMBERED_ROW)).get()
+    this.#tables = {
+      ...{ own, newest_rows: rows?.rows ?? 0, has_earlier: earlier.length > 0 },
+      remembers_since_ms: since?.folded ?? 0,
+    }
     return this.#tables
   }
 

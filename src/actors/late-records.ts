@@ -8,6 +8,7 @@
  *
  * An applied record is found again by its lease, so repeats change nothing in any case.
  */
+import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import { ProgramEntry, type ProgramOpening } from '../core/program/program-entry.ts'
 import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
@@ -63,19 +64,32 @@ export async function sortLateRecords(
   return sorted
 }
 
+interface SettledArchived {
+  status: 'settled'
+  foreign: string[]
+  changed: ProgramRows | null
+  gathered: string[]
+  spend: RunSpendTold | null
+}
+
+const NOTHING_SETTLED: SettledArchived = {
+  ...{ status: 'settled', foreign: [], changed: null, gathered: [], spend: null },
+}
+
 /**
  * Applies records to one archived run. Core recomputes the sums from all of its leases. `foreign`: leases that were given to
  * another agent; their records were not applied. `changed`: the run's rows, if any record was applied. `unreadable`: the
- * archived rows are not as they were written. A record of a run that is past its retention is taken and dropped.
+ * archived rows are not as they were written. A record of a run that is past its retention is taken and dropped. `gathered`: leases
+ * whose charges the program tells, which `spend` has.
  */
 export async function settleArchived(
   store: ArchiveStore,
   run: string,
   records: readonly ProvenRecord[],
   now_ms: number,
-): Promise<{ status: 'settled'; foreign: string[]; changed: ProgramRows | null } | { status: 'unreadable' }> {
+): Promise<SettledArchived | { status: 'unreadable' }> {
   const [first] = records
-  if (first === undefined) return { status: 'settled', foreign: [], changed: null }
+  if (first === undefined) return NOTHING_SETTLED
   const key = { tenant: first.tenant, program: first.program, run }
   const read = await inTime(archivedRun(store, key), READ_MS).catch((error: unknown) => {
     if (isUnreadable(error)) return { status: 'unreadable' as const }
@@ -85,7 +99,7 @@ export async function settleArchived(
   if (read.status === 'absent') throw new Error(`run ${run} left the archive while its records were applied`)
   if (read.status === 'expired') {
     logFailure('records_past_retention', `${records.length} records`, { tenant: first.tenant, run })
-    return { status: 'settled', foreign: [], changed: null }
+    return NOTHING_SETTLED
   }
   const entry = ProgramEntry.restore(read.rows)
   const settlements = records.map((record) => entry.settle(record, now_ms))
@@ -97,7 +111,8 @@ export async function settleArchived(
     if (!written) throw new Error(`run ${run} was changed while its records were applied`)
   }
   const foreign = records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)
-  return { status: 'settled', foreign, changed }
+  const gathered = records.map(({ lease }) => lease).filter((lease) => !foreign.includes(lease) && entry.gathers(lease))
+  return { status: 'settled', foreign, changed, gathered, spend: entry.spend }
 }
 
 /** The run that a forgotten record opens again. Everything known of it beyond its calls is lost. */

@@ -13,6 +13,7 @@
  * - The alarm is set no later than the first thing that is due.
  */
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
+import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { staleAtMs } from '../core/program/staleness.ts'
 import { logFailure } from '../platform/log.ts'
@@ -44,8 +45,8 @@ interface Surroundings {
   /** What writes a change that nothing else has written after OPENING_DELAY_MS. */
   readonly opening_write: OpeningWrite
   setAlarm(at_ms: number, options?: DurableObjectSetAlarmOptions): Promise<void>
-  /** The run's rows are stored. */
-  flushed(entry: ProgramEntry): void
+  /** The run's rows are stored. `spend`: what they say of its charges. */
+  flushed(entry: ProgramEntry, spend: RunSpendTold | null): void
 }
 
 export class ProgramFlush {
@@ -109,6 +110,7 @@ export class ProgramFlush {
       for (const { entry } of runs.all) {
         if (!entry.isDirty) continue
         const taken = entry.takeDirty()
+        const { spend } = entry
         try {
           await storage.write(entry.run, taken)
         } catch (error) {
@@ -116,7 +118,7 @@ export class ProgramFlush {
           this.#changed_at_ms = changed_at_ms
           throw error
         }
-        flushed(entry)
+        flushed(entry, spend)
       }
       await this.setAlarm()
     })

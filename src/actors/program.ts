@@ -108,7 +108,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       ...{ runs: this.runs, storage: this.storage, residency: this.residency, stale_after_ms: this.staleAfterMs },
       ...{ retry: this.retry, classes: this.classes, notifier: this.notifier, opening_write },
       setAlarm: (at_ms, options) => ctx.storage.setAlarm(at_ms, options),
-      flushed: (entry) => this.notifier.changed(entry),
+      flushed: (entry, spend) => this.notifier.changed(entry, spend),
     })
     this.lostLeases = new LostLeases({
       pool: (region, model) => this.pool(region, model),
@@ -157,7 +157,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     if (run === null) {
       run = this.runs.open(openingOfCall(request, this.residency.inherited(now_ms)))
       held = run.entry.is_held
-      this.notifier.changed(run.entry)
+      this.notifier.changed(run.entry, null)
       if (held) this.residency.tell(run.entry)
     }
     const reply = this.runs.entryOf(run, run.entry.canAdmit(request)).admit(request)
@@ -208,24 +208,27 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
    * Writes first, then answers. If a write or D1 fails it throws, and the agent sends those records again. The record of a
    * lease that was given to another agent is left out of the answer and changes nothing.
    */
-  async settle(records: readonly ProvenRecord[]): Promise<string[]> {
+  async settle(records: readonly ProvenRecord[]): ReturnType<ProgramRpc['settle']> {
     const now_ms = Date.now()
     const late: ProvenRecord[] = []
     const foreign = new Set<string>()
+    const gathered = new Set<string>()
     for (const record of records) {
       const was_expected = this.runs.get(record.run)?.entry.isExpected(record.lease) ?? false
       const settlement = this.runs.settle(record, now_ms)
       if (settlement === 'absent') late.push(record)
       if (settlement === 'foreign') foreign.add(record.lease)
+      else if (this.runs.get(record.run)?.entry.gathers(record.lease)) gathered.add(record.lease)
       const entry = settlement === 'applied' ? this.runs.get(record.run)?.entry : undefined
       if (entry?.state === 'ended') this.discardAfterEnd([record])
       else if (was_expected && entry !== undefined) this.discardLeft(entry, record)
     }
-    if (late.length > 0) await this.archiving.run(() => this.settleLate(late, foreign, now_ms))
+    if (late.length > 0) await this.archiving.run(() => this.settleLate(late, { foreign, gathered }, now_ms))
     await this.flush.now()
     await this.ctx.storage.sync()
     if (foreign.size > 0) logFailure('foreign_records', `${foreign.size} leases of other agents`)
-    return records.map(({ lease }) => lease).filter((lease) => !foreign.has(lease))
+    const confirmed = records.map(({ lease }) => lease).filter((lease) => !foreign.has(lease))
+    return { confirmed, gathered: confirmed.filter((lease) => gathered.has(lease)) }
   }
 
   start(request: StartRequest): ReturnType<ProgramRpc['start']> {
@@ -254,9 +257,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     residency.started()
     residency.letGo()
     await this.flush.now()
-    await this.notifier.tell(run.entry).catch((error: unknown) => {
+    await this.notifier.tell(run.entry, null).catch((error: unknown) => {
       logFailure('tenant_not_told', error)
-      this.notifier.changed(run.entry)
+      this.notifier.changed(run.entry, null)
     })
     return { status: 'started', summary: run.entry.summary() }
   }
@@ -354,8 +357,12 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     return open_leases
   }
 
-  /** Adds the leases that were given to another agent to `foreign`. */
-  private async settleLate(records: readonly ProvenRecord[], foreign: Set<string>, now_ms: number): Promise<void> {
+  /** Adds the leases that were given to another agent to `foreign`, and those whose charges are told to `gathered`. */
+  private async settleLate(
+    records: readonly ProvenRecord[],
+    { foreign, gathered }: { foreign: Set<string>; gathered: Set<string> },
+    now_ms: number,
+  ): Promise<void> {
     const isHere = (run: string) => this.runs.get(run) !== undefined
     const lost = records.filter(({ run }) => this.broken.isLost(run))
     const others = records.filter(({ run }) => !this.broken.isLost(run))
@@ -370,11 +377,16 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       for (const lease of settled.foreign) foreign.add(lease)
       this.discardAfterEnd(ofRun.filter(({ lease }) => !foreign.has(lease)))
       if (settled.changed !== null) this.classes.archiveChanged(run, settled.changed)
+      if (settled.gathered.length === 0 || settled.spend === null) continue
+      // Repeats too: the tenant may not have heard of it the first time.
+      await this.notifier.charged(this.name.tenant, settled.spend)
+      for (const lease of settled.gathered) gathered.add(lease)
     }
     for (const record of [...here, ...(await this.adopted(forgotten, now_ms))]) {
       const settlement = this.runs.settle(record, now_ms)
       if (settlement === 'foreign') foreign.add(record.lease)
       if (settlement === 'absent') throw new Error(`run ${record.run} left while its records were applied`)
+      if (this.runs.get(record.run)?.entry.gathers(record.lease)) gathered.add(record.lease)
     }
   }
 
@@ -424,12 +436,13 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     for (let round = 0; round < ARCHIVE_ROUNDS_MAX; round++) {
       const { revision } = run
       const rows = this.runs.entryOf(run, false).rows()
+      const { spend } = entry
       if (run.archived_revision !== revision) await this.write(run, rows)
       const end = classEndOf(rows)
       let counts_for: string | null
       try {
         if (entry.is_held) await this.residency.tellOnce(entry)
-        counts_for = await this.notifier.ended(entry, tellsOfClass(end) ? rows.program.class : null)
+        counts_for = await this.notifier.ended(entry, tellsOfClass(end) ? rows.program.class : null, spend)
       } catch (error) {
         if (run.revision === revision) await this.storage.markArchived(entry.run)
         throw error

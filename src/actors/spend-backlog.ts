@@ -7,6 +7,7 @@
  * - The sums have exactly the leases of the folds until `folded`, which one transaction changes with them.
  * - Leases of later folds are in the newest table, so that a restart finds them there.
  */
+import { eq } from 'drizzle-orm'
 import type { CountedLeases, CountedOfCalls } from './counted-leases.ts'
 import { addSpend, changesOf, lastOf, type SpendChange } from './spend-meter.ts'
 import type { ActorDb, ActorTx } from './storage/actor-database.ts'
@@ -14,7 +15,7 @@ import { spendFolds } from './storage/tenant-schema.ts'
 
 export const FOLD_AFTER_MS = 5 * 60_000
 const CHANGES_MAX = 4_096
-/** The only row. */
+/** Of the last fold. */
 const ROW = 0
 
 export class SpendBacklog {
@@ -36,7 +37,7 @@ export class SpendBacklog {
   /** The fold of leases that are counted now. Brings in what another object left. To be read in a transaction. */
   next(db: ActorTx, now_ms: number): number {
     if (this.#folded !== null) return this.#folded + 1
-    const folded = db.select().from(spendFolds).get()?.folded ?? 0
+    const folded = db.select().from(spendFolds).where(eq(spendFolds.id, ROW)).get()?.folded ?? 0
     this.#folded = folded
     this.#changes = left(db, this.#leases, folded, now_ms)
     this.#fold(db)

@@ -6,7 +6,8 @@
 import { and, between, eq, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import { z } from 'zod'
-import { addCharge, CHARGE_FIELDS, type Charge, chargeOf, isLater, NO_CHARGE } from '../core/budget/charge.ts'
+import { addCharge, CHARGE_FIELDS, type Charge, chargeOf, dayOf, isLater, NO_CHARGE } from '../core/budget/charge.ts'
+import type { RunSpendTold, SpendPlace } from '../core/budget/run-spend.ts'
 import { isAlone, type PricedRecord, type SpendAsked, type SpendListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { ActorTx } from './storage/actor-database.ts'
@@ -125,6 +126,16 @@ export class ClassesMet {
     }
   }
 
+  /** What a program told. */
+  place(
+    db: ActorTx,
+    { place, of, ...name }: Pick<Charged, 'lease' | 'granted_at_ms'> & { place: SpendPlace; of: RunSpendTold },
+  ): Charged {
+    const { day, key, model, charge } = place
+    const of_class = this.#toldAs(db, day, of.class)
+    return { ...name, day, key: key ?? NOT_TOLD, class: of_class, program: of.program, model, charge }
+  }
+
   #toldAs(db: ActorTx, day: string, name: string): string {
     let met = this.#met.get(day)
     if (met === undefined) {
@@ -180,9 +191,4 @@ function sumsOf(table: typeof spend | typeof programSpend): Record<keyof Charge,
     ...{ calls: field('calls'), prompt_tokens: field('prompt_tokens'), cached_tokens: field('cached_tokens') },
     ...{ output_tokens: field('output_tokens'), service_us: field('service_us'), cost_nanos: field('cost_nanos') },
   }
-}
-
-/** UTC. */
-export function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, DAY_CHARS)
 }

@@ -30,7 +30,7 @@ function world(by: OpeningWrite) {
   const call = () => {
     calls += 1
     entry.admit({ call: `call-${calls}`, thread: null, parents: null, model: 'm', now_ms: Date.now() })
-    notifier.changed(entry)
+    notifier.changed(entry, null)
   }
   return { notifier, entry, tenant, told, call }
 }
@@ -103,7 +103,7 @@ describe('by alarm', () => {
     await vi.advanceTimersByTimeAsync(100)
     call()
     entry.end(Date.now(), 'explicit')
-    await notifier.ended(entry, null)
+    await notifier.ended(entry, null, null)
     expect(notifier.due_ms).toBe(Number.POSITIVE_INFINITY)
     await notifier.due(Date.now() + 60_000)
     expect(told).toHaveLength(1)

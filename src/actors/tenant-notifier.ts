@@ -7,6 +7,7 @@
  * What waits is told by a timer or by the object's alarm, as openings are written (program-flush.ts), and for the same reason.
  */
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
+import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
 import { logFailure } from '../platform/log.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
@@ -27,6 +28,8 @@ export class TenantNotifier {
   private readonly order = new Mutex()
   /** The run to report next. */
   private pending: ProgramEntry | null = null
+  /** What storage has of its charges. */
+  private pending_spend: RunSpendTold | null = null
   private pending_since_ms = 0
   private timer: ReturnType<typeof setTimeout> | null = null
   private told_at_ms = 0
@@ -45,13 +48,17 @@ export class TenantNotifier {
     return Math.max(this.next_ms, this.pending_since_ms + INTERVAL_MS[this.by].min)
   }
 
-  /** Reports soon. A failure is logged and retried. Meanwhile only the index is behind. */
-  changed(entry: ProgramEntry): void {
+  /**
+   * Reports soon. A failure is logged and retried. Meanwhile the index is behind, and the tenant's spend. `stored`: what
+   * storage has of the run's charges. The tenant must not hear of more, since a crash would take that back.
+   */
+  changed(entry: ProgramEntry, stored: RunSpendTold | null): void {
     // `ended` reports a run that has ended. A timer would only keep the object in memory.
     if (entry.state === 'ended') return
     const now_ms = Date.now()
     if (this.pending === null) this.pending_since_ms = now_ms
     this.pending = entry
+    this.pending_spend = stored
     const wait_ms = this.next_ms - now_ms
     // A report fails outside of a flush, so nothing would set an alarm for the next try.
     if (this.by === 'alarm' && wait_ms > 0 && this.failures === 0) return
@@ -74,19 +81,20 @@ export class TenantNotifier {
   }
 
   private async tellPending(): Promise<void> {
-    const { pending } = this
+    const { pending, pending_spend } = this
     this.pending = null
     if (pending === null) return
     try {
-      await this.tell(pending)
+      await this.tell(pending, pending_spend)
     } catch (error) {
       logFailure('tenant_not_told', error)
-      this.changed(this.pending ?? pending)
+      if (this.pending === null) this.changed(pending, pending_spend)
+      else this.changed(this.pending, this.pending_spend)
     }
   }
 
   /** Reports at once. Rejects if the tenant cannot be reached. */
-  tell(entry: ProgramEntry): Promise<void> {
+  tell(entry: ProgramEntry, stored: RunSpendTold | null): Promise<void> {
     return this.order.run(async () => {
       if (entry.state === 'ended') return
       this.told_at_ms = Date.now()
@@ -94,7 +102,7 @@ export class TenantNotifier {
       const { min, max } = INTERVAL_MS[this.by]
       this.interval_ms = Math.max(min, Math.min(max, (this.told_at_ms - message.started_at_ms) / 2))
       try {
-        await this.tenantOf(entry.tenant).programFlushed(message)
+        await this.tenantOf(entry.tenant).programFlushed(message, stored)
       } catch (error) {
         this.failures += 1
         this.retry_ms = backoffMs(this.failures, RETRY, Math.random())
@@ -114,18 +122,23 @@ export class TenantNotifier {
       })
   }
 
+  /** What a run was charged that had ended before. Rejects if the tenant cannot be reached. */
+  async charged(tenant: string, spend: RunSpendTold): Promise<void> {
+    await this.order.run(() => this.tenantOf(tenant).charged(spend))
+  }
+
   /**
-   * `ended_class`: the class of which the run tells; null: none. Returns the class for which it counts. Rejects if the
+   * `ended_class`: the class of which the run tells; null: none. `spend`: what it was charged, as the archive has it. Returns the class for which it counts. Rejects if the
    * tenant cannot be reached; the caller keeps the run until it can.
    */
-  ended(entry: ProgramEntry, ended_class: string | null): Promise<string | null> {
+  ended(entry: ProgramEntry, ended_class: string | null, spend: RunSpendTold | null): Promise<string | null> {
     if (this.pending?.state === 'ended') {
       this.pending = null
       if (this.timer !== null) clearTimeout(this.timer)
       this.timer = null
     }
     const { tenant, program, run } = entry
-    return this.order.run(() => this.tenantOf(tenant).programEnded(program, run, ended_class))
+    return this.order.run(() => this.tenantOf(tenant).programEnded(program, run, ended_class, spend))
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
+import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import { type CallBucket, takeCalls } from '../core/call/call-rate.ts'
 import { TenantClasses, TenantClassRows } from '../core/classes/tenant-classes.ts'
 import type { Env } from '../env.ts'
@@ -32,7 +33,9 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private readonly budgets: TenantBudgets
   private readonly meteredUsage: UsageMeter
   private readonly index: ProgramIndex
-  /** Whether an alarm is set for the index. */
+  /** Whether what programs tell waits in memory, since every row that is written is billed. */
+  private readonly gathers: boolean
+  /** Whether an alarm is set for what waits. */
   private alarmIsSet = false
   private bucket: CallBucket | null = null
   private bucketTimer: ReturnType<typeof setTimeout> | null = null
@@ -42,13 +45,14 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.storage = new ActorDatabase(ctx.storage, tenantMigrations)
+    this.gathers = env.OPENING_WRITE !== 'timer'
     const leases = new CountedLeases()
     const backlog = new SpendBacklog(leases)
     this.budgets = new TenantBudgets(this.storage, leases, backlog)
     this.meteredUsage = new UsageMeter(this.storage, { budgets: this.budgets, leases, backlog })
     this.index = new ProgramIndex(this.storage, {
       stale_after_ms: Number(env.PROGRAM_STALE_AFTER_S) * 1000,
-      gathers: env.OPENING_WRITE !== 'timer',
+      gathers: this.gathers,
       later: (delay_ms) => this.alarmIn(delay_ms),
     })
     ctx.blockConcurrencyWhile(async () => {
@@ -74,11 +78,25 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return this.index.hasRoom(request)
   }
 
-  programFlushed(program: ProgramListed): Promise<void> {
-    return this.index.told(program)
+  async programFlushed(program: ProgramListed, spend: RunSpendTold | null = null): Promise<void> {
+    const [is_waiting] = await Promise.all([
+      spend === null ? false : this.meteredUsage.told(spend, this.gathers),
+      this.index.told(program),
+    ])
+    if (is_waiting) this.alarmIn(CHANGES_WRITTEN_MS)
   }
 
-  async programEnded(program: string, run: string, ended_class: string | null = null): Promise<string | null> {
+  async charged(spend: RunSpendTold): Promise<void> {
+    await this.meteredUsage.told(spend, false)
+  }
+
+  async programEnded(
+    program: string,
+    run: string,
+    ended_class: string | null = null,
+    spend: RunSpendTold | null = null,
+  ): Promise<string | null> {
+    if (spend !== null) await this.meteredUsage.told(spend, false)
     const counts_for = ended_class === null ? null : this.classFor(ended_class)
     await this.index.ended(program, run)
     return counts_for
@@ -98,8 +116,9 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     this.alarmIsSet = false
     try {
       await this.index.writeChanges()
+      await this.meteredUsage.countTold()
     } catch (error) {
-      logFailure('index_not_written', error)
+      logFailure('told_not_written', error)
       this.alarmIn(CHANGES_WRITTEN_MS)
     }
   }
@@ -136,7 +155,8 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return this.meteredUsage.page(page)
   }
 
-  shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {
+  async shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {
+    await this.meteredUsage.countTold()
     return this.budgets.share(asked, Date.now())
   }
 

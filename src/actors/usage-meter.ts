@@ -2,18 +2,24 @@
  * What the tenant's records add up to. Usage is of calls that belong to no program, by day, API key and model: such a call has
  * no process-table entry, so its tenant's actor keeps the sums. Spend is of all calls (spend-meter.ts). Each lease counts once,
  * however often its record comes (counted-leases.ts).
+ *
+ * Most programs tell what all their calls were charged (told-spend.ts), and their records do not come here. What is told waits in
+ * memory for a while, unless its run has ended. A program tells all of it again, so a crash loses nothing for good.
  */
 import { and, desc, eq, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
+import { dayOf } from '../core/budget/charge.ts'
+import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
 import { isAlone, type PricedRecord, type SpendAsked, type UsageListed } from './contracts.ts'
 import type { Counted, CountedLeases, CountedOfCalls } from './counted-leases.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { SpendBacklog } from './spend-backlog.ts'
-import { type Charged, ClassesMet, changesOf, dayOf, dropSpend, type SpendChange, spendPage } from './spend-meter.ts'
-import type { ActorDatabase, ActorTx } from './storage/actor-database.ts'
+import { type Charged, ClassesMet, changesOf, dropSpend, type SpendChange, spendPage } from './spend-meter.ts'
+import type { ActorDatabase, ActorDb, ActorTx } from './storage/actor-database.ts'
 import { usage } from './storage/tenant-schema.ts'
 import type { TenantBudgets } from './tenant-budgets.ts'
+import { newerPlaces, ToldSpend } from './told-spend.ts'
 
 /** Rows of days before that are removed. */
 export const USAGE_DAYS_KEPT = 400
@@ -22,6 +28,8 @@ export const USAGE_PAGE_MAX = 100
 const GATHER_MS = 20
 /** An actor's SQLite has 10 GB. Past this, leases are forgotten before their time, and the tenant's records go on being counted. */
 const BYTES_MAX = 8_000_000_000
+/** Runs whose spend waits in memory. Past it, all of it is written at once. */
+const TOLD_MAX = 4_096
 /** In place of the key's id, where a lease was granted before leases named their keys. */
 const NO_KEY = ''
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -40,7 +48,11 @@ export interface Counting {
 export class UsageMeter {
   readonly #storage: ActorDatabase
   /** Since the last commit. */
-  readonly #told: PricedRecord[] = []
+  readonly #records: PricedRecord[] = []
+  /** What programs told of their spend that waits. */
+  readonly #told = new ToldSpend()
+  /** And what goes into the next commit. */
+  readonly #due = new ToldSpend()
   #writing: Promise<void> | null = null
   readonly #classes = new ClassesMet()
   /** A statement that deletes nothing is billed as a row all the same. */
@@ -63,9 +75,27 @@ export class UsageMeter {
 
   /** Resolves when the records are counted. */
   async record(records: readonly PricedRecord[]): Promise<void> {
-    this.#told.push(...records)
+    this.#records.push(...records)
     this.#writing ??= this.#writeSoon()
     await this.#writing
+  }
+
+  /** What a run was charged so far. Returns whether it waits in memory for `countTold`. Otherwise it is counted. */
+  async told(spend: RunSpendTold, may_wait: boolean): Promise<boolean> {
+    this.#told.add(spend)
+    if (may_wait && this.#told.size < TOLD_MAX) return true
+    const due = may_wait ? this.#told.takeAll() : [this.#told.take(spend.run) ?? spend]
+    for (const one of due) this.#due.add(one)
+    this.#writing ??= this.#writeSoon()
+    await this.#writing
+    return false
+  }
+
+  /** Counts what waits in memory. */
+  async countTold(): Promise<void> {
+    if (this.#told.size === 0) return
+    const db = await this.#storage.writable()
+    this.#write(db, [], this.#told.takeAll())
   }
 
   /** The newest day first. Null: the cursor is invalid. */
@@ -90,6 +120,7 @@ export class UsageMeter {
 
   /** Null: the cursor is invalid. */
   async spend(asked: SpendAsked): Promise<ReturnType<typeof spendPage>> {
+    await this.countTold()
     const db = await this.#storage.stored()
     if (db === null) return { spend: [], next: null }
     this.#backlog.bring(db, Date.now())
@@ -99,17 +130,23 @@ export class UsageMeter {
   async #writeSoon(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
     this.#writing = null
-    const told = this.#told.splice(0)
-    const db = await this.#storage.writable()
+    const records = this.#records.splice(0)
+    const told = this.#due.takeAll()
+    this.#write(await this.#storage.writable(), records, told)
+  }
+
+  /** If it throws, nothing is counted, and its senders tell it again. */
+  #write(db: ActorDb, records: readonly PricedRecord[], told: readonly RunSpendTold[]): void {
     const now_ms = Date.now()
     const is_full = this.#storage.bytes > this.#bytes_max
     const { changes, leases } = this.#backlog.whole(db, (tx) => {
       const fold = this.#backlog.next(tx, now_ms)
-      const fresh = notCounted(tx, told, this.#leases.of(tx, told, now_ms), this.#classes, now_ms)
+      const fresh = notCounted(tx, records, this.#leases.of(tx, records, now_ms), this.#classes, now_ms)
+      const places = newerPlaces(tx, told, this.#leases, this.#classes, now_ms)
       const counted = fresh.map(({ record: { call, lease }, charged }) => ({ call, lease, charged }))
-      this.#leases.remember(tx, counted, { fold, may_begin: this.#backlog.isEmpty, now_ms })
+      this.#leases.remember(tx, [...counted, ...places], { fold, may_begin: this.#backlog.isEmpty, now_ms })
       for (const sums of summed(fresh)) add(tx, sums)
-      const changes = fresh.flatMap((one) => one.changes)
+      const changes = [...fresh, ...places].flatMap((one) => one.changes)
       this.#backlog.add(tx, changes, now_ms)
       this.#leases.forget(tx, now_ms, is_full)
       if (this.#dropped_day !== dayOf(now_ms)) dropDays(tx, now_ms)

@@ -1,7 +1,7 @@
 /**
  * Settles a batch of records. Each program's records are a group. Records of calls that belong to no program are a group of
- * their tenant. The tenant meters all that are settled (batch-meter.ts), and only then is a record acknowledged: it is sent again until its
- * program has it and its tenant's spend counts it. A group that fails or does not answer in time is left out of the acknowledgement. So
+ * their tenant. A record is acknowledged when its program has it, which tells the tenant of its charge, or when its tenant has metered
+ * it (batch-meter.ts): that of a call under a budget of its tenant or key, and of a call that belongs to no program. A group that fails or does not answer in time is left out of the acknowledgement. So
  * one actor cannot stop the records of the others, and the whole batch is answered before its agent gives up waiting. What
  * a late group has written is acknowledged when the records come again.
  */
@@ -57,7 +57,7 @@ export async function settleRecords(
   await atOnce(groups, ACTORS_AT_ONCE_MAX, async (group) => {
     const left_ms = Math.min(GROUP_TIMEOUT_MS, late_ms - Date.now())
     const settled =
-      left_ms <= 0 ? 'late' : await settleGroup(group, () => settle(env, group, meter), left_ms, waitUntil)
+      left_ms <= 0 ? 'late' : await settleGroup(group, () => settle(env, group, meter, waitUntil), left_ms, waitUntil)
     if (settled === 'late') late += 1
     else acknowledged.push(...settled)
   })
@@ -82,16 +82,26 @@ async function settleGroup(
 }
 
 /** Gives the leases whose records storage has confirmed. */
-async function settle(env: Env, { tenant, program, records }: Group, meter: BatchMeter): Promise<string[]> {
+async function settle(
+  env: Env,
+  { tenant, program, records }: Group,
+  meter: BatchMeter,
+  waitUntil: Background,
+): Promise<string[]> {
   if (program === null) {
     await meter.record(tenant, records)
     return records.map(({ lease }) => lease)
   }
-  const settled = await programActor(env, tenant, program).settle(records)
-  const confirmed = new Set(settled)
-  const counted = records.filter(({ lease }) => confirmed.has(lease))
-  if (counted.length > 0) await meter.record(tenant, counted)
-  return settled
+  const { confirmed, gathered } = await programActor(env, tenant, program).settle(await priced(env, records, waitUntil))
+  const metered = new Set(confirmed)
+  for (const lease of gathered) metered.delete(lease)
+  if (metered.size > 0) {
+    await meter.record(
+      tenant,
+      records.filter(({ lease }) => metered.has(lease)),
+    )
+  }
+  return confirmed
 }
 
 /** A model that the catalogue does not have has no price. */

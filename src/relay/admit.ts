@@ -134,6 +134,7 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     now_ms,
     wants,
     warnings: fieldWarnings(call.warnings, null),
+    gathers: call.limits === null,
     ...limits,
   }
 }

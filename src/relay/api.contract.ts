@@ -218,6 +218,8 @@ export function testApi(api: ApiCase): void {
       const made = world({
         engines: { e0: play([...chunks, DONE]) },
         deps: { idempotency: (tenant, key) => idempotencyActor(env, tenant, key) },
+        // The actor is real, and a machine may be slow.
+        times: { key_timeout_ms: 60_000 },
       })
       const headers = { 'Idempotency-Key': `contract-${api.name}-${keys}` }
       return {

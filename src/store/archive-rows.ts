@@ -9,6 +9,7 @@ import {
   BringsJson,
   BudgetStateJson,
   EngineJson,
+  LeaseChargeJson,
   LeaseReasonJson,
   MetadataJson,
   OverruledJson,
@@ -114,7 +115,7 @@ function budgetOf({ budget }: StoredProgram): BudgetState | null {
 }
 
 export function storeCall(key: RunKey, row: CallRow): StoredCall {
-  const { parents, answered, reserved: _, overruled, tools, returned, brings, ...rest } = row
+  const { parents, answered, reserved: _, gathers = null, overruled, tools, returned, brings, ...rest } = row
   return {
     ...key,
     ...rest,
@@ -124,14 +125,17 @@ export function storeCall(key: RunKey, row: CallRow): StoredCall {
     tools: jsonOrNull(tools),
     returned: jsonOrNull(returned),
     brings: jsonOrNull(brings),
+    gathers,
   }
 }
 
 export function callOf(stored: StoredCall): CallRow {
-  const { tenant: _, program: __, run: ___, parents, answered, overruled, tools, returned, brings, ...rest } = stored
+  const { tenant: _, program: __, run: ___, parents, answered, overruled, tools, returned, brings, ...more } = stored
+  const { gathers, ...rest } = more
   return {
     ...rest,
     reserved: null,
+    ...(gathers ? { gathers } : {}),
     parents: z.array(Id).parse(JSON.parse(parents)),
     answered: answered === null ? null : AnsweredJson.parse(JSON.parse(answered)),
     overruled: overruled === null ? [] : OverruledJson.parse(JSON.parse(overruled)),
@@ -146,17 +150,20 @@ function jsonOrNull(value: object | null): string | null {
 }
 
 export function storeLease(key: RunKey, row: LeaseRow): StoredLease {
-  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null, pauses = null, ...rest } = row
-  return { ...key, ...rest, rank, expected_remaining_tokens, queue_wait_us, pauses: jsonOrNull(pauses) }
+  const { rank = null, expected_remaining_tokens = null, queue_wait_us = null, pauses = null, ...more } = row
+  const { charged = null, ...rest } = more
+  const json = { pauses: jsonOrNull(pauses), charged: jsonOrNull(charged) }
+  return { ...key, ...rest, rank, expected_remaining_tokens, queue_wait_us, ...json }
 }
 
 export function leaseOf(stored: StoredLease): LeaseRow {
   const { tenant: _, program: __, run: ___, reason, ...more } = stored
-  const { rank, expected_remaining_tokens, queue_wait_us, pauses, ...rest } = more
+  const { rank, expected_remaining_tokens, queue_wait_us, pauses, charged, ...rest } = more
   const known = {
     ...outlookOf({ rank, expected_remaining_tokens }),
     ...queueWaitOf({ queue_wait_us }),
     ...(pauses === null ? {} : { pauses: z.array(Pause).parse(JSON.parse(pauses)) }),
+    ...(charged === null ? {} : { charged: LeaseChargeJson.parse(JSON.parse(charged)) }),
   }
   return { ...rest, ...known, reason: LeaseReasonJson.nullable().parse(reason) }
 }

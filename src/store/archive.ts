@@ -159,10 +159,10 @@ async function positionOf(
 }
 
 function callEntry(row: CallRow, leases: readonly LeaseRow[]): CallEntry {
-  const { position: _, inherited_us: __, parents_known: ___, answered, brings: _____b, ...call } = row
+  const { position: _, inherited_us: __, parents_known: ___, answered, brings: _____b, gathers: _____g, ...call } = row
   const shown = leases
     .toSorted((a, b) => a.position - b.position)
-    .map(({ call: ____, position: _____, finish_reason: ______, ...lease }) => lease)
+    .map(({ call: ____, position: _____, finish_reason: ______, charged: _______, ...lease }) => lease)
   return { ...call, warnings: answered?.warnings ?? null, leases: shown }
 }
 

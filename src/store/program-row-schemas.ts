@@ -1,7 +1,9 @@
 /** core's rows of a program as they lie in storage, as schemas: what comes back from a disk is checked before core gets it. */
 import { z } from 'zod'
 import type { Amounts, Budget, BudgetState } from '../core/budget/budget.ts'
+import type { Charge } from '../core/budget/charge.ts'
 import type { Reservation } from '../core/budget/reservation.ts'
+import type { LeaseCharge, SpendPlace } from '../core/budget/run-spend.ts'
 import type { CallRow, Checkpoint, LeaseRow, ProgramRow } from '../core/program/program-state.ts'
 import {
   Count,
@@ -58,6 +60,19 @@ const ReservationJson: z.ZodType<Reservation> = z.object({
   expired: z.boolean(),
 })
 
+export const LeaseChargeJson: z.ZodType<LeaseCharge> = z.object({
+  key: Id.nullable(),
+  granted_at_ms: Count,
+  cost_nanos: Count,
+})
+const ChargeJson: z.ZodType<Charge> = z.object({
+  ...{ calls: Count, prompt_tokens: Count, cached_tokens: Count, output_tokens: Count },
+  ...{ service_us: Count, cost_nanos: Count },
+})
+const SpendPlaceJson: z.ZodType<SpendPlace> = z.object({
+  ...{ day: z.string(), key: Id.nullable(), model: Id, charge: ChargeJson },
+})
+
 export const ProgramRowJson: z.ZodType<ProgramRow> = z.object({
   tenant: Id,
   program: Id,
@@ -98,6 +113,7 @@ export const CallRowJson: z.ZodType<CallRow> = z.object({
   answered: AnsweredJson.nullable(),
   warnings: WarningsJson.optional(),
   reserved: ReservationJson.nullable().default(null),
+  gathers: z.literal(true).optional(),
   tools: AskedToolsJson.nullable().default(null),
   returned: ToolReturnJson.nullable().default(null),
   brings: BringsJson.nullable().default(null),
@@ -107,6 +123,7 @@ export const CheckpointJson: z.ZodType<Checkpoint> = z.object({
   calls: Count,
   totals: MeasuredSums.extend({ service_us: Count }),
   spent: AmountsJson.optional(),
+  gathered: z.object({ leases: Count, places: z.array(SpendPlaceJson) }).optional(),
   critical_path_us: Count,
   threads: z.object({
     tails: z.array(z.object({ thread: Id, last_call: Id, last_ended: Id.nullable() })),
@@ -147,4 +164,5 @@ export const LeaseRowJson: z.ZodType<LeaseRow> = z.object({
   position: Count,
   finish_reason: z.string().nullable(),
   expected: z.literal(true).optional(),
+  charged: LeaseChargeJson.optional(),
 })

@@ -198,6 +198,8 @@ export const endedCalls = sqliteTable(
     tools: text('tools'),
     returned: text('returned'),
     brings: text('brings'),
+    /** Whether its program tells its tenant what it was charged. */
+    gathers: integer('gathers', { mode: 'boolean' }),
   },
   (table) => [
     primaryKey({ columns: [table.tenant, table.program, table.run, table.call] }),
@@ -238,6 +240,8 @@ export const endedLeases = sqliteTable(
     queue_wait_us: integer('queue_wait_us'),
     /** JSON: when it was preempted (protocol/measurement.ts). Null: it was not, or its engine does not tell when. */
     pauses: text('pauses'),
+    /** JSON: what its program tells of its charge (core's LeaseRow). Null: its record was metered alone. */
+    charged: text('charged'),
   },
   (table) => [index('ended_leases_by_run').on(table.tenant, table.program, table.run)],
 )

@@ -168,7 +168,7 @@ describe('a record that comes after archiving', () => {
     const put = vi.fn(refuse)
     await replaceBindings(archiveStub(), { BUCKET: { put } })
     const counted = await countD1(program)
-    for (let i = 0; i < 3; i++) expect(await actor(program).settle([late])).toEqual([late.lease])
+    for (let i = 0; i < 3; i++) expect((await actor(program).settle([late])).confirmed).toEqual([late.lease])
     expect([counted, put.mock.calls.length]).toEqual([{ batches: 1, rows: 3 }, 0])
     expect(await rowsOf(program)).toEqual({ programs: 1, calls: 1, leases: 1 })
     expect(await archivedProgram(env.DB, TENANT, program)).toMatchObject({ calls: 40, service_us: 40_000 })
@@ -204,9 +204,9 @@ describe('a record that comes after archiving', () => {
   it('and names a run that no actor ever stored counts once, before and after its own run is archived', async () => {
     const run = await openCall('renamed', 'renamed-0')
     const record = recordOf('renamed', 'a-run-that-the-relay-made-up', 'renamed-0')
-    for (let i = 0; i < 2; i++) expect(await actor('renamed').settle([record])).toEqual([record.lease])
+    for (let i = 0; i < 2; i++) expect((await actor('renamed').settle([record])).confirmed).toEqual([record.lease])
     await actor('renamed').end(Date.now())
-    expect(await actor('renamed').settle([record])).toEqual([record.lease])
+    expect((await actor('renamed').settle([record])).confirmed).toEqual([record.lease])
     expect(await archivedProgram(env.DB, TENANT, 'renamed')).toMatchObject({ run, calls: 1, service_us: 1_000 })
     expect(await actor('renamed').describe(Date.now())).toBeNull()
   })
@@ -216,7 +216,7 @@ describe('a record that comes after archiving', () => {
     await dropSegments(env.BUCKET, TENANT, Date.now() + 3 * DAY_MS)
     expect(await archivedRun(env, { tenant: TENANT, program: 'expired', run })).toEqual({ status: 'expired' })
     const record = recordOf('expired', run, 'expired-late')
-    expect(await actor('expired').settle([record])).toEqual([record.lease])
+    expect((await actor('expired').settle([record])).confirmed).toEqual([record.lease])
     expect(await archivedProgram(env.DB, TENANT, 'expired')).toMatchObject({ calls: 1, service_us: 1_000 })
     expect(await archivedCalls(env, { tenant: TENANT, program: 'expired', run }, null, 10)).toEqual({
       ...{ calls: [], next: null, class: '' },
@@ -250,7 +250,7 @@ describe('a run that was archived before there was R2', () => {
     )
     expect(second.next).toBeNull()
     const late = recordOf('old', 'run-old', 'old-4')
-    for (let i = 0; i < 2; i++) expect(await actor('old').settle([late])).toEqual([late.lease])
+    for (let i = 0; i < 2; i++) expect((await actor('old').settle([late])).confirmed).toEqual([late.lease])
     expect(await archivedProgram(env.DB, TENANT, 'old')).toMatchObject({ calls: 5, service_us: 5_000 })
   })
 })

@@ -72,7 +72,7 @@ it('a run that does not load at all: it is set aside, and its records are acknow
   await damage('whole-run', `UPDATE runs SET row = 'not JSON'`)
   const record: ProvenRecord = recordOf('whole-run', run, 'call-0')
   for (let turn = 0; turn < 2; turn += 1) {
-    expect(await actor('whole-run').settle([record])).toEqual([record.lease])
+    expect((await actor('whole-run').settle([record])).confirmed).toEqual([record.lease])
     await expect.poll(async () => (await letters('whole-run')).length).toBe(2)
     await evictDurableObject(programStub('whole-run'))
   }
@@ -111,6 +111,6 @@ it('an archived run that does not load: its late records are acknowledged', asyn
   await actor('archived').settle([recordOf('archived', run, 'call-0')])
   await actor('archived').end(Date.now())
   await env.DB.prepare(`UPDATE ended_programs SET pins = 'not JSON' WHERE program = 'archived'`).run()
-  expect(await actor('archived').settle([recordOf('archived', run, 'call-1')])).toEqual(['lease-call-1'])
+  expect((await actor('archived').settle([recordOf('archived', run, 'call-1')])).confirmed).toEqual(['lease-call-1'])
   expect(await letters('archived')).toMatchObject([{ kind: 'record', run }])
 })

@@ -3,6 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { CLASS_TRIES_MAX, LATE_RECORDS_MS } from '../../src/actors/class-notifier.ts'
+import type { ProgramRpc } from '../../src/actors/contracts.ts'
 import { classActor } from '../../src/actors/stubs.ts'
 import { replaceBindings, storedTables } from './actor-tools.ts'
 import {
@@ -163,14 +164,14 @@ describe('while a class refuses', () => {
     const run = await openCall('racing', 'racing-0', 'app:racing')
     await openCall('racing', 'racing-1', 'app:racing')
     await actor('racing').settle([0, 1].map((at) => recordOf('racing', run, `racing-${at}`)))
-    const settled: Promise<string[]>[] = []
+    const settled: ReturnType<ProgramRpc['settle']>[] = []
     const ended = async () => {
       settled.push(actor('racing').settle([recordOf('racing', run, 'racing-2')]))
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
     await replaceBindings(programStub('racing'), { CLASS: { getByName: () => ({ ended }) } })
     await actor('racing').end(Date.now())
-    expect(await Promise.all(settled)).toEqual([['lease-racing-2']])
+    expect(await Promise.all(settled)).toMatchObject([{ confirmed: ['lease-racing-2'] }])
     const program = await json(request('GET', '/v1/programs/racing', KEY_A))
     expect(program).toMatchObject({ state: 'ended', calls: 3, output_tokens: 15 })
   })

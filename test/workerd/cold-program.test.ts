@@ -74,7 +74,7 @@ describe('a cold program', () => {
     for (let i = 0; i < 2; i++) {
       await evictDurableObject(programStub('counted'))
       const records = ['3', 'open', 'unknown'].map((name) => recordOf('counted', run, `counted-${name}`))
-      expect(await actor('counted').settle(records)).toHaveLength(3)
+      expect((await actor('counted').settle(records)).confirmed).toHaveLength(3)
     }
     const calls = CHECKPOINT_CALLS_MIN + 2
     expect(await actor('counted').describe(Date.now())).toMatchObject({

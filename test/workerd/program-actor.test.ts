@@ -99,7 +99,7 @@ describe('records', () => {
       )
     }
     for (const batch of batches(shuffled([...records, ...records, ...records]), 7)) {
-      expect(await actor('shuffled').settle(batch)).toEqual(batch.map(({ lease }) => lease))
+      expect((await actor('shuffled').settle(batch)).confirmed).toEqual(batch.map(({ lease }) => lease))
       await evictDurableObject(programStub('shuffled'))
     }
     expect(await describeProgram('shuffled')).toMatchObject(sums(records))
@@ -168,7 +168,7 @@ describe('the end', () => {
       finish_reason: null,
       service_modelled_us: 500,
     })
-    for (let i = 0; i < 3; i++) expect(await actor('late').settle([late])).toEqual(['lease-call-1'])
+    for (let i = 0; i < 3; i++) expect((await actor('late').settle([late])).confirmed).toEqual(['lease-call-1'])
     expect(await archivedProgram(env.DB, TENANT, 'late')).toMatchObject({
       service_us: 1_500,
       wait_us: 600,
@@ -320,8 +320,10 @@ it('a D1 that never answers holds a late record up for a while, and no other rec
   const settling = actor('unanswered')
     .settle([late])
     .catch(() => 'given up')
-  expect(await actor('unanswered').settle([recordOf('unanswered', next, 'call-2')])).toEqual(['lease-call-2'])
+  expect((await actor('unanswered').settle([recordOf('unanswered', next, 'call-2')])).confirmed).toEqual([
+    'lease-call-2',
+  ])
   expect(await settling).toBe('given up')
   await evictDurableObject(programStub('unanswered'))
-  expect(await actor('unanswered').settle([late])).toEqual(['lease-call-1'])
+  expect((await actor('unanswered').settle([late])).confirmed).toEqual(['lease-call-1'])
 })

@@ -1,17 +1,32 @@
 /** Spend equals what the stored records add up to, to the last unit, however often, late and in what order they come. */
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { CLASSES_PER_DAY_MAX, dayOf } from '../../src/actors/spend-meter.ts'
+import { CLASSES_PER_DAY_MAX } from '../../src/actors/spend-meter.ts'
 import { programActor, tenantActor } from '../../src/actors/stubs.ts'
 import { tokenPrices } from '../../src/core/budget/call-cap.ts'
-import { addCharge, type Charge, chargeOf, NO_CHARGE } from '../../src/core/budget/charge.ts'
+import { addCharge, type Charge, chargeOf, dayOf, NO_CHARGE } from '../../src/core/budget/charge.ts'
 import { PRICE_LEAD_MS } from '../../src/core/budget/price-history.ts'
 import type { LeaseTerms } from '../../src/core/call/lease-terms.ts'
 import { seededRandom } from '../../src/core/seeded-random.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
-import { KEY_A, KEY_B, MODEL, openCall, proven, provision, recordOf, request, TOKEN_EAST } from './fixtures.ts'
+import * as actors from '../../src/worker.ts'
+import {
+  admission,
+  KEY_A,
+  KEY_B,
+  leaseOf,
+  MODEL,
+  openCall,
+  programStub,
+  proven,
+  provision,
+  recordOf,
+  request,
+  TOKEN_EAST,
+} from './fixtures.ts'
 
+const WAITING = { timeout: 40_000, interval: 500 }
 const KEY_1 = 'key-00000000000000b1'
 const KEY_2 = 'key-00000000000000b2'
 const PRICES = { prompt_price: 0.15, cached_prompt_price: 0.07, output_price: 0.61 }
@@ -205,4 +220,178 @@ describe('spend', () => {
       expect([query, (await request('GET', `/v1/spend?${query}`, KEY_A)).status]).toEqual([query, 400])
     }
   })
+})
+
+describe('spend that programs tell', () => {
+  /** Opens a call as the Worker does where no budget waits for its charge. */
+  async function gatheredCall(program: string, call: string): Promise<string> {
+    const actor = programActor(env, 'tenant-a', program)
+    const reply = await actor.admit({ ...admission(program, call), gathers: true })
+    if (reply.status !== 'admitted') throw new Error(reply.message)
+    await actor.leaseOpened(leaseOf(reply.run, call))
+    return reply.run
+  }
+  const told = (program: string) =>
+    runInDurableObject(programStub(program), (instance) => (instance as unknown as Told).flush.now())
+  interface Told {
+    flush: { now(): Promise<void> }
+  }
+
+  /** What it has in memory is gone. */
+  const restart = async (object: unknown): Promise<void> => {
+    await evictDurableObject(object as never).catch((error: unknown) => {
+      if (!String(error).includes('not currently running')) throw error
+    })
+  }
+  // Knows no class of the tests before.
+  beforeEach(() => restart(tenantActor(env, 'tenant-a')))
+
+  const end = async (program: string) =>
+    expect((await request('DELETE', `/v1/programs/${program}`, KEY_A)).status).toBe(200)
+  const metered = () => vi.spyOn(tenantPrototype(), 'meter')
+  function tenantPrototype(): { meter(records: unknown): Promise<void> } {
+    return actors.TenantActor.prototype as never
+  }
+
+  it('is no request of a record, and whole when the program has ended', async () => {
+    const spy = metered()
+    const run = await gatheredCall('gathered', 'g-1')
+    await gatheredCall('gathered', 'g-2')
+    const records = [
+      recordOf('gathered', run, 'g-1', { output_tokens: 70 }),
+      recordOf('gathered', run, 'g-2', { output_tokens: 9, cached_tokens: 1 }),
+    ]
+    expect(await send(records)).toHaveLength(2)
+    expect(await send(records)).toHaveLength(2)
+    await end('gathered')
+    expect(spy).not.toHaveBeenCalled()
+    spy.mockRestore()
+    const name = 'gathered'
+    expect(await spendOf('&by=program')).toMatchObject([{ name, ...sumOf(records) }])
+    expect(await spendOf('&by=key')).toMatchObject([{ name: KEY_1, ...sumOf(records) }])
+    expect(await spendOf('&by=class')).toMatchObject([{ name: 'tenant', ...sumOf(records) }])
+  })
+
+  it('is told while the program runs, and survives the restart of either', async () => {
+    const run = await gatheredCall('goes-on', 'on-1')
+    const one = recordOf('goes-on', run, 'on-1')
+    await send([one])
+    // Its alarm tells the tenant.
+    await vi.waitFor(async () => {
+      await runDurableObjectAlarm(programStub('goes-on'))
+      expect((await spendOf())[0]).toMatchObject(sumOf([one]))
+    }, WAITING)
+    await restart(tenantActor(env, 'tenant-a'))
+    await restart(programStub('goes-on'))
+    await gatheredCall('goes-on', 'on-2')
+    const two = recordOf('goes-on', run, 'on-2', { prompt_tokens: 400 })
+    await send([two])
+    await told('goes-on')
+    await restart(tenantActor(env, 'tenant-a'))
+    await end('goes-on')
+    expect(await spendOf()).toMatchObject([sumOf([one, two])])
+    expect(await spendOf('&by=program')).toMatchObject([{ name: 'goes-on', ...sumOf([one, two]) }])
+  }, 60_000)
+
+  it('counts a record that comes after the archive, and a repeat of it nothing', async () => {
+    const run = await gatheredCall('archived-late', 'al-1')
+    await gatheredCall('archived-late', 'al-2')
+    const [one, two] = ['al-1', 'al-2'].map((call) => recordOf('archived-late', run, call)) as [CallRecord, CallRecord]
+    await send([one])
+    await end('archived-late')
+    expect(await spendOf()).toMatchObject([sumOf([one])])
+    const spy = metered()
+    for (let times = 0; times < 3; times += 1) {
+      expect(await send([two])).toEqual([two.lease])
+      if (times === 1) await restart(tenantActor(env, 'tenant-a'))
+    }
+    expect(spy).not.toHaveBeenCalled()
+    spy.mockRestore()
+    expect(await spendOf()).toMatchObject([sumOf([one, two])])
+  })
+
+  it('is acknowledged only when the tenant has heard of what comes after the archive', async () => {
+    const run = await gatheredCall('unheard', 'uh-1')
+    await end('unheard')
+    const record = recordOf('unheard', run, 'uh-1')
+    const deaf = vi.spyOn(tenantPrototype() as unknown as TenantTold, 'charged').mockRejectedValue(new Error('deaf'))
+    expect(await send([record])).toEqual([])
+    deaf.mockRestore()
+    expect(await spendOf()).toEqual([])
+    expect(await send([record])).toEqual([record.lease])
+    expect(await spendOf()).toMatchObject([sumOf([record])])
+  })
+  interface TenantTold {
+    charged(spend: unknown): Promise<void>
+  }
+
+  it('is of the engine that served last, whatever comes when', async () => {
+    const granted_at_ms = Date.now()
+    const run = await gatheredCall('replaced', 'rp-1')
+    const first = recordOf('replaced', run, 'rp-1', { outcome: 'cancelled', output_tokens: 50 })
+    const second = { ...first, lease: 'lease-rp-1-2', outcome: 'completed' as const, output_tokens: 8 }
+    await send([second], { granted_at_ms: granted_at_ms + 1_000 })
+    await told('replaced')
+    expect(await send([first], { granted_at_ms })).toEqual([first.lease])
+    await end('replaced')
+    expect(await spendOf()).toMatchObject([sumOf([second])])
+  })
+
+  it('meters alone a record that comes when the tenant may have forgotten its day', async () => {
+    const spy = metered()
+    const run = await gatheredCall('ancient', 'an-1')
+    const record = recordOf('ancient', run, 'an-1')
+    for (let times = 0; times < 2; times += 1) {
+      await send([record], { granted_at_ms: Date.now() - 7 * 24 * 60 * 60_000 })
+    }
+    await end('ancient')
+    expect(spy).toHaveBeenCalledTimes(2)
+    spy.mockRestore()
+    expect(await spendOf('&from=2020-01-01')).toMatchObject([sumOf([record])])
+  })
+
+  it('equals the sum over the records, mixed with those that are metered, through restarts and messages that are lost', async () => {
+    const random = seededRandom(11)
+    const below = (most: number) => Math.floor(random() * most)
+    const records: CallRecord[] = []
+    const terms = new Map<string, Partial<LeaseTerms>>()
+    const now_ms = Date.now()
+    for (let at = 0; at < 50; at += 1) {
+      const program = `mixed-${below(4)}`
+      const call = `mixed-call-${at}`
+      const run = await (below(4) === 0 ? openCall(program, call) : gatheredCall(program, call))
+      const measured = {
+        prompt_tokens: 10 + below(5_000),
+        output_tokens: below(900),
+        service_modelled_us: below(9_000),
+      }
+      const outcome = (['completed', 'cancelled', 'failed'] as const)[below(3)] ?? 'completed'
+      const record = recordOf(program, run, call, { ...measured, outcome })
+      records.push(record)
+      terms.set(record.lease, { key: below(2) === 0 ? KEY_1 : KEY_2, granted_at_ms: now_ms - below(2) * 1_000 })
+    }
+    const sendOne = (record: CallRecord) => send([record], terms.get(record.lease))
+    const late = records.filter((_, at) => at % 5 === 0)
+    const programs = ['mixed-0', 'mixed-1', 'mixed-2', 'mixed-3']
+    for (const record of records.filter((one) => !late.includes(one))) {
+      await sendOne(record)
+      if (below(3) === 0) await sendOne(records[below(records.length)] ?? record)
+      if (below(6) === 0) await told(record.program)
+      if (below(8) === 0) await restart(tenantActor(env, 'tenant-a'))
+      if (below(8) === 0) await restart(programStub(record.program))
+      if (below(8) === 0) await spendOf()
+    }
+    for (const program of programs.slice(0, 2)) await end(program)
+    for (const record of [...late, ...records]) await sendOne(record)
+    for (const program of programs.slice(2)) await end(program)
+    for (const [by, name] of [
+      ['program', (record: CallRecord) => record.program],
+      ['key', ({ lease }: CallRecord) => terms.get(lease)?.key],
+    ] as const) {
+      for (const { period: _, name: row, ...sums } of await spendOf(`&by=${by}`)) {
+        expect(sums).toEqual(sumOf(records.filter((record) => name(record) === row)))
+      }
+    }
+    expect(await spendOf()).toMatchObject([sumOf(records)])
+  }, 120_000)
 })

@@ -55,7 +55,7 @@ export const countedLeases = sqliteTable(
   (table) => [primaryKey({ columns: [table.day, table.call, table.lease] })],
 )
 
-/** Which counted leases the sums of spend have (spend-backlog.ts). One row. */
+/** Which counted leases the sums of spend have (spend-backlog.ts), and in the row 1 since when all are remembered (counted-leases.ts). */
 export const spendFolds = sqliteTable('spend_folds', {
   id: integer('id').primaryKey(),
   /** The number of the last fold. */

@@ -67,6 +67,13 @@ export function amountsOf({ calls, prompt_tokens, output_tokens, service_us, cos
   return { calls, tokens: prompt_tokens + output_tokens, service_us, cost_nanos }
 }
 
+const DAY_CHARS = 'YYYY-MM-DD'.length
+
+/** UTC. */
+export function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, DAY_CHARS)
+}
+
 /** `sign` −1: takes `of` away. */
 export function addCharge(to: Charge, of: Readonly<Charge>, sign: 1 | -1 = 1): void {
   for (const field of CHARGE_FIELDS) to[field] += sign * of[field]

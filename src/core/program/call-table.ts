@@ -7,6 +7,7 @@ import { type Outlook, outlookOf } from '../../protocol/measurement.ts'
 import type { Budget } from '../budget/budget.ts'
 import { ProgramSpend } from '../budget/program-spend.ts'
 import type { Reservation } from '../budget/reservation.ts'
+import { chargedOf, RunSpend, type RunSpendSums } from '../budget/run-spend.ts'
 import { callVerdict } from '../call/call-outcome.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { Pin } from '../pool/pool-types.ts'
@@ -30,6 +31,7 @@ import {
   type CallState,
   callRow,
   expectedLease,
+  gatheredCharge,
   leaseFromGrant,
   leaseFromRecord,
   placeLease,
@@ -60,6 +62,7 @@ export class CallTable {
   #tails = new Map<string, string>()
   /** Null: the program has no budget. */
   #spend: ProgramSpend | null
+  #gathered = new RunSpend()
 
   constructor(reading: ServiceReading, budget: Budget | null = null) {
     this.#reading = reading
@@ -94,6 +97,7 @@ export class CallTable {
     for (const call of table.#calls) {
       table.#paths.setService(call.call, callServiceUs(call.leases, reading))
       table.#spend?.update(call)
+      table.#gathered.add(call.leases)
     }
     const ended = table.#calls.filter((call) => call.state === 'ended')
     for (const call of ended.sort((a, b) => (a.ended_at_ms ?? 0) - (b.ended_at_ms ?? 0))) {
@@ -114,6 +118,7 @@ export class CallTable {
     if (budget !== null) table.#spend = new ProgramSpend(budget, checkpoint.spent)
     Object.assign(table.#totals, checkpoint.totals)
     table.#paths = new CriticalPath(checkpoint.critical_path_us)
+    table.#gathered = new RunSpend(checkpoint.gathered)
     const live = new Map(checkpoint.live.map((one) => [one.position, one]))
     for (const row of calls.toSorted((a, b) => a.position - b.position)) {
       const { start_us = row.inherited_us, followed = false } = live.get(row.position) ?? {}
@@ -141,16 +146,18 @@ export class CallTable {
 
   /** Null: a sum is beyond what can be stored. */
   checkpoint(): Omit<Checkpoint, 'engines'> | null {
-    if (!Object.values(this.#totals).every(Number.isSafeInteger)) return null
+    if (!Object.values(this.#totals).every(Number.isSafeInteger) || !this.#gathered.isExact) return null
     const live = new Set(this.openCalls)
     for (const lease of this.openLeases) live.add(this.#call(lease.call))
     for (const call of this.#acting.all()) live.add(call)
     for (const call of this.#spend?.open() ?? []) live.add(this.#call(call))
     const names = [...live].map(({ call }) => call)
+    const { gathered } = this
     return {
       calls: this.size,
       totals: { ...this.#totals },
       ...(this.#spend === null ? {} : { spent: this.#spend.historyWithout(names) }),
+      ...(gathered.leases === 0 ? {} : { gathered }),
       critical_path_us: this.#paths.scalarUs(),
       threads: this.#threads.tails(CHECKPOINT_THREADS_MAX),
       live: [...live].map(({ call, position, leases, followed }) => ({
@@ -225,6 +232,11 @@ export class CallTable {
     return this.#spend
   }
 
+  /** What calls were charged, of those whose charges the program tells. */
+  get gathered(): RunSpendSums {
+    return this.#gathered.sums
+  }
+
   /** Opens a call that inherits the present scalar. */
   open(arrival: CallArrival, reserved: Reservation | null = null): CallState {
     const placement = this.#threads.place(arrival, this.openCalls.size, (call) => this.#known(call))
@@ -237,6 +249,7 @@ export class CallTable {
     const came = { results: [...(arrival.tool_results ?? [])], times: [...(arrival.tool_times ?? [])] }
     this.#acting.opened(call, behind, came)
     call.reserved = reserved
+    if (arrival.gathers) call.gathers = true
     this.#changed(call)
     return call
   }
@@ -365,7 +378,10 @@ export class CallTable {
       lease = leaseFromRecord(record, call.leases.length)
       this.#attach(call, lease)
     }
+    const charged = chargedOf(call.leases)
     applyRecord(lease, record)
+    if (call.gathers) lease.charged = gatheredCharge(record, now_ms)
+    this.#gathered.settled(call.leases, lease, charged)
     call.tools ??= askedTools(record)
     this.openLeases.delete(lease)
     addLease(this.#totals, lease, this.#reading)

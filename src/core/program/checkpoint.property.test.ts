@@ -1,6 +1,9 @@
 /** A run that goes on from its checkpoint is, to every question, the run that was loaded whole. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { Outcome } from '../../protocol/index.ts'
+import { addCharge, chargeOf, dayOf, NO_CHARGE } from '../budget/charge.ts'
+import type { SpendPlace } from '../budget/run-spend.ts'
 import { entry, grant, record } from '../testing/builders.ts'
 import { ProgramEntry } from './program-entry.ts'
 import {
@@ -15,11 +18,19 @@ import {
 } from './program-state.ts'
 
 type Fact =
-  | { what: 'admit'; parents: number[] | null; thread: number | null }
+  | { what: 'admit'; parents: number[] | null; thread: number | null; gathers: boolean }
   | { what: 'opened'; call: number; lease: number; speed: number }
   | { what: 'lost'; call: number; lease: number }
   | { what: 'answered'; call: number }
-  | { what: 'record'; call: number; lease: number; service: number }
+  | {
+      what: 'record'
+      call: number
+      lease: number
+      service: number
+      key: string | null
+      outcome: Outcome
+      granted_at_ms: number
+    }
 
 const call = fc.nat(12)
 const lease = fc.nat(1)
@@ -30,17 +41,24 @@ const fact: fc.Arbitrary<Fact> = fc.oneof(
       what: fc.constant('admit' as const),
       parents: fc.option(fc.array(call, { maxLength: 3 })),
       thread: fc.option(fc.nat(3)),
+      gathers: fc.boolean(),
     }),
   },
   fc.record({ what: fc.constant('opened' as const), call, lease, speed: fc.constantFrom(0.5, 1, 3) }),
   fc.record({ what: fc.constant('lost' as const), call, lease }),
   fc.record({ what: fc.constant('answered' as const), call }),
-  fc.record({ what: fc.constant('record' as const), call, lease, service: fc.nat(1_000_000) }),
+  fc.record({
+    ...{ what: fc.constant('record' as const), call, lease, service: fc.nat(1_000_000) },
+    ...{ key: fc.option(fc.constantFrom('key-1', 'key-2')), granted_at_ms: fc.constantFrom(0, 1, 90_000_000) },
+    outcome: fc.constantFrom<Outcome>('completed', 'cancelled', 'failed'),
+  }),
 )
 
 /** It covers all calls, so that none is refused. */
 const BUDGET = { calls: null, tokens: 1_000_000, service_us: null, cost_nanos: null, ends_at_ms: null }
 const WANTS = { most: { calls: 1, tokens: 100, service_us: 1_000, cost_nanos: 0 }, least_tokens: 10, prices: null }
+
+const PRICES = { prompt_picos: 3_000_000, cached_prompt_picos: 1_000_000, output_picos: 7_000_000 }
 
 /** What storage would hold. */
 class Storage {
@@ -85,6 +103,7 @@ function tell(program: ProgramEntry, storage: Storage, told: Fact, now_ms: numbe
       thread: told.thread === null ? null : `n${told.thread}`,
       parents,
       model: 'model',
+      gathers: told.gathers,
       wants: WANTS,
       now_ms,
     }
@@ -105,12 +124,16 @@ function tell(program: ProgramEntry, storage: Storage, told: Fact, now_ms: numbe
   } else if (told.what === 'lost') {
     program.leaseLost({ run: 'run', lease: name, error_code: 'engine_down' })
   } else {
-    const { service } = told
+    const { service, key, outcome, granted_at_ms } = told
     program.settle(
-      record({
-        ...{ call: of, lease: name, service_modelled_us: service, service_wall_us: 2 * service },
-        ...(service % 2 === 0 ? {} : { tools: ['search', 'read'] }),
-      }),
+      {
+        ...{ key, granted_at_ms, prices: PRICES },
+        ...record({
+          outcome,
+          ...{ call: of, lease: name, service_modelled_us: service, service_wall_us: 2 * service },
+          ...(service % 2 === 0 ? {} : { tools: ['search', 'read'] }),
+        }),
+      },
       now_ms,
     )
   }
@@ -118,7 +141,36 @@ function tell(program: ProgramEntry, storage: Storage, told: Fact, now_ms: numbe
 
 function answers(program: ProgramEntry) {
   const { engines, threads, ...summary } = program.summary()
-  return { summary, engines, threads: new Set(threads), keys: program.keys(), open: new Set(program.openLeases()) }
+  const { leases, places } = program.spend ?? { leases: 0, places: [] }
+  const told = {
+    summary,
+    engines,
+    threads: new Set(threads),
+    keys: program.keys(),
+    open: new Set(program.openLeases()),
+  }
+  return { ...told, leases, spend: new Set(places) }
+}
+
+/** What its rows say that the program tells of its charges: for each call, what its last lease was charged. */
+function chargesIn({ calls, leases }: ProgramRows) {
+  const sums = new Map<string, SpendPlace>()
+  const placeOf = ({ model, charged }: LeaseRow) => {
+    const of = { day: dayOf(charged?.granted_at_ms ?? 0), key: charged?.key ?? null, model }
+    const name = JSON.stringify(of)
+    const place = sums.get(name) ?? { ...of, charge: { ...NO_CHARGE } }
+    sums.set(name, place)
+    return place
+  }
+  for (const { call } of calls) {
+    const settled = leases.filter((one) => one.call === call && one.charged !== undefined)
+    const order = (one: LeaseRow) => `${String(one.charged?.granted_at_ms).padStart(12, '0')} ${one.lease}`
+    for (const one of settled) placeOf(one)
+    const last = settled.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)).at(-1)
+    if (last === undefined || last.outcome === null) continue
+    addCharge(placeOf(last).charge, chargeOf({ ...last, outcome: last.outcome }, PRICES))
+  }
+  return new Set(sums.values())
 }
 
 describe('a run that goes on from its checkpoint', () => {
@@ -145,6 +197,7 @@ describe('a run that goes on from its checkpoint', () => {
           expect(answers(restarted)).toEqual(answers(kept))
         }
         take()
+        expect(answers(restarted).spend).toEqual(chargesIn(storage.rows()))
         if (!restarted.isWhole) restarted.complete(storage.rows())
         expect(answers(restarted)).toEqual(answers(kept))
         const page = { after: null, limit: 100 }

@@ -11,6 +11,7 @@
  */
 import { type Budget, type BudgetState, budgetLeft } from '../budget/budget.ts'
 import type { Reservation } from '../budget/reservation.ts'
+import type { RunSpendTold } from '../budget/run-spend.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { Pin } from '../pool/pool-types.ts'
 import { hash32 } from '../wire/hash.ts'
@@ -185,6 +186,13 @@ export class ProgramEntry {
     const { spend } = this.#calls
     return spend === null ? null : budgetLeft(spend.budget, spend.used)
   }
+  /** What its calls were charged, of those whose charges it tells its tenant. Null: none has settled. */
+  get spend(): RunSpendTold | null {
+    const { gathered } = this.#calls
+    if (gathered.leases === 0) return null
+    const { program, run, class: of_class } = this.#program
+    return { program, run, class: of_class, ...gathered }
+  }
   get open_calls(): number {
     return this.#calls.openCalls.size
   }
@@ -340,6 +348,11 @@ export class ProgramEntry {
   weigh(weight: number): void {
     this.#program.weight = weight
     this.#dirty = true
+  }
+
+  /** Whether `spend` has what this settled lease was charged. Of a lease that is not history. */
+  gathers(lease: string): boolean {
+    return this.#calls.lease(lease)?.charged !== undefined
   }
 
   /** Of a call that is not history. */

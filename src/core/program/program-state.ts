@@ -14,7 +14,9 @@ import type {
   ToolTime,
 } from '../../protocol/index.ts'
 import type { Amounts, Budget, BudgetState } from '../budget/budget.ts'
+import type { TokenPrices } from '../budget/call-cap.ts'
 import type { BudgetRefusal, CallWants, Reservation } from '../budget/reservation.ts'
+import type { LeaseCharge, RunSpendSums } from '../budget/run-spend.ts'
 import type { FieldWarnings } from '../call/field-warnings.ts'
 import type { ServiceReading } from '../call/service.ts'
 import type { ConversationTurn } from '../conversation/conversation-turn.ts'
@@ -230,6 +232,8 @@ export interface CallArrival {
   reading?: ServiceReading
   /** What it may use of a budget. Left out: nothing is known of it. */
   wants?: CallWants
+  /** Neither its tenant nor its key has a budget, so its program tells the tenant of its charge. Left out: a budget waits for it. */
+  gathers?: boolean
   /**
    * The lease that the call asks for. It is expected on the engine that its program is pinned to, until the Worker or the
    * record says otherwise. Left out or null: the Worker will tell of every lease.
@@ -309,6 +313,8 @@ export interface ProvenRecord extends CallRecord {
   granted_at_ms?: number
   /** Left out: not known. */
   reason?: ExpectedReason
+  /** Of its model when the lease was granted. Null: it had none. Left out: not known. */
+  prices?: TokenPrices | null
 }
 
 /** The program itself, as stored. Sums are not stored but recomputed from the leases. */
@@ -348,6 +354,8 @@ export interface CallRow extends Omit<CallEntry, 'leases' | 'warnings'> {
   warnings?: FieldWarnings | undefined
   /** Its share of the program's budget. Null: the program has none. */
   reserved: Reservation | null
+  /** Its program tells the tenant what it was charged (core/budget/run-spend.ts). Left out: its records are metered one by one. */
+  gathers?: true | undefined
   /** What the call itself brought, and of which call's tools. Null: it goes on from none. */
   brings: ({ of: string } & Omit<ToolReturn, 'at_ms'>) | null
 }
@@ -380,6 +388,8 @@ export interface LeaseRow extends LeaseEntry {
   finish_reason: string | null
   /** Nobody has said where it is. It is taken to be at its program's pin. */
   expected?: true | undefined
+  /** Of a settled lease whose program tells the tenant of its charge. */
+  charged?: LeaseCharge | undefined
 }
 
 /** Everything that `ProgramEntry.restore` needs, rows in any order. */
@@ -399,6 +409,8 @@ export interface Checkpoint {
   totals: MeasuredSums & { service_us: number }
   /** What the history has used of the budget. Left out: there is none. */
   spent?: Amounts | undefined
+  /** What all calls were charged, of those whose charges the program tells. Left out: none is. */
+  gathered?: RunSpendSums | undefined
   critical_path_us: number
   threads: ThreadTails
   /** In order of use. */

@@ -4,6 +4,8 @@
  */
 
 import { type CallRecord, NOTHING_MEASURED, storedMeasurement } from '../../protocol/index.ts'
+import { chargeOf } from '../budget/charge.ts'
+import type { LeaseCharge } from '../budget/run-spend.ts'
 import { agentOf } from '../pool/engine-id.ts'
 import type { Pin } from '../pool/pool-types.ts'
 import type { AskedTools, CallEntry, CallRow, LeaseEntry, LeaseGrant, LeaseRow, ProvenRecord } from './program-state.ts'
@@ -91,6 +93,17 @@ export function applyRecord(lease: LeaseRow, record: ProvenRecord): void {
   } satisfies Partial<LeaseRow>)
 }
 
+/** A tenant remembers for a week what it was told (actors/counted-leases.ts). A record that comes later is metered alone. */
+const GATHERED_WITHIN_MS = 6 * 24 * 60 * 60_000
+
+/** What the lease of such a record is charged. Undefined: not by its program. */
+export function gatheredCharge(record: ProvenRecord, now_ms: number): LeaseCharge | undefined {
+  const { key = null, granted_at_ms, prices } = record
+  if (prices === undefined || granted_at_ms === undefined) return undefined
+  if (Math.abs(now_ms - granted_at_ms) > GATHERED_WITHIN_MS) return undefined
+  return { key, granted_at_ms, cost_nanos: chargeOf(record, prices).cost_nanos }
+}
+
 /** Null: the call did not complete, or its agent does not tell. */
 export function askedTools({ outcome, tools, expected_tool_us, handled }: CallRecord): AskedTools | null {
   if (outcome !== 'completed' || tools === undefined) return null
@@ -111,6 +124,7 @@ export function callEntry(state: CallState): CallEntry {
     parents_known: _k,
     answered,
     reserved: _r,
+    gathers: _g,
     brings: _b,
     warnings,
     ...entry
@@ -120,7 +134,7 @@ export function callEntry(state: CallState): CallEntry {
 }
 
 function leaseEntry(row: LeaseRow): LeaseEntry {
-  const { call: _c, position: _p, finish_reason: _f, expected: _e, ...entry } = row
+  const { call: _c, position: _p, finish_reason: _f, expected: _e, charged: _h, ...entry } = row
   return entry
 }
 
