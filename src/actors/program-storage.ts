@@ -3,9 +3,9 @@
  *
  * Rows written are the largest part of a call's cost on Cloudflare. So a call and its leases are one row, and the tables are
  * WITHOUT ROWID: the primary key is the table and not an extra index that counts as a row of its own. This is set in the
- * migration, since Drizzle cannot express it.
+ * migration, since Drizzle cannot express it. A new program has no table but those of runs and calls, without Drizzle's list of migrations.
  */
-import { and, eq, ne, sql } from 'drizzle-orm'
+import { and, eq, getTableName, ne, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import type { Checkpoint, DirtyRows, LeaseRow, ProgramRows } from '../core/program/program-state.ts'
 import { CallRowJson, CheckpointJson, LeaseRowJson, ProgramRowJson } from '../store/program-row-schemas.ts'
@@ -46,7 +46,7 @@ export class ProgramStorage {
 
   constructor(storage: DurableObjectStorage) {
     this.values = storage
-    this.storage = new ActorDatabase(storage, programMigrations)
+    this.storage = new ActorDatabase(storage, programMigrations, { without: [getTableName(leases)] })
   }
 
   /** Every stored run. A row that is not as it was written is told apart: its run must not go on without it. */
@@ -161,7 +161,7 @@ export class ProgramStorage {
     const others = db.select({ run: runs.run }).from(runs).where(ne(runs.run, run)).limit(1).all()
     if (others.length === 0 && rest === 'goes') return this.storage.clear()
     db.transaction((tx) => {
-      tx.delete(leases).where(eq(leases.run, run)).run()
+      if (hasLeases(db)) tx.delete(leases).where(eq(leases.run, run)).run()
       tx.delete(calls).where(eq(calls.run, run)).run()
       tx.delete(runs).where(eq(runs.run, run)).run()
     })
@@ -172,7 +172,7 @@ const callTexts = { row: calls.row, leases: calls.leases }
 
 function allTexts(db: ActorDb, run: string): RunTexts {
   const ofCalls = db.select(callTexts).from(calls).where(eq(calls.run, run)).orderBy(calls.position).all()
-  const ofLeases = db.select({ row: leases.row }).from(leases).where(eq(leases.run, run)).all()
+  const ofLeases = hasLeases(db) ? db.select({ row: leases.row }).from(leases).where(eq(leases.run, run)).all() : []
   return { calls: ofCalls, leases: ofLeases.map((lease) => lease.row) }
 }
 
@@ -185,7 +185,7 @@ function namedTexts(db: ActorDb, run: string, { live }: Checkpoint): RunTexts {
     .from(calls)
     .where(and(eq(calls.run, run), sql`${calls.position} IN ${positions}`))
     .all()
-  if (ofCalls.every((call) => call.leases !== null)) return { calls: ofCalls, leases: [] }
+  if (ofCalls.every((call) => call.leases !== null) || !hasLeases(db)) return { calls: ofCalls, leases: [] }
   const ids = among(live.flatMap((call) => call.leases))
   const ofLeases = db
     .select({ row: leases.row })
@@ -193,6 +193,11 @@ function namedTexts(db: ActorDb, run: string, { live }: Checkpoint): RunTexts {
     .where(and(eq(leases.run, run), sql`${leases.lease} IN ${ids}`))
     .all()
   return { calls: ofCalls, leases: ofLeases.map((lease) => lease.row) }
+}
+
+/** Only an earlier version made it. */
+function hasLeases(db: ActorDb): boolean {
+  return db.all(sql`SELECT 1 FROM sqlite_master WHERE name = ${getTableName(leases)}`).length > 0
 }
 
 /** Null: there is none, or it does not load, so that the whole run must be read. */

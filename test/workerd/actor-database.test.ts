@@ -61,6 +61,43 @@ describe.each(KINDS)('the database of a %s', (kind, migrations) => {
   })
 })
 
+describe('the database of an object that lives briefly', () => {
+  const BREVITY = { without: ['leases'] }
+
+  it('has no list of its migrations, and only the tables that are written', async () => {
+    await runInDurableObject(env.CONVERSATION.getByName('brief'), async (_, { storage }) => {
+      await storage.deleteAll()
+      expect(await new ActorDatabase(storage, programMigrations, BREVITY).stored()).toBeNull()
+      await new ActorDatabase(storage, programMigrations, BREVITY).writable()
+      const tables = storage.sql.exec<{ name: string }>(
+        "SELECT name FROM sqlite_master WHERE name NOT LIKE '\\_cf%' ESCAPE '\\'",
+      )
+      expect(tables.toArray().map(({ name }) => name)).toEqual(['calls', 'runs'])
+      storage.sql.exec("INSERT INTO runs VALUES ('r', '{}')")
+      expect(await new ActorDatabase(storage, programMigrations, BREVITY).stored()).not.toBeNull()
+      expect(storage.sql.exec('SELECT run FROM runs').toArray()).toEqual([{ run: 'r' }])
+    })
+  })
+
+  it('is brought up to date by the migrations that come after it was made, once', async () => {
+    const { journal, migrations } = programMigrations
+    const last = journal.entries.at(-1) ?? expect.unreachable()
+    const added = { ...last, idx: last.idx + 1, when: last.when + 1, tag: 'added' }
+    const later: ActorMigrations = {
+      ...programMigrations,
+      journal: { entries: [...journal.entries, added] },
+      migrations: { ...migrations, [`m${String(added.idx).padStart(4, '0')}`]: 'ALTER TABLE runs ADD more text' },
+    }
+    await runInDurableObject(env.CONVERSATION.getByName('brief-later'), async (_, { storage }) => {
+      await storage.deleteAll()
+      await new ActorDatabase(storage, programMigrations, BREVITY).writable()
+      storage.sql.exec("INSERT INTO runs VALUES ('r', '{}')")
+      for (let times = 0; times < 2; times += 1) await new ActorDatabase(storage, later, BREVITY).stored()
+      expect(storage.sql.exec('SELECT run, more FROM runs').toArray()).toEqual([{ run: 'r', more: null }])
+    })
+  })
+})
+
 describe('a tenant of an earlier version', () => {
   beforeAll(provision)
 

@@ -13,6 +13,7 @@ export async function flushed(program: string): Promise<void> {
 
 /** As versions stored them before a call and its leases were one row. */
 export function storeLeasesApart({ storage: { sql } }: DurableObjectState): void {
+  sql.exec('CREATE TABLE IF NOT EXISTS leases (run text, lease text, row text, PRIMARY KEY (run, lease)) WITHOUT ROWID')
   sql.exec(`INSERT INTO leases SELECT run, lease.value ->> 'lease', lease.value FROM calls, json_each(leases) AS lease`)
   sql.exec('UPDATE calls SET leases = NULL')
 }

@@ -137,8 +137,8 @@ it('a call of a live, named program is three requests and one row, and shares an
   await meter.watch(programStub(program))
   const first = await costOf(() => call({ program }))
   expect(first.requests).toEqual({ ...THREE, 'program.leaseOpened': 1 })
-  // The program's row and the call's. The rest are tables and the bookkeeping of the first write.
-  expect(first.rows).toBeLessThanOrEqual(2 + 9)
+  // The program's row and the call's. The rest are two tables.
+  expect(first.rows).toBeLessThanOrEqual(2 + 4)
   const others = await costOf(async () => {
     for (let index = 1; index < CALLS; index++) await call({ program })
   })
@@ -256,7 +256,6 @@ it('a program of ten calls is billed as docs/cost.md says', async () => {
   // For a million calls, as docs/cost.md has the prices.
   const { objects, rows, alarms, d1_rows } = per_call
   per_call.dollars = 0.15 * objects + 1.0 * (rows + alarms + d1_rows) + 4.5 / CALLS + 2 * 0.3
-  // 6.2 to 6.3.
-  console.log(JSON.stringify({ per_call, requests }))
-  expect(per_call.dollars, JSON.stringify({ per_call, requests })).toBeLessThanOrEqual(7)
+  // 4.7. On a slow machine the program takes longer, and more alarms fire.
+  expect(per_call.dollars, JSON.stringify({ per_call, requests })).toBeLessThanOrEqual(5.4)
 })

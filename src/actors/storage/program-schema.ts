@@ -21,7 +21,7 @@ export const calls = sqliteTable(
   (table) => [primaryKey({ columns: [table.run, table.position] })],
 )
 
-/** Written by earlier versions. A call that changed since has its leases in its own row. */
+/** Written by earlier versions, and not made any more. A call that changed since has its leases in its own row. */
 export const leases = sqliteTable(
   'leases',
   {
