@@ -124,6 +124,9 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       // The previous object may have died before D1 had it.
       const { running } = this.runs
       if (running?.entry.is_held) this.residency.tell(running.entry)
+      // Nor may the tenant.
+      const spend = running?.entry.spend ?? null
+      if (running !== null && spend !== null) this.notifier.changed(running.entry, spend)
       if (!this.broken.isEmpty) ctx.waitUntil(this.settleBroken(ended))
     })
   }

@@ -293,6 +293,21 @@ describe('spend that programs tell', () => {
     expect(await spendOf('&by=program')).toMatchObject([{ name: 'goes-on', ...sumOf([one, two]) }])
   }, 60_000)
 
+  it('is told by a program that restarts before it has told it', async () => {
+    const run = await gatheredCall('restarted', 'rs-1')
+    // It has told that it runs, so what follows waits.
+    await vi.waitFor(async () => {
+      const running = await tenantActor(env, 'tenant-a').running({ cursor: null, limit: 100 })
+      expect(running?.programs).toContainEqual(expect.objectContaining({ program: 'restarted' }))
+    }, WAITING)
+    const record = recordOf('restarted', run, 'rs-1')
+    await send([record])
+    expect(await spendOf()).toEqual([])
+    await restart(programStub('restarted'))
+    expect((await request('GET', '/v1/programs/restarted', KEY_A)).status).toBe(200)
+    await vi.waitFor(async () => expect(await spendOf()).toMatchObject([sumOf([record])]), WAITING)
+  }, 60_000)
+
   it('counts a record that comes after the archive, and a repeat of it nothing', async () => {
     const run = await gatheredCall('archived-late', 'al-1')
     await gatheredCall('archived-late', 'al-2')
