@@ -15,7 +15,10 @@ spendRoutes.openapi(
     path: '/v1/spend',
     security: [{ apiKey: [] }],
     request: { query: SpendQuery },
-    responses: { 200: json(listOf(Spend), 'The latest day or month first, then by name'), 400: failure('Invalid') },
+    responses: {
+      200: json(listOf(Spend), 'The latest day or month first, then by name. Programs that run are seconds behind'),
+      400: failure('Invalid'),
+    },
   }),
   async (c) => {
     const asked = spendAsked(c.req.valid('query'), Date.now())
