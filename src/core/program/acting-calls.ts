@@ -67,7 +67,7 @@ export class ActingCalls {
   opened(call: CallState, behind: Behind, came: Omit<ToolReturn, 'at_ms'>): void {
     for (const before of behind.parents) {
       if (before === undefined || !isFollowed(before, call, behind.begins)) continue
-      if (!before.followed && before.thread === call.thread && call.brings === null) {
+      if (mayAct(before) && !before.followed && before.thread === call.thread && call.brings === null) {
         call.brings = { of: before.call, ...came }
         before.returned = { at_ms: call.opened_at_ms, ...came }
       }
@@ -94,6 +94,11 @@ export class ActingCalls {
     }
     return running
   }
+}
+
+/** Of a call that was cut or failed it is not known what it asked for, and a run that goes on from a checkpoint does not have it. */
+function mayAct({ state, outcome }: CallState): boolean {
+  return state === 'open' || outcome === 'completed'
 }
 
 function isFollowed(before: CallState, call: CallState, begins: boolean): boolean {

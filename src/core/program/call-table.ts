@@ -17,6 +17,7 @@ import { isKept } from './left-context.ts'
 import {
   type CallArrival,
   type CallRow,
+  CHECKPOINT_BEHIND_MAX,
   CHECKPOINT_THREADS_MAX,
   type Checkpoint,
   type LeaseGrant,
@@ -151,6 +152,7 @@ export class CallTable {
     for (const lease of this.openLeases) live.add(this.#call(lease.call))
     for (const call of this.#acting.all()) live.add(call)
     for (const call of this.#spend?.open() ?? []) live.add(this.#call(call))
+    this.#addBehind(live)
     const names = [...live].map(({ call }) => call)
     const { gathered } = this
     return {
@@ -166,6 +168,19 @@ export class CallTable {
         leases: leases.map(({ lease }) => lease),
         ...(followed ? { followed } : {}),
       })),
+    }
+  }
+
+  /** Calls that go on from these: a record of one of these moves them on the critical path. */
+  #addBehind(live: Set<CallState>): void {
+    const names = new Set([...live].map(({ call }) => call))
+    const first = Math.min(...[...live].map(({ position }) => position))
+    const most = live.size + CHECKPOINT_BEHIND_MAX
+    for (const call of this.#calls.slice(-Math.min(this.#calls.length, this.size - first))) {
+      if (live.size >= most) return
+      if (!call.parents.some((parent) => names.has(parent))) continue
+      live.add(call)
+      names.add(call.call)
     }
   }
 

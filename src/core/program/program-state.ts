@@ -42,6 +42,8 @@ export const PINS_PER_PROGRAM_MAX = 16
 export const CHECKPOINT_CALLS_MIN = 256
 /** Threads that a checkpoint holds: those that were used last. */
 export const CHECKPOINT_THREADS_MAX = 256
+/** Calls that a checkpoint names since they go on from one that is open. */
+export const CHECKPOINT_BEHIND_MAX = 64
 /** Calls of one program behind which a tool may be running: those that ended last. For an earlier one no return is awaited. */
 export const ACTING_CALLS_MAX = 64
 /** Tools under way that a summary lists. */
