@@ -33,7 +33,8 @@ function ask(method: string, path: string, key: string, bindings: object, body?:
 
 it('a batch of records is settled with as many programs at once as the bound', async () => {
   const counted = new Counted()
-  const settle = (records: CallRecord[]) => counted.answer(records.map(({ lease }) => lease))
+  const settle = (records: CallRecord[]) =>
+    counted.answer({ confirmed: records.map(({ lease }) => lease), gathered: [] })
   const PROGRAM = { getByName: () => ({ settle }) }
   const calls = Array.from({ length: ACTORS_AT_ONCE_MAX + 1 }, (_, i) => recordOf(`p${i}`, 'run', `call-${i}`))
   const records = await Promise.all(calls.map((record) => proven(record)))
