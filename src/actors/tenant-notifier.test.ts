@@ -44,6 +44,19 @@ describe.each<OpeningWrite>(['timer', 'alarm'])('by %s', (by) => {
     expect(told).toEqual([{ at_ms, calls: 1 }])
   })
 
+  it('a clock that was set back puts nothing off', async () => {
+    const { notifier, told, call } = world(by)
+    call()
+    await vi.advanceTimersByTimeAsync(100)
+    vi.setSystemTime(Date.now() - 60 * 60_000)
+    call()
+    const later_ms = Date.now() + 20_000
+    expect(by === 'timer' || notifier.due_ms <= later_ms).toBe(true)
+    await vi.advanceTimersByTimeAsync(20_000)
+    if (by === 'alarm') await notifier.due(Date.now())
+    expect(told.map(({ calls }) => calls)).toEqual([1, 2])
+  })
+
   it('a message that failed goes again by itself', async () => {
     const { told, tenant, call } = world(by)
     tenant.refuses = true

@@ -45,7 +45,8 @@ export class TenantNotifier {
   /** When an alarm must fire for what waits, unless one that fires after `next_ms` has told it before. */
   get due_ms(): number {
     if (this.pending === null || this.timer !== null) return Number.POSITIVE_INFINITY
-    return Math.max(this.next_ms, this.pending_since_ms + INTERVAL_MS[this.by].min)
+    const since_ms = Math.min(this.pending_since_ms, Date.now())
+    return Math.max(this.next_ms, since_ms + INTERVAL_MS[this.by].min)
   }
 
   /**
@@ -77,6 +78,8 @@ export class TenantNotifier {
   }
 
   private get next_ms(): number {
+    // A clock that was set back must not put it off.
+    this.told_at_ms = Math.min(this.told_at_ms, Date.now())
     return this.told_at_ms + (this.failures === 0 ? this.interval_ms : this.retry_ms)
   }
 
