@@ -46,17 +46,19 @@ it('an engine is told the lowest of what is left to the tenant, the key and the 
   expect(response.headers.get('x-budget-left')).toBe('key_month_tokens=0, tenant_day_tokens=4940')
   await response.text()
   expect(claims[0]?.budget).toEqual({ tokens: 60, service_us: 9_000 })
-  expect(w.saidTo('admit')).toMatchObject([{ wants: { most: { tokens: 60 } } }])
+  // Its charge is what a budget waits for.
+  expect(w.saidTo('admit')).toMatchObject([{ wants: { most: { tokens: 60 } }, gathers: false }])
   await w.settled()
   expect(ledger.isEmpty).toBe(true)
 })
 
-it('a tenant without a budget asks no one', async () => {
+it('a tenant without a budget asks no one, and its program tells of the charge', async () => {
   const { it: w, claims } = claimsWorld({})
-  const response = await runCall(chat(), 'chat', w.deps)
+  const response = await runCall(chat({}, PROGRAM), 'chat', w.deps)
   await response.text()
   expect([claims[0]?.budget, response.headers.get('x-budget-left')]).toEqual([undefined, null])
   expect(w.saidTo('shareBudget')).toEqual([])
+  expect(w.saidTo('admit')).toMatchObject([{ gathers: true }])
 })
 
 const asks: Record<DialectName, [string, object]> = {
