@@ -8,6 +8,8 @@ import { FOLD_AFTER_MS, SpendBacklog } from '../../src/actors/spend-backlog.ts'
 import { ActorDatabase } from '../../src/actors/storage/actor-database.ts'
 import { tenantMigrations } from '../../src/actors/storage/migrations.gen.ts'
 import { USAGE_PAGE_MAX, UsageMeter } from '../../src/actors/usage-meter.ts'
+import { dayOf, NO_CHARGE } from '../../src/core/budget/charge.ts'
+import type { RunSpendTold } from '../../src/core/budget/run-spend.ts'
 import { ageCountedLeases, countedTables, recordOf } from './fixtures.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -155,5 +157,59 @@ it('a table whose leases need not be remembered is dropped, which is billed as n
     expect(countedTables(storage.sql)).toHaveLength(2)
     // The lease, its usage, a table, and the sums that the earlier ones were not in.
     expect(cursors.reduce((sum, { rowsWritten }) => sum + rowsWritten, 0)).toBeLessThanOrEqual(10)
+  })
+})
+
+/** What a run tells that began now or at `began_ms`: so many calls today, or on `day`. */
+function told(calls: number, { began_ms = Date.now(), day = dayOf(Date.now()) } = {}): RunSpendTold {
+  const charge = { ...NO_CHARGE, calls, output_tokens: calls * OUTPUT_TOKENS }
+  const run = `${began_ms.toString(36)}-run`
+  return { program: 'p', run, class: 'default', leases: calls, places: [{ day, key: 'k', model: 'm', charge }] }
+}
+
+it('what a program told counts as it was told last, however often, late and after which restarts', async () => {
+  await inObject('told-tenant', async (storage) => {
+    const began_ms = Date.now()
+    const first = restarted(storage)
+    expect(await first.meter.told(told(2, { began_ms }), true)).toBe(true)
+    // It waits, and is lost.
+    const second = restarted(storage)
+    expect(await second.spent()).toBeUndefined()
+    await second.meter.told(told(3, { began_ms }), true)
+    expect(await second.spent()).toMatchObject({ calls: 3, output_tokens: 3 * OUTPUT_TOKENS })
+    await second.meter.told(told(5, { began_ms }), false)
+    const third = restarted(storage)
+    for (const late of [told(4, { began_ms }), told(5, { began_ms })]) await third.meter.told(late, false)
+    expect(await third.spent()).toMatchObject({ calls: 5, output_tokens: 5 * OUTPUT_TOKENS })
+    const [table = ''] = countedTables(storage.sql)
+    expect(rowsOf(storage, table)).toBe(2)
+  })
+})
+
+it('what is told of a day that is forgotten counts no second time, and that of later days does', async () => {
+  await inObject('forgetful-tenant', async (storage) => {
+    vi.useFakeTimers({ now: Date.now(), toFake: ['Date'] })
+    const log = vi.spyOn(console, 'error').mockImplementation(() => undefined)
+    const began_ms = Date.now()
+    const day = dayOf(began_ms)
+    const { meter } = restarted(storage)
+    await meter.told(told(2, { began_ms, day }), false)
+    for (let days = 0; days < 12; days += 1) {
+      vi.setSystemTime(Date.now() + DAY_MS)
+      await meter.record(records(`day-${days}`, {}, 1))
+    }
+    const after = restarted(storage)
+    await after.meter.told(told(3, { began_ms, day }), false)
+    expect(log.mock.calls.flat().join()).toContain('spend_not_counted')
+    // The same run, today, and one that has just begun.
+    await after.meter.told(told(7, { began_ms }), false)
+    await after.meter.told(told(4), false)
+    log.mockRestore()
+    const asked = { per: 'day', by: 'program', name: 'p', from: '2020-01-01', to: '2100-01-01' } as const
+    const page = await after.meter.spend({ ...asked, cursor: null, limit: 10 })
+    expect(page?.spend.map(({ period, calls }) => [period, calls])).toEqual([
+      [dayOf(Date.now()), 11],
+      [day, 2],
+    ])
   })
 })
