@@ -40,6 +40,8 @@ async function ended(engine: Engine) {
       idempotency: (tenant, key) => idempotencyActor(env, tenant, key),
       tracing: new Tracing({ url: 'http://receiver/v1/traces', headers: {}, ratio: 1 }, post as typeof fetch),
     },
+    // The actor is real, and a machine may be slow.
+    times: { key_timeout_ms: 60_000 },
   })
   const failed = (): number => countedCalls(['chat']).find(({ outcome }) => outcome === 'failed')?.calls ?? 0
   const failed_before = failed()

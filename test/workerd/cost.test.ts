@@ -29,6 +29,11 @@ const CALL_MS = 2_000
 const CALL_EVERY_MS = 3_000
 const ANSWER = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n'
 
+/** A call that gives an actor up asks another one. */
+const PATIENT = {
+  ...{ admit_timeout_ms: 60_000, pool_timeout_ms: 60_000, conversation_timeout_ms: 60_000, key_timeout_ms: 60_000 },
+}
+
 let link: Link
 let meter: Meter
 
@@ -88,7 +93,8 @@ async function call({ program, headers = {}, content = 'Hello' }: Asked): Promis
   statuses += 1
   link.send(statusOf(statuses, { leases_seen: dispatched.lease === undefined ? [] : [dispatched.lease] }))
   const context = createExecutionContext()
-  const deps = { ...relayDeps(env, context), fetch: engine as typeof fetch }
+  const made = relayDeps(env, context)
+  const deps = { ...made, fetch: engine as typeof fetch, times: { ...made.times, ...PATIENT } }
   const sent = new Request(`${ORIGIN}/v1/chat/completions`, {
     method: 'POST',
     headers: {
