@@ -124,7 +124,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
       // The previous object may have died before D1 had it.
       const { running } = this.runs
       if (running?.entry.is_held) this.residency.tell(running.entry)
-      // Nor may the tenant.
+      // And before its tenant was told of its charges.
       const spend = running?.entry.spend ?? null
       if (running !== null && spend !== null) this.notifier.changed(running.entry, spend)
       if (!this.broken.isEmpty) ctx.waitUntil(this.settleBroken(ended))

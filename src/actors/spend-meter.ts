@@ -6,7 +6,16 @@
 import { and, between, eq, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import { z } from 'zod'
-import { addCharge, CHARGE_FIELDS, type Charge, chargeOf, dayOf, isLater, NO_CHARGE } from '../core/budget/charge.ts'
+import {
+  addCharge,
+  CHARGE_FIELDS,
+  type Charge,
+  chargeOf,
+  DAY_CHARS,
+  dayOf,
+  isLater,
+  NO_CHARGE,
+} from '../core/budget/charge.ts'
 import type { RunSpendTold, SpendPlace } from '../core/budget/run-spend.ts'
 import { isAlone, type PricedRecord, type SpendAsked, type SpendListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
@@ -24,7 +33,6 @@ const NOT_TOLD = ''
 /** Records come late by hours at most, so this many days are met at a time. */
 const DAYS_MET_MAX = 2
 const DAY_MS = 24 * 60 * 60 * 1000
-const DAY_CHARS = 'YYYY-MM-DD'.length
 const MONTH_CHARS = 'YYYY-MM'.length
 
 /** What a lease was charged, and to whom. */

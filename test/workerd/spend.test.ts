@@ -340,7 +340,7 @@ describe('spend that programs tell', () => {
     charged(spend: unknown): Promise<void>
   }
 
-  it('is of the engine that served last, whatever comes when', async () => {
+  it('is of the engine that served last, in any order of the records', async () => {
     const granted_at_ms = Date.now()
     const run = await gatheredCall('replaced', 'rp-1')
     const first = recordOf('replaced', run, 'rp-1', { outcome: 'cancelled', output_tokens: 50 })

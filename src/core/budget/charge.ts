@@ -67,7 +67,7 @@ export function amountsOf({ calls, prompt_tokens, output_tokens, service_us, cos
   return { calls, tokens: prompt_tokens + output_tokens, service_us, cost_nanos }
 }
 
-const DAY_CHARS = 'YYYY-MM-DD'.length
+export const DAY_CHARS = 'YYYY-MM-DD'.length
 
 /** UTC. */
 export function dayOf(ms: number): string {
