@@ -115,6 +115,8 @@ export class CallTable {
     leases: readonly LeaseRow[],
     budget: Budget | null = null,
   ): CallTable {
+    // Nothing is history, so every sum is that of rows, which a late grant may lower.
+    if (calls.length === checkpoint.calls) return CallTable.restore(reading, calls, leases, budget)
     const table = new CallTable(reading)
     if (budget !== null) table.#spend = new ProgramSpend(budget, checkpoint.spent)
     Object.assign(table.#totals, checkpoint.totals)
