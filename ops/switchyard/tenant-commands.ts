@@ -49,6 +49,7 @@ const LIMITS = {
     help: 'what the policy learned makes small: token_latency or response (none: as the model has it)',
   },
   'live-programs': { type: 'string', value: 'N|none', help: 'programs that it may have running' },
+  shards: { type: 'string', value: 'N', help: 'objects that new runs of its programs are spread over (default 1)' },
   ...BUDGET_FLAGS,
   'borrow-gpus': { type: 'string', value: 'N', help: 'GPUs that its applications may borrow at a time (default 0)' },
 } as const
@@ -72,6 +73,7 @@ function tenantFields(asked: Asked) {
     weight: number(asked, 'weight'),
     calls_per_minute_max: number(asked, 'calls-per-minute', 'nullable'),
     live_programs_max: number(asked, 'live-programs', 'nullable'),
+    shards: number(asked, 'shards'),
     borrow_gpus_max: number(asked, 'borrow-gpus'),
     budget: budgetOf(asked),
     inference: switchOf(asked, 'inference'),

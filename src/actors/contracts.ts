@@ -3,7 +3,8 @@
  * their stubs. The relay depends on nothing else of the actors. All values are structured-cloneable.
  */
 
-import type { Budget, BudgetStated } from '../core/budget/budget.ts'
+import { z } from 'zod'
+import type { Amounts, Budget, BudgetStated } from '../core/budget/budget.ts'
 import type { BudgetAnswer, BudgetQuestion } from '../core/budget/budget-ledger.ts'
 import type { TokenPrices } from '../core/budget/call-cap.ts'
 import type { Charge } from '../core/budget/charge.ts'
@@ -30,15 +31,26 @@ import type {
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import type {
-  ClassSketchData,
-  Handle,
-  MeasuredSums,
-  ProgramSource,
-  QueuePosition,
-  Replay,
-  ReplayQuestion,
+import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
+import {
+  type ClassSketchData,
+  type Handle,
+  Id,
+  type MeasuredSums,
+  type ProgramSource,
+  type QueuePosition,
+  type Replay,
+  type ReplayQuestion,
 } from '../protocol/index.ts'
+
+const TenantShard = z.tuple([
+  Id,
+  z
+    .number()
+    .int()
+    .min(1)
+    .max(TENANT_SHARDS_MAX - 1),
+])
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -51,6 +63,8 @@ export interface AdmitRequest extends CallArrival {
   regions?: readonly string[] | null
   /** The tenant's limit, checked when the call opens a run. Null or left out: none. */
   live_programs_max?: number | null
+  /** Of the tenant, for a run that this call opens (core/program/tenant-shards.ts). Left out: one. */
+  tenant_shards?: number
   /** Of a run that this call opens. Left out: none. */
   budget?: BudgetStated
   /** Calls of the program whose clients have their answers, of which the actor may not know yet. Left out: none. */
@@ -87,6 +101,7 @@ export interface ProgramRpc {
     regions?: readonly string[] | null
     budget?: Budget | null
     live_programs_max?: number | null
+    tenant_shards?: number
     now_ms: number
   }): Promise<
     | { status: 'started'; summary: ProgramSummary }
@@ -247,7 +262,18 @@ export interface SpendListed extends Charge {
   name: string | null
 }
 
-/** RPC methods of TenantActor; one object per tenant. ProgramActors notify it when they flush, never on the call path. */
+/** What calls were charged in the day and the month that it is. `key` null: all of them. */
+export interface ChargedNow {
+  /** UTC. */
+  day: string
+  of: { key: string | null; in_day: Amounts; in_month: Amounts }[]
+}
+
+/**
+ * RPC methods of TenantActor; one object per tenant and shard, named by `tenantActorName`. ProgramActors notify the shard that their
+ * run's id names when they flush, never on the call path. The first shard speaks for the tenant: what it lists is of all shards, and the methods of limits, classes and records
+ * are for it alone.
+ */
 export interface TenantRpc {
   /** `spend`: what storage has of the run's charges. Null or left out: none that the program tells. */
   programFlushed(program: ProgramListed, spend?: RunSpendTold | null): Promise<void>
@@ -275,7 +301,13 @@ export interface TenantRpc {
     calls_per_minute_max: number
     wanted: number
   }): Promise<{ granted: number; retry_after_s: number }>
-  /** Whether the tenant may run this program beside its others that a client named. A program that was given room keeps it for a while. */
+  /** A class of which an ended run tells that is in another shard. Returns the class for which it counts, as `programEnded` does. */
+  classEnded(ended_class: string): Promise<string>
+  /** There is a shard of this number. Stored when it resolves. */
+  hasShard(shard: number): Promise<void>
+  /** What the shard's calls were charged. */
+  chargedNow(): Promise<ChargedNow>
+  /** Whether the shard may have this program beside its others that a client named. A program that was given room keeps it for a while. */
   roomForProgram(request: { program: string; live_programs_max: number }): Promise<boolean>
   /** Programs in the index of running ones. */
   runningCount(): Promise<number>
@@ -347,6 +379,18 @@ export function conversationActorName(tenant: string, shard: number): string {
 
 export function idempotencyActorName(tenant: string, shard: number): string {
   return JSON.stringify([tenant, shard])
+}
+
+/** The first shard has the tenant's name. No id begins with a space, so no tenant has the name of another's shard. */
+export function tenantActorName(tenant: string, shard: number): string {
+  return shard === FIRST_TENANT_SHARD ? tenant : ` ${JSON.stringify([tenant, shard])}`
+}
+
+/** The tenant and shard of an object of this name. */
+export function tenantOfActor(name: string): { tenant: string; shard: number } {
+  if (!name.startsWith(' ')) return { tenant: Id.parse(name), shard: FIRST_TENANT_SHARD }
+  const [tenant, shard] = TenantShard.parse(JSON.parse(name))
+  return { tenant, shard }
 }
 
 export function programActorName(tenant: string, program: string): string {

@@ -240,6 +240,24 @@ export class ProgramIndex {
   }
 }
 
+type ProgramPage = NonNullable<Awaited<ReturnType<TenantRpc['running']>>>
+
+/** One page of what each shard has on its page of as many rows. */
+export function joinedPrograms(pages: readonly ProgramPage[], asked: number): ProgramPage {
+  const limit = Math.min(asked, RUNNING_PAGE_MAX)
+  const rows = pages.flatMap((page) => page.programs).sort(byStart)
+  const listed = rows.slice(0, limit)
+  const last = listed.at(-1)
+  const is_more = rows.length > limit || pages.some(({ next }) => next !== null)
+  const next = is_more && last !== undefined ? encodeCursor([last.started_at_ms, last.program]) : null
+  return { programs: listed, next }
+}
+
+function byStart(a: ProgramListed, b: ProgramListed): number {
+  if (a.started_at_ms !== b.started_at_ms) return b.started_at_ms - a.started_at_ms
+  return a.program < b.program ? -1 : 1
+}
+
 function prepare(db: ActorDb) {
   const program = sql.placeholder('program')
   const changing = {

@@ -5,6 +5,7 @@
 import { type Budget, budgetOf } from '../core/budget/budget.ts'
 import { programClass } from '../core/program/program-class.ts'
 import type { ProgramOpening } from '../core/program/program-entry.ts'
+import { liveProgramsShare, tenantShard } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
@@ -21,13 +22,14 @@ const ROOM_TIMEOUT_MS = 150
 /** A tenant that does not answer has room: serving beats counting. */
 export async function hasRoom(
   env: Env,
-  { tenant, program, live_programs_max = null }: Pick<AdmitRequest, 'tenant' | 'program' | 'live_programs_max'>,
+  request: Pick<AdmitRequest, 'tenant' | 'program' | 'live_programs_max' | 'tenant_shards'>,
 ): Promise<boolean> {
+  const { tenant, program, live_programs_max = null, tenant_shards = 1 } = request
   if (live_programs_max === null) return true
   const { promise: late, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(true), ROOM_TIMEOUT_MS)
-  const asked = tenantActor(env, tenant)
-    .roomForProgram({ program, live_programs_max })
+  const asked = tenantActor(env, tenant, tenantShard(program, tenant_shards))
+    .roomForProgram({ program, live_programs_max: liveProgramsShare(live_programs_max, tenant_shards) })
     .catch((error: unknown) => {
       logFailure('tenant_not_asked', error)
       return true
@@ -42,10 +44,10 @@ export function openingOfCall(
   request: AdmitRequest,
   inherited: { regions: readonly string[] | null; budget: Budget | null },
 ): ProgramOpening {
-  const { tenant, program, app, metadata, now_ms } = request
+  const { tenant, program, app, metadata, tenant_shards = 1, now_ms } = request
   return {
     ...{ tenant, program, app, metadata, now_ms },
-    run: newRunId(now_ms),
+    run: newRunId(now_ms, tenantShard(program, tenant_shards)),
     class: request.class,
     reading: request.reading ?? 'modelled',
     regions: inherited.regions ?? request.regions ?? null,

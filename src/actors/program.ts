@@ -24,6 +24,7 @@ import {
 } from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
 import { isStale } from '../core/program/staleness.ts'
+import { tenantShard } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
@@ -86,7 +87,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.staleAfterMs = Number(env.PROGRAM_STALE_AFTER_S) * 1000
     if (!(this.staleAfterMs > 0)) throw new Error('PROGRAM_STALE_AFTER_S must be a number of seconds above 0')
     const opening_write = env.OPENING_WRITE ?? 'alarm'
-    this.notifier = new TenantNotifier((tenant) => tenantActor(this.env, tenant), opening_write)
+    this.notifier = new TenantNotifier((tenant, shard) => tenantActor(this.env, tenant, shard), opening_write)
     this.residency = new ProgramResidency({
       database: () => this.d1,
       running: () => this.runs.running?.entry ?? null,
@@ -244,7 +245,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const known = this.running(now_ms)
     if (known !== null) return exists(known)
     if (!(await hasRoom(this.env, request))) return { status: 'full' }
-    const id = newRunId(now_ms)
+    const id = newRunId(now_ms, tenantShard(program, request.tenant_shards ?? 1))
     const { residency } = this
     const to = heldToBy({ regions, budget })
     await residency.forgottenElsewhere(to, Date.now())

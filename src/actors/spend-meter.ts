@@ -188,6 +188,31 @@ export function spendPage(db: ActorTx, asked: SpendAsked): { spend: SpendListed[
   return { spend: listed.map((row) => ({ ...row, name: row.name === NOT_TOLD ? null : row.name })), next }
 }
 
+type SpendPage = NonNullable<ReturnType<typeof spendPage>>
+
+/** One page of what each shard has on its page of as many rows. */
+export function joinedSpend(pages: readonly SpendPage[], asked: number): SpendPage {
+  const limit = Math.min(asked, SPEND_PAGE_MAX)
+  const sums = new Map<string, SpendListed>()
+  for (const row of pages.flatMap((page) => page.spend)) {
+    const name = JSON.stringify([row.period, row.name])
+    const sum = sums.get(name)
+    if (sum === undefined) sums.set(name, { ...row })
+    else addCharge(sum, row)
+  }
+  const rows = [...sums.values()].sort(bySpendOrder)
+  const listed = rows.slice(0, limit)
+  const last = listed.at(-1)
+  const is_more = rows.length > limit || pages.some(({ next }) => next !== null)
+  const next = is_more && last !== undefined ? encodeCursor([last.period, last.name ?? NOT_TOLD]) : null
+  return { spend: listed, next }
+}
+
+function bySpendOrder(a: SpendListed, b: SpendListed): number {
+  if (a.period !== b.period) return a.period < b.period ? 1 : -1
+  return (a.name ?? NOT_TOLD) < (b.name ?? NOT_TOLD) ? -1 : 1
+}
+
 function nameOf(by: SpendAsked['by']): SQL<string> {
   if (by === 'program') return sql<string>`${programSpend.program}`
   return by === 'total' ? sql<string>`''` : sql<string>`${spend[by]}`

@@ -4,6 +4,7 @@ import type { Amounts } from '../core/budget/budget.ts'
 import { NOTHING } from '../core/budget/budget.ts'
 import { add, type Charged } from '../core/budget/budget-ledger.ts'
 import { amountsOf, type Charge, dayOf } from '../core/budget/charge.ts'
+import type { ChargedNow } from './contracts.ts'
 import type { SpendBacklog } from './spend-backlog.ts'
 import type { SpendChange } from './spend-meter.ts'
 import type { ActorDb } from './storage/actor-database.ts'
@@ -33,6 +34,13 @@ export class SpendTotals {
     const day = dayOf(now_ms)
     if (day !== this.#day) this.#read(db, day, now_ms)
     return (key, period) => this.#of.get(key)?.[period] ?? NOTHING
+  }
+
+  /** The day, and each key with its sums. */
+  rows(db: ActorDb, now_ms: number): ChargedNow {
+    this.at(db, now_ms)
+    const of = Array.from(this.#of, ([key, { day, month }]) => ({ key, in_day: { ...day }, in_month: { ...month } }))
+    return { day: this.#day, of }
   }
 
   changed(changes: readonly SpendChange[]): void {

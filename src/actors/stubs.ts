@@ -3,6 +3,7 @@
  * unions. Every method here takes and returns plain structured-cloneable values, so the contracts hold.
  */
 import { FIRST_SHARD } from '../core/pool/pool-shards.ts'
+import { FIRST_TENANT_SHARD } from '../core/program/tenant-shards.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
 import { type ApplicationRpc, applicationActorName } from './application/application-rpc.ts'
@@ -20,6 +21,7 @@ import {
   poolActorName,
   programActorName,
   type TenantRpc,
+  tenantActorName,
 } from './contracts.ts'
 import type { HostsRpc } from './hosts-rpc.ts'
 import { type ResponsesRpc, responsesActorName } from './responses-rpc.ts'
@@ -89,8 +91,9 @@ export function applicationActor(env: Env, tenant: string, application: string):
   return env.APPLICATION.getByName(applicationActorName(tenant, application)) as unknown as ApplicationRpc
 }
 
-export function tenantActor(env: Env, tenant: string): TenantRpc {
-  return env.TENANT.getByName(tenant) as unknown as TenantRpc
+/** Left out, the shard is the first, which speaks for the tenant. */
+export function tenantActor(env: Env, tenant: string, shard: number = FIRST_TENANT_SHARD): TenantRpc {
+  return env.TENANT.getByName(tenantActorName(tenant, shard)) as unknown as TenantRpc
 }
 
 /** There is one for the deployment. */

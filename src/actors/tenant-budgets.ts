@@ -4,7 +4,17 @@
  */
 import { inArray } from 'drizzle-orm'
 import { z } from 'zod'
-import { type BudgetAnswer, BudgetLedger, type BudgetQuestion, type EndedShare } from '../core/budget/budget-ledger.ts'
+import type { Amounts } from '../core/budget/budget.ts'
+import {
+  add,
+  type BudgetAnswer,
+  BudgetLedger,
+  type BudgetQuestion,
+  type Charged,
+  type EndedShare,
+} from '../core/budget/budget-ledger.ts'
+import { dayOf } from '../core/budget/charge.ts'
+import type { ChargedNow } from './contracts.ts'
 import type { CountedLeases } from './counted-leases.ts'
 import type { SpendBacklog } from './spend-backlog.ts'
 import type { SpendChange } from './spend-meter.ts'
@@ -18,9 +28,15 @@ const LEASE = 'lease:'
 const NAMES_PER_STATEMENT = 90
 
 const Whole = z.number().int()
-const Amounts = z.object({ calls: Whole, tokens: Whole, service_us: Whole, cost_nanos: Whole })
-const HolderRow = z.object({ key: z.string(), seq: z.number(), reserved: Amounts, free: Amounts, heard_ms: z.number() })
-const PendingRow = z.object({ key: z.string(), amounts: Amounts, at_ms: z.number() })
+const AmountsRow = z.object({ calls: Whole, tokens: Whole, service_us: Whole, cost_nanos: Whole })
+const HolderRow = z.object({
+  key: z.string(),
+  seq: z.number(),
+  reserved: AmountsRow,
+  free: AmountsRow,
+  heard_ms: z.number(),
+})
+const PendingRow = z.object({ key: z.string(), amounts: AmountsRow, at_ms: z.number() })
 
 export class TenantBudgets {
   readonly #storage: ActorDatabase
@@ -37,10 +53,12 @@ export class TenantBudgets {
     this.#totals = new SpendTotals(backlog)
   }
 
-  async share(asked: BudgetQuestion, now_ms: number): Promise<BudgetAnswer | null> {
+  /** `elsewhere`: what calls were charged that are not in this storage. */
+  async share(asked: BudgetQuestion, elsewhere: Charged, now_ms: number): Promise<BudgetAnswer | null> {
     const db = await this.#storage.writable()
     const ledger = this.#read(db, now_ms)
-    const charged = this.#totals.at(db, now_ms)
+    const here = this.#totals.at(db, now_ms)
+    const charged: Charged = (...of) => sumOf(here(...of), elsewhere(...of))
     const isCharged = ({ call, lease }: EndedShare) => this.#leases.has(db, { call, lease: lease ?? '' }, now_ms)
     const answer = ledger.answer(asked, charged, isCharged, now_ms)
     if (answer === null) return null
@@ -54,6 +72,12 @@ export class TenantBudgets {
     this.#dropGone(db, ledger)
     this.#stored = namesOf(ledger)
     return answer
+  }
+
+  /** What calls were charged, of which this storage knows. */
+  async charges(now_ms: number): Promise<ChargedNow> {
+    const db = await this.#storage.stored()
+    return db === null ? { day: dayOf(now_ms), of: [] } : this.#totals.rows(db, now_ms)
   }
 
   /** These changes of spend are stored, of these leases. */
@@ -94,6 +118,12 @@ export class TenantBudgets {
         .run()
     }
   }
+}
+
+function sumOf(one: Readonly<Amounts>, other: Readonly<Amounts>): Amounts {
+  const sum = { ...one }
+  add(sum, other)
+  return sum
 }
 
 function namesOf({ holders, leases }: BudgetLedger): Set<string> {

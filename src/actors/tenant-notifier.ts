@@ -9,6 +9,7 @@
 import { type BackoffBounds, backoffMs } from '../core/backoff.ts'
 import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import type { ProgramEntry } from '../core/program/program-entry.ts'
+import { FIRST_TENANT_SHARD, runShard } from '../core/program/tenant-shards.ts'
 import { logFailure } from '../platform/log.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { Mutex } from './mutex.ts'
@@ -23,7 +24,7 @@ const INTERVAL_MS: Record<OpeningWrite, { min: number; max: number }> = {
 const RETRY: BackoffBounds = { min_ms: 5_000, max_ms: 60_000 }
 
 export class TenantNotifier {
-  private readonly tenantOf: (tenant: string) => TenantRpc
+  private readonly tenantOf: (tenant: string, shard: number) => TenantRpc
   private readonly by: OpeningWrite
   private readonly order = new Mutex()
   /** The run to report next. */
@@ -37,7 +38,7 @@ export class TenantNotifier {
   private failures = 0
   private retry_ms = 0
 
-  constructor(tenantOf: (tenant: string) => TenantRpc, by: OpeningWrite) {
+  constructor(tenantOf: (tenant: string, shard: number) => TenantRpc, by: OpeningWrite) {
     this.tenantOf = tenantOf
     this.by = by
   }
@@ -105,7 +106,7 @@ export class TenantNotifier {
       const { min, max } = INTERVAL_MS[this.by]
       this.interval_ms = Math.max(min, Math.min(max, (this.told_at_ms - message.started_at_ms) / 2))
       try {
-        await this.tenantOf(entry.tenant).programFlushed(message, stored)
+        await this.tenantOf(entry.tenant, runShard(entry.run)).programFlushed(message, stored)
       } catch (error) {
         this.failures += 1
         this.retry_ms = backoffMs(this.failures, RETRY, Math.random())
@@ -118,7 +119,7 @@ export class TenantNotifier {
   /** A run of which nothing loads is gone. If the tenant cannot be reached, its row expires there. */
   async forgotten({ tenant, program }: { tenant: string; program: string }, run: string): Promise<void> {
     await this.order
-      .run(() => this.tenantOf(tenant).programEnded(program, run))
+      .run(() => this.tenantOf(tenant, runShard(run)).programEnded(program, run))
       .catch((error: unknown) => {
         logFailure('tenant_not_told', error)
         return null
@@ -127,7 +128,7 @@ export class TenantNotifier {
 
   /** What a run was charged that had ended before. Rejects if the tenant cannot be reached. */
   async charged(tenant: string, spend: RunSpendTold): Promise<void> {
-    await this.order.run(() => this.tenantOf(tenant).charged(spend))
+    await this.order.run(() => this.tenantOf(tenant, runShard(spend.run)).charged(spend))
   }
 
   /**
@@ -141,7 +142,14 @@ export class TenantNotifier {
       this.timer = null
     }
     const { tenant, program, run } = entry
-    return this.order.run(() => this.tenantOf(tenant).programEnded(program, run, ended_class, spend))
+    return this.order.run(async () => {
+      const shard = runShard(run)
+      // The first shard has the tenant's classes.
+      const ends_there = shard === FIRST_TENANT_SHARD ? ended_class : null
+      const counts_for = await this.tenantOf(tenant, shard).programEnded(program, run, ends_there, spend)
+      if (ended_class === ends_there || ended_class === null) return counts_for
+      return this.tenantOf(tenant, FIRST_TENANT_SHARD).classEnded(ended_class)
+    })
   }
 }
 

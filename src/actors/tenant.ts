@@ -1,23 +1,25 @@
 /**
- * TenantActor: one per tenant. The flushes of its programs notify it, never the call path. It holds an index of what runs.
- * The authoritative state of a program is in its ProgramActor.
+ * TenantActor: one per tenant, and more of a large tenant (tenant-shards.ts). The flushes of programs notify it, never the call path.
+ * It holds an index of what runs. The authoritative state of a program is in its ProgramActor.
  */
 import { DurableObject } from 'cloudflare:workers'
 import { z } from 'zod'
 import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import { type CallBucket, takeCalls } from '../core/call/call-rate.ts'
+import { LogSketch } from '../core/classes/log-sketch.ts'
 import { TenantClasses, TenantClassRows } from '../core/classes/tenant-classes.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
-import { Id } from '../protocol/index.ts'
-import type { ProgramListed, TenantRpc } from './contracts.ts'
+import { type ProgramListed, type TenantRpc, tenantOfActor } from './contracts.ts'
 import { CountedLeases } from './counted-leases.ts'
-import { CHANGES_WRITTEN_MS, ProgramIndex } from './program-index.ts'
+import { CHANGES_WRITTEN_MS, joinedPrograms, ProgramIndex } from './program-index.ts'
 import { SpendBacklog } from './spend-backlog.ts'
+import { joinedSpend } from './spend-meter.ts'
 import { ActorDatabase } from './storage/actor-database.ts'
 import { tenantMigrations } from './storage/migrations.gen.ts'
 import { classActor } from './stubs.ts'
 import { TenantBudgets } from './tenant-budgets.ts'
+import { SHARDS_KEY, TenantShards } from './tenant-shards.ts'
 import { UsageMeter } from './usage-meter.ts'
 
 /** The bucket is stored at most this often, and no call waits for it. A crash gives back what was taken since. */
@@ -33,6 +35,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   private readonly budgets: TenantBudgets
   private readonly meteredUsage: UsageMeter
   private readonly index: ProgramIndex
+  private readonly shards: TenantShards
   /** Whether what programs tell waits in memory, since every row that is written is billed. */
   private readonly gathers: boolean
   /** Whether an alarm is set for what waits. */
@@ -55,11 +58,14 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
       gathers: this.gathers,
       later: (delay_ms) => this.alarmIn(delay_ms),
     })
+    this.shards = new TenantShards(env, ctx.id.name ?? '', ctx.storage)
     ctx.blockConcurrencyWhile(async () => {
-      const stored = StoredBucket.safeParse(await ctx.storage.get(BUCKET_KEY))
-      this.bucket = stored.success ? stored.data : null
-      const classes = TenantClassRows.safeParse(await ctx.storage.get(CLASSES_KEY))
+      const stored = await ctx.storage.get([BUCKET_KEY, CLASSES_KEY, SHARDS_KEY])
+      const bucket = StoredBucket.safeParse(stored.get(BUCKET_KEY))
+      this.bucket = bucket.success ? bucket.data : null
+      const classes = TenantClassRows.safeParse(stored.get(CLASSES_KEY))
       if (classes.success) this.classes = new TenantClasses(classes.data)
+      this.shards.restore(stored.get(SHARDS_KEY))
     })
   }
 
@@ -75,10 +81,17 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   }
 
   roomForProgram(request: Parameters<TenantRpc['roomForProgram']>[0]): Promise<boolean> {
+    this.askedOf()
     return this.index.hasRoom(request)
   }
 
+  async hasShard(shard: number): Promise<void> {
+    await this.shards.has(shard)
+  }
+
   async programFlushed(program: ProgramListed, spend: RunSpendTold | null = null): Promise<void> {
+    this.askedOf()
+    await this.shards.joined()
     const [is_waiting] = await Promise.all([
       spend === null ? false : this.meteredUsage.told(spend, this.gathers),
       this.index.told(program),
@@ -87,6 +100,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   }
 
   async charged(spend: RunSpendTold): Promise<void> {
+    await this.shards.joined()
     await this.meteredUsage.told(spend, false)
   }
 
@@ -96,10 +110,23 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     ended_class: string | null = null,
     spend: RunSpendTold | null = null,
   ): Promise<string | null> {
-    if (spend !== null) await this.meteredUsage.told(spend, false)
+    this.askedOf()
+    if (spend !== null) await this.charged(spend)
     const counts_for = ended_class === null ? null : this.classFor(ended_class)
     await this.index.ended(program, run)
     return counts_for
+  }
+
+  async classEnded(ended_class: string): Promise<string> {
+    return this.classFor(ended_class)
+  }
+
+  private askedOf(): void {
+    // On a machine of one's own the shards would share one thread, unless the operator says that there are several processes.
+    if (!this.gathers) return
+    this.ctx.waitUntil(
+      this.shards.asked(Date.now()).catch((error: unknown) => logFailure('tenant_shards_not_added', error)),
+    )
   }
 
   private alarmIn(delay_ms: number): void {
@@ -132,19 +159,26 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
       this.ctx.storage.put(CLASSES_KEY, rows).catch((error: unknown) => logFailure('classes_not_kept', error))
     }, CLASSES_FLUSH_MS)
     if (displaced !== null) {
-      const forgotten = classActor(this.env, Id.parse(this.ctx.id.name), displaced).forget()
+      const forgotten = classActor(this.env, tenantOfActor(this.ctx.id.name ?? '').tenant, displaced).forget()
       // It is forgotten in any case when it has had no end for long enough.
       this.ctx.waitUntil(forgotten.catch((error: unknown) => logFailure('class_not_forgotten', error)))
     }
     return counts_for
   }
 
-  running(page: Parameters<TenantRpc['running']>[0]): ReturnType<TenantRpc['running']> {
-    return this.index.page(page)
+  async running(page: Parameters<TenantRpc['running']>[0]): ReturnType<TenantRpc['running']> {
+    const pages = await this.shards.all(this.index.page(page), (shard) => shard.running(page))
+    return pages.includes(null)
+      ? null
+      : joinedPrograms(
+          pages.filter((one) => one !== null),
+          page.limit,
+        )
   }
 
-  runningCount(): Promise<number> {
-    return this.index.count()
+  async runningCount(): Promise<number> {
+    const counts = await this.shards.all(this.index.count(), (shard) => shard.runningCount())
+    return counts.reduce((sum, count) => sum + count, 0)
   }
 
   meter(records: Parameters<TenantRpc['meter']>[0]): Promise<void> {
@@ -157,17 +191,33 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   async shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {
     await this.meteredUsage.countTold()
-    return this.budgets.share(asked, Date.now())
+    const now_ms = Date.now()
+    return this.budgets.share(asked, await this.shards.chargedElsewhere(now_ms), now_ms)
   }
 
-  spend(asked: Parameters<TenantRpc['spend']>[0]): ReturnType<TenantRpc['spend']> {
-    return this.meteredUsage.spend(asked)
+  async chargedNow(): ReturnType<TenantRpc['chargedNow']> {
+    await this.meteredUsage.countTold()
+    return this.budgets.charges(Date.now())
   }
 
-  goingOn(name: string): ReturnType<TenantRpc['goingOn']> {
-    return this.index.goingOn(name)
+  async spend(asked: Parameters<TenantRpc['spend']>[0]): ReturnType<TenantRpc['spend']> {
+    const pages = await this.shards.all(this.meteredUsage.spend(asked), (shard) => shard.spend(asked))
+    return pages.includes(null)
+      ? null
+      : joinedSpend(
+          pages.filter((one) => one !== null),
+          asked.limit,
+        )
   }
 
+  async goingOn(name: string): ReturnType<TenantRpc['goingOn']> {
+    const found = await this.shards.all(this.index.goingOn(name), (shard) => shard.goingOn(name))
+    const sketch = new LogSketch()
+    for (const bins of found) sketch.merge(LogSketch.of(bins))
+    return sketch.bins()
+  }
+
+  /** Over those of this shard, which are a sample of the tenant's. */
   async medianService(): Promise<{ settled_service_us: number }> {
     return { settled_service_us: await this.index.medianServiceUs() }
   }

@@ -70,7 +70,7 @@ programRoutes.openapi(
     },
   }),
   async (c) => {
-    const { tenant, live_programs_max, regions: granted } = c.var.identity
+    const { tenant, live_programs_max, shards, regions: granted } = c.var.identity
     const { id, app, metadata, regions, budget } = c.req.valid('json')
     const now_ms = Date.now()
     const program = id ?? `program-${crypto.randomUUID()}`
@@ -88,6 +88,7 @@ programRoutes.openapi(
       regions: regions ?? null,
       budget: budgetOf(budget ?? {}, now_ms),
       live_programs_max,
+      tenant_shards: shards,
       now_ms,
     })
     if (started.status === 'store_unavailable') throw new StoreUnavailable('the regions of a program could not be kept')

@@ -12,6 +12,7 @@ import { fieldWarnings } from '../core/call/field-warnings.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
 import { budgetRefusal } from '../core/program/run-limits.ts'
+import { tenantShard } from '../core/program/tenant-shards.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import { type ApiErrorFields, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { within } from '../platform/deadline.ts'
@@ -110,10 +111,16 @@ function admitRequest(call: IdentifiedCall, program: string, now_ms: number) {
     metadata,
     reading,
     live_programs_max,
+    tenant_shards,
     budget,
     wants,
   } = call
-  const limits = { regions: call.wanted_regions, live_programs_max, ...(budget === null ? {} : { budget }) }
+  const limits = {
+    regions: call.wanted_regions,
+    live_programs_max,
+    tenant_shards,
+    ...(budget === null ? {} : { budget }),
+  }
   return {
     tenant,
     program,
@@ -206,7 +213,7 @@ async function unplaced(
   const settled_service_us = asked.status === 'answered' ? asked.value.settled_service_us : 0
   const admission: Admission = {
     ...unordered(call, deps.now()),
-    run: newRunId(deps.now()),
+    run: newRunId(deps.now(), tenantShard(program, call.tenant_shards)),
     settled_service_us,
     critical_path_us: settled_service_us,
     regions: held.value.regions,

@@ -57,6 +57,7 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   /** Null: no limit. */
   calls_per_minute_max: number | null
   live_programs_max: number | null
+  tenant_shards: number
   /** Null: the call is a program of its own and leaves no state behind. */
   program: string | null
   /** Its conversation, of a call that names no program. Null: it is not followed. */
@@ -197,6 +198,7 @@ export async function identify(
       objective: who.objective ?? model.objective,
       calls_per_minute_max: who.calls_per_minute_max,
       live_programs_max: who.live_programs_max,
+      tenant_shards: who.shards,
       limits: who.limits,
       share: null,
       ...(kind === 'offline' ? ALONE : await namedOrInferred(identity, who, dialect, body, wanted.regions, deps)),

@@ -7,6 +7,7 @@ import { and, asc, eq, gt, isNull, type SQL, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import type { LedgerLimits } from '../core/budget/budget-ledger.ts'
 import { periodLimits, readPeriods, type StatedPeriods, storedPeriods } from '../core/budget/period-limits.ts'
+import { shardsInUse } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import type { Objective } from '../protocol/objective.ts'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
@@ -33,6 +34,8 @@ export interface TenantIdentity {
   regions: readonly string[] | null
   calls_per_minute_max: number | null
   live_programs_max: number | null
+  /** Shards that new runs of its programs are spread over. */
+  shards: number
   /** Whether calls that name no program join one by their conversation. */
   inference: boolean
   /** What a learned order makes small for its programs; null: as the model has it. */
@@ -153,8 +156,9 @@ interface KeyRow extends Pick<typeof apiKeys.$inferSelect, 'models' | 'regions' 
 function knownOf(row: KeyRow | undefined): Known | null {
   if (row === undefined) return null
   const { id, weight, calls_per_minute_max, live_programs_max, inference, objective, disabled_at_ms } = row.tenant
+  const shards = shardsInUse(row.tenant.shards, live_programs_max)
   return {
-    ...{ tenant: id, weight, calls_per_minute_max, live_programs_max, inference, objective },
+    ...{ tenant: id, weight, calls_per_minute_max, live_programs_max, shards, inference, objective },
     class_weights: classWeightsOf(row.tenant),
     models: idsOf(row.models),
     regions: idsOf(row.regions),

@@ -33,6 +33,8 @@ export const tenants = sqliteTable('tenants', {
   class_weights: text('class_weights').notNull().default('{}'),
   /** JSON of PeriodLimits (core/budget/period-limits.ts): what it may spend. Null: no limit. */
   budget: text('budget'),
+  /** Objects that new runs of its programs are spread over (core/program/tenant-shards.ts). */
+  shards: integer('shards').notNull().default(1),
 })
 
 export const apiKeys = sqliteTable(

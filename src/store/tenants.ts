@@ -1,6 +1,7 @@
 /** Tenants: who pays. Created and changed by the operator, never by a client, and never deleted. */
-import { and, asc, eq, gt, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, lt, sql } from 'drizzle-orm'
 import { z } from 'zod'
+import { TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
 import { CLASS_WEIGHTS_MAX } from '../protocol/index.ts'
 import { type AuditedObject, type AuditedOutcome, type Auditor, audited } from './audit.ts'
 
@@ -26,6 +27,17 @@ export function updateTenant(
 ): Promise<AuditedOutcome> {
   const statement = builder.update(tenants).set(change).where(eq(tenants.id, id)).toSQL()
   return audited(d1, auditor, 'changed', 'tenant.update', objectOf(id), statement)
+}
+
+/** Spreads new runs of the tenant's programs over twice as many shards. Null: over no more, it has as many as it may. */
+export async function doubleShards(d1: D1Database, id: string): Promise<number | null> {
+  const { shards } = tenants
+  const [row] = await database(d1)
+    .update(tenants)
+    .set({ shards: sql`min(2 * ${shards}, ${TENANT_SHARDS_MAX})` })
+    .where(and(eq(tenants.id, id), lt(shards, TENANT_SHARDS_MAX)))
+    .returning({ shards })
+  return row?.shards ?? null
 }
 
 const ClassWeights = z.record(z.string(), z.number())

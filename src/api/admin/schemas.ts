@@ -1,6 +1,7 @@
 /** What /admin/v1 takes and gives, as OpenAPI schemas, with the bounds of each field. */
 import { z } from '@hono/zod-openapi'
 import { StatedPeriods } from '../../core/budget/period-limits.ts'
+import { TENANT_SHARDS_MAX } from '../../core/program/tenant-shards.ts'
 import { Id } from '../../protocol/index.ts'
 import { Objective } from '../../protocol/objective.ts'
 
@@ -25,6 +26,7 @@ const CallsPerMinute = z.number().int().min(1).max(CALLS_PER_MINUTE_MAX).nullabl
 const Budget = StatedPeriods.nullable()
 const BUDGET_SHOWN = 'What its calls may use in a UTC day and month: calls, tokens, service_s, cost. Null: no limit'
 const BorrowGpus = z.number().int().min(0).max(BORROW_GPUS_MAX)
+const Shards = z.number().int().min(1).max(TENANT_SHARDS_MAX)
 const LivePrograms = z.number().int().min(1).max(LIVE_PROGRAMS_MAX).nullable()
 
 export const IdParams = z.object({ id: Id.openapi({ param: { name: 'id', in: 'path' } }) })
@@ -39,6 +41,7 @@ export const TenantCreate = z
     weight: Weight.default(1),
     calls_per_minute_max: CallsPerMinute.default(null),
     live_programs_max: LivePrograms.default(LIVE_PROGRAMS_DEFAULT),
+    shards: Shards.default(1),
     inference: z.boolean().default(true),
     objective: Objective.nullable().default(null),
     borrow_gpus_max: BorrowGpus.default(0),
@@ -52,6 +55,7 @@ export const TenantUpdate = z
     weight: Weight.optional(),
     calls_per_minute_max: CallsPerMinute.optional(),
     live_programs_max: LivePrograms.optional(),
+    shards: Shards.optional(),
     inference: z.boolean().optional(),
     objective: Objective.nullable().optional(),
     borrow_gpus_max: BorrowGpus.optional(),
@@ -68,6 +72,9 @@ export const TenantJson = z
     weight: z.number().openapi({ description: 'Share of seats relative to other tenants' }),
     calls_per_minute_max: z.number().nullable().openapi({ description: 'Null: no limit' }),
     live_programs_max: z.number().nullable().openapi({ description: 'Null: no limit' }),
+    shards: z.number().openapi({
+      description: 'Objects over which new runs of its programs are spread. Raised where one gets more than it should',
+    }),
     inference: z
       .boolean()
       .openapi({ description: 'Whether calls that name no program join one by their conversation' }),

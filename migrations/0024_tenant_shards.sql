@@ -1,0 +1,1 @@
+ALTER TABLE `tenants` ADD `shards` integer DEFAULT 1 NOT NULL;

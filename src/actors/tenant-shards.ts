@@ -1,0 +1,143 @@
+/**
+ * A TenantActor among the shards of its tenant (core/program/tenant-shards.ts). The first shard remembers how many there are, and asks
+ * them all for what it lists. The others tell it of themselves before they store anything, so nothing that a shard knows is left out.
+ *
+ * Keeps true: a tenant of one shard asks and stores nothing more than without shards.
+ */
+import { z } from 'zod'
+import type { Amounts } from '../core/budget/budget.ts'
+import { NOTHING } from '../core/budget/budget.ts'
+import { add, type Charged } from '../core/budget/budget-ledger.ts'
+import { dayOf } from '../core/budget/charge.ts'
+import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
+import type { Env } from '../env.ts'
+import { log, logFailure } from '../platform/log.ts'
+import { doubleShards } from '../store/tenants.ts'
+import { type ChargedNow, type TenantRpc, tenantOfActor } from './contracts.ts'
+import { tenantActor } from './stubs.ts'
+
+export const SHARDS_KEY = 'shards'
+export const StoredShards = z.number().int().min(1).max(TENANT_SHARDS_MAX)
+/** What other shards were charged is asked for at most this often. Their calls are under no budget, so it hardly changes. */
+const CHARGED_ASKED_MS = 10_000
+/** An object answers 1,000 requests/s at most, and 200 to 500 where each writes (Cloudflare's documentation). */
+export const REQUESTS_PER_S_MAX = 250
+export const RATE_OVER_MS = 60_000
+/** Runs stay in their shard, so more shards bring relief only once many of them have ended. */
+export const SHARDS_ADDED_EVERY_MS = 10 * 60_000
+
+export class TenantShards {
+  readonly #env: Env
+  readonly #storage: DurableObjectStorage
+  readonly #tenant: string
+  readonly #shard: number
+  /** Of the first shard. */
+  #count = 1
+  /** Of another one: resolves when the first shard knows it. Null: it was not told. */
+  #joining: Promise<void> | null = null
+  /** What the others were charged, when they were last asked. */
+  #charged: { at_ms: number; shards: number; of: readonly ChargedNow[] } | null = null
+  #requests = { count: 0, since_ms: 0 }
+  #added_ms = Number.NEGATIVE_INFINITY
+
+  constructor(env: Env, name: string, storage: DurableObjectStorage) {
+    this.#env = env
+    this.#storage = storage
+    const { tenant, shard } = tenantOfActor(name)
+    this.#tenant = tenant
+    this.#shard = shard
+  }
+
+  restore(stored: unknown): void {
+    const count = StoredShards.safeParse(stored)
+    if (count.success) this.#count = count.data
+  }
+
+  /** Resolves when the first shard knows of this one. Rejects if it cannot be reached. */
+  joined(): Promise<void> {
+    if (this.#shard === FIRST_TENANT_SHARD) return Promise.resolve()
+    this.#joining ??= tenantActor(this.#env, this.#tenant)
+      .hasShard(this.#shard)
+      .catch((error: unknown) => {
+        this.#joining = null
+        throw error
+      })
+    return this.#joining
+  }
+
+  async has(shard: number): Promise<void> {
+    const count = StoredShards.parse(shard + 1)
+    if (count <= this.#count) return
+    await this.#storage.put(SHARDS_KEY, count)
+    this.#count = Math.max(this.#count, count)
+  }
+
+  /** `own`, and what each other shard answers. Rejects if one cannot be reached: half of a list would look like all of it. */
+  async all<T>(own: Promise<T>, ask: (shard: TenantRpc) => Promise<T>): Promise<T[]> {
+    return Promise.all([own, ...this.#others().map(ask)])
+  }
+
+  #others(): TenantRpc[] {
+    const others = Array.from({ length: this.#count - 1 }, (_, i) => i + 1)
+    return others.map((shard) => tenantActor(this.#env, this.#tenant, shard))
+  }
+
+  /** What calls were charged that other shards know. A shard that cannot be reached has what it had when it was last asked. */
+  async chargedElsewhere(now_ms: number): Promise<Charged> {
+    if (this.#count === 1) return () => NOTHING
+    const { at_ms = Number.NEGATIVE_INFINITY, shards = 0 } = this.#charged ?? {}
+    const age_ms = now_ms - at_ms
+    if (age_ms < 0 || age_ms > CHARGED_ASKED_MS || shards < this.#count) await this.#askCharged(now_ms)
+    return chargedOf(this.#charged?.of ?? [], dayOf(now_ms))
+  }
+
+  async #askCharged(now_ms: number): Promise<void> {
+    const others = this.#others()
+    const known = this.#charged?.of ?? []
+    const ask = async (shard: TenantRpc, i: number): Promise<ChargedNow> => {
+      try {
+        return await shard.chargedNow()
+      } catch (error) {
+        const before = known[i]
+        // A budget must not be given out twice for want of an answer.
+        if (before === undefined) throw error
+        logFailure('tenant_shard_not_asked', error, { tenant: this.#tenant, shard: i + 1 })
+        return before
+      }
+    }
+    const of = await Promise.all(others.map(ask))
+    this.#charged = { at_ms: now_ms, shards: others.length + 1, of }
+  }
+
+  /** The object was asked for something that other shards would take a part of. Where that is too much, new runs get more shards. */
+  async asked(now_ms: number): Promise<void> {
+    if (this.#shard !== FIRST_TENANT_SHARD) return
+    const over_ms = now_ms - this.#requests.since_ms
+    if (over_ms < 0 || over_ms > 2 * RATE_OVER_MS) this.#requests = { count: 0, since_ms: now_ms }
+    this.#requests.count += 1
+    if (over_ms < RATE_OVER_MS || over_ms > 2 * RATE_OVER_MS) return
+    const is_busy = this.#requests.count > (REQUESTS_PER_S_MAX * over_ms) / 1000
+    this.#requests = { count: 0, since_ms: now_ms }
+    if (!is_busy || now_ms - this.#added_ms < SHARDS_ADDED_EVERY_MS) return
+    this.#added_ms = now_ms
+    const shards = await doubleShards(this.#env.DB, this.#tenant)
+    if (shards !== null) log('warn', 'tenant_shards_added', { tenant: this.#tenant, shards })
+  }
+}
+
+/** Sums of an earlier day or month count for nothing of this one. */
+function chargedOf(shards: readonly ChargedNow[], day: string): Charged {
+  const sums = new Map<string | null, { day: Amounts; month: Amounts }>()
+  for (const shard of shards) {
+    if (shard.day.slice(0, MONTH_CHARS) !== day.slice(0, MONTH_CHARS)) continue
+    for (const { key, in_day, in_month } of shard.of) {
+      const sum = sums.get(key) ?? { day: { ...NOTHING }, month: { ...NOTHING } }
+      sums.set(key, sum)
+      if (shard.day === day) add(sum.day, in_day)
+      add(sum.month, in_month)
+    }
+  }
+  return (key, period) => sums.get(key)?.[period] ?? NOTHING
+}
+
+const MONTH_CHARS = 'YYYY-MM'.length
