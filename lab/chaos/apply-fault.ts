@@ -1,6 +1,6 @@
 /** Does to a fleet what a plan says, and heals it again. Each gives back how it is healed. */
 import { isAlive } from '../../ops/system/processes.ts'
-import { poolActorName, programActorName } from '../../src/actors/contracts.ts'
+import { poolActorName, programActorName, tenantActorName } from '../../src/actors/contracts.ts'
 import { LINK_UNITS_MAX } from '../../src/core/pool/link-budget.ts'
 import type { Fleet, FleetAgent, WorkerFaults } from './fleet.ts'
 import { startFlood } from './hostile-agent.ts'
@@ -87,7 +87,11 @@ export async function applyFault({ fault, target }: PlannedFault, struck: Struck
       await fleet.evict('POOL', poolActorName(target, fleet.options.model, 0))
       return nothing
     case 'evict_tenant':
-      await fleet.evict('TENANT', random.pick(tenants))
+      // The first shard is asked the most.
+      await fleet.evict('TENANT', tenantActorName(random.pick(tenants), random.pick([0, 0, 1, 2, 3])))
+      return nothing
+    case 'change_shards':
+      await fleet.setShards(random.pick(tenants), random.pick([1, 2, 4]))
       return nothing
     case 'slow_admit':
       return workerFaults(fleet, { admit_delay_ms: SLOW_ADMIT_MS })

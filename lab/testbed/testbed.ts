@@ -191,6 +191,11 @@ export class Testbed {
     return apiKey
   }
 
+  /** New runs of the tenant's programs are spread over so many objects. */
+  async setShards(tenant: string, shards: number): Promise<void> {
+    await this.#administer('PATCH', `/admin/v1/tenants/${tenant}`, { shards })
+  }
+
   async setPrices(prices: StatedPrices): Promise<void> {
     await this.#administer('PATCH', `/admin/v1/models/${encodeURIComponent(this.model)}`, prices)
   }
