@@ -3,7 +3,6 @@
  * to the last unit, and nothing of a budget stays reserved.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isAlone } from '../../src/actors/contracts.ts'
 import { AMOUNT_KINDS } from '../../src/core/budget/budget.ts'
 import { RESERVED_LIFE_MS } from '../../src/core/budget/budget-ledger.ts'
 import { tokenPrices } from '../../src/core/budget/call-cap.ts'
@@ -17,6 +16,7 @@ import {
   NO_CHARGE,
 } from '../../src/core/budget/charge.ts'
 import { PERIODS, type Period, type PeriodLimits } from '../../src/core/budget/period-limits.ts'
+import { isAlone } from '../../src/core/program/tenant-shards.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import { checkProof } from '../../src/relay/lease-proof.ts'
 import { CLOCK_STEP_MAX_MS } from './apply-fault.ts'

@@ -235,14 +235,6 @@ export interface PricedRecord extends ProvenRecord {
   prices: TokenPrices | null
 }
 
-/**
- * Whether the record's call belongs to no program. Such a call goes by its own id, in its run too. The first call of a
- * conversation gives its program its id, but not the run.
- */
-export function isAlone({ program, run, call }: Pick<ProvenRecord, 'program' | 'run' | 'call'>): boolean {
-  return program === call && run === call
-}
-
 export interface SpendAsked {
   per: 'day' | 'month'
   by: 'total' | 'key' | 'class' | 'model' | 'program'

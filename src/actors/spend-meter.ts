@@ -17,7 +17,8 @@ import {
   NO_CHARGE,
 } from '../core/budget/charge.ts'
 import type { RunSpendTold, SpendPlace } from '../core/budget/run-spend.ts'
-import { isAlone, type PricedRecord, type SpendAsked, type SpendListed } from './contracts.ts'
+import { isAlone } from '../core/program/tenant-shards.ts'
+import type { PricedRecord, SpendAsked, SpendListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { ActorTx } from './storage/actor-database.ts'
 import { programSpend, spend } from './storage/tenant-schema.ts'

@@ -20,7 +20,7 @@ import { tenantMigrations } from './storage/migrations.gen.ts'
 import { classActor } from './stubs.ts'
 import { TenantBudgets } from './tenant-budgets.ts'
 import { SHARDS_KEY, TenantShards } from './tenant-shards.ts'
-import { UsageMeter } from './usage-meter.ts'
+import { joinedUsage, UsageMeter } from './usage-meter.ts'
 
 /** The bucket is stored at most this often, and no call waits for it. A crash gives back what was taken since. */
 const BUCKET_FLUSH_MS = 1_000
@@ -181,12 +181,19 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  meter(records: Parameters<TenantRpc['meter']>[0]): Promise<void> {
-    return this.meteredUsage.record(records)
+  async meter(records: Parameters<TenantRpc['meter']>[0]): Promise<void> {
+    await this.shards.joined()
+    await this.meteredUsage.record(records)
   }
 
-  usage(page: Parameters<TenantRpc['usage']>[0]): ReturnType<TenantRpc['usage']> {
-    return this.meteredUsage.page(page)
+  async usage(page: Parameters<TenantRpc['usage']>[0]): ReturnType<TenantRpc['usage']> {
+    const pages = await this.shards.all(this.meteredUsage.page(page), (shard) => shard.usage(page))
+    return pages.includes(null)
+      ? null
+      : joinedUsage(
+          pages.filter((one) => one !== null),
+          page.limit,
+        )
   }
 
   async shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {

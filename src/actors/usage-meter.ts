@@ -10,8 +10,9 @@ import { and, desc, eq, lt, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { dayOf } from '../core/budget/charge.ts'
 import type { RunSpendTold } from '../core/budget/run-spend.ts'
+import { isAlone } from '../core/program/tenant-shards.ts'
 import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
-import { isAlone, type PricedRecord, type SpendAsked, type UsageListed } from './contracts.ts'
+import type { PricedRecord, SpendAsked, UsageListed } from './contracts.ts'
 import type { Counted, CountedLeases, CountedOfCalls } from './counted-leases.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { SpendBacklog } from './spend-backlog.ts'
@@ -188,6 +189,39 @@ function notCounted(
 
 function chargedOf(leases: ReadonlyMap<string, Counted>): Map<string, Charged | null> {
   return new Map([...leases].map(([lease, { charged }]) => [lease, charged]))
+}
+
+interface UsagePage {
+  usage: UsageListed[]
+  next: string | null
+}
+
+/** One page of what each shard has on its page of as many rows. */
+export function joinedUsage(pages: readonly UsagePage[], asked: number): UsagePage {
+  const limit = Math.min(asked, USAGE_PAGE_MAX)
+  const sums = new Map<string, UsageListed>()
+  for (const row of pages.flatMap((page) => page.usage)) {
+    const name = JSON.stringify([row.day, row.key, row.model])
+    const sum = sums.get(name)
+    if (sum === undefined) sums.set(name, { ...row })
+    else for (const field of SUMMED) sum[field] += row[field]
+  }
+  const rows = [...sums.values()].sort(byUsageOrder)
+  const listed = rows.slice(0, limit)
+  const last = listed.at(-1)
+  const is_more = rows.length > limit || pages.some(({ next }) => next !== null)
+  const next = is_more && last !== undefined ? encodeCursor([last.day, last.key ?? NO_KEY, last.model]) : null
+  return { usage: listed, next }
+}
+
+function byUsageOrder(a: UsageListed, b: UsageListed): number {
+  const places = (row: UsageListed) => [row.day, row.key ?? NO_KEY, row.model]
+  const its = places(b)
+  for (const [i, mine] of places(a).entries()) {
+    const other = its[i] ?? ''
+    if (mine !== other) return mine < other ? 1 : -1
+  }
+  return 0
 }
 
 function summed(fresh: readonly Fresh[]): Metered[] {

@@ -7,7 +7,7 @@ function testing(groups: number, fails: (tenant: string) => boolean = () => fals
   const waits: (() => void)[] = []
   const meter = new BatchMeter({
     groups,
-    meter: async (tenant, records) => {
+    meter: async ({ tenant }, records) => {
       asked.push([tenant, records.map(({ lease }) => lease)])
       if (fails(tenant)) throw new Error(`${tenant} is away`)
     },
@@ -15,7 +15,7 @@ function testing(groups: number, fails: (tenant: string) => boolean = () => fals
   })
   const of = (tenant: string, ...leases: string[]) =>
     meter.record(
-      tenant,
+      { tenant, shard: 0 },
       leases.map((lease) => record({ lease, call: lease, tenant })),
     )
   const later = (): void => {

@@ -10,10 +10,16 @@ import type { ProvenRecord } from '../core/program/program-state.ts'
 /** From the first confirmed record of a tenant to the request. No client waits for it. */
 export const METER_GATHER_MS = 10
 
+/** An object of a tenant (core/program/tenant-shards.ts). */
+export interface MeterPlace {
+  tenant: string
+  shard: number
+}
+
 export interface BatchMeterOptions {
   /** Actors that the batch asks. Of one alone nothing is gathered. */
   groups: number
-  meter: (tenant: string, records: readonly ProvenRecord[]) => Promise<void>
+  meter: (place: MeterPlace, records: readonly ProvenRecord[]) => Promise<void>
   wait: (ms: number) => Promise<void>
 }
 
@@ -24,7 +30,7 @@ interface Gathered {
 
 export class BatchMeter {
   readonly #options: BatchMeterOptions
-  /** By tenant; none of them is under way yet. */
+  /** By place; none of them is under way yet. */
   readonly #gathered = new Map<string, Gathered>()
 
   constructor(options: BatchMeterOptions) {
@@ -32,23 +38,24 @@ export class BatchMeter {
   }
 
   /** Resolves when the records are counted, and rejects if that is not known. */
-  record(tenant: string, records: readonly ProvenRecord[]): Promise<void> {
+  record(place: MeterPlace, records: readonly ProvenRecord[]): Promise<void> {
     const { groups, meter } = this.#options
-    if (groups <= 1) return meter(tenant, records)
-    const waiting = this.#gathered.get(tenant)
+    if (groups <= 1) return meter(place, records)
+    const name = JSON.stringify([place.tenant, place.shard])
+    const waiting = this.#gathered.get(name)
     if (waiting !== undefined) {
       waiting.records.push(...records)
       return waiting.metered
     }
     const gathered = [...records]
-    const metered = this.#meterSoon(tenant, gathered)
-    this.#gathered.set(tenant, { records: gathered, metered })
+    const metered = this.#meterSoon(name, place, gathered)
+    this.#gathered.set(name, { records: gathered, metered })
     return metered
   }
 
-  async #meterSoon(tenant: string, records: readonly ProvenRecord[]): Promise<void> {
+  async #meterSoon(name: string, place: MeterPlace, records: readonly ProvenRecord[]): Promise<void> {
     await this.#options.wait(METER_GATHER_MS)
-    this.#gathered.delete(tenant)
-    await this.#options.meter(tenant, records)
+    this.#gathered.delete(name)
+    await this.#options.meter(place, records)
   }
 }

@@ -5,10 +5,11 @@
  * one actor cannot stop the records of the others, and the whole batch is answered before its agent gives up waiting. What
  * a late group has written is acknowledged when the records come again.
  */
-import { isAlone, type PricedRecord } from '../actors/contracts.ts'
+import type { PricedRecord } from '../actors/contracts.ts'
 import { programActor, tenantActor } from '../actors/stubs.ts'
 import { pricesAt } from '../core/budget/price-history.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
+import { FIRST_TENANT_SHARD, isAlone, runShard } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { within } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
@@ -27,6 +28,8 @@ interface Group {
   tenant: string
   /** Null: calls that belong to none. */
   program: string | null
+  /** Where records are metered. */
+  shard: number
   records: ProvenRecord[]
 }
 
@@ -40,15 +43,16 @@ export async function settleRecords(
   for (const record of records) {
     const { tenant, program } = record
     const is_alone = isAlone(record)
-    const name = JSON.stringify(is_alone ? [tenant] : [tenant, program])
-    const group = byActor.get(name) ?? { tenant, program: is_alone ? null : program, records: [] }
+    const shard = is_alone ? runShard(record.run) : FIRST_TENANT_SHARD
+    const name = JSON.stringify(is_alone ? [tenant, shard] : [tenant, program])
+    const group = byActor.get(name) ?? { tenant, shard, program: is_alone ? null : program, records: [] }
     byActor.set(name, group)
     group.records.push(record)
   }
   const groups = [...byActor.values()]
   const meter = new BatchMeter({
     groups: groups.length,
-    meter: async (tenant, some) => tenantActor(env, tenant).meter(await priced(env, some, waitUntil)),
+    meter: async ({ tenant, shard }, some) => tenantActor(env, tenant, shard).meter(await priced(env, some, waitUntil)),
     wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   })
   const acknowledged: string[] = []
@@ -84,12 +88,12 @@ async function settleGroup(
 /** Gives the leases whose records storage has confirmed. */
 async function settle(
   env: Env,
-  { tenant, program, records }: Group,
+  { tenant, shard, program, records }: Group,
   meter: BatchMeter,
   waitUntil: Background,
 ): Promise<string[]> {
   if (program === null) {
-    await meter.record(tenant, records)
+    await meter.record({ tenant, shard }, records)
     return records.map(({ lease }) => lease)
   }
   const { confirmed, gathered } = await programActor(env, tenant, program).settle(await priced(env, records, waitUntil))
@@ -97,7 +101,7 @@ async function settle(
   for (const lease of gathered) metered.delete(lease)
   if (metered.size > 0) {
     await meter.record(
-      tenant,
+      { tenant, shard },
       records.filter(({ lease }) => metered.has(lease)),
     )
   }

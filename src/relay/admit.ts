@@ -12,7 +12,7 @@ import { fieldWarnings } from '../core/call/field-warnings.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
 import { budgetRefusal } from '../core/program/run-limits.ts'
-import { tenantShard } from '../core/program/tenant-shards.ts'
+import { FIRST_TENANT_SHARD, inShard, tenantShard } from '../core/program/tenant-shards.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import { type ApiErrorFields, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { within } from '../platform/deadline.ts'
@@ -175,7 +175,10 @@ function alone(call: IdentifiedCall, now_ms: number): Admitted {
   if (reserving?.status === 'refused') return refusedAdmission(budgetRefusal(reserving))
   const reserved = reserving?.reservation ?? null
   const limits = budget === null ? null : { limits: budget, used: { ...NOTHING }, reserved: heldBy(reserved) }
-  const admission = { ...unordered(call, now_ms), run: call.id, known_run: Promise.resolve(null) }
+  // What a budget waits for is metered where the budget is.
+  const shard = call.limits === null ? tenantShard(call.id, call.tenant_shards) : FIRST_TENANT_SHARD
+  const run = inShard(call.id, shard)
+  const admission = { ...unordered(call, now_ms), run, known_run: Promise.resolve(null) }
   return { status: 'admitted', admission: { ...admission, reserved, budget: limits } }
 }
 

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { LeaseRequest } from '../actors/contracts.ts'
 import { SHORT_PROMPT_TOKENS } from '../core/pool/pool-types.ts'
+import { isAlone, runShard } from '../core/program/tenant-shards.ts'
 import { DISPATCHED_BODY_BYTES_MAX } from '../protocol/index.ts'
 import { chat as chatDialect } from './dialects/chat.ts'
 import { forwardedBody } from './dialects/openai-body.ts'
@@ -142,6 +143,18 @@ describe('a call that goes well', () => {
     expect(response.headers.get('x-program-id')).toBeNull()
     const call = response.headers.get('x-call-id')
     expect(claims[0]).toMatchObject({ program: call, run: call, call, settled_service_us: 0 })
+  })
+
+  it('of a tenant of several shards is opened in one of them, and without a program metered in one', async () => {
+    const identity = { ...UNRESTRICTED, shards: 4 }
+    const authenticate = async () => ({ status: 'tenant' as const, identity })
+    const { it, claims } = claimsWorld({ deps: { authenticate }, program: { admit: async () => ADMITTED } })
+    await (await runCall(chat({}, PROGRAM), 'chat', it.deps)).text()
+    expect(it.saidTo('admit')).toMatchObject([{ tenant_shards: 4 }])
+    for (let i = 0; i < 30; i += 1) await (await runCall(chat(), 'chat', it.deps)).text()
+    const alone = claims.slice(1)
+    expect(alone.every((claim) => isAlone(claim))).toBe(true)
+    expect(new Set(alone.map(({ run }) => runShard(run)))).toEqual(new Set([0, 1, 2, 3]))
   })
 
   it('takes its id from us and ignores the id that the client sends', async () => {

@@ -52,6 +52,18 @@ it('an engine is told the lowest of what is left to the tenant, the key and the 
   expect(ledger.isEmpty).toBe(true)
 })
 
+it('a call of no program is metered where the budget is that waits for it', async () => {
+  const { options } = under(day(100_000))
+  const authenticate = async () => {
+    const { identity } = await options.deps.authenticate()
+    return { status: 'tenant' as const, identity: { ...identity, shards: 4 } }
+  }
+  const { it: w, claims } = claimsWorld({ ...options, deps: { authenticate } })
+  for (let i = 0; i < 12; i += 1) await (await runCall(chat({ max_tokens: 5 }), 'chat', w.deps)).text()
+  expect(claims.map(({ run, call }) => run === call)).toEqual(new Array(12).fill(true))
+  await w.settled()
+})
+
 it('a tenant without a budget asks no one, and its program tells of the charge', async () => {
   const { it: w, claims } = claimsWorld({})
   const response = await runCall(chat({}, PROGRAM), 'chat', w.deps)

@@ -11,7 +11,7 @@ import {
   type TenantShards,
 } from '../../src/actors/tenant-shards.ts'
 import { addCharge, type Charge, chargeOf, dayOf, NO_CHARGE } from '../../src/core/budget/charge.ts'
-import { runShard, TENANT_SHARDS_MAX, tenantShard } from '../../src/core/program/tenant-shards.ts'
+import { inShard, runShard, TENANT_SHARDS_MAX, tenantShard } from '../../src/core/program/tenant-shards.ts'
 import { seededRandom } from '../../src/core/seeded-random.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
 import * as actors from '../../src/worker.ts'
@@ -195,9 +195,9 @@ describe('spend', () => {
         records.push(record)
         if (below(4) > 0) await send([record])
         if (below(4) === 0) await send([records[below(records.length)] ?? record])
-        if (below(4) === 0) await restart(first())
-        if (below(5) === 0) await restart(shardOf(record))
-        if (below(6) === 0) await restart(programStub(program, tenant))
+        if (below(6) === 0) await restart(first())
+        if (below(6) === 0) await restart(shardOf(record))
+        if (below(9) === 0) await restart(programStub(program, tenant))
         if (below(6) === 0) await spendOf(key)
         if (below(4) === 0) await programActor(env, tenant, program).end(Date.now())
       }
@@ -218,6 +218,27 @@ describe('spend', () => {
     )
     expect(data).toContainEqual(expect.objectContaining({ tenant, ...sumOf(records) }))
   }, 180_000)
+
+  it('and usage of calls of no program are metered in the shards that their runs name, each lease once', async () => {
+    const { tenant, key } = await made(3)
+    const records = Array.from({ length: 18 }, (_, i) => {
+      const call = `${tenant}-alone-${i}`
+      return recordOf(call, inShard(call, i % 3), call, { tenant, prompt_tokens: 100 + i, model: `m-${i % 5}` })
+    })
+    const metered = vi.spyOn(actors.TenantActor.prototype, 'meter')
+    expect(await send(records)).toHaveLength(18)
+    expect(metered).toHaveBeenCalledTimes(3)
+    await restart(tenantActor(env, tenant, 2))
+    await send(records)
+    expect(await spendOf(key)).toMatchObject([sumOf(records)])
+    expect(await spendOf(key, '&by=program')).toEqual([])
+    const usage = await listOf<{ model: string; calls: number; prompt_tokens: number }>('/v1/usage?limit=2', key)
+    const expected = [4, 3, 2, 1, 0].map((of) => {
+      const its = records.filter(({ model }) => model === `m-${of}`)
+      return { model: `m-${of}`, calls: its.length, prompt_tokens: sumOf(its).prompt_tokens }
+    })
+    expect(usage).toMatchObject(expected)
+  })
 
   it('waits until the first shard knows of another, so that no list leaves any out', async () => {
     const { tenant, key } = await made(2)

@@ -6,6 +6,7 @@
  * the first token at the latest, and `switchyard.wait_s` has the whole. Starts are the agent's wall clock at the end minus the
  * duration; another machine's spans of the same trace are off by the difference of the clocks.
  */
+import { isAlone } from '../../../src/core/program/tenant-shards.ts'
 import { type Attributes, SPAN_KIND, type Span } from '../../../src/core/wire/spans.ts'
 import type { TraceContext } from '../../../src/core/wire/trace-context.ts'
 import type { CallRecord } from '../../../src/protocol/index.ts'
@@ -53,7 +54,7 @@ function attributesOf(record: CallRecord, operation: string): Attributes {
     'gen_ai.provider.name': PROVIDER,
     'gen_ai.request.model': record.model,
     'gen_ai.response.model': record.model,
-    'gen_ai.conversation.id': record.run === record.call ? null : record.program,
+    'gen_ai.conversation.id': isAlone(record) ? null : record.program,
     'gen_ai.response.finish_reasons': record.finish_reason === null ? null : [record.finish_reason],
     'gen_ai.response.time_to_first_chunk': record.first_token_us === null ? null : record.first_token_us / 1e6,
     'gen_ai.usage.input_tokens': record.prompt_tokens,

@@ -9,7 +9,8 @@ export const TENANT_SHARDS_MAX = 16
 export const FIRST_TENANT_SHARD = 0
 /** Each shard admits its share of the programs that may run, which is too coarse for fewer. */
 const LIVE_PROGRAMS_MIN = 250
-const SHARD_MARK = 's'
+const SHARD_MARK = '-s'
+const MARKED = /-s([1-9]\d?)$/
 
 /** How many shards a tenant's new runs are spread over. `live_programs_max` null: no limit. */
 export function shardsInUse(shards: number, live_programs_max: number | null): number {
@@ -29,11 +30,19 @@ export function liveProgramsShare(live_programs_max: number, shards: number): nu
 
 /** The run's id, which names the shard. Without a mark it is the first. */
 export function inShard(run: string, shard: number): string {
-  return shard === FIRST_TENANT_SHARD ? run : `${run}-${SHARD_MARK}${shard}`
+  return shard === FIRST_TENANT_SHARD ? run : `${run}${SHARD_MARK}${shard}`
 }
 
 export function runShard(run: string): number {
-  const place = run.split('-')[2]
-  const shard = place?.startsWith(SHARD_MARK) ? Number(place.slice(SHARD_MARK.length)) : FIRST_TENANT_SHARD
-  return Number.isInteger(shard) && shard > 0 && shard < TENANT_SHARDS_MAX ? shard : FIRST_TENANT_SHARD
+  const [, named] = MARKED.exec(run) ?? []
+  const shard = Number(named ?? FIRST_TENANT_SHARD)
+  return shard < TENANT_SHARDS_MAX ? shard : FIRST_TENANT_SHARD
+}
+
+/**
+ * Whether this is of a call that belongs to no program. Such a call is a program by its own id, which is its run too. The first call of
+ * a conversation gives its program its id, but not the run.
+ */
+export function isAlone({ program, run, call }: { program: string; run: string; call: string }): boolean {
+  return program === call && run === inShard(call, runShard(run))
 }

@@ -84,7 +84,14 @@ export const ADMITTED: AdmitReply = {
 
 export const UNRESTRICTED = {
   ...{ tenant: 't', key: 'key-0123456789abcdef', weight: 1, class_weights: {}, models: null, regions: null },
-  ...{ calls_per_minute_max: null, live_programs_max: null, shards: 1, inference: false, objective: null, strict: false },
+  ...{
+    calls_per_minute_max: null,
+    live_programs_max: null,
+    shards: 1,
+    inference: false,
+    objective: null,
+    strict: false,
+  },
   limits: null,
 }
 
