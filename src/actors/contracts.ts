@@ -344,6 +344,8 @@ export interface ConversationRpc {
 
 /** RPC methods of IdempotencyActor; one object per tenant and shard of its keys, named by `idempotencyActorName`. */
 export interface IdempotencyRpc {
+  /** What a claim is told of a key that stands for a call. Null: it stands for none. */
+  known(claim: KeyClaim): Promise<KeyVerdict | null>
   claim(claim: KeyClaim): Promise<KeyVerdict>
   /** The call is open. Not awaited by the call path. */
   heard(claim: KeyClaim): Promise<void>

@@ -2,9 +2,9 @@
  * The actors as the relay and the API see them. workerd's own stub types wrap results in disposables and lose discriminated
  * unions. Every method here takes and returns plain structured-cloneable values, so the contracts hold.
  */
+import { keyShard } from '../core/call/idempotency-shards.ts'
 import { FIRST_SHARD } from '../core/pool/pool-shards.ts'
 import { FIRST_TENANT_SHARD } from '../core/program/tenant-shards.ts'
-import { hash32 } from '../core/wire/hash.ts'
 import type { Env } from '../env.ts'
 import { type ApplicationRpc, applicationActorName } from './application/application-rpc.ts'
 import { type BatchRpc, batchActorName } from './batch/batch-rpc.ts'
@@ -37,12 +37,13 @@ export function programActor(
   return env.PROGRAM.getByName(programActorName(tenant, program), options) as unknown as ProgramRpc
 }
 
-/** Keys of one tenant are spread over this many objects. Changing it forgets the keys of the last ten minutes. */
-export const IDEMPOTENCY_SHARDS = 8
+/** Left out, the tenant has one shard. */
+export function idempotencyActor(env: Env, tenant: string, key: string, tenant_shards = 1): IdempotencyRpc {
+  return idempotencyShard(env, tenant, keyShard(key, tenant_shards))
+}
 
-export function idempotencyActor(env: Env, tenant: string, key: string): IdempotencyRpc {
-  const name = idempotencyActorName(tenant, hash32(key) % IDEMPOTENCY_SHARDS)
-  return env.IDEMPOTENCY.getByName(name) as unknown as IdempotencyRpc
+export function idempotencyShard(env: Env, tenant: string, shard: number): IdempotencyRpc {
+  return env.IDEMPOTENCY.getByName(idempotencyActorName(tenant, shard)) as unknown as IdempotencyRpc
 }
 
 export function conversationActor(env: Env, tenant: string, shard: number): ConversationRpc {

@@ -107,7 +107,7 @@ export interface RelayDeps {
   /** Left out, the shard is the first. */
   pool(region: Region, model: string, shard?: number): PoolRpc
   tenant(tenant: string): TenantRpc
-  idempotency(tenant: string, key: string): IdempotencyRpc
+  idempotency(tenant: string, key: string, tenant_shards: number): IdempotencyRpc
   /** A tenant's stored responses. */
   store(tenant: string): ResponseStore
   conversation(tenant: string, shard: number): ConversationRpc
@@ -166,7 +166,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     program: (tenant, program, home) => programActor(env, tenant, program, home ?? null),
     pool: (region, model, shard) => poolActor(env, region, model, shard),
     tenant: (tenant) => tenantActor(env, tenant),
-    idempotency: (tenant, key) => idempotencyActor(env, tenant, key),
+    idempotency: (tenant, key, tenant_shards) => idempotencyActor(env, tenant, key, tenant_shards),
     store: (tenant) => ({
       responses: (shard) => responsesActor(env, tenant, shard),
       timeout_ms: RELAY_TIMES.store_timeout_ms,

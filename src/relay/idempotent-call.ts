@@ -6,7 +6,7 @@
  * A key stands for the body that an engine gets, and for whether a stream is wanted. Identity headers do not count: a retry
  * of an instrumented client has its own trace.
  */
-import type { KeyClaim } from '../actors/contracts.ts'
+import type { IdempotencyRpc, KeyClaim } from '../actors/contracts.ts'
 import { KEPT_MS, type KeyVerdict } from '../core/call/idempotency-table.ts'
 import { apiError, type ErrorFormat } from '../platform/api-error.ts'
 import { within } from '../platform/deadline.ts'
@@ -30,32 +30,39 @@ export async function claimIdempotencyKey(call: IdentifiedCall, deps: RelayDeps)
   const { idempotency_key: key } = call
   if (key === null) return { status: 'serve', claim: null }
   const claim: KeyClaim = { key, fingerprint: await fingerprintOf(call), call: call.id }
-  const asking = askTwice(() => deps.idempotency(call.tenant, key).claim(claim))
+  const asking = askTwice(() => keysOf(call, claim, deps).claim(claim))
   const waited = await within(asking, deps.times.key_timeout_ms)
   if (waited.status === 'in_time' && waited.value.status === 'answered') {
     const verdict = waited.value.value
-    if (verdict.status === 'claimed') return { status: 'serve', claim: new IdempotentCall(claim, call.tenant, deps) }
+    if (verdict.status === 'claimed') return { status: 'serve', claim: new IdempotentCall(claim, call, deps) }
     return { status: 'answer', response: answerOf(verdict, key, call.dialect.errors) }
   }
   if (waited.status === 'in_time' && waited.value.status === 'failed') deps.report('key_failed', waited.value.error)
   // The claim may have succeeded all the same. This call will not run.
-  deps.waitUntil(asking.then(() => tell(deps, call.tenant, claim, { status: 'failed' })))
+  deps.waitUntil(asking.then(() => tell(deps, call, claim, { status: 'failed' })))
   return { status: 'answer', response: unavailable(call.dialect.errors) }
+}
+
+type OfTenant = Pick<IdentifiedCall, 'tenant' | 'tenant_shards'>
+
+/** The same for all that is told of a call, whatever number of shards its tenant has meanwhile. */
+function keysOf({ tenant, tenant_shards }: OfTenant, { key }: KeyClaim, deps: RelayDeps): IdempotencyRpc {
+  return deps.idempotency(tenant, key, tenant_shards)
 }
 
 /** A key whose call runs. */
 export class IdempotentCall {
   readonly #claim: KeyClaim
-  readonly #tenant: string
+  readonly #of: OfTenant
   readonly #deps: RelayDeps
   readonly #heartbeat: ReturnType<typeof setInterval>
 
-  constructor(claim: KeyClaim, tenant: string, deps: RelayDeps) {
+  constructor(claim: KeyClaim, of: OfTenant, deps: RelayDeps) {
     this.#claim = claim
-    this.#tenant = tenant
+    this.#of = of
     this.#deps = deps
     this.#heartbeat = setInterval(() => {
-      const told = askTwice(() => deps.idempotency(tenant, claim.key).heard(claim))
+      const told = askTwice(() => keysOf(of, claim, deps).heard(claim))
       deps.waitUntil(reported(told, deps))
     }, deps.times.key_heard_ms)
   }
@@ -64,18 +71,18 @@ export class IdempotentCall {
     clearInterval(this.#heartbeat)
     const end =
       outcome === 'completed' ? { status: 'answered' as const, answer: json ?? null } : { status: 'failed' as const }
-    this.#deps.waitUntil(tell(this.#deps, this.#tenant, this.#claim, end))
+    this.#deps.waitUntil(tell(this.#deps, this.#of, this.#claim, end))
   }
 }
 
 function tell(
   deps: RelayDeps,
-  tenant: string,
+  of: OfTenant,
   claim: KeyClaim,
   end: { status: 'answered'; answer: string | null } | { status: 'failed' },
 ): Promise<void> {
   return reported(
-    askTwice(() => deps.idempotency(tenant, claim.key).ended({ claim, end })),
+    askTwice(() => keysOf(of, claim, deps).ended({ claim, end })),
     deps,
   )
 }

@@ -4,7 +4,8 @@ import { env, exports } from 'cloudflare:workers'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { FLUSH_DELAY_MS } from '../../src/actors/idempotency-actor.ts'
 import { OPENING_DELAY_MS } from '../../src/actors/opening-write.ts'
-import { IDEMPOTENCY_SHARDS, idempotencyActor } from '../../src/actors/stubs.ts'
+import { idempotencyActor } from '../../src/actors/stubs.ts'
+import { BASE_SHARDS } from '../../src/core/call/idempotency-shards.ts'
 import { relayDeps } from '../../src/relay/deps.ts'
 import { runCall } from '../../src/relay/run-call.ts'
 import { Meter } from './billing.ts'
@@ -202,7 +203,7 @@ it('a call under an Idempotency-Key is two requests more, and two rows of its sh
   await meter.watch(programStub(program))
   await call({ program })
   const { id } = idempotencyActor(env, 'tenant-a', 'first') as unknown as DurableObjectStub
-  const names = Array.from({ length: IDEMPOTENCY_SHARDS }, (_, shard) => JSON.stringify(['tenant-a', shard]))
+  const names = Array.from({ length: BASE_SHARDS }, (_, shard) => JSON.stringify(['tenant-a', shard]))
   const name = names.find((one) => env.IDEMPOTENCY.idFromName(one).equals(id)) ?? expect.unreachable()
   const isOfShard = (key: string) =>
     (idempotencyActor(env, 'tenant-a', key) as unknown as DurableObjectStub).id.equals(id)

@@ -6,8 +6,10 @@ import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
 import { describe, expect, it, vi } from 'vitest'
 import { BUCKET_MS, FORGOTTEN_AT_ONCE_MAX } from '../../src/actors/idempotency-keys.ts'
 import { idempotencyMigrations } from '../../src/actors/storage/migrations.gen.ts'
-import { IDEMPOTENCY_SHARDS, idempotencyActor } from '../../src/actors/stubs.ts'
+import { idempotencyActor } from '../../src/actors/stubs.ts'
+import { BASE_SHARDS, keyShard, PARENT_ASKED_MS, UNUSED_MS } from '../../src/core/call/idempotency-shards.ts'
 import { KEPT_MS } from '../../src/core/call/idempotency-table.ts'
+import * as actors from '../../src/worker.ts'
 import { storedTables } from './actor-tools.ts'
 
 const claim = (key: string, call = 'call-1') => ({ key, fingerprint: 'f', call })
@@ -15,7 +17,7 @@ const answered = { status: 'answered' as const, answer: '{"a":1}' }
 
 /** The object behind a key of tenant-a. */
 function stubOf(key: string) {
-  const names = Array.from({ length: IDEMPOTENCY_SHARDS }, (_, shard) => JSON.stringify(['tenant-a', shard]))
+  const names = Array.from({ length: BASE_SHARDS }, (_, shard) => JSON.stringify(['tenant-a', shard]))
   const actor = idempotencyActor(env, 'tenant-a', key) as unknown as DurableObjectStub
   const name = names.find((one) => env.IDEMPOTENCY.idFromName(one).equals(actor.id))
   return env.IDEMPOTENCY.getByName(name ?? expect.unreachable())
@@ -60,6 +62,57 @@ describe('eviction', () => {
       status: 'open',
       call: 'call-1',
     })
+  })
+})
+
+describe('more shards', () => {
+  const keys = Array.from({ length: 40 }, (_, i) => `moving-${i}`)
+  const at = (key: string, shards: number) => idempotencyActor(env, 'tenant-a', key, shards)
+  const moved = (shards: number, next: number) => keys.filter((key) => keyShard(key, shards) !== keyShard(key, next))
+
+  it('know the keys from before, open and answered, however many came at once', async () => {
+    const [open, over, failed] = moved(1, 8) as [string, string, string]
+    for (const key of [open, over, failed]) expect(await at(key, 1).claim(claim(key))).toEqual({ status: 'claimed' })
+    await at(over, 1).ended({ claim: claim(over), end: answered })
+    await at(failed, 1).ended({ claim: claim(failed), end: { status: 'failed' } })
+    expect(await at(open, 8).claim(claim(open, 'call-2'))).toEqual({ status: 'open', call: 'call-1' })
+    expect(await at(over, 8).claim(claim(over, 'call-2'))).toMatchObject({ status: 'answered', call: 'call-1' })
+    expect(await at(over, 8).claim({ ...claim(over, 'call-2'), fingerprint: 'g' })).toMatchObject({ status: 'reused' })
+    expect(await at(failed, 8).claim(claim(failed, 'call-2'))).toEqual({ status: 'claimed' })
+    // Its Worker still tells the shard that it has claimed from.
+    await at(open, 1).ended({ claim: claim(open), end: answered })
+    expect(await at(open, 8).claim(claim(open, 'call-3'))).toMatchObject({ status: 'answered', call: 'call-1' })
+  })
+
+  it('give a key to one of the calls that ask at once', async () => {
+    const key = moved(2, 4).at(-1) ?? expect.unreachable()
+    const calls = ['a', 'b', 'c', 'd']
+    const verdicts = await Promise.all(calls.map((call) => at(key, 4).claim(claim(key, call))))
+    expect(verdicts.filter(({ status }) => status === 'claimed')).toHaveLength(1)
+    expect(verdicts.filter(({ status }) => status === 'open')).toHaveLength(3)
+  })
+
+  it('ask their parents no more when keys from before are over', async () => {
+    const known = vi.spyOn(actors.IdempotencyActor.prototype, 'known')
+    const clock = vi.spyOn(Date, 'now')
+    const key = moved(4, 8).at(-1) ?? expect.unreachable()
+    const start_ms = 2_000_000_000_000
+    const asked = async (now_ms: number, call: string) => {
+      clock.mockReturnValue(now_ms)
+      known.mockClear()
+      await at(key, 8).claim(claim(`${key}`, call))
+      await at(key, 8).ended({ claim: claim(key, call), end: { status: 'failed' } })
+      return known.mock.calls.length
+    }
+    try {
+      // Its own shard, and those that had the key at 4, 2 and 1 or fewer.
+      expect(await asked(start_ms, 'call-0')).toBeGreaterThan(1)
+      for (let ms = UNUSED_MS; ms < PARENT_ASKED_MS; ms += UNUSED_MS) await asked(start_ms + ms, 'call-1')
+      expect(await asked(start_ms + PARENT_ASKED_MS, 'call-2')).toBe(1)
+    } finally {
+      known.mockRestore()
+      clock.mockRestore()
+    }
   })
 })
 

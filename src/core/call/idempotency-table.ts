@@ -88,16 +88,22 @@ export class IdempotencyTable {
     return this.#unwritten.size
   }
 
-  claim({ key, fingerprint, call }: Claim, now_ms: number): KeyVerdict {
-    const last = this.#last(key, now_ms)
-    const known = notOver(last.row, now_ms)
+  /** What a claim is told of a key that stands for a call. Null: it stands for none. */
+  known({ key, fingerprint, call }: Claim, now_ms: number): KeyVerdict | null {
+    const row = notOver(this.#last(key, now_ms).row, now_ms)
+    if (row === null) return null
     // The same question again: its answer was lost.
-    if (known?.call === call) return { status: 'claimed' }
-    if (known !== null) {
-      if (known.fingerprint !== fingerprint) return { status: 'reused', call: known.call }
-      if (known.state === 'open') return { status: 'open', call: known.call }
-      return { status: 'answered', call: known.call, answer: known.answer }
-    }
+    if (row.call === call) return { status: 'claimed' }
+    if (row.fingerprint !== fingerprint) return { status: 'reused', call: row.call }
+    if (row.state === 'open') return { status: 'open', call: row.call }
+    return { status: 'answered', call: row.call, answer: row.answer }
+  }
+
+  claim(claim: Claim, now_ms: number): KeyVerdict {
+    const known = this.known(claim, now_ms)
+    if (known !== null) return known
+    const { key, fingerprint, call } = claim
+    const last = this.#last(key, now_ms)
     if (this.#isFull) return { status: 'full' }
     if (this.#unwritten.size >= UNWRITTEN_CLAIMS_MAX) return { status: 'unavailable' }
     this.#change({ ...last, row: { key, fingerprint, call, state: 'open', answer: null, at_ms: now_ms } })
