@@ -109,17 +109,22 @@ export class TenantShards {
     this.#charged = { at_ms: now_ms, shards: others.length + 1, of }
   }
 
-  /** The object was asked for something that other shards would take a part of. Where that is too much, new runs get more shards. */
-  async asked(now_ms: number): Promise<void> {
-    if (this.#shard !== FIRST_TENANT_SHARD) return
+  /** The object was asked for something that more shards would take a part of. Whether that is too much, so `add` is to be called. */
+  isAskedTooMuch(now_ms: number): boolean {
+    if (this.#shard !== FIRST_TENANT_SHARD) return false
     const over_ms = now_ms - this.#requests.since_ms
     if (over_ms < 0 || over_ms > 2 * RATE_OVER_MS) this.#requests = { count: 0, since_ms: now_ms }
     this.#requests.count += 1
-    if (over_ms < RATE_OVER_MS || over_ms > 2 * RATE_OVER_MS) return
+    if (over_ms < RATE_OVER_MS || over_ms > 2 * RATE_OVER_MS) return false
     const is_busy = this.#requests.count > (REQUESTS_PER_S_MAX * over_ms) / 1000
     this.#requests = { count: 0, since_ms: now_ms }
-    if (!is_busy || now_ms - this.#added_ms < SHARDS_ADDED_EVERY_MS) return
+    if (!is_busy || now_ms - this.#added_ms < SHARDS_ADDED_EVERY_MS) return false
     this.#added_ms = now_ms
+    return true
+  }
+
+  /** Spreads new runs over twice as many shards. */
+  async add(): Promise<void> {
     const shards = await doubleShards(this.#env.DB, this.#tenant)
     if (shards !== null) log('warn', 'tenant_shards_added', { tenant: this.#tenant, shards })
   }

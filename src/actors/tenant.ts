@@ -123,10 +123,8 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   private askedOf(): void {
     // On a machine of one's own the shards would share one thread, unless the operator says that there are several processes.
-    if (!this.gathers) return
-    this.ctx.waitUntil(
-      this.shards.asked(Date.now()).catch((error: unknown) => logFailure('tenant_shards_not_added', error)),
-    )
+    if (!this.gathers || !this.shards.isAskedTooMuch(Date.now())) return
+    this.ctx.waitUntil(this.shards.add().catch((error: unknown) => logFailure('tenant_shards_not_added', error)))
   }
 
   private alarmIn(delay_ms: number): void {
