@@ -18,6 +18,7 @@ import { tenantActor } from './stubs.ts'
 
 export const SHARDS_KEY = 'shards'
 export const StoredShards = z.number().int().min(1).max(TENANT_SHARDS_MAX)
+const MONTH_CHARS = 'YYYY-MM'.length
 /** What other shards were charged is asked for at most this often. Their calls are under no budget, so it hardly changes. */
 const CHARGED_ASKED_MS = 10_000
 /** An object answers 1,000 requests/s at most, and 200 to 500 where each writes (Cloudflare's documentation). */
@@ -144,5 +145,3 @@ function chargedOf(shards: readonly ChargedNow[], day: string): Charged {
   }
   return (key, period) => sums.get(key)?.[period] ?? NOTHING
 }
-
-const MONTH_CHARS = 'YYYY-MM'.length
