@@ -263,8 +263,8 @@ export interface ChargedNow {
 
 /**
  * RPC methods of TenantActor; one object per tenant and shard, named by `tenantActorName`. ProgramActors notify the shard that their
- * run's id names when they flush, never on the call path. The first shard speaks for the tenant: what it lists is of all shards, and the methods of limits, classes and records
- * are for it alone.
+ * run's id names when they flush, never on the call path. The first shard speaks for the tenant: what it lists is of all shards, and
+ * the methods of limits and classes are for it alone. Records of calls under a budget are metered there too.
  */
 export interface TenantRpc {
   /** `spend`: what storage has of the run's charges. Null or left out: none that the program tells. */

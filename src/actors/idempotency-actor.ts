@@ -1,6 +1,6 @@
 /**
- * IdempotencyActor: a shard of a tenant's idempotency keys (core/call/idempotency-shards.ts), asked only for calls that carry one. It flushes core's table in a
- * later event, so that a call waits for no disk. Where keys come faster than later events, FLUSHED_KEYS_MIN of them are written at
+ * IdempotencyActor: a shard of a tenant's idempotency keys (core/call/idempotency-shards.ts), asked only for calls that carry one. It
+ * flushes core's table in a later event, so that a call waits for no disk. Where keys come faster than later events, FLUSHED_KEYS_MIN of them are written at
  * once, and those calls wait. If the object dies, claims younger than FLUSH_DELAY_MS are lost until their Workers report again.
  */
 import { DurableObject } from 'cloudflare:workers'
