@@ -12,6 +12,7 @@ import { dayOf } from '../core/budget/charge.ts'
 import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { log, logFailure } from '../platform/log.ts'
+import { ofAskedActor } from '../platform/storage-failure.ts'
 import { doubleShards } from '../store/tenants.ts'
 import { type ChargedNow, type TenantRpc, tenantOfActor } from './contracts.ts'
 import { tenantActor } from './stubs.ts'
@@ -75,7 +76,14 @@ export class TenantShards {
 
   /** `own`, and what each other shard answers. Rejects if one cannot be reached: half of a list would look like all of it. */
   async all<T>(own: Promise<T>, ask: (shard: TenantRpc) => Promise<T>): Promise<T[]> {
-    return Promise.all([own, ...this.#others().map(ask)])
+    const asked = this.#others().map(async (shard) => {
+      try {
+        return await ask(shard)
+      } catch (error) {
+        throw ofAskedActor(error)
+      }
+    })
+    return Promise.all([own, ...asked])
   }
 
   #others(): TenantRpc[] {

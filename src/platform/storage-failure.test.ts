@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { isActorRestart, isStorageFailure } from './storage-failure.ts'
+import { isActorRestart, isStorageFailure, ofAskedActor } from './storage-failure.ts'
 
 it('knows what workerd says of an actor whose write failed, and nothing else', () => {
   expect(isStorageFailure(new Error('internal error; reference = at105ir2e0sisolbb72hfnuf'))).toBe(true)
@@ -15,4 +15,11 @@ it('knows an actor that was restarted or is overloaded', () => {
     expect(isActorRestart(Object.assign(new Error('x'), { [mark]: true }))).toBe(true)
   for (const other of [new Error('evicted'), { retryable: false }, null, 'retryable'])
     expect(isActorRestart(other)).toBe(false)
+})
+
+it('knows it over two actors, of which a caller sees the message alone', () => {
+  const passed_on = ofAskedActor(Object.assign(new Error('overloaded'), { retryable: true })) as Error
+  expect(isActorRestart(new Error(passed_on.message))).toBe(true)
+  const bug = new Error('a bug')
+  expect(ofAskedActor(bug)).toBe(bug)
 })

@@ -6,6 +6,7 @@
  */
 import type { ApiErrorFields } from './api-error.ts'
 
+const RESTARTED = 'an actor restarted: '
 const RUNTIME_FAILURE = /^internal error; reference = |: SQLITE_(?:FULL|IOERR)/
 
 export function isStorageFailure(error: unknown): boolean {
@@ -21,8 +22,15 @@ export const STORAGE_UNAVAILABLE: ApiErrorFields = {
 
 /** The object was restarted, or is asked more than it can answer: the same question may be asked again. */
 export function isActorRestart(error: unknown): boolean {
-  const { durableObjectReset, retryable, overloaded } = Object(error) as Partial<Record<string, unknown>>
+  const { durableObjectReset, retryable, overloaded, message } = Object(error) as Partial<Record<string, unknown>>
+  if (typeof message === 'string' && message.startsWith(RESTARTED)) return true
   return durableObjectReset === true || retryable === true || overloaded === true
+}
+
+/** What an actor throws where one that it has asked failed. A caller sees only the message of it. */
+export function ofAskedActor(error: unknown): unknown {
+  if (!isActorRestart(error)) return error
+  return new Error(`${RESTARTED}${error instanceof Error ? error.message : String(error)}`)
 }
 
 /** 503: what the client is told of it. */

@@ -286,6 +286,42 @@ describe('spend', () => {
       ['key', 0],
       ['tenant', 600],
     ])
+    // A shard that does not answer has what it had. One that was never heard could have used up the budget.
+    vi.spyOn(console, 'error').mockImplementation(() => undefined)
+    vi.spyOn(actors.TenantActor.prototype, 'chargedNow').mockRejectedValue(new Error('deaf'))
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000)
+    expect(await standing('key-00000000000000d3')).toEqual([
+      ['key', 0],
+      ['tenant', 600],
+    ])
+    await restart(tenantActor(env, tenant))
+    expect(await standing('key-00000000000000d4').then(String, String)).toContain('deaf')
+  })
+
+  it('is refused as a whole where one shard does not answer', async () => {
+    const { tenant, key } = await made(3)
+    await tenantActor(env, tenant, 2).programFlushed(listed('there'))
+    vi.spyOn(console, 'error').mockImplementation(() => undefined)
+    const { spend, running } = actors.TenantActor.prototype
+    /** The object starts anew while it is asked. */
+    const restartsFirst = async <T>(of: unknown, answer: () => Promise<T>): Promise<T> => {
+      const { ctx } = of as { ctx: DurableObjectState }
+      if (tenantOfActor(ctx.id.name ?? '').shard === 1) ctx.abort('restarted')
+      return answer()
+    }
+    vi.spyOn(actors.TenantActor.prototype, 'spend').mockImplementation(function (this: unknown, ...asked) {
+      return restartsFirst(this, () => spend.apply(this as never, asked))
+    })
+    vi.spyOn(actors.TenantActor.prototype, 'running').mockImplementation(function (this: unknown, ...asked) {
+      return restartsFirst(this, () => running.apply(this as never, asked))
+    })
+    for (const path of ['/v1/spend', '/v1/programs']) {
+      const answer = await request('GET', path, key)
+      const { error } = (await answer.json()) as { error: { code: string } }
+      expect([path, answer.status, error.code, answer.headers.get('retry-after')]).toEqual([
+        ...[path, 503, 'actor_unavailable', '1'],
+      ])
+    }
   })
 })
 
