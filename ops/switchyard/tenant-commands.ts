@@ -59,6 +59,7 @@ const TENANT_COLUMNS = [
   ...[field('id'), field('name'), figure('weight'), figure('calls_per_minute_max', 'calls/min')],
   ...[
     figure('live_programs_max', 'programs'),
+    figure('shards'),
     figure('borrow_gpus_max', 'may borrow'),
     field('budget'),
     field('inference'),
