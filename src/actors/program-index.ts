@@ -12,6 +12,7 @@ import { STALE_OPEN_FACTOR } from '../core/program/staleness.ts'
 import { Id } from '../protocol/index.ts'
 import type { ProgramListed, TenantRpc } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { joinedPage } from './joined-page.ts'
 import { RecentPrograms } from './recent-programs.ts'
 import type { ActorDatabase, ActorDb } from './storage/actor-database.ts'
 import { programs } from './storage/tenant-schema.ts'
@@ -240,22 +241,16 @@ export class ProgramIndex {
   }
 }
 
-type ProgramPage = NonNullable<Awaited<ReturnType<TenantRpc['running']>>>
+type ProgramPage = Awaited<ReturnType<TenantRpc['running']>>
 
-/** One page of what each shard has on its page of as many rows. */
+/** One page of what each shard has. Null: the cursor is invalid. */
 export function joinedPrograms(pages: readonly ProgramPage[], asked: number): ProgramPage {
-  const limit = Math.min(asked, RUNNING_PAGE_MAX)
-  const rows = pages.flatMap((page) => page.programs).sort(byStart)
-  const listed = rows.slice(0, limit)
-  const last = listed.at(-1)
-  const is_more = rows.length > limit || pages.some(({ next }) => next !== null)
-  const next = is_more && last !== undefined ? encodeCursor([last.started_at_ms, last.program]) : null
-  return { programs: listed, next }
-}
-
-function byStart(a: ProgramListed, b: ProgramListed): number {
-  if (a.started_at_ms !== b.started_at_ms) return b.started_at_ms - a.started_at_ms
-  return a.program < b.program ? -1 : 1
+  const rows = pages.map((page) => (page === null ? null : { rows: page.programs, next: page.next }))
+  const joined = joinedPage<ProgramListed>(rows, Math.min(asked, RUNNING_PAGE_MAX), {
+    placeOf: ({ started_at_ms, program }) => [started_at_ms, program],
+    directions: ['descending', 'ascending'],
+  })
+  return joined === null ? null : { programs: [...joined.rows], next: joined.next }
 }
 
 function prepare(db: ActorDb) {

@@ -14,12 +14,14 @@ import {
   DAY_CHARS,
   dayOf,
   isLater,
+  MONTH_CHARS,
   NO_CHARGE,
 } from '../core/budget/charge.ts'
 import type { RunSpendTold, SpendPlace } from '../core/budget/run-spend.ts'
 import { isAlone } from '../core/program/tenant-shards.ts'
 import type { PricedRecord, SpendAsked, SpendListed } from './contracts.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { joinedPage } from './joined-page.ts'
 import type { ActorTx } from './storage/actor-database.ts'
 import { programSpend, spend } from './storage/tenant-schema.ts'
 
@@ -34,7 +36,6 @@ const NOT_TOLD = ''
 /** Records come late by hours at most, so this many days are met at a time. */
 const DAYS_MET_MAX = 2
 const DAY_MS = 24 * 60 * 60 * 1000
-const MONTH_CHARS = 'YYYY-MM'.length
 
 /** What a lease was charged, and to whom. */
 export interface Charged {
@@ -189,29 +190,17 @@ export function spendPage(db: ActorTx, asked: SpendAsked): { spend: SpendListed[
   return { spend: listed.map((row) => ({ ...row, name: row.name === NOT_TOLD ? null : row.name })), next }
 }
 
-type SpendPage = NonNullable<ReturnType<typeof spendPage>>
+type SpendPage = ReturnType<typeof spendPage>
 
-/** One page of what each shard has on its page of as many rows. */
+/** One page of what each shard has. Null: the cursor is invalid. */
 export function joinedSpend(pages: readonly SpendPage[], asked: number): SpendPage {
-  const limit = Math.min(asked, SPEND_PAGE_MAX)
-  const sums = new Map<string, SpendListed>()
-  for (const row of pages.flatMap((page) => page.spend)) {
-    const name = JSON.stringify([row.period, row.name])
-    const sum = sums.get(name)
-    if (sum === undefined) sums.set(name, { ...row })
-    else addCharge(sum, row)
-  }
-  const rows = [...sums.values()].sort(bySpendOrder)
-  const listed = rows.slice(0, limit)
-  const last = listed.at(-1)
-  const is_more = rows.length > limit || pages.some(({ next }) => next !== null)
-  const next = is_more && last !== undefined ? encodeCursor([last.period, last.name ?? NOT_TOLD]) : null
-  return { spend: listed, next }
-}
-
-function bySpendOrder(a: SpendListed, b: SpendListed): number {
-  if (a.period !== b.period) return a.period < b.period ? 1 : -1
-  return (a.name ?? NOT_TOLD) < (b.name ?? NOT_TOLD) ? -1 : 1
+  const rows = pages.map((page) => (page === null ? null : { rows: page.spend, next: page.next }))
+  const joined = joinedPage<SpendListed>(rows, Math.min(asked, SPEND_PAGE_MAX), {
+    placeOf: ({ period, name }) => [period, name ?? NOT_TOLD],
+    directions: ['descending', 'ascending'],
+    add: addCharge,
+  })
+  return joined === null ? null : { spend: [...joined.rows], next: joined.next }
 }
 
 function nameOf(by: SpendAsked['by']): SQL<string> {

@@ -3,14 +3,13 @@ import { gte, sql } from 'drizzle-orm'
 import type { Amounts } from '../core/budget/budget.ts'
 import { NOTHING } from '../core/budget/budget.ts'
 import { add, type Charged } from '../core/budget/budget-ledger.ts'
-import { amountsOf, type Charge, dayOf } from '../core/budget/charge.ts'
+import { amountsOf, type Charge, dayOf, MONTH_CHARS } from '../core/budget/charge.ts'
 import type { ChargedNow } from './contracts.ts'
 import type { SpendBacklog } from './spend-backlog.ts'
 import type { SpendChange } from './spend-meter.ts'
 import type { ActorDb } from './storage/actor-database.ts'
 import { spend } from './storage/tenant-schema.ts'
 
-const MONTH_CHARS = 'YYYY-MM'.length
 /** In place of a key: all of them. */
 const ALL = null
 

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { Amounts } from '../core/budget/budget.ts'
 import { NOTHING } from '../core/budget/budget.ts'
 import { add, type Charged } from '../core/budget/budget-ledger.ts'
-import { dayOf } from '../core/budget/charge.ts'
+import { dayOf, MONTH_CHARS } from '../core/budget/charge.ts'
 import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { log, logFailure } from '../platform/log.ts'
@@ -19,7 +19,6 @@ import { tenantActor } from './stubs.ts'
 
 export const SHARDS_KEY = 'shards'
 export const StoredShards = z.number().int().min(1).max(TENANT_SHARDS_MAX)
-const MONTH_CHARS = 'YYYY-MM'.length
 /** What other shards were charged is asked for at most this often. Their calls are under no budget, so it hardly changes. */
 const CHARGED_ASKED_MS = 10_000
 /** An object answers 1,000 requests/s at most, and 200 to 500 where each writes (Cloudflare's documentation). */
@@ -35,6 +34,7 @@ export class TenantShards {
   readonly #shard: number
   /** Of the first shard. */
   #count = 1
+  #stored_count = 1
   /** Of another one: resolves when the first shard knows it. Null: it was not told. */
   #joining: Promise<void> | null = null
   /** What the others were charged, when they were last asked. */
@@ -52,7 +52,9 @@ export class TenantShards {
 
   restore(stored: unknown): void {
     const count = StoredShards.safeParse(stored)
-    if (count.success) this.#count = count.data
+    if (!count.success) return
+    this.#count = count.data
+    this.#stored_count = count.data
   }
 
   /** Resolves when the first shard knows of this one. Rejects if it cannot be reached. */
@@ -68,10 +70,13 @@ export class TenantShards {
   }
 
   async has(shard: number): Promise<void> {
-    const count = StoredShards.parse(shard + 1)
-    if (count <= this.#count) return
+    const least = StoredShards.parse(shard + 1)
+    this.#count = Math.max(this.#count, least)
+    if (least <= this.#stored_count) return
+    // Several may tell of themselves at once, in any order.
+    const count = this.#count
     await this.#storage.put(SHARDS_KEY, count)
-    this.#count = Math.max(this.#count, count)
+    this.#stored_count = Math.max(this.#stored_count, count)
   }
 
   /** `own`, and what each other shard answers. Rejects if one cannot be reached: half of a list would look like all of it. */

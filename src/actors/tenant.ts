@@ -166,12 +166,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   async running(page: Parameters<TenantRpc['running']>[0]): ReturnType<TenantRpc['running']> {
     const pages = await this.shards.all(this.index.page(page), (shard) => shard.running(page))
-    return pages.includes(null)
-      ? null
-      : joinedPrograms(
-          pages.filter((one) => one !== null),
-          page.limit,
-        )
+    return joinedPrograms(pages, page.limit)
   }
 
   async runningCount(): Promise<number> {
@@ -186,12 +181,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   async usage(page: Parameters<TenantRpc['usage']>[0]): ReturnType<TenantRpc['usage']> {
     const pages = await this.shards.all(this.meteredUsage.page(page), (shard) => shard.usage(page))
-    return pages.includes(null)
-      ? null
-      : joinedUsage(
-          pages.filter((one) => one !== null),
-          page.limit,
-        )
+    return joinedUsage(pages, page.limit)
   }
 
   async shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {
@@ -207,12 +197,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   async spend(asked: Parameters<TenantRpc['spend']>[0]): ReturnType<TenantRpc['spend']> {
     const pages = await this.shards.all(this.meteredUsage.spend(asked), (shard) => shard.spend(asked))
-    return pages.includes(null)
-      ? null
-      : joinedSpend(
-          pages.filter((one) => one !== null),
-          asked.limit,
-        )
+    return joinedSpend(pages, asked.limit)
   }
 
   async goingOn(name: string): ReturnType<TenantRpc['goingOn']> {

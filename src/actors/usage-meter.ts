@@ -12,9 +12,10 @@ import { dayOf } from '../core/budget/charge.ts'
 import type { RunSpendTold } from '../core/budget/run-spend.ts'
 import { isAlone } from '../core/program/tenant-shards.ts'
 import { Id, MEASURED_SUMS, type MeasuredSums, measuredSums } from '../protocol/index.ts'
-import type { PricedRecord, SpendAsked, UsageListed } from './contracts.ts'
+import type { PricedRecord, SpendAsked, TenantRpc, UsageListed } from './contracts.ts'
 import type { Counted, CountedLeases, CountedOfCalls } from './counted-leases.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { joinedPage } from './joined-page.ts'
 import type { SpendBacklog } from './spend-backlog.ts'
 import { type Charged, ClassesMet, changesOf, dropSpend, type SpendChange, spendPage } from './spend-meter.ts'
 import type { ActorDatabase, ActorDb, ActorTx } from './storage/actor-database.ts'
@@ -191,37 +192,19 @@ function chargedOf(leases: ReadonlyMap<string, Counted>): Map<string, Charged | 
   return new Map([...leases].map(([lease, { charged }]) => [lease, charged]))
 }
 
-interface UsagePage {
-  usage: UsageListed[]
-  next: string | null
-}
+type UsagePage = Awaited<ReturnType<TenantRpc['usage']>>
 
-/** One page of what each shard has on its page of as many rows. */
+/** One page of what each shard has. Null: the cursor is invalid. */
 export function joinedUsage(pages: readonly UsagePage[], asked: number): UsagePage {
-  const limit = Math.min(asked, USAGE_PAGE_MAX)
-  const sums = new Map<string, UsageListed>()
-  for (const row of pages.flatMap((page) => page.usage)) {
-    const name = JSON.stringify([row.day, row.key, row.model])
-    const sum = sums.get(name)
-    if (sum === undefined) sums.set(name, { ...row })
-    else for (const field of SUMMED) sum[field] += row[field]
-  }
-  const rows = [...sums.values()].sort(byUsageOrder)
-  const listed = rows.slice(0, limit)
-  const last = listed.at(-1)
-  const is_more = rows.length > limit || pages.some(({ next }) => next !== null)
-  const next = is_more && last !== undefined ? encodeCursor([last.day, last.key ?? NO_KEY, last.model]) : null
-  return { usage: listed, next }
-}
-
-function byUsageOrder(a: UsageListed, b: UsageListed): number {
-  const places = (row: UsageListed) => [row.day, row.key ?? NO_KEY, row.model]
-  const its = places(b)
-  for (const [i, mine] of places(a).entries()) {
-    const other = its[i] ?? ''
-    if (mine !== other) return mine < other ? 1 : -1
-  }
-  return 0
+  const rows = pages.map((page) => (page === null ? null : { rows: page.usage, next: page.next }))
+  const joined = joinedPage<UsageListed>(rows, Math.min(asked, USAGE_PAGE_MAX), {
+    placeOf: ({ day, key, model }) => [day, key ?? NO_KEY, model],
+    directions: ['descending', 'descending', 'descending'],
+    add: (to, row) => {
+      for (const field of SUMMED) to[field] += row[field]
+    },
+  })
+  return joined === null ? null : { usage: [...joined.rows], next: joined.next }
 }
 
 function summed(fresh: readonly Fresh[]): Metered[] {

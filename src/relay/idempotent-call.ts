@@ -45,7 +45,7 @@ export async function claimIdempotencyKey(call: IdentifiedCall, deps: RelayDeps)
 
 type OfTenant = Pick<IdentifiedCall, 'tenant' | 'tenant_shards'>
 
-/** The same for all that is told of a call, whatever number of shards its tenant has meanwhile. */
+/** All messages about a call go to the same object, even if its tenant gets more shards in the meantime. */
 function keysOf({ tenant, tenant_shards }: OfTenant, { key }: KeyClaim, deps: RelayDeps): IdempotencyRpc {
   return deps.idempotency(tenant, key, tenant_shards)
 }

@@ -8,6 +8,7 @@ import {
   RATE_OVER_MS,
   REQUESTS_PER_S_MAX,
   SHARDS_ADDED_EVERY_MS,
+  SHARDS_KEY,
   type TenantShards,
 } from '../../src/actors/tenant-shards.ts'
 import { addCharge, type Charge, chargeOf, dayOf, NO_CHARGE } from '../../src/core/budget/charge.ts'
@@ -120,7 +121,7 @@ describe('programs', () => {
     expect((await request('GET', '/v1/programs?cursor=xyz', key)).status).toBe(400)
   }, 60_000)
 
-  it('are listed in one order whatever shard has them, those of one millisecond included', async () => {
+  it('from different shards are listed in one order, even if they started in the same millisecond', async () => {
     const tenant = 'sharded-order'
     const all = Array.from({ length: 30 }, (_, i) => listed(`o-${i}`, { started_at_ms: Math.floor(i / 10) }))
     for (const program of all) {
@@ -151,7 +152,7 @@ describe('programs', () => {
     expect(asked.filter(Boolean)).toHaveLength(20)
   })
 
-  it('of a key’s class count with the tenant, wherever they ran', async () => {
+  it('from every shard count for their class, which the first shard keeps', async () => {
     const tenant = 'sharded-class'
     const counted = vi.spyOn(actors.TenantActor.prototype, 'classEnded')
     for (const program of ['c-0', 'c-1', 'c-2', 'c-3', 'c-4', 'c-5']) {
@@ -251,6 +252,24 @@ describe('spend', () => {
     expect(await listOf('/v1/programs?limit=5', key)).toMatchObject([{ id: 'unknown' }])
     await restart(tenantActor(env, tenant))
     expect(await listOf('/v1/programs?limit=5', key)).toMatchObject([{ id: 'unknown' }])
+  })
+
+  it('is of every shard after a restart, if several told the first one of themselves at once', async () => {
+    const { tenant, key } = await made(4)
+    const told = [3, 1, 2].map((shard) => tenantActor(env, tenant, shard).programFlushed(listed(`in-${shard}`)))
+    await Promise.all(told)
+    await runInDurableObject(tenantActor(env, tenant) as never, async (object) => {
+      await Promise.all(
+        [9, 5].map((shard) => (object as unknown as { hasShard(shard: number): unknown }).hasShard(shard)),
+      )
+    })
+    await restart(tenantActor(env, tenant))
+    const stored = await runInDurableObject(
+      tenantActor(env, tenant) as never,
+      (_: unknown, state: DurableObjectState) => state.storage.get(SHARDS_KEY),
+    )
+    expect(stored).toBe(10)
+    expect(await listOf('/v1/programs?limit=5', key)).toHaveLength(3)
   })
 
   it('of other shards uses up a budget that comes later', async () => {

@@ -68,6 +68,7 @@ export function amountsOf({ calls, prompt_tokens, output_tokens, service_us, cos
 }
 
 export const DAY_CHARS = 'YYYY-MM-DD'.length
+export const MONTH_CHARS = 'YYYY-MM'.length
 
 /** UTC. */
 export function dayOf(ms: number): string {
