@@ -3,7 +3,6 @@
  * their stubs. The relay depends on nothing else of the actors. All values are structured-cloneable.
  */
 
-import { z } from 'zod'
 import type { Amounts, Budget, BudgetStated } from '../core/budget/budget.ts'
 import type { BudgetAnswer, BudgetQuestion } from '../core/budget/budget-ledger.ts'
 import type { TokenPrices } from '../core/budget/call-cap.ts'
@@ -31,26 +30,16 @@ import type {
   ProgramSummary,
   ProvenRecord,
 } from '../core/program/process-table.ts'
-import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
-import {
-  type ClassSketchData,
-  type Handle,
-  Id,
-  type MeasuredSums,
-  type ProgramSource,
-  type QueuePosition,
-  type Replay,
-  type ReplayQuestion,
+import { FIRST_TENANT_SHARD } from '../core/program/tenant-shards.ts'
+import type {
+  ClassSketchData,
+  Handle,
+  MeasuredSums,
+  ProgramSource,
+  QueuePosition,
+  Replay,
+  ReplayQuestion,
 } from '../protocol/index.ts'
-
-const TenantShard = z.tuple([
-  Id,
-  z
-    .number()
-    .int()
-    .min(1)
-    .max(TENANT_SHARDS_MAX - 1),
-])
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -378,13 +367,6 @@ export function idempotencyActorName(tenant: string, shard: number): string {
 /** The first shard has the tenant's name. No id begins with a space, so no tenant has the name of another's shard. */
 export function tenantActorName(tenant: string, shard: number): string {
   return shard === FIRST_TENANT_SHARD ? tenant : ` ${JSON.stringify([tenant, shard])}`
-}
-
-/** The tenant and shard of an object of this name. */
-export function tenantOfActor(name: string): { tenant: string; shard: number } {
-  if (!name.startsWith(' ')) return { tenant: Id.parse(name), shard: FIRST_TENANT_SHARD }
-  const [tenant, shard] = TenantShard.parse(JSON.parse(name))
-  return { tenant, shard }
 }
 
 export function programActorName(tenant: string, program: string): string {

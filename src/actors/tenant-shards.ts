@@ -13,8 +13,9 @@ import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-sh
 import type { Env } from '../env.ts'
 import { log, logFailure } from '../platform/log.ts'
 import { ofAskedActor } from '../platform/storage-failure.ts'
+import { Id } from '../protocol/index.ts'
 import { doubleShards } from '../store/tenants.ts'
-import { type ChargedNow, type TenantRpc, tenantOfActor } from './contracts.ts'
+import type { ChargedNow, TenantRpc } from './contracts.ts'
 import { tenantActor } from './stubs.ts'
 
 export const SHARDS_KEY = 'shards'
@@ -26,6 +27,22 @@ export const REQUESTS_PER_S_MAX = 250
 export const RATE_OVER_MS = 60_000
 /** Runs stay in their shard, so more shards bring relief only once many of them have ended. */
 export const SHARDS_ADDED_EVERY_MS = 10 * 60_000
+
+const ShardName = z.tuple([
+  Id,
+  z
+    .number()
+    .int()
+    .min(FIRST_TENANT_SHARD + 1)
+    .max(TENANT_SHARDS_MAX - 1),
+])
+
+/** The tenant and shard of an object by its name (`tenantActorName`). */
+export function tenantOfActor(name: string): { tenant: string; shard: number } {
+  if (!name.startsWith(' ')) return { tenant: Id.parse(name), shard: FIRST_TENANT_SHARD }
+  const [tenant, shard] = ShardName.parse(JSON.parse(name))
+  return { tenant, shard }
+}
 
 export class TenantShards {
   readonly #env: Env

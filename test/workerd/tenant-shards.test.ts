@@ -2,7 +2,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { type ProgramListed, tenantActorName, tenantOfActor } from '../../src/actors/contracts.ts'
+import { type ProgramListed, tenantActorName } from '../../src/actors/contracts.ts'
 import { programActor, tenantActor } from '../../src/actors/stubs.ts'
 import {
   RATE_OVER_MS,
@@ -10,6 +10,7 @@ import {
   SHARDS_ADDED_EVERY_MS,
   SHARDS_KEY,
   type TenantShards,
+  tenantOfActor,
 } from '../../src/actors/tenant-shards.ts'
 import { addCharge, type Charge, chargeOf, dayOf, NO_CHARGE } from '../../src/core/budget/charge.ts'
 import { inShard, runShard, TENANT_SHARDS_MAX, tenantShard } from '../../src/core/program/tenant-shards.ts'
