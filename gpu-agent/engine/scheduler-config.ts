@@ -30,6 +30,11 @@ export interface SchedulerConfig extends OrderConfig {
   max_step_tokens: number
   /** Tokens that one call computes in one step, at most. */
   prefill_chunk_tokens: number
+  /**
+   * Of the prompts of all offline calls together in one step, while online calls come: one that comes has to wait for the step under way. Left out:
+   * as of other prompts.
+   */
+  offline_prefill_tokens?: number
   /** False: a prompt is computed in one step, alone. The two limits above do not apply to that step. */
   chunked_prefill: boolean
   waiting_calls_max: number
@@ -93,6 +98,9 @@ export function schedulerConfig(given: Pick<SchedulerConfig, Given> & Partial<Sc
     if (!Number.isSafeInteger(config[name]) || config[name] < 1)
       throw new RangeError(`${name} must be a positive integer`)
   }
+  const { offline_prefill_tokens: offline_tokens = 1 } = config
+  if (!Number.isSafeInteger(offline_tokens) || offline_tokens < 1)
+    throw new RangeError('offline_prefill_tokens must be a positive integer')
   if (config.swap !== null) checkSwap(config.swap)
   if (config.slots > SLOTS_MAX) throw new RangeError(`slots must be at most ${SLOTS_MAX}`)
   if (config.seats > config.slots) throw new RangeError('seats must be at most slots: a call in a step holds a slot')

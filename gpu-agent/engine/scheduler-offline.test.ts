@@ -58,6 +58,35 @@ describe('offline calls', () => {
     expect(leases(step(scheduler, 200).plan).sort()).toEqual(['f1', 'online'])
   })
 
+  it('compute few prompt tokens in a step while online calls come, which wait for the step under way', () => {
+    const scheduler = testScheduler({
+      ...{ seats: 3, slots: 8, capacity_blocks: 512, slot_tokens_max: 4096 },
+      ...{ max_step_tokens: 300, prefill_chunk_tokens: 128, offline_prefill_tokens: 20 },
+    })
+    const long = (lease: string, stream: number, given: Partial<EngineCall>, at_us: number) => {
+      const prompt = Array.from({ length: 1000 }, (_, at) => stream * 10_000 + at)
+      return scheduler.submit(engineCall({ lease, prompt, max_output_tokens: 2, ...given }), at_us)
+    }
+    const computed = (at_us: number) =>
+      step(scheduler, at_us).plan.work.map(({ lease, from, to }) => [lease, to - from])
+    long('f1', 1, { offline: true }, 0)
+    long('f2', 2, { offline: true }, 0)
+    expect(computed(0)).toEqual([
+      ['f1', 128],
+      ['f2', 128],
+    ])
+    submit(scheduler, 'online', { max_output_tokens: 1 }, 100)
+    expect(computed(100)).toEqual([
+      ['f1', 20],
+      ['online', 6],
+    ])
+    // It has ended, and others are expected for a minute.
+    expect(computed(59_000_000)).toEqual([['f1', 20]])
+    const beyond = computed(61_000_000)
+    expect(beyond).toContainEqual(['f1', 128])
+    expect(beyond).toContainEqual(['f2', 128])
+  })
+
   it('share what is left by their tenants’ weights', () => {
     const scheduler = testScheduler({ seats: 5, slots: 16 })
     submit(scheduler, 'online', { tenant: 'a' })

@@ -30,6 +30,9 @@ import type { EndReason, EngineCall, FailureCode, StepOutcome, StepPlan, StepWor
 
 export type { CommitResult, EndedCall, SchedulerStatus, SubmitVerdict }
 
+/** Online calls are expected for so long after the last one. */
+const ONLINE_EXPECTED_US = 60_000_000
+
 type EndOfCall = readonly [call: ScheduledCall, reason: EndReason]
 
 export class Scheduler {
@@ -49,6 +52,8 @@ export class Scheduler {
   #step = 0
   #planned_us = Number.NEGATIVE_INFINITY
   #now_us = Number.NEGATIVE_INFINITY
+  #online_calls = 0
+  #online_last_us = Number.NEGATIVE_INFINITY
 
   /** `order`: orders the calls. Tests and recorders pass a wrapper. */
   constructor(config: SchedulerConfig, order: ProgramOrder<ScheduledCall> = new ProgramOrder(config)) {
@@ -78,6 +83,7 @@ export class Scheduler {
     scheduled.order = this.#order.arrive(call, tokens, scheduled, now_us)
     scheduled.outlook = this.#order.outlook(scheduled.order)
     this.#calls.set(call.lease, scheduled)
+    if (call.offline !== true) this.#online_calls += 1
     this.#placement.open(scheduled, now_us)
     if (call.deadline_us !== undefined) this.#deadlines.push(scheduled.deadline)
     return { ok: true }
@@ -129,7 +135,7 @@ export class Scheduler {
     if (flight.length === 0 && first !== undefined && this.#placement.force(first, step)) flight.push(first)
     this.#tellResidency(now_us)
     this.#countPreemptions(step, now_us)
-    const work = stepWork(flight, this.#kv.slots, step, this.config)
+    const work = stepWork(flight, this.#kv.slots, step, this.config, this.#offlineTokens(now_us))
     invariant(
       work.length > 0 || this.#calls.size === 0 || this.#placement.isFirm,
       'some call advances while one is open',
@@ -310,6 +316,13 @@ export class Scheduler {
     }
   }
 
+  /** Of prompts of offline calls in a step. */
+  #offlineTokens(now_us: number): number {
+    const { max_step_tokens, offline_prefill_tokens = max_step_tokens } = this.config
+    const expects_online = this.#online_calls > 0 || now_us - this.#online_last_us < ONLINE_EXPECTED_US
+    return expects_online ? offline_prefill_tokens : max_step_tokens
+  }
+
   /** A call advances if its `placed_step` is `step`. A call that ran and does not advance was preempted. */
   #countPreemptions(step: number, now_us: number): void {
     const running = this.#running
@@ -377,8 +390,12 @@ export class Scheduler {
   }
 
   #end(call: ScheduledCall, reason: EndReason, now_us: number, failure: FailureCode | null = null): EndedCall {
-    const { lease } = call.call
+    const { lease, offline = false } = call.call
     this.#calls.delete(lease)
+    if (!offline) {
+      this.#online_calls -= 1
+      this.#online_last_us = now_us
+    }
     this.#placement.close(call, reason === 'stop' || reason === 'length' ? now_us : null)
     this.#order.ended(call.order, now_us)
     if (call.deadline.heap_index !== -1) this.#deadlines.remove(call.deadline)

@@ -5,9 +5,18 @@
  */
 import type { ScheduledCall } from './scheduled-call.ts'
 
-/** Sets each call's `step_tokens`, to 0 if nothing is left. `max_step_tokens` is at least the number of calls. */
-export function assignStepTokens(calls: readonly ScheduledCall[], max_step_tokens: number, chunk_tokens: number): void {
+/**
+ * Sets each call's `step_tokens`, to 0 if nothing is left. `max_step_tokens` is at least the number of calls. The prompts of all offline calls
+ * together get at most `offline_tokens`, which is at least 1.
+ */
+export function assignStepTokens(
+  calls: readonly ScheduledCall[],
+  max_step_tokens: number,
+  chunk_tokens: number,
+  offline_tokens = max_step_tokens,
+): void {
   let budget_tokens = max_step_tokens
+  let offline_left_tokens = offline_tokens
   let prefills = false
   for (const call of calls) {
     const missing_tokens = call.known_tokens - call.computed_tokens
@@ -19,8 +28,11 @@ export function assignStepTokens(calls: readonly ScheduledCall[], max_step_token
   for (const call of calls) {
     if (call.step_tokens > 0) continue
     const missing_tokens = call.known_tokens - call.computed_tokens
-    call.step_tokens = Math.min(missing_tokens, chunk_tokens, budget_tokens)
+    const { offline = false } = call.call
+    const most_tokens = offline ? Math.min(budget_tokens, offline_left_tokens) : budget_tokens
+    call.step_tokens = Math.min(missing_tokens, chunk_tokens, most_tokens)
     budget_tokens -= call.step_tokens
+    if (offline) offline_left_tokens -= call.step_tokens
   }
 }
 

@@ -8,14 +8,15 @@ import type { StepWork } from './types.ts'
 
 type StepSizes = Pick<SchedulerConfig, 'chunked_prefill' | 'max_step_tokens' | 'prefill_chunk_tokens'>
 
-/** Leaves in `flight` the calls of the returned work, in the same order. Calls that got no tokens are left out. */
+/** `offline_tokens`: of the prompts of all offline calls together. Leaves in `flight` the calls of the returned work, in the same order. Calls that got no tokens are left out. */
 export function stepWork(
   flight: ScheduledCall[],
   slots: readonly Slot<ScheduledCall>[],
   step: number,
   { chunked_prefill, max_step_tokens, prefill_chunk_tokens }: StepSizes,
+  offline_tokens = max_step_tokens,
 ): StepWork[] {
-  if (chunked_prefill) assignStepTokens(flight, max_step_tokens, prefill_chunk_tokens)
+  if (chunked_prefill) assignStepTokens(flight, max_step_tokens, prefill_chunk_tokens, offline_tokens)
   else assignWholePrompts(flight, max_step_tokens)
   flight.length = 0
   const work: StepWork[] = []

@@ -62,16 +62,17 @@ export async function driveEngine(driver: EngineDriver, options: DriveOptions): 
   }
 }
 
-/** Sent at once, in their order, each with tokens of its own. */
+/** Sent at once, in their order, each with tokens of its own. `number`: of the trial. */
 export async function playCalls(
   driver: EngineDriver,
   calls: readonly { prompt_tokens: number; output_tokens: number }[],
   vocabulary: readonly [number, number],
+  number: number,
 ): Promise<void> {
-  const fresh = freshTokens(2, vocabulary)
+  const fresh = freshTokens(2 + number, vocabulary)
   await Promise.all(
     calls.map(({ prompt_tokens, output_tokens }, at) =>
-      playCall(driver, `trial-${at}`, fresh(prompt_tokens), output_tokens),
+      playCall(driver, `trial-${number}-${at}`, fresh(prompt_tokens), output_tokens),
     ),
   )
 }

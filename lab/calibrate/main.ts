@@ -11,7 +11,7 @@ import { readTable, withRow, writeTable } from './cost-table.ts'
 import { fitPhases } from './fit-phases.ts'
 import { embeddedSource, endpointSource, type Measured } from './sources.ts'
 import { type CalibrationFit, fitSpans } from './span.ts'
-import { offPercent, simulatedS } from './trial-run.ts'
+import { correctedBy } from './trial-run.ts'
 
 const HELP = `Measures a live engine. It writes a latency profile, which \`npm run simulate -- run --profile FILE\` and an emulated engine
 (--profile FILE) take, or a table of costs, which the planner of applications takes, or both.
@@ -71,8 +71,8 @@ const fit = fitSpans(measured.spans)
 if (values.out !== undefined) writeProfile(values.out)
 const row = table === undefined ? null : writeRow(table)
 if (values.json !== undefined) {
-  const { spans, driver_us, trial } = measured
-  writeFileSync(values.json, `${JSON.stringify({ fit, driver_us, spans, trial, costs: row }, null, 2)}\n`)
+  const { spans, driver_us, trials } = measured
+  writeFileSync(values.json, `${JSON.stringify({ fit, driver_us, spans, trials, costs: row }, null, 2)}\n`)
 }
 process.exit(0)
 
@@ -126,19 +126,21 @@ function writeProfile(out: string): void {
 
 /** The engine's own time between two steps is part of an iteration. */
 function writeRow(file: string): ModelCosts {
-  const { spans, sizes, what, driver_us, trial, model } = measured
+  const { spans, sizes, what, driver_us, trials, model } = measured
+  const [first, second] = trials
+  if (first === undefined || second === undefined) fail('the trials were not run')
   const phases = fitPhases(spans, driver_us ?? 0)
   const loading_s = measured.loading_s ?? seconds('--loading-s', values['loading-s'] ?? '')
-  const costs = engineCosts({ model: values.name ?? model, tp: gpus, loading_s }, phases.times, {
-    ...{ seats: sizes.seats, context_tokens: sizes.slot_tokens_max, block_tokens: sizes.block_tokens },
-    ...{ kv_tokens: sizes.capacity_blocks * sizes.block_tokens, step_tokens: sizes.max_step_tokens },
-  })
-  const simulated_s = simulatedS(costs, trial.calls)
-  const run = offPercent(simulated_s, trial.real_s)
+  const { costs, simulated_s, run_percent } = correctedBy([first, second], phases.times, (times) =>
+    engineCosts({ model: values.name ?? model, tp: gpus, loading_s }, times, {
+      ...{ seats: sizes.seats, context_tokens: sizes.slot_tokens_max, block_tokens: sizes.block_tokens },
+      ...{ kv_tokens: sizes.capacity_blocks * sizes.block_tokens, step_tokens: sizes.max_step_tokens },
+    }),
+  )
   const done: ModelCosts = {
     ...costs,
-    provenance: `${what}${machine}, measured ${date}: ${spans.length} spans`,
-    error_percent: { ...phases.error_percent, run },
+    provenance: `${what}${machine}, measured ${date}: ${spans.length} spans, corrected by a run of mixed calls`,
+    error_percent: { ...phases.error_percent, run: run_percent },
   }
   writeTable(file, withRow(rows, done))
   const { prefill, decode } = phases.error_percent
@@ -147,7 +149,7 @@ function writeRow(file: string): ModelCosts {
       `${decode} % of a decode iteration, on average.`,
   )
   console.log(
-    `${trial.calls.length} calls at once took ${trial.real_s.toFixed(1)} s. The planner expects ${simulated_s.toFixed(1)} s of them, ${run} % off.`,
+    `Corrected by a run of ${first.calls.length} calls. Others took ${second.real_s.toFixed(1)} s, where the planner expects ${simulated_s.toFixed(1)} s: ${run_percent} % off.`,
   )
   console.log(`Wrote ${file}.`)
   return done

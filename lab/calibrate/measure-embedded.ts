@@ -5,7 +5,7 @@ import { mean } from '../../simulator/statistics.ts'
 import { startRealEngine } from '../bench/real-engine.ts'
 import { driveEngine, movesKv, type Point, playCalls } from './drive-engine.ts'
 import { type Span, spanOfStep } from './span.ts'
-import type { TrialCall } from './trial-run.ts'
+import type { Trial, TrialCall } from './trial-run.ts'
 import { watched } from './watch-backend.ts'
 
 export interface EmbeddedPlan {
@@ -19,8 +19,8 @@ export interface EmbeddedPlan {
   /** Lowest token and one past the highest. */
   vocabulary: readonly [number, number]
   onPoint?: (done: number) => void
-  /** Sent at once when the points are done. */
-  trial?: readonly TrialCall[]
+  /** The calls of each are sent at once when the points are done. */
+  trials?: readonly (readonly TrialCall[])[]
 }
 
 export interface EmbeddedMeasurement {
@@ -29,19 +29,18 @@ export interface EmbeddedMeasurement {
   swap: SwapCosts | null
   /** What the driver takes from one step to the next: mean. */
   driver_us: number
-  /** Of the trial's calls, from the first to the last; null without one. */
-  trial_s: number | null
+  trials: Trial[]
 }
 
 const clock = () => performance.now() * 1000
 
 /** Rejects if the engine breaks. */
 export async function measureEmbedded(plan: EmbeddedPlan): Promise<EmbeddedMeasurement> {
-  const { runtime, threads, seats, slots, context_tokens, points, vocabulary, onPoint, trial } = plan
+  const { runtime, threads, seats, slots, context_tokens, points, vocabulary, onPoint, trials = [] } = plan
   const spans: Span[] = []
   const pauses_us: number[] = []
   let swap: SwapCosts | null = null
-  let trial_s: number | null = null
+  const played: Trial[] = []
   let is_trial = false
   const broken = Promise.withResolvers<never>()
   const { driver } = await startRealEngine({
@@ -63,14 +62,14 @@ export async function measureEmbedded(plan: EmbeddedPlan): Promise<EmbeddedMeasu
   try {
     const driven = driveEngine(driver, { points, vocabulary, ...(onPoint === undefined ? {} : { onPoint }) })
     await Promise.race([driven, broken.promise])
-    if (trial !== undefined) {
-      is_trial = true
+    is_trial = true
+    for (const [number, calls] of trials.entries()) {
       const started_us = clock()
-      await Promise.race([playCalls(driver, trial, vocabulary), broken.promise])
-      trial_s = (clock() - started_us) / 1e6
+      await Promise.race([playCalls(driver, calls, vocabulary, number), broken.promise])
+      played.push({ calls, real_s: (clock() - started_us) / 1e6 })
     }
   } finally {
     await driver.stop()
   }
-  return { spans, swap, driver_us: mean(pauses_us), trial_s }
+  return { spans, swap, driver_us: mean(pauses_us), trials: played }
 }

@@ -11,7 +11,7 @@ import { loadingS } from './loading-time.ts'
 import { measureEmbedded } from './measure-embedded.ts'
 import { openaiStream } from './openai-stream.ts'
 import type { CalibrationFit, Span } from './span.ts'
-import { type TrialCall, trialCalls } from './trial-run.ts'
+import { TRIALS, type Trial, trialCalls } from './trial-run.ts'
 
 const OUTPUT_TOKENS = 32
 const VOCABULARY = [1000, 40_000] as const
@@ -27,8 +27,7 @@ export interface Measured {
   what: string
   /** Between two steps; null: not to be seen from outside, where it is part of the base. */
   driver_us: number | null
-  /** Calls that were run at once, and how long they took. */
-  trial: { calls: readonly TrialCall[]; real_s: number }
+  trials: readonly Trial[]
   /** Null: not to be seen from outside. */
   loading_s: number | null
 }
@@ -48,13 +47,13 @@ export async function embeddedSource({ model, ...sizes }: EmbeddedSource): Promi
   process.stderr.write(`loading took ${loading_s} s\n`)
   const runtime = await loadLlamaRuntime(found.path)
   const points = pointsOf(seats, context_tokens)
-  const calls = trialCalls(seats, context_tokens)
-  const { spans, swap, driver_us, trial_s } = await measureEmbedded({
-    ...{ runtime, threads, seats, slots, context_tokens, points, vocabulary: VOCABULARY, trial: calls },
+  const asked = Array.from({ length: TRIALS }, (_, number) => trialCalls(seats, context_tokens, number))
+  const { spans, swap, driver_us, trials } = await measureEmbedded({
+    ...{ runtime, threads, seats, slots, context_tokens, points, vocabulary: VOCABULARY, trials: asked },
     onPoint: (done) => process.stderr.write(`point ${done} of ${points.length}\n`),
   }).catch((error: unknown) => fail(`the engine broke: ${String(error)}`))
   return {
-    ...{ spans, driver_us, model: found.id, trial: { calls, real_s: trial_s ?? 0 }, loading_s },
+    ...{ spans, driver_us, model: found.id, trials, loading_s },
     what: `The embedded engine with ${found.id}, ${threads} thread${threads === 1 ? '' : 's'}`,
     sizes: {
       swap_costs: swap ?? SWAP_ASSUMED,
@@ -90,15 +89,19 @@ export async function endpointSource(source: EndpointSource): Promise<Measured> 
     { concurrent, prompt_tokens, output_tokens: OUTPUT_TOKENS, chunk_tokens, rounds },
     (done, of) => process.stderr.write(`round ${done} of ${of}\n`),
   ).catch(broken)
-  const started_us = clock()
-  const streamed = await Promise.all(
-    trialCalls(seats, context).map((call) => stream(call.prompt_tokens, call.output_tokens)),
-  ).catch(broken)
-  const real_s = (clock() - started_us) / 1e6
-  // As the endpoint counts them.
-  const calls = streamed.map((call) => ({ prompt_tokens: call.prompt_tokens, output_tokens: call.output_tokens }))
+  const trials: Trial[] = []
+  for (let number = 0; number < TRIALS; number++) {
+    const started_us = clock()
+    const streamed = await Promise.all(
+      trialCalls(seats, context, number).map((call) => stream(call.prompt_tokens, call.output_tokens)),
+    ).catch(broken)
+    const real_s = (clock() - started_us) / 1e6
+    // As the endpoint counts them.
+    const calls = streamed.map((call) => ({ prompt_tokens: call.prompt_tokens, output_tokens: call.output_tokens }))
+    trials.push({ calls, real_s })
+  }
   return {
-    ...{ spans, driver_us: null, model, trial: { calls, real_s }, loading_s: null },
+    ...{ spans, driver_us: null, model, trials, loading_s: null },
     what: `${model} behind an OpenAI-compatible endpoint, by times of tokens; swap costs assumed, sizes as given`,
     sizes: {
       swap_costs: SWAP_ASSUMED,

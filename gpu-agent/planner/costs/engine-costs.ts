@@ -30,6 +30,22 @@ export interface EngineSize {
   step_tokens: number
 }
 
+/** Those of an engine that takes `factor` times as long for everything. */
+export function scaledTimes({ prefill, decode }: EngineTimes, factor: number): EngineTimes {
+  return {
+    prefill: {
+      base_us: prefill.base_us * factor,
+      per_sequence_us: prefill.per_sequence_us * factor,
+      per_prefill_token_us: prefill.per_prefill_token_us * factor,
+      per_prefill_pair_ps: prefill.per_prefill_pair_ps * factor,
+    },
+    decode: {
+      base_us: decode.base_us.map(([calls, us]) => [calls, us * factor] as const),
+      per_kv_token_ns: decode.per_kv_token_ns * factor,
+    },
+  }
+}
+
 /** Microseconds for 10^9 FLOPs of that device. */
 const US_PER_GFLOP = 1000
 const GIGA = 1e9

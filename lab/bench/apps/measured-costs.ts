@@ -1,4 +1,8 @@
-/** The planner's costs of the benchmark's models on each number of GPUs, measured by `npm run calibrate` one after the other. */
+/**
+ * The planner's costs of the benchmark's models on each number of GPUs, measured by `npm run calibrate`. Shares of one machine slow each other down, so the
+ * other shares run the same meanwhile.
+ */
+import path from 'node:path'
 import { flagList } from '../../testbed/repository.ts'
 import { runCommandOrThrow } from '../../testbed/run-command.ts'
 import { VllmServer } from '../../testbed/vllm-server.ts'
@@ -25,14 +29,19 @@ export async function measureCosts(file: string, models: readonly LentModel[], s
 async function measureEmbedded(
   file: string,
   { model, path: gguf, context_tokens }: LentModel,
-  { gpus, seats, threads_per_gpu }: Shares,
+  { gpus, seats, threads_per_gpu, folder }: Shares,
 ): Promise<void> {
   for (let degree = 1; degree <= gpus; degree *= 2) {
     process.stderr.write(`calibrate ${model} on ${degree}\n`)
-    await calibrate({
-      ...{ costs: file, name: model, model: gguf, gpus: degree, threads: degree * threads_per_gpu },
-      ...{ seats, slots: seats, 'context-tokens': context_tokens },
-    })
+    const files = [file, ...besideOf(folder, Math.floor(gpus / degree) - 1)]
+    await Promise.all(
+      files.map((costs) =>
+        calibrate({
+          ...{ costs, name: model, model: gguf, gpus: degree, threads: degree * threads_per_gpu },
+          ...{ seats, slots: seats, 'context-tokens': context_tokens },
+        }),
+      ),
+    )
   }
 }
 
@@ -41,26 +50,36 @@ async function measureVllm(
   file: string,
   { model, path: folder_of_model, context_tokens }: LentModel,
   { python, dtype }: VllmModelOptions,
-  { seats, threads_per_gpu, folder }: Shares,
+  { gpus, seats, threads_per_gpu, folder }: Shares,
 ): Promise<void> {
   process.stderr.write(`calibrate ${model} on vLLM\n`)
-  const server = await VllmServer.create('stock-fcfs', {
-    ...{ python, model: folder_of_model, served_model: model, folder },
-    args: ['--dtype', dtype, '--max-num-seqs', String(seats), '--max-model-len', String(context_tokens)],
-    // As an agent starts one of several on a CPU.
-    env: { VLLM_CPU_OMP_THREADS_BIND: 'nobind', OMP_NUM_THREADS: String(threads_per_gpu) },
-  })
-  const started_ms = performance.now()
-  await server.start()
-  const loading_s = Math.round((performance.now() - started_ms) / 100) / 10
-  try {
-    await calibrate({
-      ...{ costs: file, name: model, url: `${server.url}/v1`, model, gpus: 1, 'loading-s': loading_s },
-      ...{ seats, 'context-tokens': context_tokens, 'kv-tokens': VLLM_KV_TOKENS, rounds: 1 },
-    })
-  } finally {
-    await server.stop()
-  }
+  const files = [file, ...besideOf(folder, gpus - 1)]
+  await Promise.all(
+    files.map(async (costs) => {
+      const server = await VllmServer.create('stock-fcfs', {
+        ...{ python, model: folder_of_model, served_model: model, folder },
+        args: ['--dtype', dtype, '--max-num-seqs', String(seats), '--max-model-len', String(context_tokens)],
+        // As an agent starts one of several on a CPU.
+        env: { VLLM_CPU_OMP_THREADS_BIND: 'nobind', OMP_NUM_THREADS: String(threads_per_gpu) },
+      })
+      const started_ms = performance.now()
+      await server.start()
+      const loading_s = Math.round((performance.now() - started_ms) / 100) / 10
+      try {
+        await calibrate({
+          ...{ costs, name: model, url: `${server.url}/v1`, model, gpus: 1, 'loading-s': loading_s },
+          ...{ seats, 'context-tokens': context_tokens, 'kv-tokens': VLLM_KV_TOKENS, rounds: 1 },
+        })
+      } finally {
+        await server.stop()
+      }
+    }),
+  )
+}
+
+/** Tables of engines that only keep the other shares busy. */
+function besideOf(folder: string, others: number): string[] {
+  return Array.from({ length: others }, (_, at) => path.join(folder, `beside-${at}.json`))
 }
 
 async function calibrate(flags: Readonly<Record<string, string | number>>): Promise<void> {
