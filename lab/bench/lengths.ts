@@ -24,7 +24,7 @@ Half an hour on two cores.
   --prompts 400
   --seed 1        of the order, the split and the training
   --model PATH    a GGUF (default: the shipped small model)
-  --json FILE     all figures
+  --json FILE     all figures, and the lengths of all prompts and answers
   --help`
 
 const TEXT = { type: 'string' } as const
@@ -92,7 +92,8 @@ if (values.json !== undefined) {
     embed_us,
     classify_us,
   }
-  writeFileSync(values.json, `${JSON.stringify({ ...figures, rows }, null, 1)}\n`)
+  const lengths = samples.map(({ task, prompt_tokens, tokens }) => ({ task, prompt_tokens, output_tokens: tokens }))
+  writeFileSync(values.json, `${JSON.stringify({ ...figures, rows, lengths }, null, 1)}\n`)
 }
 
 function row(predictor: string, tell: (sample: CollectedSample) => number): Row {

@@ -10,6 +10,7 @@ import type { LengthPrompt } from './prompts.ts'
 export interface CollectedSample extends LengthSample {
   embedding: Float32Array
   task: string
+  prompt_tokens: number
   words: number
   /** Of the call that gave the embedding, its prompt's prefill included. */
   embed_us: number
@@ -59,6 +60,7 @@ async function sampleOf(front: EngineFront, { task, text }: LengthPrompt): Promi
     task,
     embedding: Float32Array.from(embedding),
     embed_us: read.end?.measurement.duration_us ?? 0,
+    prompt_tokens: answer.end?.measurement.prompt_tokens ?? 0,
     tokens: answer.end?.measurement.output_tokens ?? 0,
     words: answer.text.split(/\s+/).filter((word) => word !== '').length,
   }

@@ -3,12 +3,18 @@
  * that row is labelled self-consistent and proves nothing about the tables.
  */
 
-import { type LengthTable, lengthTable } from '../../../gpu-agent/planner/lengths/length-table.ts'
-import { lengthsOf } from '../../../gpu-agent/planner/lengths/model-lengths.ts'
+import {
+  drawOutputTokens,
+  type LengthTable,
+  lengthTable,
+  lengthTableOf,
+} from '../../../gpu-agent/planner/lengths/length-table.ts'
+import { GUESSED_LENGTHS, lengthsOf } from '../../../gpu-agent/planner/lengths/model-lengths.ts'
 import type { Workload } from '../../../gpu-agent/planner/workload.ts'
 import type { ApplicationTokens } from '../../../src/protocol/application-tokens.ts'
-import { chainSummary, ensembling, routing, shareGpt } from '../../planner/paper/applications.ts'
+import { chainSummary, ensembling, oneModel, routing, shareGpt } from '../../planner/paper/applications.ts'
 import INPUTS from '../../planner/paper/inputs.json' with { type: 'json' }
+import OWN from '../../planner/paper/own-lengths.json' with { type: 'json' }
 import { seededRandom } from '../../random.ts'
 import { type Lengths, playPlanner, workloadOf } from './play-cell.ts'
 
@@ -17,6 +23,8 @@ export interface LengthOrigin {
   application: (seed: number) => ApplicationTokens
   /** What the outputs of the real run have. */
   truth: (file: ApplicationTokens, seed: number) => Workload
+  /** The lengths that the planner draws. Left out: those of its tables. */
+  planned?: (seed: number) => Lengths
 }
 
 /** BooookScore's final summaries at 2,048 tokens, by four models: 484 (gpt-3.5), 805 (gpt-4), 558 (Mixtral), 657 (Claude) tokens. */
@@ -25,6 +33,12 @@ const REQUESTS = 1000
 const LIMIT = 512
 /** Share of a length's rank that its prompt decides, where the two are correlated. */
 const CORRELATED_SHARE = 0.7
+/** Limits of the shipped model's answers in `npm run bench:lengths`. It has no step times on an A100, so another model lends its own. */
+const OWN_MODEL_TOKENS = 2048
+const OWN_LIMIT_TOKENS = 500
+const OWN_STEP_TIMES = 'chatglm3-6b'
+const OWN_LEARNED_ANSWERS = 24
+const OWN_REQUESTS = 10_000
 
 const redrawn = (lengths: Lengths) => (file: ApplicationTokens, seed: number) =>
   workloadOf(file, lengths, seed * 10 + 5)
@@ -67,6 +81,23 @@ export const LENGTH_ORIGINS: readonly LengthOrigin[] = [
     truth: redrawn(() => measured(INPUTS.tables.sharegpt_output, 4096)),
   },
   {
+    name: `${OWN.model} on the embedded engine, planned with ${OWN_LEARNED_ANSWERS} of its answers`,
+    application: ownApplication,
+    truth: redrawn(ownLengths),
+    planned: (seed) => {
+      const random = seededRandom(seed * 10 + 7)
+      const limits = { input_tokens: 1, max_output_tokens: Number.POSITIVE_INFINITY }
+      const seen = Array.from({ length: OWN_LEARNED_ANSWERS }, () => drawOutputTokens(ownLengths(), limits, random))
+      return () => lengthTableOf(seen, OWN_MODEL_TOKENS)
+    },
+  },
+  {
+    name: `${OWN.model} on the embedded engine, planned with lengths of other models`,
+    application: ownApplication,
+    truth: redrawn(ownLengths),
+    planned: () => () => GUESSED_LENGTHS,
+  },
+  {
     name: `chain summary, summaries of ${FINAL_SUMMARY_TOKENS} tokens as in BooookScore`,
     application: (seed) => chainSummary(100, 4, 900, { seed }),
     truth: redrawn((model) =>
@@ -77,8 +108,22 @@ export const LENGTH_ORIGINS: readonly LengthOrigin[] = [
 
 export function estimateOf(origin: LengthOrigin, seed: number): { estimated_s: number; real_s: number } {
   const file = origin.application(seed)
-  const planned = workloadOf(file, lengthsOf, seed * 10 + 1)
+  const planned = workloadOf(file, origin.planned?.(seed) ?? lengthsOf, seed * 10 + 1)
   return playPlanner('ours', planned, origin.truth(file, seed))
+}
+
+function ownLengths(): LengthTable {
+  return measured(OWN.tables.output, OWN_MODEL_TOKENS)
+}
+
+function ownApplication(seed: number): ApplicationTokens {
+  const of = {
+    model: OWN_STEP_TIMES,
+    quantiles: OWN.tables.input.quantiles,
+    requests: OWN_REQUESTS,
+    limit_tokens: OWN_LIMIT_TOKENS,
+  }
+  return oneModel(OWN.model, of, { seed })
 }
 
 function times(table: LengthTable | undefined, factor: number): LengthTable {

@@ -128,18 +128,27 @@ export function mixed(name: string, ...applications: readonly ApplicationTokens[
 }
 
 /** Prompts of ShareGPT for one model: Fig. 3 and the check of §2. */
-export function shareGpt(model: string, requests: number, { seed }: Drawing): ApplicationTokens {
-  const random = seededRandom(seed)
+export function shareGpt(model: string, requests: number, drawing: Drawing): ApplicationTokens {
   const { quantiles } = INPUTS.tables.sharegpt_input
-  return {
-    name: `${model}, ${requests} requests of ShareGPT`,
-    nodes: [
-      {
-        id: model,
-        model,
-        template_tokens: 0,
-        requests: Array.from({ length: requests }, () => drawn(quantiles, random)),
-      },
-    ],
-  }
+  return oneModel(`${model}, ${requests} requests of ShareGPT`, { model, quantiles, requests }, drawing)
+}
+
+export interface OneModel {
+  model: string
+  /** Of its prompts. */
+  quantiles: readonly number[]
+  requests: number
+  /** Of an answer. Left out: none. */
+  limit_tokens?: number
+}
+
+export function oneModel(
+  name: string,
+  { model, quantiles, requests, limit_tokens }: OneModel,
+  { seed }: Drawing,
+): ApplicationTokens {
+  const random = seededRandom(seed)
+  const prompts = Array.from({ length: requests }, () => drawn(quantiles, random))
+  const limit = limit_tokens === undefined ? {} : { max_output_tokens: limit_tokens }
+  return { name, nodes: [{ id: model, model, template_tokens: 0, requests: prompts, ...limit }] }
 }
