@@ -13,7 +13,9 @@ import { flagsOrExit } from '../cli/flags.ts'
 
 const ACTOR_STORAGE = 'src/actors/storage'
 const EMBEDDED = join(ACTOR_STORAGE, 'migrations.gen.ts')
-const ACTORS = ['program', 'pool', 'tenant', 'idempotency', 'responses']
+const ACTORS = ['program', 'pool', 'tenant', 'idempotency', 'responses', 'archive']
+/** Tables that D1 has too. */
+const ARCHIVE_SCHEMA = 'src/store/archive-schema.ts'
 
 interface Target {
   schema: string
@@ -24,7 +26,7 @@ const TARGETS: Target[] = [
   { schema: 'src/store/schema.ts', out: 'migrations' },
   { schema: 'gpu-agent/src/outbox/outbox-schema.ts', out: 'gpu-agent/migrations' },
   ...ACTORS.map((actor) => ({
-    schema: `${ACTOR_STORAGE}/${actor}-schema.ts`,
+    schema: actor === 'archive' ? ARCHIVE_SCHEMA : `${ACTOR_STORAGE}/${actor}-schema.ts`,
     out: `${ACTOR_STORAGE}/migrations/${actor}`,
   })),
 ]

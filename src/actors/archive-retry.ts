@@ -1,5 +1,5 @@
 /**
- * When a program's ended runs are tried again, after D1, R2 or the tenant's object refused them. There is no limit on tries:
+ * When a program's ended runs are tried again, after R2, the archive or the tenant's object refused them. There is no limit on tries:
  * an ended run is never given up. The pause doubles, half of it is random, and it survives eviction, so that a full store
  * is not stormed by every program that ended.
  */

@@ -40,6 +40,8 @@ import type {
   Replay,
   ReplayQuestion,
 } from '../protocol/index.ts'
+import type { EndedRun } from '../store/ended-run.ts'
+import type { SqlRows, Statement } from '../store/statements.ts'
 
 /** Opens a call in the process table. Sent once per call, before any lease. */
 export interface AdmitRequest extends CallArrival {
@@ -98,7 +100,7 @@ export interface ProgramRpc {
     | { status: 'full' }
     | { status: 'store_unavailable' }
   >
-  /** The running program, or one that ended and is not in D1 yet. Null: the archive in D1 may have it. */
+  /** The running program, or one that ended and is not in the archive yet. Null: the archive may have it. */
   describe(now_ms: number): Promise<ProgramSummary | null>
   calls(page: {
     after: string | null
@@ -300,14 +302,21 @@ export interface TenantRpc {
   spend(asked: SpendAsked): Promise<{ spend: SpendListed[]; next: string | null } | null>
   /** That usage by day, key and model, the newest day first. `cursor` is opaque. Null: the cursor is invalid. */
   usage(page: { cursor: string | null; limit: number }): Promise<{ usage: UsageListed[]; next: string | null } | null>
+  /** How many shards the tenant has, and has had. The first one knows. */
+  shardCount(): Promise<number>
   /** Median attained service over running programs: the key of a call that could not be admitted in time. */
   medianService(): Promise<{ settled_service_us: number }>
 }
 
-/** RPC methods of ArchiveActor; one object per tenant. */
+/** RPC methods of ArchiveActor; one object per tenant and shard, named as TenantActors are (`tenantActorName`). */
 export interface ArchiveRpc {
-  /** Takes the part of an ended run into a segment. Returns once R2 has it, and rejects if R2 refuses it. */
-  append(part: { tenant: string; body: Uint8Array }): Promise<{ segment: string; offset: number }>
+  /**
+   * Keeps an ended run: its calls in a segment of R2, then its row. Returns once both are stored, and rejects if either is refused. An older
+   * copy of the run changes nothing.
+   */
+  keep(ended: EndedRun): Promise<void>
+  /** Statements on the rows of the tenant's ended programs, all or none (store/archive.ts). */
+  run(statements: readonly Statement[]): Promise<SqlRows[]>
 }
 
 /** RPC methods of ClassActor; one object per tenant and class, named by `classActorName`. */

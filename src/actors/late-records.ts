@@ -1,5 +1,5 @@
 /**
- * Records that belong to no run in the actor's memory, or whose run was lost. D1 decides between three cases:
+ * Records that belong to no run in the actor's memory, or whose run was lost. The archive decides between three cases:
  * - The lease counts under a run that is here.
  * - The archive has the lease or the run. The run is restored from its rows, the record is applied, and what changed is
  *   laid over them: one record writes three rows, of a run of any length.
@@ -13,13 +13,13 @@ import { ProgramEntry, type ProgramOpening } from '../core/program/program-entry
 import type { ProgramRows, ProvenRecord } from '../core/program/program-state.ts'
 import { logFailure } from '../platform/log.ts'
 import { runStartMs } from '../platform/run-id.ts'
-import { type ArchiveStore, archivedRun, archivedRuns, knownLeases } from '../store/archive.ts'
+import { type ArchiveStore, archivedRun, archivedRuns, type Databases, knownLeases } from '../store/archive.ts'
 import { changeArchived } from '../store/archive-changes.ts'
 import { inTime } from '../store/database.ts'
 import { deadRuns } from '../store/dead-letters.ts'
 import { isUnreadable } from './broken-runs.ts'
 
-/** Wait for a whole run from D1 and R2. */
+/** Wait for a whole run from the archive. */
 const READ_MS = 10_000
 
 export interface SortedRecords {
@@ -32,9 +32,9 @@ export interface SortedRecords {
   dead: ProvenRecord[]
 }
 
-/** `records` are of one program. Throws if D1 does not answer; then nothing is acknowledged. */
+/** `records` are of one program, `databases` all that may have it. Throws if one does not answer; then nothing is acknowledged. */
 export async function sortLateRecords(
-  d1: D1Database,
+  { d1, databases }: { d1: D1Database; databases: Databases },
   records: readonly ProvenRecord[],
   isHere: (run: string) => boolean,
 ): Promise<SortedRecords> {
@@ -43,7 +43,7 @@ export async function sortLateRecords(
   if (first === undefined) return sorted
   const { tenant, program } = first
   const leases = await knownLeases(
-    d1,
+    databases,
     tenant,
     program,
     records.map((record) => record.lease),
@@ -51,7 +51,7 @@ export async function sortLateRecords(
   const placed = records.map((record) => ({ ...record, run: leases.get(record.lease) ?? record.run }))
   const named = [...new Set(placed.map(({ run }) => run))]
   const [runs, dead] = await Promise.all([
-    archivedRuns(d1, tenant, program, named),
+    archivedRuns(databases, tenant, program, named),
     deadRuns(d1, tenant, program, named),
   ])
   for (const [at, record] of placed.entries()) {
@@ -107,7 +107,7 @@ export async function settleArchived(
   if (settlements.includes('applied')) {
     changed = entry.rows()
     const now = { rows: changed, summary: entry.summary() }
-    const written = await changeArchived(store.DB, { key, version: read.version }, entry.takeDirty(), now)
+    const written = await changeArchived(read.d1, { key, version: read.version }, entry.takeDirty(), now)
     if (!written) throw new Error(`run ${run} was changed while its records were applied`)
   }
   const foreign = records.filter((_, at) => settlements[at] === 'foreign').map(({ lease }) => lease)

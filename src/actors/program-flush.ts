@@ -124,7 +124,7 @@ export class ProgramFlush {
     })
   }
 
-  /** Removes the rows of a run that D1 has from storage. */
+  /** Removes the rows of a run that the archive has from storage. */
   forget(entry: ProgramEntry): Promise<void> {
     this.#alarm_at_ms = null
     return this.#turns.run(async () => {

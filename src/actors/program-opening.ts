@@ -14,7 +14,7 @@ import { ARCHIVE_RETRY } from './archive-retry.ts'
 import type { AdmitReply, AdmitRequest, ProgramRpc } from './contracts.ts'
 import { tenantActor } from './stubs.ts'
 
-/** Ended runs that may wait for D1. Past it the program opens no further run. */
+/** Ended runs that may wait for the archive. Past it the program opens no further run. */
 export const RUNS_UNARCHIVED_MAX = 64
 /** Wait for the TenantActor's answer to whether the tenant may have another program. */
 const ROOM_TIMEOUT_MS = 150

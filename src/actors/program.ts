@@ -7,7 +7,7 @@
  *   while one of its writes is unconfirmed. A flush follows in a later event. There are three exceptions: `settle` writes
  *   before it acknowledges, the call that opens a run held to regions waits until that run is stored, and a call under a
  *   budget waits until what it reserves is.
- * - An ended run stays here until R2 and D1 have it. It is written to them once for each change.
+ * - An ended run stays here until the archive has it. It is written there once for each change.
  * - At most one run is running.
  */
 import { DurableObject } from 'cloudflare:workers'
@@ -24,14 +24,16 @@ import {
 } from '../core/program/program-state.ts'
 import { liveProgramsExceeded } from '../core/program/run-limits.ts'
 import { isStale } from '../core/program/staleness.ts'
-import { tenantShard } from '../core/program/tenant-shards.ts'
+import { runShard, tenantShard } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { logFailure } from '../platform/log.ts'
 import { newRunId } from '../platform/run-id.ts'
 import { Id } from '../protocol/index.ts'
-import { adoptLeases, archiveRun } from '../store/archive-changes.ts'
+import type { ArchiveStore } from '../store/archive.ts'
+import { adoptLeases, endedRun } from '../store/archive-changes.ts'
 import { withDeadline } from '../store/d1-deadline.ts'
 import { ArchiveRetry } from './archive-retry.ts'
+import { archiveDatabases, archiveStoreOfRun } from './archive-store.ts'
 import { BrokenRuns } from './broken-runs.ts'
 import { cancelLeases } from './cancel-leases.ts'
 import { ClassNotifier, classEndOf, tellsOfClass } from './class-notifier.ts'
@@ -69,7 +71,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     (run) => this.historyOf(run),
   )
   private readonly flush: ProgramFlush
-  /** Archiving and late records wait for D1 and must not interleave. */
+  /** Archiving and late records wait for the archive and must not interleave. */
   private readonly archiving = new Mutex()
   /** A start waits for D1, so starts run one at a time. */
   private readonly starting = new Mutex()
@@ -135,6 +137,17 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   /** Whose questions all have a deadline: archiving and late records wait for it under a lock. */
   private get d1(): D1Database {
     return withDeadline(this.env.DB)
+  }
+
+  /** As of `d1`. */
+  private archiveOf(run: string): ArchiveStore {
+    const { databases, BUCKET } = archiveStoreOfRun(this.env, this.name.tenant, run)
+    return { databases: databases.map((one) => withDeadline(one)), BUCKET }
+  }
+
+  private async wholeArchive(records: readonly ProvenRecord[]) {
+    const databases = records.length === 0 ? [] : await archiveDatabases(this.env, this.name.tenant)
+    return { d1: this.d1, databases: databases.map((one) => withDeadline(one)) }
   }
 
   /** Whether the object has more to do than what its runs need. */
@@ -209,7 +222,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   /**
-   * Writes first, then answers. If a write or D1 fails it throws, and the agent sends those records again. The record of a
+   * Writes first, then answers. If a write or the archive fails it throws, and the agent sends those records again. The record of a
    * lease that was given to another agent is left out of the answer and changes nothing.
    */
   async settle(records: readonly ProvenRecord[]): ReturnType<ProgramRpc['settle']> {
@@ -347,7 +360,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     this.runs.changed(run)
   }
 
-  /** The run that readers see: the running one, otherwise the one that ended last and is not in D1. */
+  /** The run that readers see: the running one, otherwise the one that ended last and is not in the archive. */
   private latest(now_ms: number): Run | null {
     return this.running(now_ms) ?? this.runs.last
   }
@@ -370,10 +383,10 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const isHere = (run: string) => this.runs.get(run) !== undefined
     const lost = records.filter(({ run }) => this.broken.isLost(run))
     const others = records.filter(({ run }) => !this.broken.isLost(run))
-    const { here, archived, forgotten, dead } = await sortLateRecords(this.d1, others, isHere)
+    const { here, archived, forgotten, dead } = await sortLateRecords(await this.wholeArchive(others), others, isHere)
     await this.broken.bury([...lost, ...dead])
     for (const [run, ofRun] of archived) {
-      const settled = await settleArchived({ DB: this.d1, BUCKET: this.env.BUCKET }, run, ofRun, now_ms)
+      const settled = await settleArchived(this.archiveOf(run), run, ofRun, now_ms)
       if (settled.status === 'unreadable') {
         await this.broken.bury(ofRun)
         continue
@@ -395,7 +408,7 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
   }
 
   /**
-   * Records of runs that were lost before their first flush, under the run that takes them (late-records.ts). D1 knows of
+   * Records of runs that were lost before their first flush, under the run that takes them (late-records.ts). The archive knows of
    * those that change their run before they are applied, so that a repeat finds that run, also once it is archived.
    */
   private async adopted(forgotten: readonly ProvenRecord[], now_ms: number): Promise<ProvenRecord[]> {
@@ -413,11 +426,12 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const [first] = changed
     if (first === undefined) return own
     const leases = changed.map(({ lease }) => lease)
-    await adoptLeases(this.d1, first, leases, now_ms)
+    const [database] = this.archiveOf(first.run).databases
+    await adoptLeases(database as D1Database, first, leases, now_ms)
     return [...own, ...changed]
   }
 
-  /** Writes ended runs to R2 and D1. The alarm retries those that fail. */
+  /** Brings ended runs to the archive. The alarm retries those that fail. */
   private archiveEnded(ended: readonly Run[]): Promise<void> {
     return this.archiving.run(async () => {
       for (const run of ended) {
@@ -465,9 +479,8 @@ export class ProgramActor extends DurableObject<Env> implements ProgramRpc {
     const { revision, entry } = run
     const { tenant } = entry
     const summary = entry.summary()
-    const append = (body: Uint8Array) => archiveActor(this.env, tenant).append({ tenant, body })
     await this.broken.keep(entry.run)
-    await archiveRun(this.d1, append, rows, summary)
+    await archiveActor(this.env, tenant, runShard(entry.run)).keep(await endedRun(rows, summary))
     run.archived_revision = revision
   }
 

@@ -1,5 +1,5 @@
 /**
- * The runs that one ProgramActor has in memory: the running one, if any, and ended ones that D1 does not have.
+ * The runs that one ProgramActor has in memory: the running one, if any, and ended ones that the archive does not have.
  *
  * Keeps true: at most one run is running, and every change is announced, so that a flush follows it. The actor handles
  * storage, alarms and other objects.

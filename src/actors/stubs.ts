@@ -76,8 +76,8 @@ export function responsesActor(env: Env, tenant: string, shard: number): Respons
   return env.RESPONSES.getByName(responsesActorName(tenant, shard)) as unknown as ResponsesRpc
 }
 
-export function archiveActor(env: Env, tenant: string): ArchiveRpc {
-  return env.ARCHIVE.getByName(tenant) as unknown as ArchiveRpc
+export function archiveActor(env: Env, tenant: string, shard: number): ArchiveRpc {
+  return env.ARCHIVE.getByName(tenantActorName(tenant, shard)) as unknown as ArchiveRpc
 }
 
 export function classActor(env: Env, tenant: string, name: string): ClassRpc {

@@ -67,6 +67,11 @@ export class TenantShards {
     this.#shard = shard
   }
 
+  /** Of the first shard: those that were ever in use. */
+  get count(): number {
+    return this.#count
+  }
+
   restore(stored: unknown): void {
     const count = StoredShards.safeParse(stored)
     if (!count.success) return

@@ -207,6 +207,10 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
     return sketch.bins()
   }
 
+  async shardCount(): Promise<number> {
+    return this.shards.count
+  }
+
   /** Over those of this shard, which are a sample of the tenant's. */
   async medianService(): Promise<{ settled_service_us: number }> {
     return { settled_service_us: await this.index.medianServiceUs() }

@@ -1,8 +1,9 @@
 /**
- * Programs and calls of one tenant as pages. The actor of a running program describes it, D1 describes an ended one. A
+ * Programs and calls of one tenant as pages. The actor of a running program describes it, the archive describes an ended one. A
  * tenant asks for its own programs, the operator for those of any tenant. The caller passes the tenant.
  */
 import { z } from '@hono/zod-openapi'
+import { archiveDatabases, archiveStoreOfRun } from '../actors/archive-store.ts'
 import { encodeCursor } from '../actors/cursor.ts'
 import { programActor, tenantActor } from '../actors/stubs.ts'
 import type { CallEntry, CallOrder, ProgramSummary } from '../core/program/process-table.ts'
@@ -41,13 +42,20 @@ export async function programsPage(
   if (start.status === 'unreadable') return null
   const { position } = start
   const after = position === null ? null : { ended_at_ms: position[0], program: position[1], run: position[2] }
-  const found = await fromStore(() => archivedPrograms(env.DB, tenant, after, limit + 1))
+  const found = await fromStore(async () =>
+    archivedPrograms(await archiveDatabases(env, tenant), tenant, after, limit + 1),
+  )
   return pageOf(found, limit, summaryItem, ({ ended_at_ms, program, run }) => [ended_at_ms ?? 0, program, run])
 }
 
 export async function findProgram(env: Env, tenant: string, program: string): Promise<ProgramSummary | null> {
   const present = await programActor(env, tenant, program).describe(Date.now())
-  return present ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))
+  return present ?? (await endedProgram(env, tenant, program))
+}
+
+/** Its last run that has ended. Null: the archive has none. */
+export function endedProgram(env: Env, tenant: string, program: string): Promise<ProgramSummary | null> {
+  return fromStore(async () => archivedProgram(await archiveDatabases(env, tenant), tenant, program))
 }
 
 type CallsPage = { status: 'page'; list: List<Call> } | { status: 'absent' } | { status: 'unreadable' }
@@ -99,9 +107,10 @@ async function findCalls(
       return { run, class: present.class, calls: page.calls, next }
     }
   }
-  const archived = run ?? (await fromStore(() => archivedProgram(env.DB, tenant, program)))?.run
+  const archived = run ?? (await endedProgram(env, tenant, program))?.run
   if (archived === undefined) return null
   const key = { tenant, program, run: archived }
   const last = after === null ? null : { call: after, position }
-  return { run: archived, ...(await fromStore(() => archivedCalls(env, key, last, limit, order))) }
+  const store = archiveStoreOfRun(env, tenant, archived)
+  return { run: archived, ...(await fromStore(() => archivedCalls(store, key, last, limit, order))) }
 }

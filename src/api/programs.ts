@@ -1,5 +1,5 @@
 /**
- * /v1/programs: a client's own programs. The actor of a running program describes it, D1 describes an ended one. Ids are
+ * /v1/programs: a client's own programs. The actor of a running program describes it, the archive describes an ended one. Ids are
  * scoped by tenant, so another tenant's program is absent.
  */
 import { createRoute } from '@hono/zod-openapi'

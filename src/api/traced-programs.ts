@@ -5,6 +5,7 @@
  * A page is bounded by its calls as well: each program's calls are read from R2.
  */
 import { z } from '@hono/zod-openapi'
+import { archiveDatabases, archiveStoreOfRun } from '../actors/archive-store.ts'
 import type { ProgramSummary } from '../core/program/program-state.ts'
 import { type TracedRun, tracedRun } from '../core/program/traced-run.ts'
 import type { Env } from '../env.ts'
@@ -83,14 +84,15 @@ export async function tracedPage(
   if (since_ms < now_ms - SINCE_DAYS_MAX * DAY_MS) return { status: 'refused', with: tooLongAgo() }
   const start = pageStart(cursor, Position)
   if (start.status === 'unreadable') return { status: 'refused', with: invalidCursor() }
-  const found = await fromStore(() =>
-    archivedSince(env.DB, tenant, since_ms, start.position === null ? null : positionOf(start.position), limit + 1),
+  const position = start.position === null ? null : positionOf(start.position)
+  const found = await fromStore(async () =>
+    archivedSince(await archiveDatabases(env, tenant), tenant, since_ms, position, limit + 1),
   )
   const taken = within(found, limit)
   const page = pageOf(found, taken, identity, ({ ended_at_ms, program, run }) => [ended_at_ms ?? 0, program, run])
   const read = await atOnce(page.data, READS_AT_ONCE, async (summary) => ({
     summary,
-    run: await fromStore(() => archivedRun(env, summary)),
+    run: await fromStore(() => archivedRun(archiveStoreOfRun(env, tenant, summary.run), summary)),
   }))
   const data = read.flatMap(({ summary, run }) => {
     const traced = run.status === 'found' ? tracedRun(run.rows) : null

@@ -1,5 +1,6 @@
 /** How a tenant's programs went, by class and day: GET /v1/trends, and the same for the operator. */
 import { z } from '@hono/zod-openapi'
+import { archiveDatabases } from '../actors/archive-store.ts'
 import type { Env } from '../env.ts'
 import { fromStore } from '../store/database.ts'
 import { DAY_MS, TREND_PROGRAMS_MAX, TREND_ROWS_MAX, trendsOf } from '../store/trends.ts'
@@ -42,7 +43,9 @@ export async function trendsJson(
   now_ms: number,
 ): Promise<z.infer<typeof TrendsJson>> {
   const since_ms = (Math.floor(now_ms / DAY_MS) - days + 1) * DAY_MS
-  const { rows, is_whole } = await fromStore(() => trendsOf(env.DB, tenant, since_ms))
+  const { rows, is_whole } = await fromStore(async () =>
+    trendsOf(await archiveDatabases(env, tenant), tenant, since_ms),
+  )
   return {
     ...{ object: 'trends', is_whole },
     data: rows.map((row) => ({

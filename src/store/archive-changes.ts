@@ -3,35 +3,27 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { DirtyRows, ProgramRows, ProgramSummary } from '../core/program/program-state.ts'
 import { ofRun } from './archive.ts'
 import { type RunKey, storeCall, storeLease, storeProgram } from './archive-rows.ts'
+import { adoptedLeases, endedCalls, endedLeases, endedPrograms } from './archive-schema.ts'
 import { bulkUpsert } from './bulk-upsert.ts'
 import { database, inOneTransaction } from './database.ts'
-import { adoptedLeases, endedCalls, endedLeases, endedPrograms } from './schema.ts'
-import { type AppendPart, encodeRun, type RunPart } from './segments.ts'
+import type { EndedRun, StoredProgram } from './ended-run.ts'
+import { encodeRun, type RunPart } from './segments.ts'
 import { builder, type Statement, statementOf } from './statements.ts'
 
 /** Runs that one statement removes. A run of 20,000 calls is 40,000 rows. */
 export const EXPIRED_RUNS_AT_ONCE = 50
 
-/**
- * R2 first, the row in D1 last: a run is in the archive once its row is. An older copy of the run changes nothing.
- * `summary` is of these rows.
- */
-export async function archiveRun(
-  d1: D1Database,
-  append: AppendPart,
-  rows: ProgramRows,
-  summary: ProgramSummary,
-): Promise<void> {
-  const part = await appended(append, rows)
-  const row = storeProgram(rows.program, summary, part, versionOf(rows))
-  const older = 'ended_programs.version > excluded.version'
-  await inOneTransaction(d1, bulkUpsert(endedPrograms, [row], ['tenant', 'program', 'run'], { unless: older }))
+/** `summary` is of these rows. */
+export async function endedRun(rows: ProgramRows, summary: ProgramSummary): Promise<EndedRun> {
+  const calls = rows.calls.length === 0 ? null : await encodeRun(rows)
+  return { row: storeProgram(rows.program, summary, null, versionOf(rows)), calls }
 }
 
-async function appended(append: AppendPart, rows: ProgramRows): Promise<RunPart | null> {
-  if (rows.calls.length === 0) return null
-  const { body, ...lengths } = await encodeRun(rows)
-  return { ...(await append(body)), ...lengths }
+/** An older copy of a run changes nothing. */
+export function storeRuns(runs: readonly { row: StoredProgram; part: RunPart | null }[]): Statement[] {
+  const rows = runs.map(({ row, part }) => ({ ...row, part: part === null ? null : JSON.stringify(part) }))
+  const older = 'ended_programs.version > excluded.version'
+  return bulkUpsert(endedPrograms, rows, ['tenant', 'program', 'run'], { unless: older })
 }
 
 /** Grows with every record and every end of a call, and with nothing else. */

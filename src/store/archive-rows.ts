@@ -1,8 +1,10 @@
-/** Rows of D1 ⇄ core's rows and summaries of an ended program. JSON columns are checked when read. */
+/** Stored rows ⇄ core's rows and summaries of an ended program. JSON columns are checked when read. */
 import { z } from 'zod'
 import type { BudgetState } from '../core/budget/budget.ts'
 import type { CallRow, LeaseRow, ProgramRow, ProgramSummary } from '../core/program/program-state.ts'
 import { Id, measuredSums, outlookOf, Pause, queueWaitOf } from '../protocol/index.ts'
+import type { endedCalls, endedLeases } from './archive-schema.ts'
+import type { StoredProgram } from './ended-run.ts'
 import {
   AnsweredJson,
   AskedToolsJson,
@@ -17,10 +19,8 @@ import {
   RegionsJson,
   ToolReturnJson,
 } from './program-row-schemas.ts'
-import type { endedCalls, endedLeases, endedPrograms } from './schema.ts'
 import { RunPart } from './segments.ts'
 
-type StoredProgram = typeof endedPrograms.$inferSelect
 type StoredCall = typeof endedCalls.$inferSelect
 type StoredLease = typeof endedLeases.$inferSelect
 

@@ -1,12 +1,12 @@
 /**
- * Many rows in one D1 statement. D1 binds at most 100 parameters to a statement, so the rows travel as one JSON parameter
+ * Many rows in one statement. D1 and the SQLite of actors bind at most 100 parameters to one, so the rows travel as one JSON parameter
  * and `json_each` takes them apart; columns come from the Drizzle table, so that schema and statement cannot differ.
  */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import type { Statement } from './statements.ts'
 
-/** Rows per statement: a lease row is under 1.5 kB, a D1 parameter at most 2 MB. */
+/** Rows per statement: a lease row is under 1.5 kB, a parameter at most 2 MB. */
 export const ROWS_PER_STATEMENT_MAX = 1_000
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Calls and leases of ended programs in R2. A segment is one object that holds parts of several runs of one tenant. The row
- * of a run in D1 says where its part lies.
+ * of a run says where its part lies.
  *
  * A part is a chain of chunks of `calls_per_chunk` calls with their leases, each gzipped JSON. Its first call is at position
  * 0 and positions have no gaps, so a page of calls costs one ranged read of one or two chunks. A segment is never changed.
@@ -8,6 +8,7 @@
 import { z } from 'zod'
 import type { CallRow, LeaseRow, ProgramRows } from '../core/program/program-state.ts'
 import { Count } from '../protocol/index.ts'
+import type { EncodedRun } from './ended-run.ts'
 import { CallRowJson, LeaseRowJson } from './program-row-schemas.ts'
 
 /** Calls of one chunk: about 60 kB. */
@@ -29,14 +30,6 @@ export interface Chunk {
   calls: CallRow[]
   leases: LeaseRow[]
 }
-
-/** A part that lies nowhere yet. */
-export interface EncodedRun extends Pick<RunPart, 'calls_per_chunk' | 'chunk_bytes'> {
-  body: Uint8Array
-}
-
-/** Takes the part of a run into a segment, and returns once R2 has it. */
-export type AppendPart = (body: Uint8Array) => Promise<Pick<RunPart, 'segment' | 'offset'>>
 
 export async function encodeRun({ calls, leases }: ProgramRows): Promise<EncodedRun> {
   const leasesOf = Map.groupBy(leases, (lease) => lease.call)

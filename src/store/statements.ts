@@ -8,6 +8,14 @@ export interface Statement {
   params: unknown[]
 }
 
+export type SqlValue = string | number | null | ArrayBuffer
+
+/** What a statement answers. */
+export interface SqlRows {
+  columns: string[]
+  rows: SqlValue[][]
+}
+
 /** Writes SQL and never runs it: `builder.update(…).toSQL()`. */
 export const builder = drizzle(async () => ({ rows: [] }))
 

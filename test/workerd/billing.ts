@@ -25,7 +25,7 @@ export interface Billed {
 const METHODS = {
   program: ['admit', 'leaseOpened', 'leaseLost', 'callEnded', 'settle', 'end', 'alarm'],
   pool: ['lease', 'release', 'cancel'],
-  archive: ['append', 'alarm'],
+  archive: ['keep', 'run', 'alarm'],
   tenant: [
     'programFlushed',
     'programEnded',

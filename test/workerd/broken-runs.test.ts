@@ -4,8 +4,8 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, expect, it, vi } from 'vitest'
 import { programActor } from '../../src/actors/stubs.ts'
 import type { ProvenRecord } from '../../src/core/program/program-state.ts'
-import { archivedProgram } from '../../src/store/archive.ts'
 import { flushed } from './actor-tools.ts'
+import { lastEnded, ownRows } from './archive-tools.ts'
 import { json, KEY_A, openCall, programStub, provision, recordOf, request } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -54,9 +54,7 @@ it('a call that does not load: its run ends and is archived with the others, and
     `UPDATE calls SET row = json_set(row, '$.inherited_us', 18014398509481984) WHERE position = 1`,
   )
   expect((await request('GET', '/v1/programs/one-call', KEY_A)).status).toBe(200)
-  await expect
-    .poll(() => archivedProgram(env.DB, TENANT, 'one-call'))
-    .toMatchObject({ run, calls: 1, service_us: 1_000 })
+  await expect.poll(() => lastEnded(TENANT, 'one-call')).toMatchObject({ run, calls: 1, service_us: 1_000 })
   const next = await openCall('one-call', 'call-2')
   expect(next).not.toBe(run)
   const [letter, ...others] = await letters('one-call')
@@ -110,7 +108,7 @@ it('an archived run that does not load: its late records are acknowledged', asyn
   await openCall('archived', 'call-1')
   await actor('archived').settle([recordOf('archived', run, 'call-0')])
   await actor('archived').end(Date.now())
-  await env.DB.prepare(`UPDATE ended_programs SET pins = 'not JSON' WHERE program = 'archived'`).run()
+  await ownRows(TENANT).prepare(`UPDATE ended_programs SET pins = 'not JSON' WHERE program = 'archived'`).run()
   expect((await actor('archived').settle([recordOf('archived', run, 'call-1')])).confirmed).toEqual(['lease-call-1'])
   expect(await letters('archived')).toMatchObject([{ kind: 'record', run }])
 })

@@ -3,8 +3,8 @@ import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } fro
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { programActor } from '../../src/actors/stubs.ts'
-import { archivedProgram } from '../../src/store/archive.ts'
 import { residencyOf } from '../../src/store/residency.ts'
+import { lastEnded } from './archive-tools.ts'
 import { admission, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -102,7 +102,7 @@ describe('a program that went stale', () => {
     const start = { tenant: TENANT, program: 'paused', app: null, metadata: null, budget: limits }
     await actor('paused').start({ ...start, now_ms: Date.now() - STALE_MS - 1 })
     expect(await runDurableObjectAlarm(programStub('paused'))).toBe(true)
-    await expect.poll(() => archivedProgram(env.DB, TENANT, 'paused')).toMatchObject({ end_reason: 'stale' })
+    await expect.poll(() => lastEnded(TENANT, 'paused')).toMatchObject({ end_reason: 'stale' })
     await evictDurableObject(programStub('paused'))
     expect((await residencyOf(env.DB, TENANT, 'paused')).has_budget).toBe(true)
     expect(await admit('paused', 'call-0')).toMatchObject({ budget: { limits } })
@@ -116,7 +116,7 @@ describe('a program that went stale', () => {
     await actor('archived').end(Date.now())
     await runDurableObjectAlarm(programStub('archived'))
     await expect
-      .poll(async () => (await archivedProgram(env.DB, TENANT, 'archived'))?.budget)
+      .poll(async () => (await lastEnded(TENANT, 'archived'))?.budget)
       .toMatchObject({ limits: { tokens: 150 }, used: { tokens: 40 } })
   })
 })

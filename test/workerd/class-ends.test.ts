@@ -6,6 +6,7 @@ import { CLASS_TRIES_MAX, LATE_RECORDS_MS } from '../../src/actors/class-notifie
 import type { ProgramRpc } from '../../src/actors/contracts.ts'
 import { classActor } from '../../src/actors/stubs.ts'
 import { replaceBindings, storedTables } from './actor-tools.ts'
+import { lastEnded } from './archive-tools.ts'
 import {
   actor,
   endedProgram,
@@ -136,8 +137,7 @@ describe('while a class refuses', () => {
     await actor('patient').settle([recordOf('patient', run, 'patient-0')])
     await replaceBindings(programStub('patient'), down)
     await actor('patient').end(Date.now())
-    const archived = env.DB.prepare('SELECT count(*) AS rows FROM ended_programs WHERE program = ?').bind('patient')
-    expect(await archived.first<number>('rows')).toBe(1)
+    expect(await lastEnded(TENANT, 'patient')).toMatchObject({ run })
     expect(await endsOf('app:patient')).toBe(0)
     await evictDurableObject(programStub('patient'))
     later(2 * 60 * 60_000)

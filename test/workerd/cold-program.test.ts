@@ -6,7 +6,7 @@ import type { ProgramRpc } from '../../src/actors/contracts.ts'
 import { ProgramStorage } from '../../src/actors/program-storage.ts'
 import { programActor } from '../../src/actors/stubs.ts'
 import { CHECKPOINT_CALLS_MIN } from '../../src/core/program/program-state.ts'
-import { archivedProgram } from '../../src/store/archive.ts'
+import { lastEnded } from './archive-tools.ts'
 import { admission, leaseOf, openCall, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -91,7 +91,7 @@ describe('a cold program', () => {
     await actor('whole').settle([recordOf('whole', run, 'whole-open')])
     await actor('whole').end(Date.now())
     const calls = CHECKPOINT_CALLS_MIN + 1
-    expect(await archivedProgram(env.DB, TENANT, 'whole')).toMatchObject({ calls, service_us: calls * 1_000 })
+    expect(await lastEnded(TENANT, 'whole')).toMatchObject({ calls, service_us: calls * 1_000 })
   })
 
   it('whose history does not load is set aside once that is needed, and the program goes on', async () => {
@@ -115,7 +115,7 @@ describe('a cold program', () => {
         await actor('spoilt')
           .describe(Date.now())
           .catch(() => null)
-        return archivedProgram(env.DB, TENANT, 'spoilt')
+        return lastEnded(TENANT, 'spoilt')
       })
       .toMatchObject({ run, calls: CHECKPOINT_CALLS_MIN })
     expect(await actor('spoilt').admit(admission('spoilt', 'next'))).toMatchObject({ status: 'admitted' })

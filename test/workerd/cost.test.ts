@@ -157,12 +157,17 @@ it('a call of a live, named program is three requests and one row, and shares an
   })
   expect(others.least).toBeLessThanOrEqual(each)
   expect(first.alarms + others.alarms).toBeLessThanOrEqual(2 + 2 * others.fired)
+  // Its archive has its tables, and is not being watched for what it has to forget.
+  await call({ program: 'before' })
+  expect((await request('DELETE', '/v1/programs/before', KEY_A)).status).toBe(200)
+  await meter.watch(env.ARCHIVE.getByName('tenant-a'))
   const end = await costOf(async () => {
     expect((await request('DELETE', `/v1/programs/${program}`, KEY_A)).status).toBe(200)
   })
-  // The archive: one part of a segment in R2, and the program's row in D1 with its two indexes, however many calls it had.
-  expect(end.requests).toMatchObject({ 'program.end': 1, 'tenant.programEnded': 1, 'archive.append': 1 })
-  expect(end.d1_rows).toBe(3)
+  // The archive: one part of a segment in R2, and the program's row with its two indexes, however many calls it had.
+  expect(end.requests).toMatchObject({ 'program.end': 1, 'tenant.programEnded': 1, 'archive.keep': 1 })
+  // And the program's own row, whose end is stored before.
+  expect([end.rows, end.d1_rows]).toEqual([3 + 1, 0])
 })
 
 it('a call that is open when its opening is due is written then too', async () => {

@@ -8,9 +8,8 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { programActor } from '../../src/actors/stubs.ts'
 import { ProgramEntry } from '../../src/core/program/process-table.ts'
 import type { LeaseRow } from '../../src/core/program/program-state.ts'
-import { archivedRun } from '../../src/store/archive.ts'
-import { archiveRun } from '../../src/store/archive-changes.ts'
 import { storeLeasesApart } from './actor-tools.ts'
+import { endedRowsOf, keepRun } from './archive-tools.ts'
 import {
   admission,
   KEY_A,
@@ -119,18 +118,13 @@ describe('versions that did not count it', () => {
     entry.settle(recordOf('old-segment', 'run-old', 'c-0', NOTHING_MOVED), now_ms)
     entry.end(now_ms, 'explicit')
     const rows = entry.rows()
-    const segment = 'calls/old/segment'
-    const append = async (body: Uint8Array) => {
-      await env.BUCKET.put(segment, body)
-      return { segment, offset: 0 }
-    }
-    await archiveRun(env.DB, append, { ...rows, leases: rows.leases.map(older<LeaseRow>) }, entry.summary())
+    await keepRun({ ...rows, leases: rows.leases.map(older<LeaseRow>) }, entry.summary())
     expect((await read('old-segment')).calls).toMatchObject([{ ...NONE, output_tokens: 5 }, NONE])
     await actor('old-segment').settle([recordOf('old-segment', 'run-old', 'c-1')])
     const { summary, calls } = await read('old-segment')
     expect(summary).toMatchObject(OF_ONE)
     expect(calls).toMatchObject([NONE, OF_ONE])
-    const run = await archivedRun(env, { tenant: TENANT, program: 'old-segment', run: 'run-old' })
+    const run = await endedRowsOf({ tenant: TENANT, program: 'old-segment', run: 'run-old' })
     expect(run.status === 'found' && run.rows.leases).toEqual(
       expect.arrayContaining([expect.objectContaining(NOTHING_MOVED)]),
     )

@@ -5,7 +5,7 @@ import { knownNodes } from '../../src/actors/application/model-figures.ts'
 import { programActor } from '../../src/actors/stubs.ts'
 import type { GraphNode } from '../../src/core/application/graph.ts'
 import { MODEL_ANSWERS_MIN } from '../../src/core/application/learned-lengths.ts'
-import { archivedProgram } from '../../src/store/archive.ts'
+import { lastEnded } from './archive-tools.ts'
 import { MODEL, openCall, provision, recordOf } from './fixtures.ts'
 import { soon } from './soon.ts'
 
@@ -24,7 +24,7 @@ it('from the calls of programs that have ended, of this tenant alone', async () 
   const actor = programActor(env, TENANT, PROGRAM)
   await actor.settle(calls.map((call) => recordOf(PROGRAM, run, call, { output_tokens: 23 })))
   await actor.end(Date.now())
-  await soon(async () => expect(await archivedProgram(env.DB, TENANT, PROGRAM)).not.toBeNull())
+  await soon(async () => expect(await lastEnded(TENANT, PROGRAM)).not.toBeNull())
   expect((await lengths(TENANT))?.mean_tokens).toBeCloseTo(23, 5)
   expect(await lengths('tenant-b')).toBeNull()
 })

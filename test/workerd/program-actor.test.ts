@@ -1,16 +1,17 @@
 /**
  * ProgramActor: nothing is lost and nothing counts twice when messages repeat or come out of order, when the object is
- * evicted, and when D1 is down.
+ * evicted, and when the archive is down.
  */
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ProgramRpc } from '../../src/actors/contracts.ts'
 import { RUNS_UNARCHIVED_MAX } from '../../src/actors/program-opening.ts'
-import { programActor, tenantActor } from '../../src/actors/stubs.ts'
+import { archiveActor, programActor, tenantActor } from '../../src/actors/stubs.ts'
 import type { CallRecord } from '../../src/protocol/index.ts'
-import { archivedCalls, archivedProgram } from '../../src/store/archive.ts'
-import { batches, breakD1, flushed, replaceD1, shuffled, storedTables, storeLeasesApart, sums } from './actor-tools.ts'
+import type { EndedRun } from '../../src/store/ended-run.ts'
+import { batches, flushed, replaceBindings, shuffled, storedTables, storeLeasesApart, sums } from './actor-tools.ts'
+import { breakArchive, endedCallsOf, lastEnded } from './archive-tools.ts'
 import { admission, leaseOf, openCall, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -131,7 +132,7 @@ describe('records', () => {
     await actor('followed').end(Date.now())
     await actor('followed').settle(records)
     expect(await describeProgram('followed')).toBeNull()
-    expect(await archivedProgram(env.DB, TENANT, 'followed')).toMatchObject({ run, service_us: 2_000 })
+    expect(await lastEnded(TENANT, 'followed')).toMatchObject({ run, service_us: 2_000 })
   })
 })
 
@@ -141,7 +142,7 @@ describe('the end', () => {
     await actor('moved').settle([recordOf('moved', run, 'call-0')])
     const ended = await actor('moved').end(Date.now())
     expect(ended).toMatchObject({ status: 'ended', open_leases: [] })
-    expect(await archivedProgram(env.DB, TENANT, 'moved')).toEqual({ ...ended.summary, threads: [], weight: null })
+    expect(await lastEnded(TENANT, 'moved')).toEqual({ ...ended.summary, threads: [], weight: null })
     const stored = await runInDurableObject(programStub('moved'), async (_, state) => ({
       tables: storedTables(state),
       alarm: await state.storage.getAlarm(),
@@ -169,12 +170,12 @@ describe('the end', () => {
       service_modelled_us: 500,
     })
     for (let i = 0; i < 3; i++) expect((await actor('late').settle([late])).confirmed).toEqual(['lease-call-1'])
-    expect(await archivedProgram(env.DB, TENANT, 'late')).toMatchObject({
+    expect(await lastEnded(TENANT, 'late')).toMatchObject({
       service_us: 1_500,
       wait_us: 600,
       output_tokens: 10,
     })
-    const { calls } = await archivedCalls(env, { tenant: TENANT, program: 'late', run }, null, 10)
+    const { calls } = await endedCallsOf({ tenant: TENANT, program: 'late', run }, null, 10)
     expect(calls.map(({ call, outcome, leases }) => [call, outcome, leases[0]?.state])).toEqual([
       ['call-0', 'completed', 'settled'],
       ['call-1', 'cancelled', 'settled'],
@@ -188,7 +189,7 @@ describe('the end', () => {
     const second = await openCall('passed', 'call-1')
     await actor('passed').settle([recordOf('passed', first, 'call-0')])
     expect(await describeProgram('passed')).toMatchObject({ run: second, service_us: 0 })
-    expect(await archivedProgram(env.DB, TENANT, 'passed')).toMatchObject({ run: first, service_us: 1_000 })
+    expect(await lastEnded(TENANT, 'passed')).toMatchObject({ run: first, service_us: 1_000 })
   })
 
   it('leaves the tenant’s index', async () => {
@@ -212,11 +213,11 @@ describe('the alarm', () => {
     await actor('stale').start({ tenant: TENANT, program: 'stale', app: null, metadata: null, now_ms })
     const stub = programStub('stale')
     expect(await runDurableObjectAlarm(stub)).toBe(true)
-    const archived = await archivedProgram(env.DB, TENANT, 'stale')
+    const archived = await lastEnded(TENANT, 'stale')
     expect(archived).toMatchObject({ state: 'ended', end_reason: 'stale' })
     await runInDurableObject(stub, async (instance) => instance.alarm?.())
     expect(await runDurableObjectAlarm(stub)).toBe(false)
-    expect(await archivedProgram(env.DB, TENANT, 'stale')).toEqual(archived)
+    expect(await lastEnded(TENANT, 'stale')).toEqual(archived)
   })
 
   it('lets a program that is at work be, and stands again', async () => {
@@ -229,7 +230,7 @@ describe('the alarm', () => {
   })
 })
 
-describe('while D1 is down', () => {
+describe('while the archive is down', () => {
   beforeEach(() => {
     const log = vi.spyOn(console, 'error').mockImplementation(() => undefined)
     return () => log.mockRestore()
@@ -239,58 +240,58 @@ describe('while D1 is down', () => {
     const run = await openCall('kept', 'call-0')
     await actor('kept').settle([recordOf('kept', run, 'call-0')])
     const stub = programStub('kept')
-    await breakD1('kept')
+    await breakArchive('kept')
     expect(await actor('kept').end(Date.now())).toMatchObject({ status: 'ended' })
     expect(await describeProgram('kept')).toMatchObject({ run, state: 'ended', service_us: 1_000 })
-    expect(await archivedProgram(env.DB, TENANT, 'kept')).toBeNull()
+    expect(await lastEnded(TENANT, 'kept')).toBeNull()
     await evictDurableObject(stub)
     expect(await describeProgram('kept')).toMatchObject({ run, state: 'ended', service_us: 1_000 })
     expect(await runDurableObjectAlarm(stub)).toBe(true)
-    expect(await archivedProgram(env.DB, TENANT, 'kept')).toMatchObject({ run, service_us: 1_000 })
+    expect(await lastEnded(TENANT, 'kept')).toMatchObject({ run, service_us: 1_000 })
     expect(await describeProgram('kept')).toBeNull()
   })
 
-  it('a record of the ended run reaches it here, and D1 with it', async () => {
+  it('a record of the ended run reaches it here, and the archive with it', async () => {
     const run = await openCall('meanwhile', 'call-0')
     await flushed('meanwhile')
-    await breakD1('meanwhile')
+    await breakArchive('meanwhile')
     await actor('meanwhile').end(Date.now())
     await actor('meanwhile').settle([recordOf('meanwhile', run, 'call-0')])
     await evictDurableObject(programStub('meanwhile'))
     await runDurableObjectAlarm(programStub('meanwhile'))
-    expect(await archivedProgram(env.DB, TENANT, 'meanwhile')).toMatchObject({ run, service_us: 1_000 })
+    expect(await lastEnded(TENANT, 'meanwhile')).toMatchObject({ run, service_us: 1_000 })
   })
 
-  it('records of a run that only D1 can place are not acknowledged', async () => {
+  it('records of a run that only the archive can place are not acknowledged', async () => {
     const run = await openCall('unplaced', 'call-0')
     await actor('unplaced').end(Date.now())
-    await breakD1('unplaced')
+    await breakArchive('unplaced')
     await runInDurableObject(programStub('unplaced'), async (object) => {
       const instance = object as unknown as Pick<ProgramRpc, 'settle'>
-      await expect(instance.settle([recordOf('unplaced', run, 'call-0')])).rejects.toThrow('D1 is down')
+      await expect(instance.settle([recordOf('unplaced', run, 'call-0')])).rejects.toThrow('the archive is down')
     })
   })
 
-  it('a record that comes while D1 is slow to take the run reaches D1', async () => {
+  it('a record that comes while the archive is slow to take the run reaches it', async () => {
     const run = await openCall('slow', 'call-0')
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
-    const batch = vi.fn(async (statements: D1PreparedStatement[]) => {
+    const keep = vi.fn(async (run: EndedRun) => {
       await released
-      return env.DB.batch(statements)
+      return archiveActor(env, TENANT, 0).keep(run)
     })
-    await replaceD1('slow', { prepare: (text: string) => env.DB.prepare(text), batch })
+    await replaceBindings(programStub('slow'), { ARCHIVE: { getByName: () => ({ keep }) } })
     const ended = actor('slow').end(Date.now())
-    await expect.poll(() => batch.mock.calls.length).toBe(1)
+    await expect.poll(() => keep.mock.calls.length).toBe(1)
     await actor('slow').settle([recordOf('slow', run, 'call-0')])
     release()
     await ended
-    expect(await archivedProgram(env.DB, TENANT, 'slow')).toMatchObject({ run, service_us: 1_000 })
+    expect(await lastEnded(TENANT, 'slow')).toMatchObject({ run, service_us: 1_000 })
     expect(await describeProgram('slow')).toBeNull()
   })
 
   it('opens runs up to a bound, and refuses one past it', async () => {
     await openCall('bounded', 'call-0')
-    await breakD1('bounded')
+    await breakArchive('bounded')
     for (let i = 1; i < RUNS_UNARCHIVED_MAX; i++) {
       await actor('bounded').end(Date.now())
       await openCall('bounded', `call-${i}`)
@@ -307,15 +308,14 @@ it('ignores leases of runs that it does not have', async () => {
   expect(await describeProgram('strange')).toBeNull()
 })
 
-it('a D1 that never answers holds a late record up for a while, and no other record', async () => {
+it('an archive that never answers holds a late record up for a while, and no other record', async () => {
   const run = await openCall('unanswered', 'call-0')
   await openCall('unanswered', 'call-1')
   await actor('unanswered').settle([recordOf('unanswered', run, 'call-0')])
   await actor('unanswered').end(Date.now())
   const next = await openCall('unanswered', 'call-2')
   const never = () => new Promise<never>(() => undefined)
-  const statement = { bind: () => statement, all: never, run: never, first: never, raw: never }
-  await replaceD1('unanswered', { prepare: () => statement, batch: never })
+  await replaceBindings(programStub('unanswered'), { ARCHIVE: { getByName: () => ({ keep: never, run: never }) } })
   const late = recordOf('unanswered', run, 'call-1')
   const settling = actor('unanswered')
     .settle([late])

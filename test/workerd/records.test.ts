@@ -7,9 +7,9 @@ import { RECORDS_BODY_BYTES_MAX } from '../../src/api/agents.ts'
 import { ACTORS_AT_ONCE_MAX } from '../../src/api/settle-records.ts'
 import { DURATION_US_MAX, type LeaseTerms } from '../../src/core/call/lease-terms.ts'
 import { type CallRecord, RECORDS_PER_BATCH_MAX } from '../../src/protocol/index.ts'
-import { archivedProgram } from '../../src/store/archive.ts'
 import { auditPage } from '../../src/store/audit.ts'
 import { flushed } from './actor-tools.ts'
+import { lastEnded } from './archive-tools.ts'
 import {
   admission,
   KEY_A,
@@ -209,7 +209,7 @@ describe('refusals', () => {
     expect(await actor.describe(Date.now())).toMatchObject({ service_us: 55 })
     await actor.end(Date.now())
     expect((await rob()).body.acknowledged).toEqual(['lease-call-honest'])
-    expect(await archivedProgram(env.DB, 'tenant-a', 'robbed')).toMatchObject({ service_us: 55 })
+    expect(await lastEnded('tenant-a', 'robbed')).toMatchObject({ service_us: 55 })
   })
 
   it('takes none without an agent’s token', async () => {

@@ -5,9 +5,9 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { HELD_AFTER_STALE_MS } from '../../src/actors/program-residency.ts'
 import { programActor } from '../../src/actors/stubs.ts'
 import { HOLD_REMEMBERED_MS } from '../../src/core/program/program-state.ts'
-import { archivedProgram } from '../../src/store/archive.ts'
 import { residencyOf } from '../../src/store/residency.ts'
 import { breakD1, replaceD1, storedTables } from './actor-tools.ts'
+import { lastEnded } from './archive-tools.ts'
 import { admission, programStub, provision, recordOf } from './fixtures.ts'
 
 const TENANT = 'tenant-a'
@@ -72,7 +72,7 @@ describe('a program that went stale', () => {
     const now_ms = Date.now() - STALE_MS - 1
     await actor(program).start({ tenant: TENANT, program, app: null, metadata: null, regions: EAST, now_ms })
     expect(await runDurableObjectAlarm(programStub(program))).toBe(true)
-    await expect.poll(() => archivedProgram(env.DB, TENANT, program)).toMatchObject({ end_reason: 'stale' })
+    await expect.poll(() => lastEnded(TENANT, program)).toMatchObject({ end_reason: 'stale' })
     await evictDurableObject(programStub(program))
   }
   const next = (program: string, regions: string[] | null = null) =>

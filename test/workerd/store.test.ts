@@ -3,9 +3,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { LeaseRow } from '../../src/core/program/process-table.ts'
 import { ProgramEntry } from '../../src/core/program/process-table.ts'
-import type { ProgramRows, ProgramSummary } from '../../src/core/program/program-state.ts'
-import { archivedCalls, archivedProgram, archivedRun } from '../../src/store/archive.ts'
-import { archiveRun } from '../../src/store/archive-changes.ts'
+import type { ProgramRows } from '../../src/core/program/program-state.ts'
 import { StoreUnavailable } from '../../src/store/database.ts'
 import {
   CACHE_ABSENT_ENTRIES_MAX,
@@ -18,7 +16,8 @@ import {
   IsolateCache,
 } from '../../src/store/isolate-cache.ts'
 import { bearer, CREDENTIAL_CHARS_MAX, secretsEqual } from '../../src/store/secrets.ts'
-import { CALLS_PER_CHUNK, segmentKey } from '../../src/store/segments.ts'
+import { CALLS_PER_CHUNK } from '../../src/store/segments.ts'
+import { endedCallsOf, endedRowsOf, keepRun, lastEnded } from './archive-tools.ts'
 import { MODEL, provision, recordOf } from './fixtures.ts'
 
 beforeAll(provision)
@@ -200,27 +199,27 @@ describe('the archive', () => {
   it('holds a run of several chunks, and gives it back as it was', async () => {
     const entry = endedRun('large', 2 * CALLS_PER_CHUNK + 1)
     const rows = entry.rows()
-    await archive(rows, entry.summary())
-    await archive(rows, entry.summary())
+    await keepRun(rows, entry.summary())
+    await keepRun(rows, entry.summary())
     const stored = await found('large')
     expect(stored.program).toEqual(rows.program)
     expect(stored.calls).toEqual(rows.calls)
     expect(byLease(stored.leases)).toEqual(byLease(rows.leases))
-    expect(await archivedProgram(env.DB, tenant, 'large')).toEqual({ ...entry.summary(), threads: [], weight: null })
+    expect(await lastEnded(tenant, 'large')).toEqual({ ...entry.summary(), threads: [], weight: null })
   })
 
   it('is read page by page, across chunks, with and without the position of the last call', async () => {
     const shown: string[] = []
     const key = { tenant, program: 'large', run: 'run-1' }
-    let after: Parameters<typeof archivedCalls>[2] = null
+    let after: Parameters<typeof endedCallsOf>[1] = null
     do {
-      const { calls, next } = await archivedCalls(env, key, after, 300)
+      const { calls, next } = await endedCallsOf(key, after, 300)
       shown.push(...calls.map(({ call, leases }) => `${call} ${leases.map(({ lease }) => lease).join(' ')}`))
       after = next === null || shown.length > 600 ? next : { ...next, position: null }
     } while (after !== null)
     const calls = Array.from({ length: 2 * CALLS_PER_CHUNK + 1 }, (_, i) => `call-${i} large-lease-call-${i}`)
     expect(shown).toEqual(calls)
-    expect(await archivedCalls(env, key, { call: 'none', position: null }, 1)).toEqual({
+    expect(await endedCallsOf(key, { call: 'none', position: null }, 1)).toEqual({
       calls: [],
       next: null,
       class: '',
@@ -231,36 +230,26 @@ describe('the archive', () => {
     const older = endedRun('older', 1, false)
     const newer = ProgramEntry.restore(older.rows())
     newer.settle(recordOf('older', 'run-1', 'call-0'), 9_000)
-    await archive(newer.rows(), newer.summary())
-    await archive(older.rows(), older.summary())
+    await keepRun(newer.rows(), newer.summary())
+    await keepRun(older.rows(), older.summary())
     expect((await found('older')).leases).toMatchObject([{ state: 'settled', service_modelled_us: 1_000 }])
-    expect(await archivedProgram(env.DB, tenant, 'older')).toMatchObject({ service_us: newer.summary().service_us })
+    expect(await lastEnded(tenant, 'older')).toMatchObject({ service_us: newer.summary().service_us })
   })
 
   it('shows no other tenant’s run', async () => {
     const key = { tenant: 'tenant-b', program: 'large', run: 'run-1' }
-    expect(await archivedRun(env, key)).toEqual({ status: 'absent' })
-    expect(await archivedCalls(env, key, null, 10)).toEqual({ calls: [], next: null, class: '' })
+    expect(await endedRowsOf(key)).toEqual({ status: 'absent' })
+    expect(await endedCallsOf(key, null, 10)).toEqual({ calls: [], next: null, class: '' })
   })
 
   it('refuses a run that has not ended', async () => {
     const entry = openRun('running')
-    await expect(archive(entry.rows(), entry.summary())).rejects.toThrow('before its end')
+    await expect(keepRun(entry.rows(), entry.summary())).rejects.toThrow('before its end')
   })
 })
 
-/** Into a segment of its own. */
-async function archive(rows: ProgramRows, summary: ProgramSummary): Promise<void> {
-  const append = async (body: Uint8Array) => {
-    const segment = segmentKey(rows.program.tenant, Date.now(), crypto.randomUUID())
-    await env.BUCKET.put(segment, body)
-    return { segment, offset: 0 }
-  }
-  await archiveRun(env.DB, append, rows, summary)
-}
-
 async function found(program: string): Promise<ProgramRows> {
-  const run = await archivedRun(env, { tenant: 'tenant-a', program, run: 'run-1' })
+  const run = await endedRowsOf({ tenant: 'tenant-a', program, run: 'run-1' })
   if (run.status !== 'found') throw new Error(run.status)
   return run.rows
 }

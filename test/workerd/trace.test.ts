@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { programActor } from '../../src/actors/stubs.ts'
 import { TRACED_CALLS_MAX } from '../../src/api/traced-programs.ts'
+import { ownRows } from './archive-tools.ts'
 import { KEY_A, KEY_B, openCall, provision, recordOf, request } from './fixtures.ts'
 
 interface Line {
@@ -77,7 +78,7 @@ describe('a trace of what ended here', () => {
 
   it('ends a page before its calls are too many, and holds at least one program', async () => {
     const grow = (program: string, calls: number) =>
-      env.DB.prepare('UPDATE ended_programs SET calls = ? WHERE program = ?').bind(calls, program).run()
+      ownRows('tenant-a').prepare('UPDATE ended_programs SET calls = ? WHERE program = ?').bind(calls, program).run()
     const restore = () => Promise.all(['first', 'second', 'third'].map((program) => grow(program, 2)))
     const { data: all } = await page()
     const [one = '', two = ''] = all.map(({ program }) => program)

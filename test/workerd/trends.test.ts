@@ -1,10 +1,11 @@
-/** /v1/trends over real D1: what ended programs took, by class and day. */
+/** /v1/trends over real archives: what ended programs took, by class and day. */
 import { env } from 'cloudflare:workers'
 import { beforeAll, expect, it } from 'vitest'
 import { TREND_DAYS_MAX } from '../../src/api/trends-json.ts'
+import { endedPrograms } from '../../src/store/archive-schema.ts'
 import { database } from '../../src/store/database.ts'
-import { endedPrograms } from '../../src/store/schema.ts'
 import { DAY_MS, TREND_PROGRAMS_MAX, trendsOf } from '../../src/store/trends.ts'
+import { ownRows } from './archive-tools.ts'
 import { json, KEY_A, KEY_B, provision, request } from './fixtures.ts'
 
 interface Trends {
@@ -21,7 +22,7 @@ const NOTHING = {
 async function ended(
   program: string,
   ended_at_ms: number,
-  { of = 'tenant-a', name = 'app:x', response_ms = 1_000, wait_us = 0, calls = 1, idle_ms = 0 } = {},
+  { of = 'tenant-a', name = 'app:x', response_ms = 1_000, wait_us = 0, calls = 1, idle_ms = 0, old = false } = {},
 ): Promise<void> {
   const last_completion_ms = ended_at_ms - idle_ms
   const row = {
@@ -30,13 +31,20 @@ async function ended(
     ...{ end_reason: 'explicit' as const, service_us: 1_000_000, critical_path_us: 1, engines: '[]', pins: '[]' },
     ...{ ...NOTHING, wait_us },
   }
-  await database(env.DB).insert(endedPrograms).values(row)
+  await database(old ? env.DB : ownRows(of))
+    .insert(endedPrograms)
+    .values(row)
 }
 
 beforeAll(async () => {
   await provision()
   for (let n = 1; n <= 20; n++) {
-    await ended(`x${n}`, TODAY_MS + n, { response_ms: n * 1_000, wait_us: n * 100_000, idle_ms: 1_800_000 })
+    await ended(`x${n}`, TODAY_MS + n, {
+      response_ms: n * 1_000,
+      wait_us: n * 100_000,
+      idle_ms: 1_800_000,
+      old: n % 3 === 0,
+    })
   }
   await ended('y1', TODAY_MS - 1, { name: 'app:y', response_ms: 5_000 })
   await ended('empty', TODAY_MS + 1, { name: 'app:z', calls: 0 })
@@ -74,9 +82,12 @@ it('is of the days that are asked for, and of the tenant alone', async () => {
 })
 
 it('reads no more programs than its bound, by the index', async () => {
-  const plan = await env.DB.prepare(
-    'EXPLAIN QUERY PLAN SELECT class FROM ended_programs WHERE tenant = ?1 AND ended_at_ms >= ?2 ORDER BY ended_at_ms DESC',
-  )
+  const rows = ownRows('many')
+  await rows.batch([rows.prepare("DELETE FROM ended_programs WHERE tenant = 'nobody'")])
+  const plan = await rows
+    .prepare(
+      'EXPLAIN QUERY PLAN SELECT class FROM ended_programs WHERE tenant = ?1 AND ended_at_ms >= ?2 ORDER BY ended_at_ms DESC',
+    )
     .bind('tenant-a', 0)
     .all<{ detail: string }>()
   expect(plan.results.map(({ detail }) => detail).join()).toContain('ended_programs_by_end')
@@ -86,7 +97,10 @@ it('reads no more programs than its bound, by the index', async () => {
   const many = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${TREND_PROGRAMS_MAX})
     INSERT INTO ended_programs (${columns}) SELECT 'many', 'p' || i, 'r', 'c', '{}', 'modelled', 0, i, 'explicit', 1,
     1, '[]', '[]', 1, ${zeros.map(() => 0)} FROM n`
-  await env.DB.prepare(many).run()
-  expect((await trendsOf(env.DB, 'many', 0)).rows[0]?.programs).toBe(TREND_PROGRAMS_MAX)
-  expect((await trendsOf(env.DB, 'many', 0)).is_whole).toBe(false)
+  await rows.batch([rows.prepare(many), rows.prepare('DELETE FROM ended_calls')])
+  const {
+    rows: [trend],
+    is_whole,
+  } = await trendsOf([rows], 'many', 0)
+  expect([trend?.programs, is_whole]).toEqual([TREND_PROGRAMS_MAX, false])
 })

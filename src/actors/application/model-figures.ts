@@ -12,6 +12,7 @@ import { archivedCalls, archivedPrograms } from '../../store/archive.ts'
 import { batchesPage } from '../../store/batches.ts'
 import { freshCatalogue, isLinked, type Region } from '../../store/catalogue.ts'
 import { fromStore } from '../../store/database.ts'
+import { archiveDatabases, archiveStoreOfRun } from '../archive-store.ts'
 import { poolActor } from '../stubs.ts'
 
 /** Applications of the tenant, and as many batches and programs, from which lengths of answers are learned. */
@@ -93,9 +94,10 @@ async function learned(
 /** From calls of the tenant's programs that ended last. A plan can be made without them. */
 async function online(env: Env, tenant: string, models: ReadonlySet<string>): Promise<ModelLengths[]> {
   const callsOf = ({ program, run }: { program: string; run: string }) =>
-    archivedCalls(env, { tenant, program, run }, null, CALLS_OF_PROGRAM_MAX, 'desc')
+    archivedCalls(archiveStoreOfRun(env, tenant, run), { tenant, program, run }, null, CALLS_OF_PROGRAM_MAX, 'desc')
   try {
-    const pages = await Promise.all((await archivedPrograms(env.DB, tenant, null, LEARNED_FROM_MAX)).map(callsOf))
+    const last = await archivedPrograms(await archiveDatabases(env, tenant), tenant, null, LEARNED_FROM_MAX)
+    const pages = await Promise.all(last.map(callsOf))
     return onlineLengths(
       pages.flatMap(({ calls }) => calls),
       models,
