@@ -31,12 +31,12 @@ export async function storageSizes(place: DataDir): Promise<StorageSizes> {
 /** `disk_free_bytes` null: not known. */
 export function storageTable(sizes: StorageSizes, disk_free_bytes: number | null): string {
   const rows = [
-    { name: 'D1', bytes: sizes.d1_bytes, what: 'tenants, keys, one row per ended program' },
+    { name: 'D1', bytes: sizes.d1_bytes, what: 'tenants, keys, models, regions, agents, files' },
     { name: 'R2', bytes: sizes.r2_bytes, what: 'calls of ended programs' },
     {
       name: 'Durable Objects',
       bytes: sizes.durable_objects_bytes,
-      what: 'running programs, pools, stored responses, classes',
+      what: 'running and ended programs, pools, stored responses, classes',
     },
     { name: 'agents', bytes: sizes.agents_bytes, what: 'ledgers, records not yet delivered' },
     { name: 'backups', bytes: sizes.backups_bytes, what: 'copies made before upgrades' },
