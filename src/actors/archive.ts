@@ -169,7 +169,8 @@ export class ArchiveActor extends DurableObject<Env> implements ArchiveRpc {
     const { failures } = state
     try {
       const next_ms = await this.expire()
-      if (next_ms === null) {
+      // No event may come between this look and the end: a run that is kept meanwhile would go with it.
+      if (next_ms === null && !this.holdsRows) {
         this.watched = false
         await this.storage.clear()
         return
@@ -177,7 +178,7 @@ export class ArchiveActor extends DurableObject<Env> implements ArchiveRpc {
       const spread_at_ms = await this.spread(state)
       if (failures > 0 || spread_at_ms !== state.spread_at_ms)
         await this.ctx.storage.put(STATE_KEY, { failures: 0, spread_at_ms } satisfies State)
-      await this.ctx.storage.setAlarm(Date.now() + next_ms)
+      await this.ctx.storage.setAlarm(Date.now() + (next_ms ?? EXPIRY_ROUND_MS))
     } catch (error) {
       logFailure('archive_not_expired', error, { tenant: this.tenant, shard: this.shard })
       await this.ctx.storage.put(STATE_KEY, { ...state, failures: failures + 1 } satisfies State)
@@ -200,9 +201,17 @@ export class ArchiveActor extends DurableObject<Env> implements ArchiveRpc {
     }
     // After the rows: a row here never names a segment that was dropped.
     if ((await dropSegments(this.env.BUCKET, this.tenant, before_ms)) > 0) return EXPIRY_ROUND_MS
-    const has = await Promise.all(databases.map((d1) => hasRuns(d1, this.tenant)))
-    const isEmpty = this.writing === null && !has.includes(true)
-    return isEmpty ? null : backoffMs(1, { min_ms: EXPIRY_MS, max_ms: EXPIRY_MS }, Math.random())
+    const hasOld = this.shard === FIRST_TENANT_SHARD && (await hasRuns(this.env.DB, this.tenant))
+    return !hasOld && !this.holdsRows ? null : backoffMs(1, { min_ms: EXPIRY_MS, max_ms: EXPIRY_MS }, Math.random())
+  }
+
+  /** Whether it holds anything, or is about to. */
+  private get holdsRows(): boolean {
+    if (this.writing !== null) return true
+    const { sql } = this.ctx.storage
+    const hasAny = (query: string): boolean => sql.exec(query).toArray().length > 0
+    const hasTables = hasAny("SELECT 1 FROM sqlite_master WHERE name = 'adopted_leases'")
+    return hasTables && hasAny('SELECT 1 FROM ended_programs UNION ALL SELECT 1 FROM adopted_leases LIMIT 1')
   }
 
   /** Doubles the tenant's shards where the first one's archive fills. Returns when that was done last. */

@@ -37,5 +37,5 @@ function resultOf({ columns, rows }: SqlRows) {
 
 /** Whether it changes nothing: an actor that has stored nothing then has nothing to say, and needs no tables for it. */
 export function onlyReads({ sql }: Statement): boolean {
-  return /^\s*(select|with)\b/i.test(sql)
+  return /^\s*select\b/i.test(sql)
 }

@@ -12,7 +12,8 @@ import type { ActorDatabase } from '../../src/actors/storage/actor-database.ts'
 import { programActor, tenantActor } from '../../src/actors/stubs.ts'
 import { ProgramEntry } from '../../src/core/program/process-table.ts'
 import { inShard } from '../../src/core/program/tenant-shards.ts'
-import { EXPIRED_RUNS_AT_ONCE, endedRun } from '../../src/store/archive-changes.ts'
+import { knownLeases } from '../../src/store/archive.ts'
+import { adoptLeases, EXPIRED_RUNS_AT_ONCE, endedRun } from '../../src/store/archive-changes.ts'
 import { storeCall, storeLease } from '../../src/store/archive-rows.ts'
 import { bulkUpsert } from '../../src/store/bulk-upsert.ts'
 import { endedCalls, endedLeases } from '../../src/store/schema.ts'
@@ -20,7 +21,7 @@ import { dropSegments, RunPart, segmentKey } from '../../src/store/segments.ts'
 import { onlyReads } from '../../src/store/sql-database.ts'
 import type { Statement } from '../../src/store/statements.ts'
 import { tenantById } from '../../src/store/tenants.ts'
-import { replaceBindings } from './actor-tools.ts'
+import { replaceBindings, storedTables } from './actor-tools.ts'
 import { endedCallsOf, endedRowsOf, keepRun, keepRunInD1, lastEnded, ownRows } from './archive-tools.ts'
 import {
   admission,
@@ -403,6 +404,41 @@ describe('what is past its retention', () => {
     expect(await left(env.DB)).toEqual(['old', 'older: of another', 'older: young'])
     const there = await Promise.all([young, other, old].map(async (key) => (await env.BUCKET.head(key)) !== null))
     expect(there).toEqual([true, true, false])
+  })
+
+  it('and what comes while the last of it goes stays, adopted leases too', async () => {
+    const tenant = 'tenant-l'
+    const past_ms = Date.now() - Number(env.ARCHIVE_RETENTION_DAYS) * DAY_MS - 1
+    const keep = async (program: string, ended_ms: number) => {
+      const entry = endedEntry(program, 0, ended_ms, tenant)
+      await keepRun(entry.rows(), entry.summary())
+    }
+    await keep('going', past_ms)
+    const prepare = (text: string) => {
+      if (!/^select/i.test(text)) return env.DB.prepare(text)
+      const raw = async () => {
+        await keep('coming', Date.now())
+        return []
+      }
+      return { bind: () => ({ raw }) }
+    }
+    const batch = env.DB.batch.bind(env.DB)
+    await replaceBindings(archiveStub(tenant), { DB: { prepare, batch } })
+    expect(await runDurableObjectAlarm(archiveStub(tenant))).toBe(true)
+    await replaceBindings(archiveStub(tenant), {})
+    expect(await lastEnded(tenant, 'going')).toBeNull()
+    expect(await lastEnded(tenant, 'coming')).toMatchObject({ program: 'coming' })
+    const rows = ownRows(tenant)
+    const adopted = { tenant, program: 'running', run: 'run-new' }
+    await rows.prepare('DELETE FROM ended_programs').run()
+    await adoptLeases(rows, adopted, ['lease-adopted'], Date.now())
+    expect(await runDurableObjectAlarm(archiveStub(tenant))).toBe(true)
+    expect(await knownLeases([rows], tenant, 'running', ['lease-adopted'])).toEqual(
+      new Map([['lease-adopted', 'run-new']]),
+    )
+    await rows.prepare('DELETE FROM adopted_leases').run()
+    expect(await runDurableObjectAlarm(archiveStub(tenant))).toBe(true)
+    expect(await runInDurableObject(archiveStub(tenant), (_, state) => storedTables(state))).toEqual([])
   })
 
   it('an archive that fills has its tenant’s new programs spread over twice as many, at most once a day', async () => {
