@@ -99,6 +99,7 @@ const SHORT: IndexTable = {
   ],
   prompt_tokens_per_output_token: 0.75,
   call_tokens: 2.4,
+  call_share: 0.6,
 }
 /** Programs that go on, and are nearer to their end with each token. */
 const LONG: IndexTable = {
@@ -127,9 +128,12 @@ const LONG: IndexTable = {
   ],
   prompt_tokens_per_output_token: 2.125,
   call_tokens: 6.7,
+  call_share: 1,
 }
+/** Read again soon. */
+const QUICK: IndexTable = { ...SHORT, steps: SHORT.steps.map((step) => ({ ...step, median_tokens: 1 })) }
 /** As a class turns out to be whose programs have become long. */
-const DRIFTED: IndexTable = { ...LONG, prompt_tokens_per_output_token: 1.5, call_tokens: 9 }
+const DRIFTED: IndexTable = { ...LONG, prompt_tokens_per_output_token: 1.5, call_tokens: 9, call_share: 0 }
 
 export const SCENARIOS: readonly Scenario[] = [
   ...SMALL.flatMap((policy, index): Scenario[] => [
@@ -350,6 +354,17 @@ function learnedScenarios(): Scenario[] {
       changes: [
         { at_us: 1_500, classes: [known('tenant', 'class', SHORT)] },
         { at_us: 6_000, classes: [known('tenant', 'class', DRIFTED)] },
+      ],
+    },
+    {
+      name: 'learned-read-again',
+      policy: { name: 'learned' },
+      config: { ...ROOMY, seats: 2 },
+      play: openLoad({ seed: 511, calls: 36, tenants: 1, sequences: true, classes: true }),
+      changes: [
+        { at_us: 0, classes: [known('t0', 'p0', QUICK), known('t0', 'p1', QUICK), known('t0', 'p2', QUICK)] },
+        { at_us: 4_000, classes: [known('t0', 'p0', LONG), known('t0', 'p1', SHORT)] },
+        { at_us: 12_000, classes: [known('t0', 'p2', LONG)] },
       ],
     },
     {

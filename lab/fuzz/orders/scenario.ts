@@ -136,6 +136,7 @@ const table: fc.Arbitrary<IndexTable> = fc
     list: fc.array(step, { minLength: 1, maxLength: 6 }),
     prompt_tokens_per_output_token: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 50, noNaN: true })),
     call_tokens: fc.oneof(fc.constantFrom(0, 1, 2.5), fc.double({ min: 0, max: 60, noNaN: true })),
+    call_share: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
   })
   .map(({ list, ...others }) => {
     let from_tokens = 0

@@ -64,6 +64,42 @@ describe('a class', () => {
     expect(sketch.ends).toBe(10 * ENDS_REMEMBERED)
   })
 
+  it('tells how far programs differ by the number of their calls: the share of a mean call that an open call is taken for', () => {
+    const share = (programs: readonly (readonly [calls: number, output_tokens: number])[]) =>
+      sketchOf(programs.map(([calls, output_tokens]) => ended(output_tokens, { calls }))).call_share
+    expect(share([])).toBe(0)
+    expect(share(Array(9).fill([3, 600] as const))).toBe(0)
+    expect(
+      share([
+        [2, 20],
+        [2, 200],
+        [2, 2_000],
+      ]),
+    ).toBe(0)
+    expect(
+      share([
+        [1, 100],
+        [4, 400],
+        [16, 1_600],
+      ]),
+    ).toBeCloseTo(1)
+    expect(
+      share([
+        [1, 100],
+        [2, 400],
+        [4, 1_600],
+      ]),
+    ).toBeCloseTo(0.5)
+    expect(
+      share([
+        [1, 100],
+        [8, 100],
+        [1, 200],
+        [8, 200],
+      ]),
+    ).toBe(1)
+  })
+
   it('learns nothing from a program without output', () => {
     expect(sketchOf([ended(0, { later_prompt_tokens: 50 })]).data()).toEqual(new ClassSketch().data())
   })

@@ -13,6 +13,9 @@ import { LogSketch } from './log-sketch.ts'
 export const ENDS_REMEMBERED = 256
 const AGE = 1 - 1 / ENDS_REMEMBERED
 
+/** Programs whose output spreads less are alike, but for rounding errors. */
+const SPREAD_MIN = 1e-3
+
 const MEASURES = ['output_tokens', 'calls', 'path_us', 'service_us', 'tool_us', 'later_prompt_tokens'] as const
 
 export class ClassSketch {
@@ -65,6 +68,15 @@ export class ClassSketch {
   /** Mean output of a call. 0: not known. */
   get call_tokens(): number {
     return this.calls.sum > 0 ? this.output_tokens.sum / this.calls.sum : 0
+  }
+
+  /**
+   * How far a mean call's output tells what an open call still brings: the spread of the number of calls over that of the output.
+   * 1: programs differ by their number of calls alone. 0: by how long their calls are, or nothing is known.
+   */
+  get call_share(): number {
+    const spread = this.output_tokens.spread_octaves
+    return spread > SPREAD_MIN ? Math.min(1, this.calls.spread_octaves / spread) : 0
   }
 
   data(): ClassSketchData {

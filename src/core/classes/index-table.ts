@@ -42,6 +42,8 @@ export interface IndexTable {
   prompt_tokens_per_output_token: number
   /** Mean output of a call. 0: not known. */
   call_tokens: number
+  /** Of it, what the last open call of a program is taken to have before it. 0 to 1. */
+  call_share: number
 }
 
 /** Programs of so much output. */
@@ -80,6 +82,7 @@ export function indexTable(sketch: ClassSketch | null, objective: Objective = 't
     steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), withPrior(samples)), objective),
     prompt_tokens_per_output_token: sketch?.prompt_tokens_per_output_token ?? 0,
     call_tokens: Math.min(TOKENS_MAX, sketch?.call_tokens ?? 0),
+    call_share: sketch?.call_share ?? 0,
   }
 }
 

@@ -49,6 +49,17 @@ describe('a sketch', () => {
     )
   })
 
+  it('knows how many octaves its values spread over', () => {
+    const of = (values: readonly number[]) => {
+      const sketch = new LogSketch()
+      for (const value of values) sketch.add(value)
+      return sketch.spread_octaves
+    }
+    expect([of([]), of([7]), of([7, 7, 7])]).toEqual([0, 0, 0])
+    expect(of([10, 20])).toBeCloseTo(0.5)
+    expect(of([3, 3, 48, 48])).toBeCloseTo(2)
+  })
+
   it('knows no quantile of nothing', () => {
     expect(new LogSketch().quantile(0.5)).toBeNull()
   })

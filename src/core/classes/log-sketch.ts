@@ -102,6 +102,17 @@ export class LogSketch {
     return bins.map(([bin, weight, sum]) => [bin, rounded(weight), rounded(sum)])
   }
 
+  /** The standard deviation of the values' logarithms, in octaves. Values of a bin count as its mean, and those below 1 as 1. 0: all are alike. */
+  get spread_octaves(): number {
+    let [sum, squares] = [0, 0]
+    for (const [, weight, values] of this.bins()) {
+      const octaves = Math.log2(Math.max(1, values / weight))
+      sum += weight * octaves
+      squares += weight * octaves ** 2
+    }
+    return this.#weight > 0 ? Math.sqrt(Math.max(0, squares / this.#weight - (sum / this.#weight) ** 2)) : 0
+  }
+
   /** The mean of the bin in which the quantile lies. Null: nothing is known. */
   quantile(share: number): number | null {
     const bins = this.bins()

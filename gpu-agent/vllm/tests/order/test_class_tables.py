@@ -32,7 +32,7 @@ def told(name: str = "app:x", tenant: str = "a", remaining_tokens: float = 10.5)
     first = {"from_tokens": 0, "lines": [[1, 2.5], [3, 0.5]], "remaining_tokens": remaining_tokens}
     then = {"from_tokens": 4, "lines": [[2, 1]], "remaining_tokens": 0, "median_tokens": 9}
     steps = [{**first, "median_tokens": 8}, then]
-    table = {"steps": steps, "prompt_tokens_per_output_token": 1.5, "call_tokens": 3}
+    table = {"steps": steps, "prompt_tokens_per_output_token": 1.5, "call_tokens": 3, "call_share": 0.5}
     return {"tenant": tenant, "class": name, "objective": "token_latency", "table": table}
 
 
@@ -40,6 +40,7 @@ TABLE = IndexTable(
     (IndexStep(0, ((1.0, 2.5), (3.0, 0.5)), 10.5, 8.0), IndexStep(4, ((2.0, 1.0),), 0.0, 9.0)),
     prompt_tokens_per_output_token=1.5,
     call_tokens=3.0,
+    call_share=0.5,
 )
 
 
@@ -124,6 +125,9 @@ STEP = {"from_tokens": 0, "lines": [[1, 1]], "remaining_tokens": 1, "median_toke
         changed(("table", "call_tokens"), None),
         changed(("table", "call_tokens"), -1),
         changed(("table", "call_tokens"), TOKENS_MAX + 1),
+        changed(("table", "call_share"), None),
+        changed(("table", "call_share"), -0.1),
+        changed(("table", "call_share"), 1.1),
     ],
 )
 def test_what_is_wrong_is_refused_with_all_that_comes_with_it(wrong: object) -> None:
@@ -135,6 +139,7 @@ def test_what_is_wrong_is_refused_with_all_that_comes_with_it(wrong: object) -> 
 def test_figures_at_their_bounds_are_taken() -> None:
     for path, value in (
         (("table", "call_tokens"), TOKENS_MAX),
+        (("table", "call_share"), 1),
         (("table", "steps", 1, "from_tokens"), TOKENS_MAX),
         (("table", "steps", 0, "lines", 0), [FIGURE_MAX, 1 / FIGURE_MAX]),
         (("table", "prompt_tokens_per_output_token"), 0),
@@ -164,7 +169,7 @@ def test_an_order_that_learns_says_what_it_knew_of_a_call_when_it_came() -> None
     order = order_of("learned", tables)
     state = order.arrive(call("app:x", 0), 0)
     # Three tokens of the call itself, and 90 beyond.
-    assert order.outlook(state) == Outlook(state.place.rank, 93)
+    assert order.outlook(state) == Outlook(state.place.rank, 91)
     unknown = order_of("learned", tables)
     outlook = unknown.outlook(unknown.arrive(call("app:y", 0), 0))
     assert outlook is not None

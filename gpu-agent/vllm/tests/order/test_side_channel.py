@@ -173,7 +173,7 @@ def test_what_is_known_of_classes_is_left_for_the_scheduler(engine: Engine) -> N
     agent = engine.agent()
     assert agent.hear("hello")["classes"] is True
     step = {"from_tokens": 0, "lines": [[1, 2]], "remaining_tokens": 3, "median_tokens": 4}
-    table = {"steps": [step], "prompt_tokens_per_output_token": 0, "call_tokens": 0}
+    table = {"steps": [step], "prompt_tokens_per_output_token": 0, "call_tokens": 0, "call_share": 0}
     told = {"tenant": "a", "class": "app:x", "objective": "response", "table": table}
     agent.say(type="classes", classes=[told])
     eventually(lambda: len(engine.mailbox.classes) == 1)

@@ -106,7 +106,7 @@ def known(name: str, tokens: int) -> dict[str, Any]:
         }
         for begin in range(0, tokens, max(1, tokens // 4))
     ]
-    table = {"steps": steps, "prompt_tokens_per_output_token": 0, "call_tokens": 0}
+    table = {"steps": steps, "prompt_tokens_per_output_token": 0, "call_tokens": 0, "call_share": 0}
     return {"tenant": "t", "class": name, "objective": "token_latency", "table": table}
 
 

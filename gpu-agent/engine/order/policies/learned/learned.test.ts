@@ -17,6 +17,7 @@ import { chargeCall, chargeOf, type Given, policyCall } from '../../../testing/p
 import { virtualRun } from '../../../testing/virtual-run.ts'
 import { policyContract } from '../../policy.contract.ts'
 import type { ClassTables } from '../../policy.ts'
+import { ProgramSums } from '../../program-table.ts'
 import {
   AGE_OCTAVES_MAX,
   AGE_SCALE_MAX,
@@ -64,6 +65,7 @@ const FLAT: IndexTable = {
   steps: [{ from_tokens: 0, lines: [[100, 1]], remaining_tokens: 100, median_tokens: 100 }],
   prompt_tokens_per_output_token: 0,
   call_tokens: 0,
+  call_share: 0,
 }
 
 /** The rank of an index of so many tokens of FLAT. */
@@ -121,7 +123,7 @@ describe('the learned order', () => {
   })
 
   it('takes the siblings of a wave for as many tokens as calls of the class have, until they have had them', () => {
-    const policy = learned({ class: { ...FLAT, call_tokens: 100 } })
+    const policy = learned({ class: { ...FLAT, call_tokens: 100, call_share: 1 } })
     const call = policyCall()
     const place = policy.arrive(call, 0)
     expect(place.rank).toBe(flatRank(100 + 100))
@@ -136,6 +138,56 @@ describe('the learned order', () => {
     expect(place.rank).toBe(flatRank(100 + 10))
     chargeCall(policy, call, place, chargeOf(0, 0, 50))
     expect(place.rank).toBe(flatRank(100))
+  })
+
+  it.each([
+    [0, 0, 3 * 100],
+    [0.25, 25, 3 * 100 + 25],
+    [1, 100, 4 * 100],
+  ])('counts the last open call for %d of a mean call, and all others in full', (call_share, of_one, of_four) => {
+    const policy = learned({ class: { ...FLAT, call_tokens: 100, call_share } })
+    const call = policyCall()
+    const place = policy.arrive(call, 0)
+    expect(place.committed_tokens).toBe(of_one)
+    const siblings = ['a', 'b', 'c'].map((lease) => policyCall({ lease }, call.program))
+    for (const sibling of siblings) policy.arrive(sibling, 0)
+    policy.refresh(place, 0)
+    expect([place.committed_tokens, place.rank]).toEqual([of_four, flatRank(100 + of_four)])
+    for (const one of [call, ...siblings]) chargeCall(policy, one, place, chargeOf(0, 0, 50))
+    expect(place.committed_tokens).toBe(Math.floor(of_four / 2))
+  })
+
+  it('holds its rank while its open calls get fewer output tokens than it says are left', () => {
+    const tables = fc.record({
+      outputs: fc.array(fc.integer({ min: 1, max: 2_000 }), { minLength: 1, maxLength: 4 }),
+      call_tokens: fc.double({ min: 0, max: 300, noNaN: true }),
+      call_share: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
+    })
+    const sizes = fc.record({ program_output_tokens: fc.nat(3_000), prompt_tokens: fc.nat(4_000) })
+    const lengths = fc.array(fc.nat(200), { minLength: 1, maxLength: 4 })
+    let longest = 0
+    fc.assert(
+      fc.property(tables, sizes, lengths, ({ outputs, ...of_calls }, size, had) => {
+        const policy = learned({ class: { ...tableOf(outputs), ...of_calls } })
+        const program = new ProgramSums('program')
+        const calls = had.map((_, index) => policyCall({ ...size, lease: `${index}` }, program))
+        const places = calls.map((call) => policy.arrive(call, 0))
+        const give = (tokens: readonly number[]) => {
+          for (const [index, call] of calls.entries()) {
+            chargeCall(policy, call, places[index] as LearnedPlace, chargeOf(0, 0, tokens[index]))
+          }
+          return places.map((place) => policy.refresh(place, 0) || place.rank)
+        }
+        give(had)
+        const ranks = places.map(({ rank }) => rank)
+        const left = Math.min(...places.map((place) => policy.outputTokensLeft(place)), 50)
+        expect(left).toBeGreaterThanOrEqual(1)
+        longest = Math.max(longest, left)
+        for (let step = 1; step < left; step++) expect(give(calls.map(() => 1))).toEqual(ranks)
+      }),
+      { numRuns: 200 },
+    )
+    expect(longest).toBe(50)
   })
 
   it('gives a seat to another program only if that is better by a whole octave', () => {
@@ -165,14 +217,15 @@ describe('the learned order', () => {
     const steps = fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 40 })
     fc.assert(
       fc.property(outputs, fc.integer({ min: 1, max: 20 }), sizes, steps, (programs, calls, size, tokens) => {
-        const table = tableOf(programs, calls)
+        const table = { ...tableOf(programs, calls), call_share: 1 / calls }
         const policy = learned({ class: table })
         const call = policyCall(size)
         const place = policy.arrive(call, 0)
         const { prefill_us_per_token, decode_us_per_token } = DEFAULT_SERVICE_RATES
         for (const output_tokens of [0, ...tokens]) {
           chargeCall(policy, call, place, chargeOf(0, 0, output_tokens))
-          const committed = Math.max(0, Math.floor(table.call_tokens + 0.5) - call.output_tokens)
+          const expected = Math.max(0, Math.floor(table.call_tokens + 0.5) - call.output_tokens)
+          const committed = Math.floor(table.call_share * expected)
           const step = table.steps[stepAt(table, call.program.output_tokens + committed)] as IndexStep
           const prompt_tokens = (2 * size.prompt_tokens * prefill_us_per_token) / decode_us_per_token + committed
           expect(place.rank).toBe(rankOf(decode_us_per_token * indexOf(step, prompt_tokens)))
@@ -241,10 +294,14 @@ describe('waiting under the learned order', () => {
     const call = policyCall({ prompt_tokens: 40 })
     const place = policy.arrive(call, 0)
     const missing_us = 40 * DEFAULT_SERVICE_RATES.prefill_us_per_token
-    expect(policy.dueUs(place)).toBe(10 * (USUAL_US + missing_us))
-    expect(policy.due(place, policy.dueUs(place) - 1)).toBe(false)
-    expect(policy.due(place, policy.dueUs(place))).toBe(true)
-    expect([place.rank, policy.dueUs(place)]).toEqual([0, Number.POSITIVE_INFINITY])
+    const promoted_us = 10 * (USUAL_US + missing_us)
+    for (let at_us = policy.dueUs(place); at_us < promoted_us; at_us = policy.dueUs(place)) {
+      expect([policy.due(place, at_us), at_us]).toEqual([false, place.reads_us - place.read_interval_us])
+    }
+    expect(policy.dueUs(place)).toBe(promoted_us)
+    expect(policy.due(place, promoted_us - 1)).toBe(false)
+    expect(policy.due(place, promoted_us)).toBe(true)
+    expect([place.rank, policy.dueUs(place)]).toEqual([0, place.reads_us])
     const quantum_us = 700 + missing_us
     expect(policy.chargeLeftUs(place)).toBe(quantum_us)
     expect(chargeCall(policy, call, place, chargeOf(quantum_us - 1))).toBe(false)
@@ -253,6 +310,60 @@ describe('waiting under the learned order', () => {
     expect([place.rank, place.rank < flatRank(100)]).toEqual([rankOf(1 + quantum_us), true])
     chargeCall(policy, call, place, chargeOf(1e9))
     expect(place.rank).toBe(flatRank(100 + 2 * 10))
+  })
+})
+
+describe('what becomes known while a call waits', () => {
+  const first = indexTable(null)
+  /** Programs of a class of which nothing is known are expected to take this. */
+  const USUAL_US = Math.ceil((first.steps[0] as IndexStep).median_tokens * DEFAULT_SERVICE_RATES.decode_us_per_token)
+
+  it('orders it by the table that its class has after the usual service, then after twice, four times as long and so on', () => {
+    const tables: Record<string, IndexTable> = {}
+    const policy = learned(tables)
+    const place = policy.arrive(policyCall({ class: 'class' }), 1000)
+    const before = place.rank
+    tables.class = FLAT
+    const read_us = [1, 3, 7].map((times) => 1000 + times * USUAL_US)
+    expect(policy.due(place, (read_us[0] as number) - 1)).toBe(false)
+    expect([place.rank, policy.dueUs(place)]).toEqual([before, read_us[0]])
+    expect(policy.due(place, read_us[0] as number)).toBe(true)
+    expect([place.rank, policy.dueUs(place)]).toEqual([flatRank(100), read_us[1]])
+    expect([policy.due(place, read_us[1] as number), policy.dueUs(place)]).toEqual([false, read_us[2]])
+    tables.class = { ...FLAT, prompt_tokens_per_output_token: 4 }
+    expect(policy.due(place, read_us[2] as number)).toBe(true)
+    expect(place.rank).toBe(rankOf(100 * (500 + 4 * DEFAULT_SERVICE_RATES.prefill_us_per_token)))
+  })
+
+  it('keeps what it has had: the new table is read where the program is', () => {
+    const tables: Record<string, IndexTable> = {}
+    const policy = learned(tables)
+    const call = policyCall({ class: 'class', program_output_tokens: 50 })
+    const place = policy.arrive(call, 0)
+    chargeCall(policy, call, place, chargeOf(0, 0, 150))
+    tables.class = MIXED
+    policy.due(place, policy.dueUs(place))
+    const fresh = policy.arrive(policyCall({ class: 'class', program_output_tokens: 200 }), 0)
+    expect([place.table, place.at]).toEqual([MIXED, stepAt(MIXED, 200 + place.committed_tokens)])
+    expect(place.rank).toBeLessThanOrEqual(fresh.rank)
+  })
+
+  it('does not look again where nothing can become known', () => {
+    const policy = new Learned({ ...LEARNED.modelled, promotion_ratio: 1e9 }, DEFAULT_SERVICE_RATES, null)
+    const place = policy.arrive(policyCall(), 0)
+    expect(policy.dueUs(place)).toBeGreaterThan(1e8 * USUAL_US)
+  })
+
+  it('lets a call that lost its context while its class was taken for longer go before newcomers', () => {
+    const tables = { class: tableOf([6_000], 6) }
+    const policy = learned(tables)
+    const program = { class: 'class', program_output_tokens: 600, prompt_tokens: 1_900 }
+    const lost = policy.arrive(policyCall(program), 0)
+    tables.class = tableOf([1_200], 6)
+    const newcomer = () => policy.arrive(policyCall({ class: 'class', prompt_tokens: 1_000 }), 0).rank
+    expect(lost.rank).toBeGreaterThan(newcomer())
+    policy.due(lost, policy.dueUs(lost))
+    expect(lost.rank).toBeLessThanOrEqual(newcomer())
   })
 })
 

@@ -3,13 +3,19 @@
  * tokens that are really left (src/core/classes/index-table.ts). A class of which little is known is ordered by a prior
  * that amounts to least attained service.
  *
- * An open call has a mean call's output before it, and a wave of parallel calls so many times that. So a program counts as
- * one that has had the output of its open calls, and that still has to be given it:
+ * A program cannot end before its open calls do. All but the last are sure to come, each with about a mean call's output.
+ * Of the last, the output may be the program's end, which the index already counts with. It says more only so far as programs
+ * differ by how many calls they make, and not by how long these are (`call_share`). So a program counts as one that has had
+ * this output, and that still has to be given it:
  *
- *     G(o + committed, k + committed · c)      committed = max(0, open calls · mean output of a call − what they have had)
+ *     G(o + committed, k + committed · c)
+ *     committed = (open calls − 1 + call share) ÷ open calls · max(0, open calls · mean output of a call − what they have had)
  *
  * The rank is the logarithm of the index, in quarters of an octave. Programs of one rank run in the order in which they were
  * opened. A seat is taken only for a program that is better by a whole octave.
+ *
+ * A call is ordered by what was known of its class when it came. So that one that waits does not stay where a class of which
+ * little was known had it, its table is read again after its program's usual service, and then each time after twice as long.
  *
  * A call that starves (levels/starvation.ts) is promoted: it runs first until its prompt and a quantum are computed. Then its rank
  * is that of what it has been charged since, until its index is better.
@@ -75,9 +81,12 @@ export const LEARNED: Readonly<Record<ServiceReading, LearnedConfig>> = {
 
 export interface LearnedPlace extends Place, Window {
   readonly of: PolicyCall
-  readonly table: IndexTable
+  table: IndexTable
   /** What one output token of the program costs, prompts of its later calls included. */
-  readonly token_us: number
+  token_us: number
+  /** When its table is read again, and how long after the time before. */
+  reads_us: number
+  read_interval_us: number
   /** The position of the table's step that holds. -1: not known. */
   at: number
   committed_tokens: number
@@ -135,16 +144,18 @@ export class Learned implements Policy<LearnedPlace> {
   }
 
   arrive(call: PolicyCall, now_us: number): LearnedPlace {
-    const { tenant, class: program_class, objective = this.#config.objective } = call.call
-    const table = this.#classes?.tableOf(tenant, program_class, objective) ?? priorTable(objective)
-    const { decode_us_per_token, prefill_us_per_token } = this.#rates
-    const token_us = decode_us_per_token + prefill_us_per_token * table.prompt_tokens_per_output_token
+    const table = this.#tableOf(call)
     const place = {
-      ...{ rank: 0, index_rank: 0, halvings: 0, of: call, table, token_us },
+      ...{ rank: 0, index_rank: 0, halvings: 0, of: call, table, token_us: this.#tokenUs(table) },
       ...{ at: -1, committed_tokens: 0, prompt_tokens_min: 0, prompt_tokens_max: 0, promoted: false, quantum_us: 0 },
+      ...{ reads_us: Number.POSITIVE_INFINITY, read_interval_us: 0 },
       ...openWindow(now_us),
     }
     this.refresh(place, now_us)
+    if (this.#classes !== null) {
+      place.read_interval_us = Math.ceil(this.#usualUs(place))
+      place.reads_us = now_us + place.read_interval_us
+    }
     return place
   }
 
@@ -156,7 +167,7 @@ export class Learned implements Policy<LearnedPlace> {
   refresh(place: LearnedPlace, now_us: number): boolean {
     const { of, table, at: before, prompt_tokens_min, prompt_tokens_max } = place
     const { output_tokens, open_calls, open_output_tokens } = of.program
-    place.committed_tokens = Math.max(0, Math.floor(table.call_tokens * open_calls + 0.5) - open_output_tokens)
+    place.committed_tokens = committedTokens(table, open_calls, expectedTokens(table, open_calls, open_output_tokens))
     const at = stepAt(table, output_tokens + place.committed_tokens, Math.max(0, before))
     const prompt_tokens = this.#promptTokens(place)
     if (at === before && prompt_tokens >= prompt_tokens_min && prompt_tokens <= prompt_tokens_max) {
@@ -177,26 +188,30 @@ export class Learned implements Policy<LearnedPlace> {
     return promoted ? Math.max(0, quantum_us - window_charge_us) : Number.POSITIVE_INFINITY
   }
 
-  /** While its open calls get what they are expected to, the index falls with each token. */
+  /** While its open calls get what they are expected to, their prompt tokens fall, and it moves on by less than they get. */
   outputTokensLeft(place: LearnedPlace): number {
     const { of, table, at, committed_tokens, prompt_tokens_min } = place
-    const { output_tokens, open_calls } = of.program
+    const { output_tokens, open_calls, open_output_tokens } = of.program
     const calls = Math.max(1, open_calls)
-    if (committed_tokens > 0) {
-      const left = this.#promptTokens(place) - prompt_tokens_min
-      return Math.max(1, Math.floor(Math.min(committed_tokens, left) / calls))
-    }
-    const next = table.steps[at + 1]
-    return next === undefined ? Number.POSITIVE_INFINITY : Math.ceil((next.from_tokens - output_tokens) / calls)
+    const next_tokens = table.steps[at + 1]?.from_tokens ?? Number.POSITIVE_INFINITY
+    if (committed_tokens === 0) return Math.ceil((next_tokens - output_tokens) / calls)
+    const share = committedShare(table, calls)
+    // What is committed is rounded down, so it may be a token more or less.
+    const rank_tokens = (this.#promptTokens(place) - prompt_tokens_min - 1) / share
+    const step_tokens =
+      share === 1 ? Number.POSITIVE_INFINITY : (next_tokens - output_tokens - committed_tokens - 1) / (1 - share)
+    const expected_tokens = expectedTokens(table, calls, open_output_tokens)
+    return Math.max(1, Math.floor(Math.min(expected_tokens, rank_tokens, step_tokens) / calls))
   }
 
   dueUs(place: LearnedPlace): number {
-    return Math.min(this.#agesUs(place), this.#promotionUs(place))
+    return Math.min(place.reads_us, this.#agesUs(place), this.#promotionUs(place))
   }
 
   due(place: LearnedPlace, now_us: number): boolean {
+    const read = now_us >= place.reads_us && this.#readAgain(place, now_us)
     if (now_us >= this.#agesUs(place)) this.#age(place, now_us)
-    const moved = this.#ranks(place)
+    const moved = this.#ranks(place) || read
     if (now_us < this.#promotionUs(place)) return moved
     place.promoted = true
     place.quantum_us = this.#config.promoted_quantum_us + this.#missingUs(place.of)
@@ -215,6 +230,27 @@ export class Learned implements Policy<LearnedPlace> {
     const { rank, expected_remaining_tokens = 0 } = this.outlook(place)
     const expected = `about ${Math.round(expected_remaining_tokens)} output tokens of its program to come`
     return `rank ${rank}, lower goes first: ${expected}${place.promoted ? ', promoted since it waited long' : ''}`
+  }
+
+  #tableOf({ call: { tenant, class: program_class, objective = this.#config.objective } }: PolicyCall): IndexTable {
+    return this.#classes?.tableOf(tenant, program_class, objective) ?? priorTable(objective)
+  }
+
+  #tokenUs({ prompt_tokens_per_output_token }: IndexTable): number {
+    const { decode_us_per_token, prefill_us_per_token } = this.#rates
+    return decode_us_per_token + prefill_us_per_token * prompt_tokens_per_output_token
+  }
+
+  /** Its class may be known better than when its table was read. Whether its rank changed. */
+  #readAgain(place: LearnedPlace, now_us: number): boolean {
+    place.read_interval_us *= 2
+    place.reads_us = now_us + place.read_interval_us
+    const table = this.#tableOf(place.of)
+    if (table === place.table) return false
+    place.table = table
+    place.token_us = this.#tokenUs(table)
+    place.at = -1
+    return this.refresh(place, now_us)
   }
 
   #promotionUs(place: LearnedPlace): number {
@@ -276,6 +312,20 @@ export class Learned implements Policy<LearnedPlace> {
   #missingUs({ prompt_tokens, resident_tokens }: PolicyCall): number {
     return (prompt_tokens - resident_tokens) * this.#rates.prefill_us_per_token
   }
+}
+
+/** What its open calls are expected to have beyond what they have had. */
+function expectedTokens({ call_tokens }: IndexTable, open_calls: number, open_output_tokens: number): number {
+  return Math.max(0, Math.floor(call_tokens * open_calls + 0.5) - open_output_tokens)
+}
+
+/** Of that, the share that is sure to come before the program ends. */
+function committedShare({ call_share }: IndexTable, open_calls: number): number {
+  return (open_calls - 1 + call_share) / open_calls
+}
+
+function committedTokens(table: IndexTable, open_calls: number, expected_tokens: number): number {
+  return expected_tokens === 0 ? 0 : Math.floor(committedShare(table, open_calls) * expected_tokens)
 }
 
 /**

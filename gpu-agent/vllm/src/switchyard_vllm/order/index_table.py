@@ -45,6 +45,8 @@ class IndexTable(NamedTuple):
     prompt_tokens_per_output_token: float
     #: Mean output of a call. 0: not known.
     call_tokens: float
+    #: Of it, what the last open call of a program is taken to have before it. 0 to 1.
+    call_share: float
 
 
 def step_at(table: IndexTable, output_tokens: float, at: int = 0) -> int:
@@ -88,7 +90,8 @@ def read_table(told: object) -> IndexTable:
     if starts[0] != 0 or any(later <= start for start, later in itertools.pairwise(starts)):
         raise ValueError("steps ascend from 0")
     prompt_tokens = _figure(fields.get("prompt_tokens_per_output_token"))
-    return IndexTable(steps, prompt_tokens, _figure(fields.get("call_tokens"), most=TOKENS_MAX))
+    call_tokens = _figure(fields.get("call_tokens"), most=TOKENS_MAX)
+    return IndexTable(steps, prompt_tokens, call_tokens, _figure(fields.get("call_share"), most=1))
 
 
 def fields_of(told: object) -> dict[str, object]:

@@ -81,6 +81,8 @@ class LearnedPlace(WindowPlace):
         "prompt_tokens_max",
         "prompt_tokens_min",
         "quantum_us",
+        "read_interval_us",
+        "reads_us",
         "table",
         "token_us",
     )
@@ -102,6 +104,9 @@ class LearnedPlace(WindowPlace):
         self.promoted = False
         #: Once promoted: what it may be charged at its best rank.
         self.quantum_us = 0.0
+        #: When its table is read again, and how long after the time before.
+        self.reads_us: float = NEVER_US
+        self.read_interval_us = 0
 
 
 class Learned:
@@ -129,14 +134,12 @@ class Learned:
         self._decode_us_per_token = rates.decode_us_per_token
 
     def arrive(self, call: PolicyCall, now_us: int) -> LearnedPlace:
-        told = call.call
-        objective = told.objective or self._config.objective
-        table = None if self._classes is None else self._classes.table_of(told.tenant, told.program_class, objective)
-        if table is None:
-            table = prior_table(objective)
-        token_us = self._decode_us_per_token + self._prefill_us_per_token * table.prompt_tokens_per_output_token
-        place = LearnedPlace(call, table, token_us, now_us)
+        table = self._table_of(call)
+        place = LearnedPlace(call, table, self._token_us(table), now_us)
         self.refresh(place, now_us)
+        if self._classes is not None:
+            place.read_interval_us = math.ceil(self._usual_us(place))
+            place.reads_us = now_us + place.read_interval_us
         return place
 
     def charge(self, place: LearnedPlace, charge: Charge, now_us: int) -> bool:
@@ -149,9 +152,7 @@ class Learned:
         call = place.of
         program = call.program
         table = place.table
-        committed_tokens = math.floor(table.call_tokens * len(program.open) + 0.5) - program.open_output_tokens
-        if committed_tokens < 0:
-            committed_tokens = 0
+        committed_tokens = _committed_tokens(table, len(program.open), program.open_output_tokens)
         before = place.at
         at = step_at(table, program.output_tokens + committed_tokens, max(0, before))
         missing_tokens = call.prompt_tokens - call.resident_tokens
@@ -167,12 +168,13 @@ class Learned:
         return worst.rank - best.rank >= RANKS_PER_OCTAVE
 
     def due_us(self, place: LearnedPlace) -> float:
-        return min(self._ages_us(place), self._promotion_us(place))
+        return min(place.reads_us, self._ages_us(place), self._promotion_us(place))
 
     def due(self, place: LearnedPlace, now_us: int) -> bool:
+        read = now_us >= place.reads_us and self._read_again(place, now_us)
         if now_us >= self._ages_us(place):
             self._age(place, now_us)
-        moved = self._ranks(place)
+        moved = self._ranks(place) or read
         if now_us < self._promotion_us(place):
             return moved
         place.promoted = True
@@ -184,15 +186,34 @@ class Learned:
 
     def outlook(self, place: LearnedPlace) -> Outlook:
         call, table = place.of, place.table
-        committed_tokens = (
-            math.floor(table.call_tokens * len(call.program.open) + 0.5) - call.program.open_output_tokens
-        )
-        return Outlook(place.rank, max(0, committed_tokens) + table.steps[place.at].remaining_tokens)
+        committed_tokens = _committed_tokens(table, len(call.program.open), call.program.open_output_tokens)
+        return Outlook(place.rank, committed_tokens + table.steps[place.at].remaining_tokens)
 
     def position(self, place: LearnedPlace) -> str:
         rank, remaining_tokens = self.outlook(place)
         expected = f"about {round_half_up(remaining_tokens or 0)} output tokens of its program to come"
         return f"rank {shown_number(rank)}, lower goes first: {expected}{PROMOTED if place.promoted else ''}"
+
+    def _table_of(self, call: PolicyCall) -> IndexTable:
+        told = call.call
+        objective = told.objective or self._config.objective
+        table = None if self._classes is None else self._classes.table_of(told.tenant, told.program_class, objective)
+        return prior_table(objective) if table is None else table
+
+    def _token_us(self, table: IndexTable) -> float:
+        return self._decode_us_per_token + self._prefill_us_per_token * table.prompt_tokens_per_output_token
+
+    def _read_again(self, place: LearnedPlace, now_us: int) -> bool:
+        """Its class may be known better than when its table was read. Whether its rank changed."""
+        place.read_interval_us *= 2
+        place.reads_us = now_us + place.read_interval_us
+        table = self._table_of(place.of)
+        if table is place.table:
+            return False
+        place.table = table
+        place.token_us = self._token_us(table)
+        place.at = -1
+        return self.refresh(place, now_us)
 
     def _promotion_us(self, place: LearnedPlace) -> float:
         if place.rank <= _PROMOTED_RANK:
@@ -257,3 +278,11 @@ class Learned:
             return False
         place.rank = rank
         return True
+
+
+def _committed_tokens(table: IndexTable, open_calls: int, open_output_tokens: int) -> int:
+    """What is sure to come of its open calls before the program ends, beyond what they have had."""
+    expected_tokens = math.floor(table.call_tokens * open_calls + 0.5) - open_output_tokens
+    if expected_tokens <= 0:
+        return 0
+    return math.floor((open_calls - 1 + table.call_share) / open_calls * expected_tokens)
