@@ -168,7 +168,7 @@ def test_an_order_that_learns_says_what_it_knew_of_a_call_when_it_came() -> None
     tables.take([told(remaining_tokens=90)])
     order = order_of("learned", tables)
     state = order.arrive(call("app:x", 0), 0)
-    # Three tokens of the call itself, and 90 beyond.
+    # Of the three tokens that a call has, half, rounded down, and 90 beyond.
     assert order.outlook(state) == Outlook(state.place.rank, 91)
     unknown = order_of("learned", tables)
     outlook = unknown.outlook(unknown.arrive(call("app:y", 0), 0))
