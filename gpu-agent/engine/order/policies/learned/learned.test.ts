@@ -110,8 +110,8 @@ describe('the learned order', () => {
     const size = { prompt_tokens: 4_000, program_output_tokens: 50 }
     const resident = rank(policy, { ...size, resident_tokens: 4_000 })
     const lost = rank(policy, size)
-    // 4,000 · 125 us is what 1,000 tokens of output cost. They count twice.
-    expect([resident, lost]).toEqual([flatRank(100), flatRank(2_100)])
+    // 4,000 · 125 us is what 1,000 tokens of output cost. They count one and a half times.
+    expect([resident, lost]).toEqual([flatRank(100), flatRank(1_600)])
   })
 
   it('ranks a call anew when its context leaves memory', () => {
@@ -119,7 +119,7 @@ describe('the learned order', () => {
     const call = policyCall({ prompt_tokens: 4_000, resident_tokens: 4_000 })
     const place = policy.arrive(call, 0)
     call.resident_tokens = 0
-    expect([policy.refresh(place, 0), place.rank]).toEqual([true, flatRank(2_100)])
+    expect([policy.refresh(place, 0), place.rank]).toEqual([true, flatRank(1_600)])
   })
 
   it('takes the siblings of a wave for as many tokens as calls of the class have, until they have had them', () => {
@@ -192,7 +192,7 @@ describe('the learned order', () => {
 
   it('gives a seat to another program only if that is better by a whole octave', () => {
     const policy = learned({ class: FLAT })
-    const at = (tokens: number) => policy.arrive(policyCall({ prompt_tokens: (tokens - 100) * 2 }), 0)
+    const at = (tokens: number) => policy.arrive(policyCall({ prompt_tokens: ((tokens - 100) * 8) / 3 }), 0)
     const [best, close, octave] = [at(100), at(2 ** 0.75 * 100), at(200)]
     expect(policy.yieldsTo(close, best)).toBe(false)
     expect(policy.yieldsTo(octave, best)).toBe(true)
@@ -208,7 +208,7 @@ describe('the learned order', () => {
     tables.short = FLAT
     expect(policy.refresh(place, 0)).toBe(false)
     expect(place.rank).toBe(before)
-    expect(rank(policy, { class: 'short', prompt_tokens: 100 })).toBe(flatRank(150))
+    expect(rank(policy, { class: 'short', prompt_tokens: 100 })).toBe(flatRank(100 + (1.5 * 100) / 4))
   })
 
   it('has the rank of the index at every token, though it looks the index up once for each rank', () => {
@@ -227,7 +227,7 @@ describe('the learned order', () => {
           const expected = Math.max(0, Math.floor(table.call_tokens + 0.5) - call.output_tokens)
           const committed = Math.floor(table.call_share * expected)
           const step = table.steps[stepAt(table, call.program.output_tokens + committed)] as IndexStep
-          const prompt_tokens = (2 * size.prompt_tokens * prefill_us_per_token) / decode_us_per_token + committed
+          const prompt_tokens = (1.5 * size.prompt_tokens * prefill_us_per_token) / decode_us_per_token + committed
           expect(place.rank).toBe(rankOf(decode_us_per_token * indexOf(step, prompt_tokens)))
         }
       }),
@@ -309,7 +309,7 @@ describe('waiting under the learned order', () => {
     expect(chargeCall(policy, call, place, chargeOf(1))).toBe(true)
     expect([place.rank, place.rank < flatRank(100)]).toEqual([rankOf(1 + quantum_us), true])
     chargeCall(policy, call, place, chargeOf(1e9))
-    expect(place.rank).toBe(flatRank(100 + 2 * 10))
+    expect(place.rank).toBe(flatRank(100 + 1.5 * 10))
   })
 })
 

@@ -104,7 +104,7 @@ export interface LearnedPlace extends Place, Window {
 /** Of a call that was promoted, while it is charged no more than its quantum. Then it is that of its charge. */
 const PROMOTED_RANK = 0
 /** While a missing prompt is computed, others wait for it and its memory serves no one: it counts so many times. */
-const MISSING_WEIGHT = 2
+const MISSING_WEIGHT = 1.5
 
 const PRIOR_TABLES: Record<Objective, IndexTable | null> = { token_latency: null, response: null }
 

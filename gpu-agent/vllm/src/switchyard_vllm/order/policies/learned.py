@@ -38,7 +38,7 @@ AGE_SCALE_MAX = 1e6
 #: Of a call that was promoted, while it is charged no more than its quantum. Then it is that of its charge.
 _PROMOTED_RANK = 0
 #: While a missing prompt is computed, others wait for it and its memory serves no one: it counts so many times.
-_MISSING_WEIGHT = 2
+_MISSING_WEIGHT = 1.5
 
 _PRIORS = Path(__file__).with_name("learned_priors.json")
 
