@@ -81,6 +81,6 @@ export interface AgentOptions {
     data_plane?: Pick<DataPlaneOptions, 'body_bytes_max' | 'open_calls_max' | 'connections_max' | 'times'>
     link?: LinkOptions['times']
     disk_wait_ms?: number
-    sender?: Pick<RecordSenderOptions, 'coalesce_ms' | 'backoff' | 'refused_backoff'>
+    sender?: Pick<RecordSenderOptions, 'coalesce_ms' | 'pace_ms' | 'backoff' | 'refused_backoff'>
   }
 }

@@ -19,7 +19,10 @@ export type BodyRead =
   | { status: 'read'; body: Readonly<Record<string, unknown>>; bytes: number }
   | { status: 'refused'; http_status: number; error: ApiErrorFields }
 
-/** Memory that is held for the next bytes: as much as has come, within these bounds. Who sends little holds little. */
+/**
+ * Memory that is held for the next bytes: as much as has come, within these bounds. Who sends little holds little. A body that
+ * states a shorter length gets no more than that.
+ */
 const PIECE_BYTES_MIN = 16 * 1024
 const PIECE_BYTES_MAX = 256 * 1024
 
@@ -57,9 +60,9 @@ export async function readBytes(
 ): Promise<BytesRead> {
   const coding = codingOf(request.headers)
   if (coding === null) return encoded()
-  const stated_bytes = Number(request.headers.get('content-length') ?? 0)
+  const stated_bytes = Number(request.headers.get('content-length') ?? -1)
   if (stated_bytes > bytes_max + DROPPED_BYTES_MAX) return tooLarge(bytes_max)
-  const parts = await readParts(body, bytes_max, receive_ms)
+  const parts = await readParts(body, stated_bytes, bytes_max, receive_ms)
   if (parts === 'too_large') return tooLarge(bytes_max)
   if (parts === 'broken') return malformed('The body ended before it was whole.')
   if (parts === 'slow') return tooSlow(receive_ms)
@@ -72,6 +75,7 @@ export async function readBytes(
 /** `broken`: the client left or its connection failed; the answer has no reader. */
 async function readParts(
   stream: ReadableStream<Uint8Array>,
+  stated_bytes: number,
   bytes_max: number,
   receive_ms: number,
 ): Promise<Uint8Array[] | 'too_large' | 'broken' | 'slow'> {
@@ -82,8 +86,7 @@ async function readParts(
   const disarm = startPauseProofTimer(receive_ms, () => resolve('late'))
   try {
     for (;;) {
-      const piece_bytes = Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, total))
-      const read = await Promise.race([reader.read(piece_bytes), late])
+      const read = await Promise.race([reader.read(pieceBytes(total, stated_bytes)), late])
       if (read === 'late') {
         await reader.cancel()
         return 'slow'
@@ -104,6 +107,12 @@ async function readParts(
   } finally {
     disarm()
   }
+}
+
+/** One more than is stated to come, so that the end of the body answers the read. A negative length is not known. */
+function pieceBytes(total: number, stated_bytes: number): number {
+  const held_bytes = Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, total))
+  return stated_bytes >= total ? Math.min(held_bytes, stated_bytes - total + 1) : held_bytes
 }
 
 /**

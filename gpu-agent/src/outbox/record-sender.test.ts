@@ -50,6 +50,7 @@ function startSender(control: ControlPlaneStandIn, options: Partial<RecordSender
     report: (event) => events.push(event),
     random: () => 0,
     coalesce_ms: 1,
+    pace_ms: 1,
     backoff: FAST,
     refused_backoff: FAST,
     ...options,
@@ -87,6 +88,22 @@ test('a record is sent when it is committed, without waiting for anything else',
     await empty(stored)
   }
   expect(control.batches.map((batch) => batch.length)).toEqual([1, 1, 1])
+})
+
+test('records that come soon after a batch share the next one', async () => {
+  const control = await startControlPlane()
+  const { stored, sender } = startSender(control, { pace_ms: 400 })
+  sender.start()
+  stored.add(1)
+  sender.notify()
+  await empty(stored)
+  for (let n = 0; n < 5; n += 1) {
+    stored.add(1)
+    sender.notify()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  await empty(stored)
+  expect(control.batches.map((batch) => batch.length)).toEqual([1, 5])
 })
 
 test(`at most ${BATCHES_IN_FLIGHT_MAX} batches are on their way, and none has a program of another`, async () => {
