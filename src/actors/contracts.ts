@@ -17,6 +17,7 @@ import type {
   ConversationPlace,
 } from '../core/conversation/conversation-table.ts'
 import type { ShardMember, ShardsView } from '../core/pool/pool-shards.ts'
+import type { CreditedLease } from '../core/pool/pool-table.ts'
 import type { EngineChoice, LeaseReason, PoolSnapshot, ProgramRequest } from '../core/pool/pool-types.ts'
 import type { LeaseGranted } from '../core/pool/recent-leases.ts'
 import type { OpenCharge } from '../core/pool/reported-charges.ts'
@@ -129,6 +130,14 @@ export interface LeaseRequest extends ProgramRequest {
   shards_version?: number
 }
 
+/** A lease that an isolate has granted itself (core/pool/lease-credits.ts). */
+export interface LeaseByCredit extends CreditedLease {
+  call: string
+  /** Of the call's program. */
+  class: string
+  at_ms: number
+}
+
 /** A pool as an isolate remembers it, with the ids of the keys that sign its agents' tickets. */
 export interface RememberedPool extends PoolSnapshot {
   ticket_kids: Readonly<Record<string, string>>
@@ -140,6 +149,8 @@ export type LeaseReply = EngineChoice & {
   snapshot: RememberedPool | null
   /** What agents last reported for the program's open leases in this pool, on all engines. Empty unless leased. */
   charges: OpenCharge[]
+  /** How many more calls the isolate may send to the engine without a request. Left out: none. */
+  credits?: number
   /** With `none`: the pool is still reading what agents reported while it did not run. Ask again. */
   is_reading?: boolean
   /** The pool's shards, from the first one, where the isolate does not know them. With `none`: ask again, in the pin's. */
@@ -148,11 +159,13 @@ export type LeaseReply = EngineChoice & {
 
 /**
  * RPC methods of PoolActor; one object per region, model and shard, named by `poolActorName`. The first shard speaks for the pool:
- * what concerns agents of other shards it passes on, and what it tells is of all of them. `lease`, `release` and `noticeClass`
+ * what concerns agents of other shards it passes on, and what it tells is of all of them. `lease`, `leasedByCredit`, `release` and `noticeClass`
  * are for the shard alone.
  */
 export interface PoolRpc {
   lease(request: LeaseRequest): Promise<LeaseReply>
+  /** What an isolate has granted itself. Returns how many more calls it may send to each of these engines, by name. */
+  leasedByCredit(leases: readonly LeaseByCredit[]): Promise<Record<string, number>>
   /** A lease was of a call of this class, though it was asked for as one of another. */
   noticeClass(called: { tenant: string; class: string }): Promise<void>
   /** Takes back a lease that never reached its engine. */

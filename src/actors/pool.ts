@@ -16,6 +16,7 @@ import { agentUrlFault } from '../core/pool/agent-url.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type Balancer, createBalancer } from '../core/pool/balancers/index.ts'
 import { NO_ENGINE_RETRY_AFTER_S } from '../core/pool/choose-engine.ts'
 import { agentOfEngine } from '../core/pool/choose-shards.ts'
+import { LEASES_BY_CREDIT_MAX } from '../core/pool/lease-credits.ts'
 import type { ShardMember } from '../core/pool/pool-shards.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/pool/pool-table.ts'
 import type { LeaseReason, PoolSnapshot } from '../core/pool/pool-types.ts'
@@ -72,6 +73,8 @@ const ANSWER_WHILE_READING_MS = 400
 
 const PoolName = z.tuple([Id, Id, z.number().int().min(0)])
 
+/** Where an isolate grants itself leases. */
+const AT_HOME = { reason: 'pinned', pin: true } as const
 const NOTHING_LEASED = { ticket_kid: null, snapshot: null, charges: [] }
 const OTHER_SHARD = 'the pool has no room for another agent here; open the link again'
 
@@ -151,7 +154,23 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     this.recent.add({ ...asked, agent, engine, pin, load, reason, at_ms: now_ms })
     const charges = this.table.chargesOf(request)
     this.classes.leased(tenant, request.class, now_ms)
-    return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot, charges, ...shards }
+    const credits = this.table.creditsOn(choice, now_ms)
+    const more = credits > 0 ? { credits } : {}
+    return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot, charges, ...more, ...shards }
+  }
+
+  async leasedByCredit(leases: Parameters<PoolRpc['leasedByCredit']>[0]): ReturnType<PoolRpc['leasedByCredit']> {
+    const now_ms = Date.now()
+    const credits: Record<string, number> = {}
+    for (const { class: of_class, epoch, at_ms, ...lease } of leases.slice(0, LEASES_BY_CREDIT_MAX)) {
+      const load = this.table.leasedByCredit({ ...lease, epoch }, now_ms)
+      if (load === null) continue
+      this.leases.pinned = (this.leases.pinned ?? 0) + 1
+      this.recent.add({ ...lease, ...AT_HOME, load, at_ms: Math.min(at_ms, now_ms) })
+      this.classes.leased(lease.tenant, of_class, now_ms)
+      credits[lease.engine] ??= this.table.creditsOn(lease, now_ms)
+    }
+    return credits
   }
 
   async recentLeases(limit: number): Promise<LeaseGranted[]> {

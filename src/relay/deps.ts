@@ -27,6 +27,7 @@ import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { BudgetShares } from './budget-shares.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
+import { CreditBook } from './credit-lease.ts'
 import { EndedCalls } from './ended-calls.ts'
 import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'
@@ -59,6 +60,9 @@ const BUDGET_TOLD_MS = 200
 /** A key without calls for so long gives its chunk back. */
 const BUDGET_IDLE_MS = 5000
 
+/** From a lease that made no request to the message that tells the pool of it. As often as agents report. */
+const CREDITS_TOLD_MS = 250
+
 /** Wait for a ResponsesActor's answer. Past it a call that continues a stored response is refused. */
 const STORE_TIMEOUT_MS = 1000
 const RESUME_WAIT_MS_MAX = 15_000
@@ -76,6 +80,7 @@ export interface RelayTimes extends AnswerTimes, AgentConnectionLimits {
   /** How long a call whose answer has begun waits for an engine to go on, and how often it asks. */
   resume_wait_ms_max: number
   resume_retry_ms: number
+  credits_told_ms: number
   budget_timeout_ms: number
   budget_told_ms: number
   budget_idle_ms: number
@@ -94,6 +99,7 @@ export const RELAY_TIMES: RelayTimes = {
   store_timeout_ms: STORE_TIMEOUT_MS,
   resume_wait_ms_max: RESUME_WAIT_MS_MAX,
   resume_retry_ms: RESUME_RETRY_MS,
+  credits_told_ms: CREDITS_TOLD_MS,
   budget_timeout_ms: BUDGET_TIMEOUT_MS,
   budget_told_ms: BUDGET_TOLD_MS,
   budget_idle_ms: BUDGET_IDLE_MS,
@@ -114,6 +120,7 @@ export interface RelayDeps {
   /** Keys the hashes of a tenant's conversations. */
   conversationKey(tenant: string): Promise<HashKey>
   pools: PoolMemory
+  creditBook: CreditBook
   permits: RatePermits
   shares: BudgetShares
   files: FileBudget
@@ -143,6 +150,7 @@ export interface RelayDeps {
 
 /** The isolate's own, so what one request learns of a pool serves the next. */
 const pools = new PoolMemory()
+const creditBook = new CreditBook()
 const permits = new RatePermits()
 const shares = new BudgetShares()
 let files: FileBudget | null = null
@@ -175,6 +183,7 @@ export function relayDeps(env: Env, context: Pick<ExecutionContext, 'waitUntil'>
     conversation: (tenant, shard) => conversationActor(env, tenant, shard),
     conversationKey: (tenant) => conversationKeyOf(tenant, env.TICKET_SECRET),
     pools,
+    creditBook,
     permits,
     shares,
     files: fileBudget(env),

@@ -18,6 +18,7 @@ import type { Admission } from './admit.ts'
 import { type AgentConnection, type AgentFailure, openAgentConnection } from './agent-connection.ts'
 import type { GoOn, Served } from './answer.ts'
 import { failureUnderShare } from './call-share.ts'
+import { forgetCredits } from './credit-lease.ts'
 import type { RelayDeps } from './deps.ts'
 import type { NativeBody } from './dialects/dialect.ts'
 import { type ForwardedBody, withField } from './dialects/openai-body.ts'
@@ -119,9 +120,10 @@ async function serveOn(first: Leased, told: Resume | null, journey: Journey): Pr
 }
 
 /** Told once for each lease, though a break and the search after it may both find that it is lost. */
-function loseLease(leased: Leased, error_code: string | null | undefined, { notes, lost }: Journey): void {
+function loseLease(leased: Leased, error_code: string | null | undefined, { call, deps, notes, lost }: Journey): void {
   if (lost.has(leased.lease)) return
   lost.add(leased.lease)
+  if (error_code !== 'client_left') forgetCredits(leased, call, deps)
   notes.leaseLost(leased, error_code ?? 'engine_failed')
 }
 

@@ -11,6 +11,7 @@ import type { OpenCharge } from '../core/pool/reported-charges.ts'
 import { sleep } from '../platform/deadline.ts'
 import type { NativeApi } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
+import { hearCredits } from './credit-lease.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { askActor, type Reply } from './rpc.ts'
@@ -139,10 +140,11 @@ async function askRegion(
   let asked = await ask()
   for (let asks = 1; isReading(asked) && asks < asks_max; asks += 1) asked = await ask()
   if (asked.status === 'answered') {
-    const { snapshot, ticket_kid, charges, is_reading: _, shards, ...choice } = asked.value
+    const { snapshot, ticket_kid, charges, credits = 0, is_reading: _, shards, ...choice } = asked.value
     if (shards !== undefined) deps.pools.rememberShards(region.id, call.model, shards)
     if (snapshot !== null) deps.pools.remember(snapshot)
     else if (choice.status === 'leased') deps.pools.leased(region.id, call.model, shard, choice)
+    if (choice.status === 'leased') hearCredits(call, region.id, choice, { ticket_kid, shard, credits }, deps)
     return { choice, ticket_kid, charges }
   }
   if (asked.status === 'failed') deps.report('lease_failed', asked.error)

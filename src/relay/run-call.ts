@@ -1,6 +1,7 @@
 /**
- * One call's journey: identify → infer → admit → lease → dispatch → stream → settle. Two RPCs and one fetch, no durable write. A
- * short prompt needs no pin, so its admit and lease run in parallel. A long prompt is leased where its program's KV is.
+ * One call's journey: identify → infer → admit → lease → dispatch → stream → settle. Two RPCs at most and one fetch, no durable write. A
+ * short prompt needs no pin, so its admit and lease run in parallel. A long prompt is leased where its program's KV is. Where the
+ * isolate holds a credit for the pin's engine, the call is leased without an RPC.
  */
 
 import { BUDGET_LEFT_HEADER, budgetLeftText, PERIODS_LEFT_HEADER, periodsLeftText } from '../core/budget/budget-text.ts'
@@ -13,6 +14,7 @@ import { type Admission, type Admitted, admit } from './admit.ts'
 import type { Answer, AnswerContext, Ending, SettledAnswer } from './answer.ts'
 import { type Sharing, share, withShare } from './call-share.ts'
 import { emitCallTelemetry } from './call-telemetry.ts'
+import { leaseByCredit, mayLeaseByCredit } from './credit-lease.ts'
 import type { RelayDeps } from './deps.ts'
 import type { AnswerFacts } from './dialects/dialect.ts'
 import { DIALECTS, type DialectName } from './dialects/index.ts'
@@ -189,7 +191,7 @@ function withinRegions(leasing: Leasing, call: IdentifiedCall, deps: RelayDeps):
   return null
 }
 
-/** Admit and, where it needs no pin, lease. */
+/** Admit and lease. A long prompt is leased where its program's KV is, and a lease by credit is for the pin, so they wait for it. */
 async function place(
   call: IdentifiedCall,
   lease_id: string,
@@ -197,7 +199,11 @@ async function place(
   times: StageTimes,
 ): Promise<{ admitted: Admitted; leasing: Leasing | null }> {
   const admitting = times.measure('admit', () => admit(call, lease_id, deps))
-  if (call.prompt_tokens_estimate > SHORT_PROMPT_TOKENS) return { admitted: await admitting, leasing: null }
+  if (call.prompt_tokens_estimate > SHORT_PROMPT_TOKENS || mayLeaseByCredit(call, deps)) {
+    const admitted = await admitting
+    const leased = admitted.status === 'admitted' ? leaseByCredit(call, admitted.admission, lease_id, deps) : null
+    return { admitted, leasing: leased === null ? null : { status: 'leased', leased } }
+  }
   const leasing = times.measure('lease', () => lease(call, null, [], deps, lease_id))
   const [admitted, leased] = await Promise.all([admitting, leasing])
   return { admitted, leasing: leased }

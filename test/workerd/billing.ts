@@ -24,7 +24,7 @@ export interface Billed {
 /** Those that others call; what the platform or an object itself calls is no RPC. */
 const METHODS = {
   program: ['admit', 'leaseOpened', 'leaseLost', 'callEnded', 'settle', 'end', 'alarm'],
-  pool: ['lease', 'release', 'cancel'],
+  pool: ['lease', 'leasedByCredit', 'release', 'cancel'],
   archive: ['keep', 'run', 'alarm'],
   tenant: [
     'programFlushed',

@@ -6,6 +6,7 @@ import { FLUSH_DELAY_MS } from '../../src/actors/idempotency-actor.ts'
 import { OPENING_DELAY_MS } from '../../src/actors/opening-write.ts'
 import { idempotencyActor } from '../../src/actors/stubs.ts'
 import { BASE_SHARDS } from '../../src/core/call/idempotency-shards.ts'
+import { CREDITS_MS } from '../../src/core/pool/lease-credits.ts'
 import { relayDeps } from '../../src/relay/deps.ts'
 import { runCall } from '../../src/relay/run-call.ts'
 import { Meter } from './billing.ts'
@@ -43,12 +44,13 @@ beforeAll(async () => {
   meter = new Meter()
 })
 
-async function linked(): Promise<void> {
+async function linked(seats = 4): Promise<void> {
   const headers = { upgrade: 'websocket', authorization: `Bearer ${TOKEN_EAST}` }
   const url = `${ORIGIN}/agents/v1/link?region=us-east&model=${MODEL}`
   const response = await exports.default.fetch(new Request(url, { headers }))
   link = new Link(response.webSocket as WebSocket)
-  link.send(helloOf())
+  const hello = helloOf()
+  link.send({ ...hello, engines: hello.engines.map((engine) => ({ ...engine, seats })) })
   await link.message()
 }
 
@@ -168,6 +170,22 @@ it('a call of a live, named program is three requests and one row, and shares an
   expect(end.requests).toMatchObject({ 'program.end': 1, 'tenant.programEnded': 1, 'archive.keep': 1 })
   // And the program's own row, whose end is stored before.
   expect([end.rows, end.d1_rows]).toEqual([3 + 1, 0])
+})
+
+it('where seats are free, a call at its program’s home is two requests, and its pool is told of it with others', async () => {
+  await linked(64)
+  const program = 'at-home'
+  await call({ program })
+  const others = await costOf(async () => {
+    for (let index = 1; index < CALLS; index++) await call({ program })
+  })
+  const { 'pool.leasedByCredit': told = 0, ...each } = others.requests
+  expect(each).toEqual({ 'program.admit': CALLS - 1, 'program.settle': CALLS - 1 })
+  // Each of these calls waits until its pool has been told. Those of a quarter of a second share a message.
+  expect(told).toBe(CALLS - 1)
+  // The other calls here are of an engine that has hardly a seat to give away.
+  await linked()
+  await new Promise((resolve) => setTimeout(resolve, CREDITS_MS))
 })
 
 it('a call that is open when its opening is due is written then too', async () => {

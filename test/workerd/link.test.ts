@@ -182,6 +182,32 @@ describe('leasing', () => {
     await expect.poll(charged).toEqual([])
   })
 
+  it('lets isolates lease where seats are free, and lists what they tell', async () => {
+    const hello = helloOf()
+    const link = await connect()
+    link.send({ ...hello, engines: hello.engines.map((engine) => ({ ...engine, seats: 41 })) })
+    await link.message()
+    const first = await pool().lease({ ...leaseRequest('lease-0'), program: 'at-home' })
+    // A quarter of the seats, of which the lease itself has taken one.
+    expect(first).toMatchObject({ status: 'leased', credits: 10 })
+    const at = { agent: 'agent-east', engine: 'agent-east-e0', epoch: 'epoch-1' }
+    const { lease, call, tenant, program, prompt_tokens_estimate } = { ...leaseRequest('lease-1'), program: 'at-home' }
+    const told = { lease, call, tenant, program, class: 'tenant', prompt_tokens_estimate, at_ms: Date.now() + 60_000 }
+    const before = (await pool().figures()).leases.pinned ?? 0
+    const gone = { ...told, ...at, lease: 'lease-2', epoch: 'epoch-0' }
+    expect(await pool().leasedByCredit([{ ...told, ...at }, gone])).toEqual({ 'agent-east-e0': 10 })
+    expect(await pool().recentLeases(1)).toMatchObject([
+      { lease: 'lease-1', reason: 'pinned', pin: true, load: -40 / 41 },
+    ])
+    expect((await pool().recentLeases(1))[0]?.at_ms).toBeLessThanOrEqual(Date.now())
+    expect((await pool().figures()).leases.pinned).toBe(before + 1)
+    // The agent's report tells the load.
+    expect(await sinceReport()).toBe(1)
+    link.send(statusOf(0, { leases_seen: ['lease-0'], charges: [['lease-1', 70, 7]] }))
+    const charged = async () => (await pool().lease({ ...leaseRequest('lease-3'), program: 'at-home' })).charges
+    await expect.poll(charged).toMatchObject([{ lease: 'lease-1', service_wall_us: 70 }])
+  })
+
   it('leases nothing from an engine that missed its reports', async () => {
     await joined()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_001 })

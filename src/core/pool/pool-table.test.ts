@@ -3,9 +3,16 @@ import { describe, expect, it } from 'vitest'
 import type { EngineDescription } from '../../protocol/index.ts'
 import { STATUS_LOAD_INTERVAL_MS } from '../../protocol/link.ts'
 import { description, report, request } from '../testing/builders.ts'
+import { BALANCER_DEFAULT, BALANCER_NAMES, createBalancer } from './balancers/index.ts'
 import { LEASE_UNSEEN_EXPIRY_MS, LEASES_SINCE_MAX } from './leases-since.ts'
 import { SILENT_AFTER_MS } from './pool-engine.ts'
-import { AGENTS_PER_POOL_MAX, LEASE_HOLDERS_MAX, PoolTable, SNAPSHOT_REFRESH_MS } from './pool-table.ts'
+import {
+  AGENTS_PER_POOL_MAX,
+  type CreditedLease,
+  LEASE_HOLDERS_MAX,
+  PoolTable,
+  SNAPSHOT_REFRESH_MS,
+} from './pool-table.ts'
 import { SPILL_LOAD } from './pool-types.ts'
 
 const POOL = { region: 'region', model: 'model' }
@@ -26,6 +33,55 @@ function pool(...agents: string[]): PoolTable {
 }
 
 const only = (table: PoolTable, now_ms = 0) => table.snapshot(now_ms).engines[0]
+
+describe('leases that isolates grant themselves', () => {
+  const lease = (of: Partial<CreditedLease> = {}): CreditedLease => ({
+    ...request({ lease: 'by-credit', prompt_tokens_estimate: 4000 }),
+    ...{ agent: 'a', engine: 'a-e0', epoch: description().epoch, ...of },
+  })
+
+  it('are no load, which reports tell, and bring the program home', () => {
+    const table = pool('a', 'b')
+    expect(table.leasedByCredit(lease(), 0)).toBe(-1)
+    expect(only(table)).toMatchObject({ leases_since_report: 0, queued_tokens: 0 })
+    expect(table.leaseHolder('by-credit')).toEqual({ agent: 'a', engine: 'a-e0' })
+    const next = table.choose(request({ lease: 'next', prompt_tokens_estimate: 4000 }), 0)
+    expect(next).toMatchObject({ engine: 'a-e0', reason: 'pinned' })
+  })
+
+  it('bring what their calls were charged to the program', () => {
+    const table = pool('a')
+    table.leasedByCredit(lease(), 0)
+    table.agentStatus('a', { seq: 1, engines: [report({ id: 'a-e0', charges: [['by-credit', 9, 7]] })] }, 0)
+    expect(table.chargesOf(request())).toMatchObject([{ lease: 'by-credit' }])
+  })
+
+  it.each<[string, Partial<CreditedLease>]>([
+    ['of another epoch', { epoch: 'next' }],
+    ['of an engine that has left', { engine: 'b-e0' }],
+    ['of an agent that has left', { agent: 'b' }],
+  ])('%s are not known', (_, of) => {
+    const table = pool('a')
+    expect(table.leasedByCredit(lease(of), 0)).toBeNull()
+    expect(table.leaseHolder('by-credit')).toBeNull()
+  })
+
+  it('are allowed by the balancer that leaves programs at home, and only while the agent is not drained', () => {
+    const seats = { seats: 40 }
+    const at = { agent: 'a', engine: 'a-e0' }
+    const table = new PoolTable(POOL)
+    table.agentJoined(hello('a', [seats]), 0)
+    expect(table.creditsOn(at, 0)).toBe(10)
+    table.setDraining('a', true, 0)
+    expect(table.creditsOn(at, 0)).toBe(0)
+    expect(table.creditsOn({ agent: 'b', engine: 'b-e0' }, 0)).toBe(0)
+    for (const name of BALANCER_NAMES.filter((one) => one !== BALANCER_DEFAULT)) {
+      const other = new PoolTable(POOL, createBalancer(name))
+      other.agentJoined(hello('a', [seats]), 0)
+      expect(other.creditsOn(at, 0), name).toBe(0)
+    }
+  })
+})
 
 describe('a program’s KV cache', () => {
   const ask = (table: PoolTable, lease: string, of: Parameters<typeof request>[0] = {}) => {

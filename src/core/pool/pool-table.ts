@@ -18,8 +18,9 @@ import {
 } from '../../protocol/link.ts'
 import type { Balancer } from './balancers/balancer.ts'
 import { COST_AWARE } from './balancers/cost-aware.ts'
-import { OUTPUT_TOKENS_ASSUMED } from './engine-load.ts'
+import { engineLoad, OUTPUT_TOKENS_ASSUMED } from './engine-load.ts'
 import { KvResidency } from './kv-residency.ts'
+import { creditsOn } from './lease-credits.ts'
 import { type Fronting, PoolEngine } from './pool-engine.ts'
 import type { EngineChoice, EngineSnapshot, PoolSnapshot, ProgramRequest } from './pool-types.ts'
 import { type OpenCharge, ReportedCharges } from './reported-charges.ts'
@@ -35,6 +36,13 @@ export interface AgentMembership {
   agent: string
   url: string
   engines: EngineDescription[]
+}
+
+/** A lease that an isolate has granted itself. */
+export interface CreditedLease extends Pick<ProgramRequest, 'lease' | 'tenant' | 'program' | 'prompt_tokens_estimate'> {
+  agent: string
+  engine: string
+  epoch: string
 }
 
 interface LeaseHolder {
@@ -166,6 +174,27 @@ export class PoolTable {
     return choice
   }
 
+  /** How many more calls of programs that are at home there one isolate may send without a request. */
+  creditsOn({ agent, engine }: { agent: string; engine: string }, now_ms: number): number {
+    const state = this.#agents.get(agent)
+    const found = state?.engines.get(engine)
+    if (!this.#balancer.stays_home || state === undefined || found === undefined) return 0
+    return creditsOn(found.look(state, now_ms))
+  }
+
+  /**
+   * An isolate has granted itself this lease. Reports may have listed it by now, so it is no load of its own. Returns the engine's load. Null: the
+   * engine is not here, or has another epoch.
+   */
+  leasedByCredit(request: CreditedLease, now_ms: number): number | null {
+    const { agent, engine, epoch } = request
+    const state = this.#agents.get(agent)
+    const found = state?.engines.get(engine)
+    if (state === undefined || found === undefined || found.description.epoch !== epoch) return null
+    this.#holds(found, request)
+    return engineLoad(found.look(state, now_ms))
+  }
+
   /** Takes back a lease that never reached its engine. */
   released(lease: string): boolean {
     const holder = this.#holders.get(lease)
@@ -244,7 +273,12 @@ export class PoolTable {
     const program = programKey(request)
     const held_tokens = this.#residency.of(program).get(engine) ?? 0
     chosen.leased(request.lease, Math.max(0, request.prompt_tokens_estimate - held_tokens), now_ms)
-    const { epoch, kv_capacity_tokens } = chosen.description
+    this.#holds(chosen, { ...request, agent, engine })
+  }
+
+  #holds({ description }: PoolEngine, { agent, engine, ...request }: Omit<CreditedLease, 'epoch'>): void {
+    const program = programKey(request)
+    const { epoch, kv_capacity_tokens } = description
     const left_tokens = request.prompt_tokens_estimate + OUTPUT_TOKENS_ASSUMED
     this.#residency.granted(program, { engine, epoch, kv_capacity_tokens }, left_tokens)
     this.#holders.set(request.lease, { agent, engine, program })

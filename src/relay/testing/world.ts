@@ -16,6 +16,7 @@ import { type TicketClaims, verifyTicket } from '../../protocol/index.ts'
 import { deriveTicketKey, importTicketKey } from '../../protocol/ticket.ts'
 import type { Catalogue } from '../../store/catalogue.ts'
 import { BudgetShares } from '../budget-shares.ts'
+import { CreditBook } from '../credit-lease.ts'
 import { RELAY_TIMES, type RelayDeps, type RelayTimes } from '../deps.ts'
 import { EndedCalls } from '../ended-calls.ts'
 import { FileBudget } from '../file-budget.ts'
@@ -164,6 +165,7 @@ export function world(options: WorldOptions = {}): World {
     },
     release: async () => {},
     noticeClass: async () => {},
+    leasedByCredit: async () => ({}),
     ...options.pool,
   } as unknown as PoolRpc
   const tenant = { medianService: async () => ({ settled_service_us: 77 }), ...options.tenant } as unknown as TenantRpc
@@ -194,6 +196,7 @@ export function world(options: WorldOptions = {}): World {
     conversation: () => record('conversation', conversation),
     conversationKey: async () => [1, 2],
     pools: options.pools ?? new PoolMemory(),
+    creditBook: new CreditBook(),
     permits: new RatePermits(),
     shares: new BudgetShares(),
     files: new FileBudget(null),

@@ -12,6 +12,8 @@ export interface Balancer {
   readonly name: string
   /** A program whose prompt is longer is asked for in the region of its pin first. */
   readonly short_prompt_tokens: number
+  /** Of engines with free seats it chooses the one with the program's context, if there is one (lease-credits.ts). Left out: it does not. */
+  readonly stays_home?: true
   /** Same input, same choice; `engines` is not changed. */
   choose(region: string, engines: readonly EngineSnapshot[], request: EngineRequest): EngineChoice
 }

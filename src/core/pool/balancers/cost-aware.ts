@@ -34,6 +34,7 @@ const PREFILLS_PER_TOKEN = 2
 export const COST_AWARE: Balancer = Object.freeze({
   name: 'cost-aware',
   short_prompt_tokens: SHORT_PROMPT_TOKENS,
+  stays_home: true,
   choose(region, engines, request) {
     const eligible = eligibleEngines(engines, request)
     let best: Costed | null = null
