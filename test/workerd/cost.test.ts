@@ -9,6 +9,7 @@ import { BASE_SHARDS } from '../../src/core/call/idempotency-shards.ts'
 import { CREDITS_MS } from '../../src/core/pool/lease-credits.ts'
 import { relayDeps } from '../../src/relay/deps.ts'
 import { runCall } from '../../src/relay/run-call.ts'
+import { catalogue } from '../../src/store/catalogue.ts'
 import { Meter } from './billing.ts'
 import {
   helloOf,
@@ -26,6 +27,8 @@ import {
 import { Link } from './link-client.ts'
 
 const CALLS = 10
+/** An isolate keeps its catalogue for ten seconds. */
+const CATALOGUE_MS = { timeout: 15_000, interval: 500 }
 /** Of docs/cost.md's mix. */
 const CALL_MS = 2_000
 const CALL_EVERY_MS = 3_000
@@ -172,22 +175,6 @@ it('a call of a live, named program is three requests and one row, and shares an
   expect([end.rows, end.d1_rows]).toEqual([3 + 1, 0])
 })
 
-it('where seats are free, a call at its program’s home is two requests, and its pool is told of it with others', async () => {
-  await linked(64)
-  const program = 'at-home'
-  await call({ program })
-  const others = await costOf(async () => {
-    for (let index = 1; index < CALLS; index++) await call({ program })
-  })
-  const { 'pool.leasedByCredit': told = 0, ...each } = others.requests
-  expect(each).toEqual({ 'program.admit': CALLS - 1, 'program.settle': CALLS - 1 })
-  // Each of these calls waits until its pool has been told. Those of a quarter of a second share a message.
-  expect(told).toBe(CALLS - 1)
-  // The other calls here are of an engine that has hardly a seat to give away.
-  await linked()
-  await new Promise((resolve) => setTimeout(resolve, CREDITS_MS))
-})
-
 it('a call that is open when its opening is due is written then too', async () => {
   const program = 'long'
   await meter.watch(programStub(program))
@@ -203,6 +190,27 @@ it('a call that is open when its opening is due is written then too', async () =
   expect(long.rows).toBe(2)
   // For its opening, and for when its program goes stale.
   expect(long.alarms).toBeLessThanOrEqual(long.fired + 1)
+})
+
+it('where seats are free, a call at its program’s home is two requests, and its pool is told of it with others', async () => {
+  await linked(64)
+  const program = 'at-home'
+  // A region counts as one with engines once the isolate has read the catalogue again.
+  await vi.waitFor(
+    async () => expect((await catalogue(env)).linked.get(MODEL)?.has('us-east')).toBe(true),
+    CATALOGUE_MS,
+  )
+  await call({ program })
+  const others = await costOf(async () => {
+    for (let index = 1; index < CALLS; index++) await call({ program })
+  })
+  const { 'pool.leasedByCredit': told = 0, ...each } = others.requests
+  expect(each).toEqual({ 'program.admit': CALLS - 1, 'program.settle': CALLS - 1 })
+  // Each of these calls waits until its pool has been told. Those of a quarter of a second share a message.
+  expect(told).toBe(CALLS - 1)
+  // The other calls here are of an engine that has hardly a seat to give away.
+  await linked()
+  await new Promise((resolve) => setTimeout(resolve, CREDITS_MS))
 })
 
 it('a call under a budget is stored before it goes on', async () => {
