@@ -1,8 +1,8 @@
 /**
- * The bare Worker: what any relay of this shape costs on workerd before it does anything. It makes the three RPCs that a call of
+ * The bare Worker: what any relay of this shape costs on workerd before it does anything. It makes the RPCs that a call of
  * Switchyard makes (test/workerd/cost.test.ts counts those), to objects of the same sort that begin and end as its programs do:
- * one to the program's and one to the pool's, side by side, then a fetch whose body passes through, and one to the program's
- * that no client waits for. No key, no ticket, no state. With `x-store: 1` the last keeps one row, which is the least
+ * one to the program's and, for each CREDITS calls, one to the pool's beside it, then a fetch whose body passes through, and one
+ * to the program's that no client waits for. No key, no ticket, no state. With `x-store: 1` the last keeps one row, which is the least
  * that a relay costs whose calls survive a restart.
  */
 import path from 'node:path'
@@ -15,6 +15,9 @@ import { networkService } from '../../../ops/workerd/network-service.ts'
 import { readyMiniflare } from '../../../ops/workerd/ready-miniflare.ts'
 import type { WorkerConfig } from '../../../ops/workerd/worker-config.ts'
 import { WORKERD_NAME, writeWorkerdLauncher } from '../../../ops/workerd/workerd-launcher.ts'
+
+/** Calls that ask no pool, after one that did: Switchyard's programs of twenty calls ask for their first, and for a few more. */
+const CREDITS = 10
 
 const SCRIPT = `
 import { DurableObject } from 'cloudflare:workers'
@@ -33,13 +36,23 @@ export class Pool extends DurableObject {
   leases = 0
   async lease({ call }) { this.leases += 1; return { call, url: this.env.ENGINE_URL } }
 }
+let credits = 0
+let leased = null
+async function lease(env, call) {
+  if (credits > 0) credits -= 1
+  else {
+    leased = await env.POOL.getByName('pool').lease({ call })
+    credits = ${CREDITS}
+  }
+  return leased
+}
 export default {
   async fetch(request, env, context) {
     const { pathname } = new URL(request.url)
     const call = crypto.randomUUID()
     const name = request.headers.get('x-program-id') ?? call
     const program = () => env.PROGRAM.getByName(name)
-    const [, { url }] = await Promise.all([program().admit({ call }), env.POOL.getByName('pool').lease({ call })])
+    const [, { url }] = await Promise.all([program().admit({ call }), lease(env, call)])
     const headers = new Headers({ 'content-type': 'application/json' })
     headers.set('authorization', request.headers.get('authorization') ?? '')
     const upstream = await env.NETWORK.fetch(url + pathname, { method: 'POST', headers, body: request.body })
