@@ -7,8 +7,7 @@
  * does one whose program has open calls, since only the pool knows what they were charged so far.
  */
 import type { LeaseByCredit } from '../actors/contracts.ts'
-import { LEASES_BY_CREDIT_MAX, LeaseCredits } from '../core/pool/lease-credits.ts'
-import type { EngineChoice, Pin } from '../core/pool/pool-types.ts'
+import type { Pin } from '../core/pool/pool-types.ts'
 import { sleep } from '../platform/deadline.ts'
 import type { Admission } from './admit.ts'
 import type { RelayDeps } from './deps.ts'
@@ -16,60 +15,9 @@ import type { IdentifiedCall } from './identify.ts'
 import type { Leased } from './lease.ts'
 import { askTwice } from './rpc.ts'
 
-type Chosen = Extract<EngineChoice, { status: 'leased' }>
-type Facts = Omit<Leased, 'lease' | 'region' | 'charges' | 'reason' | 'pin'>
-type Placed = Pick<IdentifiedCall, 'tenant' | 'program' | 'model'>
-
-/** The isolate's own. */
-export class CreditBook {
-  readonly credits = new LeaseCredits<Facts>()
-  /** Leases that pools have not been told of, by region, model and shard. */
-  readonly #untold = new Map<string, LeaseByCredit[]>()
-
-  /** `first`: no other waits to be told, so nothing will tell it. `full`: they are as many as a message has. */
-  add(pool: string, lease: LeaseByCredit): 'first' | 'full' | 'more' {
-    const untold = this.#untold.get(pool)
-    if (untold === undefined) this.#untold.set(pool, [lease])
-    else untold.push(lease)
-    if (untold === undefined) return 'first'
-    return untold.length >= LEASES_BY_CREDIT_MAX ? 'full' : 'more'
-  }
-
-  takeAll(pool: string): LeaseByCredit[] {
-    const untold = this.#untold.get(pool) ?? []
-    this.#untold.delete(pool)
-    return untold
-  }
-}
-
-/** A pool has leased: the program is at home there, and the isolate may hold credits. */
-export function hearCredits(
-  call: Placed,
-  region: string,
-  { agent, engine, epoch, url, pin, speed_factor, native_apis, resumes }: Chosen,
-  { ticket_kid, shard, credits }: { ticket_kid: string | null; shard: number | undefined; credits: number },
-  deps: RelayDeps,
-): void {
-  if (ticket_kid === null || !pin) return
-  const at = { region, model: call.model, engine, epoch }
-  const can = { ...(native_apis === undefined ? {} : { native_apis }), ...(resumes === undefined ? {} : { resumes }) }
-  const facts = {
-    agent,
-    engine,
-    epoch,
-    url,
-    speed_factor,
-    ticket_kid,
-    ...can,
-    ...(shard === undefined ? {} : { shard }),
-  }
-  deps.creditBook.credits.granted(at, facts, credits, deps.now())
-  if (call.program !== null) deps.creditBook.credits.stays(homeOf(call), at)
-}
-
 /** Whether it is worth waiting for the call's pin before a pool is asked. */
 export function mayLeaseByCredit(call: IdentifiedCall, deps: RelayDeps): boolean {
-  return call.program !== null && !call.offline && deps.creditBook.credits.mayTake(homeOf(call), deps.now())
+  return !call.offline && deps.creditBook.mayTake(call, deps.now())
 }
 
 /** Null: the pools must be asked. */
@@ -106,7 +54,11 @@ function hasRoomFor(
 }
 
 /** The engine has failed a call, so the next ones ask. */
-export function forgetCredits({ region, engine }: Leased, { model }: Placed, deps: RelayDeps): void {
+export function forgetCredits(
+  { region, engine }: Leased,
+  { model }: Pick<IdentifiedCall, 'model'>,
+  deps: RelayDeps,
+): void {
   deps.creditBook.credits.forget({ region: region.id, model, engine })
 }
 
@@ -114,10 +66,6 @@ export function forgetCredits({ region, engine }: Leased, { model }: Placed, dep
 function nearest({ regions, linked_regions }: IdentifiedCall, held: readonly string[] | null): Leased['region'] | null {
   const may = (id: string) => linked_regions.has(id) && (held === null || held.includes(id))
   return regions.find(({ id }) => may(id)) ?? null
-}
-
-function homeOf({ tenant, program, model }: Placed): string {
-  return JSON.stringify([tenant, program, model])
 }
 
 function tellLater({ region, shard }: Leased, { model }: Pin, lease: LeaseByCredit, deps: RelayDeps): void {

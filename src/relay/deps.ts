@@ -27,7 +27,7 @@ import { ANSWER_TIMES, type AnswerTimes } from './answer.ts'
 import { BudgetShares } from './budget-shares.ts'
 import { type Tracing, tracingOf } from './call-trace.ts'
 
-import { CreditBook } from './credit-lease.ts'
+import { CreditBook } from './credit-book.ts'
 import { EndedCalls } from './ended-calls.ts'
 import { FileBudget } from './file-budget.ts'
 import { HoldMemory } from './hold-memory.ts'

@@ -11,7 +11,6 @@ import type { OpenCharge } from '../core/pool/reported-charges.ts'
 import { sleep } from '../platform/deadline.ts'
 import type { NativeApi } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
-import { hearCredits } from './credit-lease.ts'
 import type { RelayDeps } from './deps.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { askActor, type Reply } from './rpc.ts'
@@ -144,7 +143,8 @@ async function askRegion(
     if (shards !== undefined) deps.pools.rememberShards(region.id, call.model, shards)
     if (snapshot !== null) deps.pools.remember(snapshot)
     else if (choice.status === 'leased') deps.pools.leased(region.id, call.model, shard, choice)
-    if (choice.status === 'leased') hearCredits(call, region.id, choice, { ticket_kid, shard, credits }, deps)
+    if (choice.status === 'leased')
+      deps.creditBook.heard(call, region.id, choice, { ticket_kid, shard, credits }, now_ms)
     return { choice, ticket_kid, charges }
   }
   if (asked.status === 'failed') deps.report('lease_failed', asked.error)
