@@ -4,7 +4,7 @@
  */
 import type { LeaseByCredit } from '../actors/contracts.ts'
 import { LEASES_BY_CREDIT_MAX, LeaseCredits } from '../core/pool/lease-credits.ts'
-import type { EngineChoice } from '../core/pool/pool-types.ts'
+import type { EngineChoice, Pin } from '../core/pool/pool-types.ts'
 
 type Chosen = Extract<EngineChoice, { status: 'leased' }>
 
@@ -25,6 +25,7 @@ export interface Caller {
 }
 
 interface Granted {
+  lease: string
   ticket_kid: string | null
   shard: number | undefined
   credits: number
@@ -36,14 +37,30 @@ export class CreditBook {
   readonly #untold = new Map<string, LeaseByCredit[]>()
 
   /** A pool has leased: the program is at home there, and there may be credits. */
-  heard(caller: Caller, region: string, choice: Chosen, { ticket_kid, shard, credits }: Granted, now_ms: number): void {
+  heard(
+    caller: Caller,
+    region: string,
+    choice: Chosen,
+    { lease, ticket_kid, shard, credits }: Granted,
+    now_ms: number,
+  ): void {
     if (ticket_kid === null || !choice.pin) return
     const { agent, engine, epoch, url, speed_factor, native_apis, resumes } = choice
     const at = { region, model: caller.model, engine, epoch }
     const can = { ...(native_apis === undefined ? {} : { native_apis }), ...(resumes === undefined ? {} : { resumes }) }
     const of_pool = { ticket_kid, ...(shard === undefined ? {} : { shard }) }
     this.credits.granted(at, { agent, engine, epoch, url, speed_factor, ...can, ...of_pool }, credits, now_ms)
-    if (caller.program !== null) this.credits.stays(homeOf(caller), at)
+    if (caller.program !== null) this.credits.stays(homeOf(caller), at, lease)
+  }
+
+  /** The program's latest lease is one by credit. */
+  leased(caller: Caller, at: Pin, lease: string): void {
+    if (caller.program !== null) this.credits.stays(homeOf(caller), at, lease)
+  }
+
+  /** Whether the program has no open lease elsewhere. A lease that is not known may be there. */
+  isOnlyAt(caller: Caller, at: Pin, open_leases: readonly string[]): boolean {
+    return this.credits.areThere(homeOf(caller), at, open_leases)
   }
 
   /** Whether it is worth waiting for the call's pin before a pool is asked. */

@@ -76,6 +76,18 @@ describe('a call of a program that is at home', () => {
     expect(it.saidTo('leaseOpened')).toEqual([])
   })
 
+  it('makes none either where the record of the call before has not come yet', async () => {
+    let last: string[] = []
+    const admit = async ({ lease = '' }: { lease?: string }) => {
+      const reply = { ...(ADMITTED as Admitted), pin: PIN, expected_lease: lease, open_leases: last }
+      last = [lease]
+      return reply
+    }
+    const it = credited(9, {}, { program: { admit } as never })
+    for (let n = 0; n < 3; n += 1) await call(it)
+    expect(leases(it)).toBe(1)
+  })
+
   it('asks again when credits are used up, and goes on with those of the answer', async () => {
     const it = credited(1)
     for (let n = 0; n < 5; n += 1) await call(it)
@@ -112,7 +124,7 @@ describe('a pool is asked, though the isolate holds credits, for', () => {
     ['one that is pinned elsewhere', { pin: { ...PIN, engine: 'e1' } }],
     ['one whose engine has begun anew', { pin: { ...PIN, epoch: 'epoch-2' } }],
     ['one whose pin is of another model', { pin: { ...PIN, model: 'other' } }],
-    ['one that has open calls', { open_leases: ['lease-0'] }],
+    ['one that has an open lease, which may be elsewhere', { open_leases: ['lease-0'] }],
     [
       'a prompt that has outgrown its engine',
       {},
@@ -141,7 +153,7 @@ describe('a pool is asked, though the isolate holds credits, for', () => {
       9,
       it.deps.now(),
     )
-    it.deps.creditBook.credits.stays(JSON.stringify([UNRESTRICTED.tenant, 'p', MODEL]), PIN)
+    it.deps.creditBook.credits.stays(JSON.stringify([UNRESTRICTED.tenant, 'p', MODEL]), PIN, 'lease-0')
     await call(it)
     await it.settled()
     expect(leases(it)).toBeGreaterThan(0)

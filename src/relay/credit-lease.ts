@@ -4,7 +4,7 @@
  * told of such leases together, off the call path.
  *
  * It is what the pool would have answered: the nearest region with engines is the pin's, and a seat is free there. Every other call asks. So
- * does one whose program has open calls, since only the pool knows what they were charged so far.
+ * does one whose program has open leases that may be elsewhere, since only the pool knows what they were charged so far.
  */
 import type { LeaseByCredit } from '../actors/contracts.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
@@ -28,12 +28,13 @@ export function leaseByCredit(
   deps: RelayDeps,
 ): Leased | null {
   if (call.program === null || call.offline || pin === null || pin.model !== call.model) return null
-  if (open_leases.length > 0) return null
+  if (!deps.creditBook.isOnlyAt(call, pin, open_leases)) return null
   const region = nearest(call, regions)
   if (region?.id !== pin.region) return null
   const now_ms = deps.now()
   const facts = hasRoomFor(call, pin, deps) ? deps.creditBook.credits.take(pin, now_ms) : null
   if (facts === null) return null
+  deps.creditBook.leased(call, pin, lease)
   const leased: Leased = { ...facts, lease, region, reason: 'pinned', pin: true, charges: [] }
   const { tenant, program, id, prompt_tokens_estimate } = call
   const { agent, engine, epoch } = facts

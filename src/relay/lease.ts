@@ -144,7 +144,7 @@ async function askRegion(
     if (snapshot !== null) deps.pools.remember(snapshot)
     else if (choice.status === 'leased') deps.pools.leased(region.id, call.model, shard, choice)
     if (choice.status === 'leased')
-      deps.creditBook.heard(call, region.id, choice, { ticket_kid, shard, credits }, now_ms)
+      deps.creditBook.heard(call, region.id, choice, { lease: request.lease, ticket_kid, shard, credits }, now_ms)
     return { choice, ticket_kid, charges }
   }
   if (asked.status === 'failed') deps.report('lease_failed', asked.error)

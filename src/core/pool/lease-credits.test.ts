@@ -77,7 +77,7 @@ describe('what an isolate holds', () => {
   it('only a program that was served there has a use for it', () => {
     const held = new LeaseCredits<string>()
     held.granted(HOME, 'facts', 1, 0)
-    held.stays('mine', HOME)
+    held.stays('mine', HOME, 'lease-1')
     expect([held.mayTake('mine', 0), held.mayTake('other', 0), held.mayTake('mine', CREDITS_MS)]).toEqual([
       true,
       false,
@@ -87,11 +87,22 @@ describe('what an isolate holds', () => {
     expect(held.mayTake('mine', 0)).toBe(false)
   })
 
+  it('knows which leases of a program are on its engine, the latest of them', () => {
+    const held = new LeaseCredits<string>()
+    expect([held.areThere('mine', HOME, []), held.areThere('mine', HOME, ['l0'])]).toEqual([true, false])
+    for (let n = 0; n < 9; n += 1) held.stays('mine', HOME, `l${n}`)
+    const there = (...leases: string[]) => held.areThere('mine', HOME, leases)
+    expect([there('l8', 'l1'), there('l8', 'l0'), there('l9')]).toEqual([true, false, false])
+    held.stays('mine', { ...HOME, engine: 'e1' }, 'm0')
+    expect([there('l8'), held.areThere('mine', { ...HOME, engine: 'e1' }, ['l8'])]).toEqual([false, false])
+    expect(held.areThere('mine', { ...HOME, engine: 'e1' }, ['m0'])).toBe(true)
+  })
+
   it('is bounded: what was heard of longest ago is forgotten', () => {
     const held = new LeaseCredits<number>()
     for (let n = 0; n <= CREDITED_ENGINES_MAX; n += 1) held.granted({ ...HOME, engine: `e${n}` }, n, 1, 0)
     expect([held.look({ ...HOME, engine: 'e0' }), held.look({ ...HOME, engine: 'e1' })]).toEqual([null, 1])
-    for (let n = 0; n <= CREDITED_PROGRAMS_MAX; n += 1) held.stays(`p${n}`, { ...HOME, engine: 'e1' })
+    for (let n = 0; n <= CREDITED_PROGRAMS_MAX; n += 1) held.stays(`p${n}`, { ...HOME, engine: 'e1' }, 'lease')
     expect([held.mayTake('p0', 0), held.mayTake('p1', 0)]).toEqual([false, true])
   })
 })

@@ -20,6 +20,8 @@ export const LEASES_BY_CREDIT_MAX = 256
 /** Engines of which an isolate holds credits, and programs whose engine it remembers. Past it what was heard of longest ago is forgotten. */
 export const CREDITED_ENGINES_MAX = 4_096
 export const CREDITED_PROGRAMS_MAX = 10_000
+/** Of a program: a record is some tens of milliseconds late, so a quick program has more than one lease open. */
+const HOME_LEASES_MAX = 8
 
 /** How many more calls an isolate may send to the engine. One that waits for its provider's limits is never free. */
 export function creditsOn(engine: Readonly<EngineSnapshot>): number {
@@ -36,11 +38,16 @@ interface Credited<F> {
   until_ms: number
 }
 
+interface Home {
+  engine: string
+  leases: readonly string[]
+}
+
 /** What an isolate holds. `F`: what it must know of an engine to send it a call. */
 export class LeaseCredits<F> {
   readonly #engines = new Map<string, Credited<F>>()
-  /** By program and model: the engine that served the last call. */
-  readonly #homes = new Map<string, string>()
+  /** By program and model: the engine that served the last call, and the latest leases there. */
+  readonly #homes = new Map<string, Home>()
 
   /** A reply of the pool. It takes the place of what earlier ones gave. */
   granted(at: Pin, facts: F, credits: number, now_ms: number): void {
@@ -55,15 +62,25 @@ export class LeaseCredits<F> {
     if (held?.epoch === at.epoch) this.granted(at, held.facts, credits, now_ms)
   }
 
-  /** The program is pinned to the engine. */
-  stays(program: string, at: Pin): void {
-    put(this.#homes, program, nameOf(at), CREDITED_PROGRAMS_MAX)
+  /** The program is pinned to the engine, where this is its latest lease. */
+  stays(program: string, at: Pin, lease: string): void {
+    const engine = nameOf(at)
+    const known = this.#homes.get(program)
+    const before = known?.engine === engine ? known.leases.slice(1 - HOME_LEASES_MAX) : []
+    put(this.#homes, program, { engine, leases: [...before, lease] }, CREDITED_PROGRAMS_MAX)
+  }
+
+  /** Whether all of these leases are known to be on the engine. */
+  areThere(program: string, at: Pin, leases: readonly string[]): boolean {
+    if (leases.length === 0) return true
+    const known = this.#homes.get(program)
+    return known?.engine === nameOf(at) && leases.every((lease) => known.leases.includes(lease))
   }
 
   /** Whether a call of the program can probably do without a request, if its pin is what this isolate remembers. */
   mayTake(program: string, now_ms: number): boolean {
     const home = this.#homes.get(program)
-    return home !== undefined && this.#good(home, now_ms) !== null
+    return home !== undefined && this.#good(home.engine, now_ms) !== null
   }
 
   /** What is known of the engine, also without a credit. */
