@@ -16,14 +16,14 @@ import { agentUrlFault } from '../core/pool/agent-url.ts'
 import { BALANCER_DEFAULT, BALANCER_NAMES, type Balancer, createBalancer } from '../core/pool/balancers/index.ts'
 import { NO_ENGINE_RETRY_AFTER_S } from '../core/pool/choose-engine.ts'
 import { agentOfEngine } from '../core/pool/choose-shards.ts'
-import { LEASES_BY_CREDIT_MAX } from '../core/pool/lease-credits.ts'
+import { CREDITS_MS, LEASES_BY_CREDIT_MAX } from '../core/pool/lease-credits.ts'
 import type { ShardMember } from '../core/pool/pool-shards.ts'
 import { AGENTS_PER_POOL_MAX, PoolTable } from '../core/pool/pool-table.ts'
 import type { LeaseReason, PoolSnapshot } from '../core/pool/pool-types.ts'
 import { type LeaseGranted, RecentLeases } from '../core/pool/recent-leases.ts'
 import { spilledReason } from '../core/pool/regions.ts'
 import type { Env } from '../env.ts'
-import { within } from '../platform/deadline.ts'
+import { sleep, within } from '../platform/deadline.ts'
 import {
   CLOSE,
   deriveTicketKey,
@@ -103,6 +103,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private alarmAtMs: number | null = null
   private readonly leases: Partial<Record<LeaseReason, number>> = {}
   private refused = 0
+  /** Isolates may lease by credit until then (core/pool/lease-credits.ts). */
+  private creditsUntilMs = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -154,7 +156,7 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     this.recent.add({ ...asked, agent, engine, pin, load, reason, at_ms: now_ms })
     const charges = this.table.chargesOf(request)
     this.classes.leased(tenant, request.class, now_ms)
-    const credits = this.table.creditsOn(choice, now_ms)
+    const credits = this.creditsOn(choice, now_ms)
     const more = credits > 0 ? { credits } : {}
     return { ...choice, ticket_kid: this.ticketKids.get(agent) ?? null, snapshot, charges, ...more, ...shards }
   }
@@ -168,9 +170,21 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
       this.leases.pinned = (this.leases.pinned ?? 0) + 1
       this.recent.add({ ...lease, ...AT_HOME, load, at_ms: Math.min(at_ms, now_ms) })
       this.classes.leased(lease.tenant, of_class, now_ms)
-      credits[lease.engine] ??= this.table.creditsOn(lease, now_ms)
+      credits[lease.engine] ??= this.creditsOn(lease, now_ms)
     }
     return credits
+  }
+
+  private creditsOn(at: { agent: string; engine: string }, now_ms: number): number {
+    const credits = this.table.creditsOn(at, now_ms)
+    if (credits > 0) this.creditsUntilMs = now_ms + CREDITS_MS
+    return credits
+  }
+
+  /** Resolves when no isolate holds a credit that was given before. */
+  private async creditsLapsed(): Promise<void> {
+    const left_ms = Math.min(CREDITS_MS, this.creditsUntilMs - Date.now())
+    if (left_ms > 0) await sleep(left_ms)
   }
 
   async recentLeases(limit: number): Promise<LeaseGranted[]> {
@@ -190,12 +204,16 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
     db?.update(members).set({ draining }).where(eq(members.agent, agent)).run()
     const socket = this.links.joined(agent)
     if (socket !== null) sendFrame(socket, { type: draining ? 'drain' : 'undrain', engines: [] })
+    if (draining) await this.creditsLapsed()
   }
 
   async refuseAgent({ agent, except_kid }: Parameters<PoolRpc['refuseAgent']>[0]): Promise<void> {
     await Promise.all(this.shards.others.map((shard) => shard.refuseAgent({ agent, except_kid })))
     this.links.refuseAgent(agent, except_kid)
-    if (this.ticketKids.get(agent) !== except_kid) await this.leave(agent)
+    if (this.ticketKids.get(agent) === except_kid) return
+    const had_engines = this.table.agents.includes(agent)
+    await this.leave(agent)
+    if (had_engines) await this.creditsLapsed()
   }
 
   async noticeClass({ tenant, class: name }: { tenant: string; class: string }): Promise<void> {

@@ -160,6 +160,24 @@ describe('a pool is asked, though the isolate holds credits, for', () => {
     expect(told(it)).toEqual([])
   })
 
+  it('a call whose engine takes no more: what the pool says then holds', async () => {
+    const it = credited(9)
+    await call(it)
+    const draining = world({ engines: { e0: failing({ code: 'draining' }), e1: answering('there') } })
+    Object.assign(it.deps, { fetch: draining.deps.fetch })
+    const first = it.deps.pool
+    Object.assign(it.deps, { pool: world({ pool: { lease: async () => leaseOf('e1') } as never }).deps.pool })
+    expect((await call(it)).headers.get('x-engine-id')).toBe('e1')
+    // Where it has no engine, the client hears that, and when to come again.
+    Object.assign(it.deps, { pool: first })
+    await call({ ...it, deps: { ...it.deps, fetch: world({ engines: { e0: answering('hello') } }).deps.fetch } })
+    const nothing = { status: 'none', retry_after_s: 5, ticket_kid: null, snapshot: null, charges: [] }
+    Object.assign(it.deps, { pool: world({ pool: { lease: async () => nothing } as never }).deps.pool })
+    const refused = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+    expect(await refused.json()).toMatchObject({ error: { code: 'no_engine', type: 'server_error' } })
+  })
+
   it('calls after one that the engine has failed', async () => {
     const it = credited(9, {}, { engines: { e0: answering('hello'), e1: answering('there') } })
     await call(it)

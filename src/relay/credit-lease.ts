@@ -35,7 +35,7 @@ export function leaseByCredit(
   const facts = hasRoomFor(call, pin, deps) ? deps.creditBook.credits.take(pin, now_ms) : null
   if (facts === null) return null
   deps.creditBook.leased(call, pin, lease)
-  const leased: Leased = { ...facts, lease, region, reason: 'pinned', pin: true, charges: [] }
+  const leased: Leased = { ...facts, lease, region, reason: 'pinned', pin: true, charges: [], by_credit: true }
   const { tenant, program, id, prompt_tokens_estimate } = call
   const { agent, engine, epoch } = facts
   const told = { lease, tenant, program, call: id, class: of_class, prompt_tokens_estimate, at_ms: now_ms }

@@ -25,6 +25,8 @@ import { type ForwardedBody, withField } from './dialects/openai-body.ts'
 import type { IdentifiedCall } from './identify.ts'
 import { type Leased, type Leasing, lease, travel } from './lease.ts'
 import { leaseProof } from './lease-proof.ts'
+import { missedModel } from './missed-model.ts'
+import { noEngine } from './restrictions.ts'
 import { expectedReason, releaseLease, type SettleNotes } from './settle.ts'
 import { cacheSaltOf, ticketFor } from './ticket.ts'
 import type { StageTimes } from './timing.ts'
@@ -108,6 +110,13 @@ async function serveOn(first: Leased, told: Resume | null, journey: Journey): Pr
     journey.call.share?.placed(served)
     loseLease(leased, failure.error.code, journey)
     if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
+    if (leased.by_credit === true && STALE.includes(failure.error.code ?? '')) {
+      const asked = await askedAnew(journey)
+      if (journey.gone.aborted) return { status: 'cancelled' }
+      if (asked.status === 'none') return gaveUp(nowhere(failure, journey), asked.retry_after_s)
+      leased = asked.leased
+      continue
+    }
     if (!failure.replaceable) return { ...opened, failure, retry_after_s: null }
     // An answer of which something has come is waited for rather than lost.
     const tries_max = journey.broken === null ? ENGINES_TRIED_MAX : LEASES_PER_CALL_MAX
@@ -117,6 +126,20 @@ async function serveOn(first: Leased, told: Resume | null, journey: Journey): Pr
     if (next.status === 'none') return gaveUp(failure, next.retry_after_s)
     leased = next.leased
   }
+}
+
+/** With these an engine's agent says what its pool knows by now, and what this isolate did not when it leased without asking. */
+const STALE: readonly string[] = ['draining', 'engine_down', 'epoch_gone']
+
+/** As a call that has had no lease. */
+function askedAnew({ call, admission, deps, times }: Journey): Promise<Leasing> {
+  return times.measure('lease', () => lease(call, admission.pin, [], deps))
+}
+
+function nowhere(failure: AgentFailure, { call, deps }: Journey): AgentFailure {
+  missedModel(call, deps)
+  const { message, code = null } = noEngine(call.model, call.regions, call.held)
+  return { ...failure, error: { ...failure.error, message, code }, retry_after_s: null }
 }
 
 /** Told once for each lease, though a break and the search after it may both find that it is lost. */

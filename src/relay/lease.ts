@@ -43,6 +43,8 @@ export interface Leased {
   ticket_kid: string
   /** What agents last reported for the program's open leases in the engine's pool. */
   charges: readonly OpenCharge[]
+  /** Its pool was not asked (credit-lease.ts). Left out: it was. */
+  by_credit?: true
 }
 
 export type Leasing = { status: 'leased'; leased: Leased } | { status: 'none'; retry_after_s: number }

@@ -7,6 +7,7 @@ import { poolActor, poolStub } from '../../src/actors/stubs.ts'
 import { SHARD_ENGINES_MAX } from '../../src/core/pool/pool-shards.ts'
 import type { Pin } from '../../src/core/pool/pool-types.ts'
 import { STATUS_INTERVAL_MS } from '../../src/protocol/link.ts'
+import { CreditBook } from '../../src/relay/credit-book.ts'
 import type { RelayDeps } from '../../src/relay/deps.ts'
 import type { IdentifiedCall } from '../../src/relay/identify.ts'
 import { lease } from '../../src/relay/lease.ts'
@@ -88,6 +89,7 @@ function relay(): { asked: (number | undefined)[]; deps: RelayDeps } {
   const asked: (number | undefined)[] = []
   const pools = new PoolMemory()
   const deps = {
+    creditBook: new CreditBook(),
     ...{ pools, region_rtt_ms: 0, times: { pool_timeout_ms: 5_000 }, now: () => Date.now() },
     newId: () => crypto.randomUUID(),
     report: (event: string, error: unknown) => expect.fail(`${event}: ${error}`),
