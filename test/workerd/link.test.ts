@@ -6,6 +6,7 @@ import type { LeaseRequest } from '../../src/actors/contracts.ts'
 import { AGENT_HEADER, HELLO_TIMEOUT_MS, LINKS_PER_AGENT_MAX, TICKET_KID_HEADER } from '../../src/actors/link-frames.ts'
 import { LINKS_MAX, MEMBER_RETURN_MS } from '../../src/actors/pool.ts'
 import { poolActor, poolStub, programActor } from '../../src/actors/stubs.ts'
+import { CREDITS_MS } from '../../src/core/pool/lease-credits.ts'
 import { AGENTS_PER_POOL_MAX } from '../../src/core/pool/pool-table.ts'
 import { LEASE_ASKED_MS, OPEN_CALLS_PER_PROGRAM_MAX } from '../../src/core/program/program-state.ts'
 import { CLOSE, deriveTicketKey, FRAME_BYTES_MAX, type HandlingDecision } from '../../src/protocol/index.ts'
@@ -206,6 +207,19 @@ describe('leasing', () => {
     link.send(statusOf(0, { leases_seen: ['lease-0'], charges: [['lease-1', 70, 7]] }))
     const charged = async () => (await pool().lease({ ...leaseRequest('lease-3'), program: 'at-home' })).charges
     await expect.poll(charged).toMatchObject([{ lease: 'lease-1', service_wall_us: 70 }])
+  })
+
+  it('a drain is over when no isolate can lease there without asking', async () => {
+    const hello = helloOf()
+    const link = await connect()
+    link.send({ ...hello, engines: hello.engines.map((engine) => ({ ...engine, seats: 41 })) })
+    await link.message()
+    const granted_from_ms = Date.now()
+    expect((await pool().lease(leaseRequest('lease-0'))).credits).toBe(10)
+    await pool().drainAgent({ agent: 'agent-east', draining: true })
+    expect(Date.now()).toBeGreaterThanOrEqual(granted_from_ms + CREDITS_MS)
+    expect((await pool().lease(leaseRequest('lease-1'))).status).toBe('none')
+    await pool().drainAgent({ agent: 'agent-east', draining: false })
   })
 
   it('leases nothing from an engine that missed its reports', async () => {
