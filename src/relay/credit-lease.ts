@@ -77,11 +77,16 @@ function tellLater({ region, shard }: Leased, { model }: Pin, lease: LeaseByCred
     if (added === 'first') await sleep(deps.times.credits_told_ms)
     const leases = deps.creditBook.takeAll(pool)
     if (leases.length === 0) return
+    // Credits last from the question on, so that none outlasts what the pool takes it for.
+    const asked_at_ms = deps.now()
     const reply = await askTwice(() => deps.pool(region, model, shard).leasedByCredit(leases))
     if (reply.status === 'failed') return deps.report('leases_not_told', reply.error)
-    const now_ms = deps.now()
     for (const { engine, epoch } of new Map(leases.map((one) => [one.engine, one])).values()) {
-      deps.creditBook.credits.renewed({ region: region.id, model, engine, epoch }, reply.value[engine] ?? 0, now_ms)
+      deps.creditBook.credits.renewed(
+        { region: region.id, model, engine, epoch },
+        reply.value[engine] ?? 0,
+        asked_at_ms,
+      )
     }
   }
   deps.waitUntil(tell())
