@@ -103,8 +103,8 @@ export class PoolActor extends DurableObject<Env> implements PoolRpc {
   private alarmAtMs: number | null = null
   private readonly leases: Partial<Record<LeaseReason, number>> = {}
   private refused = 0
-  /** Isolates may lease by credit until then (core/pool/lease-credits.ts). */
-  private creditsUntilMs = 0
+  /** Isolates may lease by credit until then (core/pool/lease-credits.ts), also by credits of the object before this one. */
+  private creditsUntilMs = Date.now() + CREDITS_MS
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)

@@ -7,6 +7,7 @@ import type { RememberedPool } from '../actors/contracts.ts'
 import { type ShardsToAsk, shardLoad, shardsToAsk } from '../core/pool/choose-shards.ts'
 import { FIRST_SHARD, type ShardsView } from '../core/pool/pool-shards.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
+import { putLast } from '../core/put-last.ts'
 
 /** Shards of pools that an isolate remembers. Past it the one heard of longest ago is forgotten. */
 export const POOLS_REMEMBERED_MAX = 1000
@@ -17,11 +18,11 @@ export class PoolMemory {
   readonly #shards = new Map<string, ShardsView>()
 
   remember(snapshot: RememberedPool): void {
-    putLast(this.#pools, keyOf(snapshot.region, snapshot.model, snapshot.shard), snapshot)
+    putLast(this.#pools, keyOf(snapshot.region, snapshot.model, snapshot.shard), snapshot, POOLS_REMEMBERED_MAX)
   }
 
   rememberShards(region: string, model: string, view: ShardsView): void {
-    putLast(this.#shards, keyOf(region, model), view)
+    putLast(this.#shards, keyOf(region, model), view, POOLS_REMEMBERED_MAX)
   }
 
   recall(region: string, model: string, shard?: number): RememberedPool | null {
@@ -69,15 +70,6 @@ export class PoolMemory {
   get size(): number {
     return this.#pools.size
   }
-}
-
-function putLast<V>(map: Map<string, V>, key: string, value: V): void {
-  map.delete(key)
-  if (map.size >= POOLS_REMEMBERED_MAX) {
-    const oldest = map.keys().next()
-    if (!oldest.done) map.delete(oldest.value)
-  }
-  map.set(key, value)
 }
 
 function keyOf(region: string, model: string, shard: number = FIRST_SHARD): string {

@@ -1,11 +1,12 @@
 /**
  * Leases that a pool lets an isolate of the Worker grant itself. A program whose context is on an engine with free seats stays
- * there, whatever else the pool knows: of such engines none costs it less. So a reply tells how many more calls the isolate may
- * send to that engine in the next second, and those calls make no request of the pool. It is told of them afterwards.
+ * there, since no other engine costs it less. So an answer also has credits: how many more calls the isolate may send to that
+ * engine in the next second. Those calls make no request of the pool, which is told of them afterwards.
  *
  * A credit is no lease and is not counted as load. Isolates know nothing of each other's credits, so each gets a small share of
  * the seats. If they take more than are free, calls wait at the engine, in its scheduler's order.
  */
+import { putLast } from '../put-last.ts'
 import { withoutOffline } from './engine-load.ts'
 import type { EngineSnapshot, Pin } from './pool-types.ts'
 
@@ -53,7 +54,7 @@ export class LeaseCredits<F> {
   granted(at: Pin, facts: F, credits: number, now_ms: number): void {
     const { epoch } = at
     const held = { epoch, facts, left: credits, until_ms: now_ms + CREDITS_MS }
-    put(this.#engines, nameOf(at), held, CREDITED_ENGINES_MAX)
+    putLast(this.#engines, nameOf(at), held, CREDITED_ENGINES_MAX)
   }
 
   /** The pool's answer to what it was told. An engine that began anew, or was forgotten here, gets none. */
@@ -67,7 +68,7 @@ export class LeaseCredits<F> {
     const engine = nameOf(at)
     const known = this.#homes.get(program)
     const before = known?.engine === engine ? known.leases.slice(1 - HOME_LEASES_MAX) : []
-    put(this.#homes, program, { engine, leases: [...before, lease] }, CREDITED_PROGRAMS_MAX)
+    putLast(this.#homes, program, { engine, leases: [...before, lease] }, CREDITED_PROGRAMS_MAX)
   }
 
   /** Whether all of these leases are known to be on the engine. */
@@ -110,13 +111,4 @@ export class LeaseCredits<F> {
 
 function nameOf({ region, model, engine }: Omit<Pin, 'epoch'>): string {
   return JSON.stringify([region, model, engine])
-}
-
-function put<V>(map: Map<string, V>, key: string, value: V, size_max: number): void {
-  map.delete(key)
-  if (map.size >= size_max) {
-    const oldest = map.keys().next()
-    if (!oldest.done) map.delete(oldest.value)
-  }
-  map.set(key, value)
 }

@@ -2,7 +2,9 @@
  * Where a program runs and where its KV cache lives: the engines that served it, most recent first, and one pin per model.
  * Both lists are bounded. The entry unused longest goes first.
  */
+
 import type { Pin } from '../pool/pool-types.ts'
+import { putLast } from '../put-last.ts'
 import { ENGINES_LISTED_MAX, PINS_PER_PROGRAM_MAX, type ProgramSummary } from './program-state.ts'
 
 type EngineUsed = ProgramSummary['engines'][number]
@@ -40,15 +42,5 @@ export class ProgramPlacement {
   /** Most recent first. */
   engines(): EngineUsed[] {
     return this.enginesByUse().reverse()
-  }
-}
-
-function putLast<V>(map: Map<string, V>, key: string, value: V, size_max: number): void {
-  map.delete(key)
-  map.set(key, value)
-  if (map.size <= size_max) return
-  for (const oldest of map.keys()) {
-    map.delete(oldest)
-    return
   }
 }
