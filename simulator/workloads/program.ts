@@ -42,7 +42,7 @@ export interface WorkloadProgram {
 
 /** How a program's client presents it to the control plane. */
 export interface ProgramClient {
-  /** Null: it gives none. Absent: the workload's name. */
+  /** Null: it gives none. Absent: the app's name. */
   label?: string | null
   /** Absent: drawn by the tenants' shares. */
   tenant?: string

@@ -5,10 +5,9 @@ import { ClassKnowledge, classOf } from './class-knowledge.ts'
 
 const S = 1e6
 
-function program(output_tokens: number, client?: ProgramClient): WorkloadProgram {
+function program(output_tokens: number, presented: { client?: ProgramClient; app?: string } = {}): WorkloadProgram {
   const call = { thread: 0, parents: [], prompt_tokens: 8, shared_prefix_tokens: 0, tool: null, tool_seconds: null }
-  const calls = [{ ...call, output_tokens }]
-  return client === undefined ? { id: 'p', workload: 'w', calls } : { id: 'p', workload: 'w', calls, client }
+  return { id: 'p', workload: 'w', calls: [{ ...call, output_tokens }], ...presented }
 }
 
 const remaining = (knowledge: ClassKnowledge) => knowledge.tableOf('t', 'c', 'token_latency').steps[0]?.remaining_tokens
@@ -40,11 +39,13 @@ test('an interval of 0 tells of every end at once', () => {
   expect(new Set(seen).size).toBe(3)
 })
 
-test('a class is the label that the client gives, else the workload; without labels all are of one', () => {
+test('a class is the label that the client gives, else the app, else the workload; without labels all are of one', () => {
   expect(classOf(program(1), true)).toEqual({ app: 'w', class: 'app:w' })
-  expect(classOf(program(1, { label: 'other' }), true)).toEqual({ app: 'other', class: 'app:other' })
-  expect(classOf(program(1, { label: null }), true)).toEqual({ app: null, class: 'tenant' })
-  expect(classOf(program(1, { label: 'other' }), false)).toEqual({ app: null, class: 'tenant' })
+  expect(classOf(program(1, { app: 'w/a' }), true)).toEqual({ app: 'w/a', class: 'app:w/a' })
+  const other = program(1, { client: { label: 'other' }, app: 'w/a' })
+  expect(classOf(other, true)).toEqual({ app: 'other', class: 'app:other' })
+  expect(classOf(program(1, { client: { label: null } }), true)).toEqual({ app: null, class: 'tenant' })
+  expect(classOf(other, false)).toEqual({ app: null, class: 'tenant' })
 })
 
 test('a program that goes on tells of its class while it has an open call', () => {

@@ -122,7 +122,7 @@ export class ClassKnowledge implements ClassTables {
 
 /** The label that a program's client gives, and the program's class. `labelled` false: no client gives one. */
 export function classOf(program: WorkloadProgram, labelled: boolean): { app: string | null; class: string } {
-  const { label = program.workload } = program.client ?? {}
+  const { label = program.app ?? program.workload } = program.client ?? {}
   const app = labelled ? label : null
   return { app, class: programClass({ app, system_prompt: null, tool_names: [] }) }
 }

@@ -28,7 +28,7 @@ export interface ClientRule {
   share?: { of: number; take: number }
   /** `fresh`: each program has a label of its own. */
   client: ProgramClient & { fresh?: true }
-  /** They presented them otherwise before the run, by the workload's name. */
+  /** They presented them otherwise before the run, by the app's name. */
   in_run?: true
 }
 
@@ -68,7 +68,7 @@ export interface RunSpec {
   history_of?: readonly WorkloadName[]
   /** Left out: none. */
   more?: MorePrograms
-  /** Left out: each program is labelled with its workload, and its end is told. */
+  /** Left out: each program is labelled with its app, and its end is told. */
   clients?: readonly ClientRule[]
   /** From the end of an answer until its record has come. Left out: none. */
   record_ms?: number

@@ -54,6 +54,12 @@ const MERGED: readonly Setting[] = (
   },
 }))
 
+/** A class of many kinds of programs, which its label does not tell apart. */
+const ONE_LABEL: readonly Setting[] = [
+  { name: 'all kinds under one label, warm', knowledge: { ...WARM, clients: [{ client: { label: 'all' } }] } },
+  { name: 'all kinds under one label, cold', knowledge: { clients: [{ client: { label: 'all' } }] } },
+]
+
 interface Played {
   load: Load
   settings: readonly Setting[]
@@ -79,6 +85,7 @@ const PLAYED: readonly Played[] = [
   { load: SHORT_AND_LONG, settings: [...EVERYWHERE, UNLABELLED, ...several(SHORT_AND_LONG)] },
   { load: loadOf('mixed', 2), settings: [...EVERYWHERE, UNLABELLED, ...MERGED] },
   { load: loadOf('lats', 1.5), settings: EVERYWHERE },
+  { load: loadOf('infercept-single', 2), settings: [...EVERYWHERE, ...ONE_LABEL] },
 ]
 /** Loads that a quick evaluation plays: chains. */
 const QUICK_LOADS = 3
