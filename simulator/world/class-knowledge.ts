@@ -5,6 +5,7 @@
  */
 import { invariant } from '../../gpu-agent/engine/invariant.ts'
 import type { ClassTables } from '../../gpu-agent/engine/order/policy.ts'
+import { ClassPool } from '../../src/core/classes/class-pool.ts'
 import { ClassSketch } from '../../src/core/classes/class-sketch.ts'
 import { type EndedProgram, endedAsStated } from '../../src/core/classes/ended-program.ts'
 import { type IndexTable, indexTable } from '../../src/core/classes/index-table.ts'
@@ -23,6 +24,9 @@ const TOLD_AT_ONCE_ENDS = 256
 const TOLD_SOON_US = 2_000_000
 
 interface KnownClass {
+  readonly name: string
+  /** Of its tenant. */
+  readonly pool: ClassPool
   readonly sketch: ClassSketch
   /** Programs that have not ended. */
   readonly open: Map<string, GoingOn>
@@ -38,6 +42,7 @@ interface GoingOn {
 
 export class ClassKnowledge implements ClassTables {
   readonly #classes = new Map<string, KnownClass>()
+  readonly #pools = new Map<string, ClassPool>()
   readonly #told_us: number | null
   readonly #with_tools: boolean
   /** Tools of each tenant's classes together. */
@@ -98,7 +103,7 @@ export class ClassKnowledge implements ClassTables {
       for (const { output_tokens, open_calls } of known.open.values()) {
         if (open_calls > 0 && output_tokens > 0) known.sketch.going_on.add(output_tokens)
       }
-      known.tables[objective] = indexTable(known.sketch, objective)
+      known.tables[objective] = indexTable(known.sketch, objective, known.pool.beside(known.sketch))
     }
     return known.tables[objective]
   }
@@ -107,7 +112,11 @@ export class ClassKnowledge implements ClassTables {
     const key = JSON.stringify([tenant, program_class])
     const known = this.#classes.get(key)
     if (known !== undefined) return known
-    const first: KnownClass = { sketch: new ClassSketch(), open: new Map(), told_us: 0, tables: {} }
+    const pool = this.#pools.get(tenant) ?? new ClassPool()
+    this.#pools.set(tenant, pool)
+    const first: KnownClass = {
+      ...{ name: program_class, pool, sketch: new ClassSketch(), open: new Map(), told_us: 0, tables: {} },
+    }
     this.#classes.set(key, first)
     return first
   }
@@ -117,6 +126,7 @@ export class ClassKnowledge implements ClassTables {
     if (now_us < known.told_us + (this.#told_us ?? usual_us)) return
     known.told_us = now_us
     known.tables = {}
+    known.pool.set(known.name, known.sketch)
   }
 }
 

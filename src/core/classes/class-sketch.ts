@@ -53,10 +53,15 @@ export class ClassSketch {
   }
 
   merge(other: ClassSketch): void {
-    this.ends += other.ends
-    for (const measure of MEASURES) this[measure].merge(other[measure])
+    this.mergeEnds(other)
     this.going_on.merge(other.going_on)
     this.tools.merge(other.tools)
+  }
+
+  /** Of programs that have ended, without their tools. */
+  mergeEnds(other: ClassSketch): void {
+    this.ends += other.ends
+    for (const measure of MEASURES) this[measure].merge(other[measure])
   }
 
   /** Of later calls, for each token of output. */

@@ -90,6 +90,36 @@ describe('the index', () => {
   })
 })
 
+describe('the prior of a class that is new to its tenant', () => {
+  const others = sketchOf([...Array(100).fill(20), ...Array(100).fill(2000)])
+  const index = (table: ReturnType<typeof indexTable>, o: number) =>
+    indexOf(table.steps[stepAt(table, o)] as IndexStep, 0)
+
+  it('is what its other programs had, calls too', () => {
+    const unknown = indexTable(null, 'token_latency', others)
+    expect(unknown.call_tokens).toBe(others.call_tokens)
+    expect(index(unknown, 0)).toBeLessThan(index(indexTable(null), 0))
+    expect(index(unknown, 30)).toBeGreaterThan(index(unknown, 0))
+  })
+
+  it('counts for less with each of its own ends, and then not at all', () => {
+    const [one, four, many] = [1, 4, 20].map((ends) => Array(ends).fill(2000) as number[])
+    const differs = (outputs: readonly number[] | undefined) => {
+      const sketch = sketchOf(outputs ?? [])
+      return Math.log(index(indexTable(sketch), 0) / index(indexTable(sketch, 'token_latency', others), 0))
+    }
+    expect(differs(one)).toBeGreaterThan(differs(four))
+    expect(differs(four)).toBeGreaterThan(0)
+    expect(differs(many)).toBe(0)
+  })
+
+  it('takes few programs of others for a hint, not for sure', () => {
+    const table = indexTable(null, 'token_latency', sketchOf([20]))
+    expect(index(table, 1000)).toBeGreaterThan(index(table, 0))
+    expect(table.steps[0]?.remaining_tokens).toBeGreaterThan(100)
+  })
+})
+
 describe('expected remaining tokens', () => {
   it('are the mean of what the programs that go on still have', () => {
     const some = [100, 200, 400].map((tokens) => ({ tokens, weight: 1 }))

@@ -13,7 +13,8 @@
  * context at hand goes on, and one that lost it pays for it in full.
  *
  * The prior is a Pareto distribution of index 1, worth some ends. It is what least attained service assumes, so a class
- * of which little is known is ordered by that. It also goes on beyond the longest program seen.
+ * of which little is known is ordered by that. It also goes on beyond the longest program seen. While few programs of a class have
+ * ended, part of the prior is what the tenant's other programs had (class-pool.ts).
  *
  * For each step of `o` the table has the lines (k + c·C) / W that are the least for some k. Everything is in tokens: the
  * policy knows what they cost.
@@ -54,8 +55,10 @@ export interface Sample {
 
 /** The prior counts as much as so many ends. */
 const PRIOR_ENDS = 40
-/** Of a class without ends. */
+/** Of a class without ends, where no other has any. */
 const PRIOR_MEDIAN_TOKENS = 200
+/** From so many ends of its own on, a class's prior has nothing of others. Before that their share is 1 ÷ (1 + ends). */
+const OTHERS_ENDS_MAX = 16
 /** The prior's points lie this far apart, and go up to so many tokens. */
 const PRIOR_RATIO = 2 ** (1 / 8)
 export const TOKENS_MAX = 2 ** 27
@@ -76,13 +79,21 @@ const LINE_WORTH = 1.01
 /** Beyond rounding errors. */
 const WEIGHT_MIN = 1e-12
 
-export function indexTable(sketch: ClassSketch | null, objective: Objective = 'token_latency'): IndexTable {
-  const samples = samplesOf(sketch?.output_tokens)
+/** `others`: what the tenant's programs of other classes had. Null: nothing is known of them. */
+export function indexTable(
+  sketch: ClassSketch | null,
+  objective: Objective = 'token_latency',
+  others: ClassSketch | null = null,
+): IndexTable {
+  const ends = sketch?.ends ?? 0
+  const known = samplesOf(sketch?.output_tokens)
+  const samples = [...known, ...priorOf(known, ends, samplesOf(others?.output_tokens))].sort(byTokens)
+  const of_calls = ends === 0 && others !== null ? others : sketch
   return {
-    steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), withPrior(samples)), objective),
-    prompt_tokens_per_output_token: sketch?.prompt_tokens_per_output_token ?? 0,
-    call_tokens: Math.min(TOKENS_MAX, sketch?.call_tokens ?? 0),
-    call_share: sketch?.call_share ?? 0,
+    steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), samples), objective),
+    prompt_tokens_per_output_token: of_calls?.prompt_tokens_per_output_token ?? 0,
+    call_tokens: Math.min(TOKENS_MAX, of_calls?.call_tokens ?? 0),
+    call_share: of_calls?.call_share ?? 0,
   }
 }
 
@@ -119,16 +130,32 @@ function nextStep(from_tokens: number): number {
   return from_tokens === 0 ? STEP_MIN_TOKENS : Math.max(from_tokens + 1, Math.round(from_tokens * STEP_RATIO))
 }
 
-/** What is known, and the prior. Ascending. */
-function withPrior(known: readonly Sample[]): Sample[] {
-  const median = known.length === 0 ? PRIOR_MEDIAN_TOKENS : medianFrom(known, 0, weightOf(known))
-  const prior: Sample[] = []
+/** Worth PRIOR_ENDS. What others had has a prior of its own, so that few of them are not taken for sure either. */
+function priorOf(known: readonly Sample[], ends: number, others: readonly Sample[]): Sample[] {
+  const share = others.length === 0 || ends >= OTHERS_ENDS_MAX ? 0 : 1 / (1 + ends)
+  const own = share === 1 ? [] : weighing(PRIOR_ENDS * (1 - share), paretoOf(known))
+  if (share === 0) return own
+  const theirs = [...others, ...weighing(PRIOR_ENDS, paretoOf(others))]
+  return [...own, ...weighing(PRIOR_ENDS * share, theirs)]
+}
+
+/** From the median of the samples on. */
+function paretoOf(samples: readonly Sample[]): Sample[] {
+  const median = samples.length === 0 ? PRIOR_MEDIAN_TOKENS : medianFrom(samples, 0, weightOf(samples))
+  const points: Sample[] = []
   for (let tokens = median, weight = 1; tokens < TOKENS_MAX * 2; tokens *= PRIOR_RATIO, weight /= PRIOR_RATIO) {
-    prior.push({ tokens, weight })
+    points.push({ tokens, weight })
   }
-  const ends = PRIOR_ENDS / weightOf(prior)
-  const weighed = prior.map(({ tokens, weight }) => ({ tokens, weight: weight * ends }))
-  return [...known, ...weighed].sort((a, b) => a.tokens - b.tokens)
+  return points
+}
+
+function weighing(ends: number, samples: readonly Sample[]): Sample[] {
+  const factor = ends / weightOf(samples)
+  return samples.map(({ tokens, weight }) => ({ tokens, weight: weight * factor }))
+}
+
+function byTokens(a: Sample, b: Sample): number {
+  return a.tokens - b.tokens
 }
 
 function weightOf(samples: readonly Sample[]): number {

@@ -6,8 +6,9 @@
  * Without the plug-in the agent's own queue orders the calls before they are sent (fronts/attached/), and service is measured
  * from outside.
  */
+
+import type { ClassBook } from '../../../../src/core/classes/class-book.ts'
 import type { EngineDescription, EngineStatus, QueuePosition, StreamError } from '../../../../src/protocol/index.ts'
-import type { ClassTables } from '../../../engine/order/policy.ts'
 import { ERRORS } from '../../data-plane/stream-errors.ts'
 import { VLLM_HINTS } from '../../openai/capabilities.ts'
 import { engineFull, unavailable } from '../../openai/errors.ts'
@@ -51,7 +52,7 @@ export interface VllmFrontOptions {
   /** Calls that a former agent left open here. */
   lost?: readonly LostCall[]
   /** What the plug-in's policy orders classes of programs by. Left out or null: its policy does not learn. */
-  classes?: ClassTables | null
+  classes?: Pick<ClassBook, 'sketchOf' | 'tableOf'> | null
   /** The agent's own queue, before a server that does not order programs. Left out or null: calls go at once. */
   queue?: ServerQueue | null
   report: (message: string, error: unknown) => void

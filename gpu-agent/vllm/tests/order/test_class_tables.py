@@ -8,6 +8,7 @@ import pytest
 
 from switchyard_vllm.order.call_state import Call, Measurement
 from switchyard_vllm.order.class_tables import (
+    ANY_CLASS,
     CLASSES_MAX,
     CLASSES_PER_MESSAGE_MAX,
     ClassTables,
@@ -50,6 +51,19 @@ def test_a_table_is_of_one_tenant_class_and_objective() -> None:
     assert tables.table_of("a", "app:x", "token_latency") == TABLE
     for other in (("b", "app:x", "token_latency"), ("a", "app:y", "token_latency"), ("a", "app:x", "response")):
         assert tables.table_of(*other) is None
+
+
+def test_a_class_of_which_nothing_is_known_has_the_table_of_its_tenant() -> None:
+    tables = ClassTables()
+    assert tables.take([told("app:x"), told(ANY_CLASS, remaining_tokens=3)])
+    assert tables.table_of("a", "app:x", "token_latency") == TABLE
+    other = tables.table_of("a", "app:y", "token_latency")
+    assert other is not None
+    assert other.steps[0].remaining_tokens == 3
+    assert tables.table_of("b", "app:y", "token_latency") is None
+    assert tables.table_of("a", "app:y", "response") is None
+    assert tables.take([told("app:y")])
+    assert tables.table_of("a", "app:y", "token_latency") == TABLE
 
 
 def test_the_latest_word_counts() -> None:

@@ -5,7 +5,7 @@ import type { Objective } from '../../../../../src/protocol/objective.ts'
 import { KnownClasses } from '../../../classes/known-classes.ts'
 import { until } from '../../../testing/harness.ts'
 import { scriptedVllm, startFront } from '../testing/start-vllm-front.ts'
-import { CLASSES_PER_MESSAGE_MAX, ClassTeller, type ToldClass } from './class-teller.ts'
+import { ANY_CLASS, CLASSES_PER_MESSAGE_MAX, ClassTeller, type ToldClass } from './class-teller.ts'
 
 function data(name: string, ends: number, tenant = 'tenant'): ClassData {
   const sketch = new ClassSketch()
@@ -35,7 +35,6 @@ test('a class is told when a call of it comes, once, and again when more is know
   const known = new KnownClasses([data('a', 1), data('b', 1)])
   const { teller: it, messages, names } = teller(known)
   for (let call = 0; call < 3; call++) it.used(of('tenant', 'a'))
-  it.used(of('tenant', 'unknown'))
   it.used(of('other', 'a'))
   await until(() => messages.length === 1)
   known.take([data('a', 2)])
@@ -47,6 +46,23 @@ test('a class is told when a call of it comes, once, and again when more is know
     ...{ tenant: 'tenant', class: 'a', objective: 'token_latency' },
     table: known.book.tableOf('tenant', 'a', 'token_latency'),
   })
+})
+
+test('for classes of which nothing is known, what is known of their tenant is told once', async () => {
+  const known = new KnownClasses([data('a', 1)])
+  const { teller: it, messages, names } = teller(known)
+  for (const name of ['unknown', 'a', 'another']) it.used(of('tenant', name))
+  it.used(of('other', 'unknown'))
+  await until(() => messages.length === 1)
+  known.take([data('unknown', 2)])
+  it.used(of('tenant', 'another'))
+  it.used(of('tenant', 'unknown'))
+  await until(() => messages.length === 2)
+  expect(names()).toEqual([
+    [ANY_CLASS, 'a'],
+    [ANY_CLASS, 'unknown'],
+  ])
+  expect(messages[1]?.[0]?.table).toEqual(known.book.tableOf('tenant', 'yet another', 'token_latency'))
 })
 
 test('a class is told for each objective of its calls', async () => {

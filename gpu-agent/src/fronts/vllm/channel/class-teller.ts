@@ -1,17 +1,20 @@
 /**
  * Tells a plug-in the tables by which it orders classes of programs (docs/vllm-plugin.md). A table has 30 to 60 kB, and most of
  * what an agent knows is of no use to one engine. So a class is told when a call of it comes, and again with a call after
- * more is known. The first call of a class may reach the engine before its table.
+ * more is known. The first call of a class may reach the engine before its table. What is known of all classes of a tenant together is told
+ * under one name for each class of which nothing is known.
  */
+import type { ClassBook } from '../../../../../src/core/classes/class-book.ts'
 import type { IndexTable } from '../../../../../src/core/classes/index-table.ts'
 import type { TicketClaims } from '../../../../../src/protocol/index.ts'
 import type { Objective } from '../../../../../src/protocol/objective.ts'
-import type { ClassTables } from '../../../../engine/order/policy.ts'
 
 /** As the plug-in bounds a message (order/class_tables.py). */
 export const CLASSES_PER_MESSAGE_MAX = 4
 /** Between two messages: reading one takes the engine's process some milliseconds. */
 export const TELL_INTERVAL_MS = 100
+/** In place of a class of which nothing is known. No class has this name: all others have a prefix, or are `tenant`. */
+export const ANY_CLASS = '*'
 /** Past it the class told longest ago counts as not told. */
 const TOLD_MAX = 4096
 
@@ -23,7 +26,7 @@ export interface ToldClass {
 }
 
 interface Surroundings {
-  classes: ClassTables
+  classes: Pick<ClassBook, 'sketchOf' | 'tableOf'>
   /** False: the plug-in is not connected, or takes no more at the moment. */
   tell(classes: readonly ToldClass[]): boolean
 }
@@ -40,9 +43,11 @@ export class ClassTeller {
   }
 
   /** A call of the class goes to the engine. */
-  used({ tenant, class: name, objective }: Pick<TicketClaims, 'tenant' | 'class' | 'objective'>): void {
-    const table = this.#around.classes.tableOf(tenant, name, objective)
+  used({ tenant, class: program_class, objective }: Pick<TicketClaims, 'tenant' | 'class' | 'objective'>): void {
+    const { classes } = this.#around
+    const table = classes.tableOf(tenant, program_class, objective)
     if (table === null) return
+    const name = classes.sketchOf(tenant, program_class) === null ? ANY_CLASS : program_class
     const key = JSON.stringify([tenant, name, objective])
     if (this.#told.get(key) === table) return
     this.#waiting.set(key, { tenant, class: name, objective, table })

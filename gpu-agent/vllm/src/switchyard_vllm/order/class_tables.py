@@ -12,6 +12,8 @@ from threading import Lock
 from .index_table import OBJECTIVES, IndexTable, fields_of, read_table
 
 CLASSES_MAX = 4096
+#: What a tenant's classes had together is told under this name, for each class of which nothing is known.
+ANY_CLASS = "*"
 #: A table takes 30 to 60 kB.
 CLASSES_PER_MESSAGE_MAX = 4
 ID_CHARS_MAX = 128
@@ -42,9 +44,10 @@ class ClassTables:
         return True
 
     def table_of(self, tenant: str, program_class: str, objective: str) -> IndexTable | None:
-        """None: nothing is known of the class."""
+        """Of a class of which nothing is known, that of its tenant's classes together. None: nothing is known of them either."""
         with self._lock:
-            return self._tables.get((tenant, program_class, objective))
+            own = self._tables.get((tenant, program_class, objective))
+            return own or self._tables.get((tenant, ANY_CLASS, objective))
 
 
 def _read_class(told: object) -> tuple[tuple[str, str, str], IndexTable]:
