@@ -91,7 +91,7 @@ export const REFERENCE_MEMORY: EngineMemory = Object.freeze({
 
 /** What is known about classes of programs. It changes as programs end. */
 export interface ClassTables {
-  /** The table by which programs of this class are ordered. Null: nothing is known of the class. */
+  /** The table by which programs of this class are ordered. Null: nothing is known of the class, nor of its tenant's others. */
   tableOf(tenant: string, program_class: string, objective: Objective): IndexTable | null
 }
 

@@ -44,7 +44,7 @@ class ClassTables:
         return True
 
     def table_of(self, tenant: str, program_class: str, objective: str) -> IndexTable | None:
-        """Of a class of which nothing is known, that of its tenant's classes together. None: nothing is known of them either."""
+        """Where the class is not known, that of its tenant. None: neither is."""
         with self._lock:
             own = self._tables.get((tenant, program_class, objective))
             return own or self._tables.get((tenant, ANY_CLASS, objective))

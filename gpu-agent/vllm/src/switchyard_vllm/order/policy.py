@@ -88,7 +88,7 @@ class ClassLookup(Protocol):
     """What is known about classes of programs. It changes as programs end."""
 
     def table_of(self, tenant: str, program_class: str, objective: str) -> IndexTable | None:
-        """The table by which programs of this class are ordered. None: nothing is known of the class."""
+        """The table by which programs of this class are ordered. None: nothing is known of its tenant's classes."""
         ...
 
 
