@@ -1,5 +1,5 @@
 /**
- * What programs of all classes of a tenant had, together. A class of which little is known starts from it. Taken for longer than
+ * What programs of all classes of a tenant had, together. A class of which no program has ended starts from it. Taken for longer than
  * the others, it would wait behind all that are known to be short, and in an overload none of its programs would end: it would never be known.
  */
 import type { Objective } from '../../protocol/objective.ts'
@@ -30,10 +30,11 @@ export class ClassPool {
     if (this.#sketches.delete(program_class)) this.#changes += 1
   }
 
-  /** What a class with this sketch starts from. Null: no program of another class has ended. */
+  /** What a class with this sketch starts from. Null: programs of it have ended, or none of the tenant has. */
   beside({ ends }: Pick<ClassSketch, 'ends'>): ClassSketch | null {
+    if (ends > 0) return null
     const joined = this.#join()
-    return joined.ends > ends ? joined : null
+    return joined.ends > 0 ? joined : null
   }
 
   /** The table of a class of which nothing is known. Null: no program of the tenant has ended. */

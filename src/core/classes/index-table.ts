@@ -13,8 +13,9 @@
  * context at hand goes on, and one that lost it pays for it in full.
  *
  * The prior is a Pareto distribution of index 1, worth some ends. It is what least attained service assumes, so a class
- * of which little is known is ordered by that. It also goes on beyond the longest program seen. While few programs of a class have
- * ended, part of the prior is what the tenant's other programs had (class-pool.ts).
+ * of which little is known is ordered by that. It also goes on beyond the longest program seen. Of a class of which no
+ * program has ended, it is what the tenant's other programs had (class-pool.ts), worth one end: programs of the class that go on
+ * for longer soon outweigh it.
  *
  * For each step of `o` the table has the lines (k + c·C) / W that are the least for some k. Everything is in tokens: the
  * policy knows what they cost.
@@ -57,8 +58,8 @@ export interface Sample {
 const PRIOR_ENDS = 40
 /** Of a class without ends, where no other has any. */
 const PRIOR_MEDIAN_TOKENS = 200
-/** From so many ends of its own on, a class's prior has nothing of others. Before that their share is 1 ÷ (1 + ends). */
-const OTHERS_ENDS_MAX = 16
+/** What the tenant's other programs had counts as much as so many ends of the class. */
+const OTHERS_ENDS = 1
 /** The prior's points lie this far apart, and go up to so many tokens. */
 const PRIOR_RATIO = 2 ** (1 / 8)
 export const TOKENS_MAX = 2 ** 27
@@ -79,21 +80,21 @@ const LINE_WORTH = 1.01
 /** Beyond rounding errors. */
 const WEIGHT_MIN = 1e-12
 
-/** `others`: what the tenant's programs of other classes had. Null: nothing is known of them. */
+/** `others`: what the tenant's programs of other classes had. It counts while none of the class has ended. Null: nothing is known of them. */
 export function indexTable(
   sketch: ClassSketch | null,
   objective: Objective = 'token_latency',
   others: ClassSketch | null = null,
 ): IndexTable {
-  const ends = sketch?.ends ?? 0
-  const known = samplesOf(sketch?.output_tokens)
-  const samples = [...known, ...priorOf(known, ends, samplesOf(others?.output_tokens))].sort(byTokens)
-  const of_calls = ends === 0 && others !== null ? others : sketch
+  const by_others = others !== null && (sketch?.ends ?? 0) === 0
+  const ended = by_others ? others : sketch
+  const samples = withPrior(samplesOf(ended?.output_tokens))
+  const counting = by_others ? weighing(OTHERS_ENDS, samples) : samples
   return {
-    steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), samples), objective),
-    prompt_tokens_per_output_token: of_calls?.prompt_tokens_per_output_token ?? 0,
-    call_tokens: Math.min(TOKENS_MAX, of_calls?.call_tokens ?? 0),
-    call_share: of_calls?.call_share ?? 0,
+    steps: indexSteps(censoredBy(samplesOf(sketch?.going_on), counting), objective),
+    prompt_tokens_per_output_token: ended?.prompt_tokens_per_output_token ?? 0,
+    call_tokens: Math.min(TOKENS_MAX, ended?.call_tokens ?? 0),
+    call_share: ended?.call_share ?? 0,
   }
 }
 
@@ -130,32 +131,19 @@ function nextStep(from_tokens: number): number {
   return from_tokens === 0 ? STEP_MIN_TOKENS : Math.max(from_tokens + 1, Math.round(from_tokens * STEP_RATIO))
 }
 
-/** Worth PRIOR_ENDS. What others had has a prior of its own, so that few of them are not taken for sure either. */
-function priorOf(known: readonly Sample[], ends: number, others: readonly Sample[]): Sample[] {
-  const share = others.length === 0 || ends >= OTHERS_ENDS_MAX ? 0 : 1 / (1 + ends)
-  const own = share === 1 ? [] : weighing(PRIOR_ENDS * (1 - share), paretoOf(known))
-  if (share === 0) return own
-  const theirs = [...others, ...weighing(PRIOR_ENDS, paretoOf(others))]
-  return [...own, ...weighing(PRIOR_ENDS * share, theirs)]
-}
-
-/** From the median of the samples on. */
-function paretoOf(samples: readonly Sample[]): Sample[] {
-  const median = samples.length === 0 ? PRIOR_MEDIAN_TOKENS : medianFrom(samples, 0, weightOf(samples))
-  const points: Sample[] = []
+/** What is known, and the prior. Ascending. */
+function withPrior(known: readonly Sample[]): Sample[] {
+  const median = known.length === 0 ? PRIOR_MEDIAN_TOKENS : medianFrom(known, 0, weightOf(known))
+  const prior: Sample[] = []
   for (let tokens = median, weight = 1; tokens < TOKENS_MAX * 2; tokens *= PRIOR_RATIO, weight /= PRIOR_RATIO) {
-    points.push({ tokens, weight })
+    prior.push({ tokens, weight })
   }
-  return points
+  return [...known, ...weighing(PRIOR_ENDS, prior)].sort((a, b) => a.tokens - b.tokens)
 }
 
 function weighing(ends: number, samples: readonly Sample[]): Sample[] {
   const factor = ends / weightOf(samples)
   return samples.map(({ tokens, weight }) => ({ tokens, weight: weight * factor }))
-}
-
-function byTokens(a: Sample, b: Sample): number {
-  return a.tokens - b.tokens
 }
 
 function weightOf(samples: readonly Sample[]): number {
