@@ -31,6 +31,9 @@ const ALARM_EARLY_MS = 100
 /** After flushes that failed. */
 const FLUSH_RETRY: BackoffBounds = { min_ms: 1_000, max_ms: 60_000 }
 
+/** The platform takes no alarm before it. */
+const ALARM_MS_MIN = 1
+
 /** Holds back no answer. If it is lost in a crash, so is what it was set for. */
 const UNCONFIRMED = { allowUnconfirmed: true }
 
@@ -195,7 +198,7 @@ export class ProgramFlush {
   async #setAlarm(due_ms: number, options?: DurableObjectSetAlarmOptions): Promise<void> {
     this.#alarm_at_ms = due_ms
     try {
-      await this.#around.setAlarm(Math.max(0, due_ms), options)
+      await this.#around.setAlarm(Math.max(ALARM_MS_MIN, due_ms), options)
     } catch (error) {
       this.#alarm_at_ms = null
       throw error
