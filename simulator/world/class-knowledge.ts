@@ -115,7 +115,12 @@ export class ClassKnowledge implements ClassTables {
     const pool = this.#pools.get(tenant) ?? new ClassPool()
     this.#pools.set(tenant, pool)
     const first: KnownClass = {
-      ...{ name: program_class, pool, sketch: new ClassSketch(), open: new Map(), told_us: 0, tables: {} },
+      name: program_class,
+      pool,
+      sketch: new ClassSketch(),
+      open: new Map(),
+      told_us: 0,
+      tables: {},
     }
     this.#classes.set(key, first)
     return first
