@@ -263,12 +263,21 @@ export interface ChargedNow {
   /** UTC. */
   day: string
   of: { key: string | null; in_day: Amounts; in_month: Amounts }[]
+  /** Of the leases that were asked about: those whose charge is in these sums. */
+  counted: string[]
+}
+
+/** A lease of a call under a budget that has ended, and whose charge has not come. `shard` null: it is not known where it is counted. */
+export interface AwaitedLease {
+  call: string
+  lease: string
+  shard: number | null
 }
 
 /**
  * RPC methods of TenantActor; one object per tenant and shard, named by `tenantActorName`. ProgramActors notify the shard that their
  * run's id names when they flush, never on the call path. The first shard speaks for the tenant: what it lists is of all shards, and
- * the methods of limits and classes are for it alone. Records of calls under a budget are metered there too.
+ * the methods of limits and classes are for it alone.
  */
 export interface TenantRpc {
   /** `spend`: what storage has of the run's charges. Null or left out: none that the program tells. */
@@ -301,8 +310,8 @@ export interface TenantRpc {
   classEnded(ended_class: string): Promise<string>
   /** There is a shard of this number. Stored when it resolves. */
   hasShard(shard: number): Promise<void>
-  /** What the shard's calls were charged. */
-  chargedNow(): Promise<ChargedNow>
+  /** What the shard's calls were charged, and which of these leases were. */
+  chargedNow(awaited: readonly Pick<AwaitedLease, 'call' | 'lease'>[]): Promise<ChargedNow>
   /** Whether the shard may have this program beside its others that a client named. A program that was given room keeps it for a while. */
   roomForProgram(request: { program: string; live_programs_max: number }): Promise<boolean>
   /** Programs in the index of running ones. */

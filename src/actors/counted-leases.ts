@@ -93,12 +93,15 @@ export class CountedLeases {
   }
 
   /** Whether this lease of a call that has just ended was counted. */
-  has(db: ActorTx, { call, lease }: LeaseId, now_ms: number): boolean {
-    return (
-      this.of(db, [{ call, granted_at_ms: now_ms }], now_ms)
-        .get(call)
-        ?.has(lease) ?? false
-    )
+  has(db: ActorTx, lease: LeaseId, now_ms: number): boolean {
+    return this.which(db, [lease], now_ms).length > 0
+  }
+
+  /** Those of these leases that were counted, of calls that have just ended. */
+  which(db: ActorTx, asked: readonly LeaseId[], now_ms: number): string[] {
+    const calls = asked.map(({ call }) => ({ call, granted_at_ms: now_ms }))
+    const known = this.of(db, calls, now_ms)
+    return asked.filter(({ call, lease }) => known.get(call)?.has(lease) ?? false).map(({ lease }) => lease)
   }
 
   /** Those of these leases that were counted, of calls that ended within a day. Reads all leases of that time: for after a restart. */

@@ -36,7 +36,7 @@ export class SpendTotals {
   }
 
   /** The day, and each key with its sums. */
-  rows(db: ActorDb, now_ms: number): ChargedNow {
+  rows(db: ActorDb, now_ms: number): Omit<ChargedNow, 'counted'> {
     this.at(db, now_ms)
     const of = Array.from(this.#of, ([key, { day, month }]) => ({ key, in_day: { ...day }, in_month: { ...month } }))
     return { day: this.#day, of }

@@ -11,17 +11,24 @@ import { add, type Charged } from '../core/budget/budget-ledger.ts'
 import { dayOf, MONTH_CHARS } from '../core/budget/charge.ts'
 import { FIRST_TENANT_SHARD, TENANT_SHARDS_MAX } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
+import { within } from '../platform/deadline.ts'
 import { log, logFailure } from '../platform/log.ts'
 import { ofAskedActor } from '../platform/storage-failure.ts'
 import { Id } from '../protocol/index.ts'
 import { doubleShards } from '../store/tenants.ts'
-import type { ChargedNow, TenantRpc } from './contracts.ts'
+import type { AwaitedLease, ChargedNow, TenantRpc } from './contracts.ts'
 import { tenantActor } from './stubs.ts'
 
 export const SHARDS_KEY = 'shards'
 export const StoredShards = z.number().int().min(1).max(TENANT_SHARDS_MAX)
-/** What other shards were charged is asked for at most this often. Their calls are under no budget, so it hardly changes. */
+/** What other shards were charged is asked for at most this often. */
 const CHARGED_ASKED_MS = 10_000
+/** And this often while calls have ended whose charge they may have. Until it is heard of it stays reserved. */
+export const AWAITED_ASKED_MS = 1_000
+/** Leases that one question to a shard names, those that ended first. */
+const AWAITED_MAX = 4_096
+/** Calls wait for the answer. Their isolate gives up after 1 s. */
+const ANSWER_MS_MAX = 500
 /** An object answers 1,000 requests/s at most, and 200 to 500 where each writes (Cloudflare's documentation). */
 export const REQUESTS_PER_S_MAX = 250
 export const RATE_OVER_MS = 60_000
@@ -56,6 +63,9 @@ export class TenantShards {
   #joining: Promise<void> | null = null
   /** What the others were charged, when they were last asked. */
   #charged: { at_ms: number; shards: number; of: readonly ChargedNow[] } | null = null
+  /** Leases whose charge those sums have. */
+  readonly #counted: string[] = []
+  #hearing: Promise<void> | null = null
   #requests = { count: 0, since_ms: 0 }
   #added_ms = Number.NEGATIVE_INFINITY
 
@@ -118,31 +128,59 @@ export class TenantShards {
     return others.map((shard) => tenantActor(this.#env, this.#tenant, shard))
   }
 
-  /** What calls were charged that other shards know. A shard that cannot be reached has what it had when it was last asked. */
-  async chargedElsewhere(now_ms: number): Promise<Charged> {
-    if (this.#count === 1) return () => NOTHING
-    const { at_ms = Number.NEGATIVE_INFINITY, shards = 0 } = this.#charged ?? {}
-    const age_ms = now_ms - at_ms
-    if (age_ms < 0 || age_ms > CHARGED_ASKED_MS || shards < this.#count) await this.#askCharged(now_ms)
+  /**
+   * In a day that no shard has left. One whose clock is ahead, or that answered past midnight, tells of the new day alone, and the old
+   * one would look unused.
+   */
+  dayNotLeft(now_ms: number): number {
+    return Math.max(now_ms, ...(this.#charged?.of ?? []).map(({ day }) => Date.parse(day)))
+  }
+
+  /** What calls were charged, as other shards told. */
+  charged(now_ms: number): Charged {
     return chargedOf(this.#charged?.of ?? [], dayOf(now_ms))
   }
 
-  async #askCharged(now_ms: number): Promise<void> {
+  /** Leases that were asked about, and whose charge is in what `charged` says. One that is asked about again is given again. */
+  takeCounted(): readonly string[] {
+    return this.#counted.splice(0)
+  }
+
+  /** Asks the others what calls were charged, where that is due. A shard that cannot be reached has what it had when it was last asked. */
+  async hearCharges(awaited: () => Promise<AwaitedLease[]>, now_ms: number): Promise<void> {
+    const { at_ms = Number.NEGATIVE_INFINITY, shards = 0 } = this.#charged ?? {}
+    const age_ms = now_ms - at_ms
+    const isHeardSince = (ms: number) => age_ms >= 0 && age_ms < ms && shards >= this.#count
+    if (this.#count === 1 || isHeardSince(AWAITED_ASKED_MS)) return
+    const leases = await awaited()
+    if (leases.length === 0 && isHeardSince(CHARGED_ASKED_MS)) return
+    this.#hearing ??= this.#askCharged(leases, now_ms).finally(() => {
+      this.#hearing = null
+    })
+    await this.#hearing
+  }
+
+  async #askCharged(awaited: readonly AwaitedLease[], now_ms: number): Promise<void> {
     const others = this.#others()
     const known = this.#charged?.of ?? []
     const ask = async (shard: TenantRpc, i: number): Promise<ChargedNow> => {
+      const its = awaited.filter((lease) => lease.shard === null || lease.shard === i + 1).slice(0, AWAITED_MAX)
       try {
-        return await shard.chargedNow()
+        const asking = shard.chargedNow(its.map(({ call, lease }) => ({ call, lease })))
+        const answer = await within(asking, ANSWER_MS_MAX)
+        if (answer.status === 'late') throw new Error(`it did not answer within ${ANSWER_MS_MAX} ms`)
+        return answer.value
       } catch (error) {
         const before = known[i]
         // A budget must not be given out twice for want of an answer.
         if (before === undefined) throw error
         logFailure('tenant_shard_not_asked', error, { tenant: this.#tenant, shard: i + 1 })
-        return before
+        return { ...before, counted: [] }
       }
     }
     const of = await Promise.all(others.map(ask))
     this.#charged = { at_ms: now_ms, shards: others.length + 1, of }
+    for (const { counted } of of) this.#counted.push(...counted)
   }
 
   /** The object was asked for something that more shards would take a part of. Whether that is too much, so `add` is to be called. */

@@ -175,6 +175,7 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
   }
 
   async meter(records: Parameters<TenantRpc['meter']>[0]): Promise<void> {
+    this.askedOf()
     await this.shards.joined()
     await this.meteredUsage.record(records)
   }
@@ -186,13 +187,14 @@ export class TenantActor extends DurableObject<Env> implements TenantRpc {
 
   async shareBudget(asked: Parameters<TenantRpc['shareBudget']>[0]): ReturnType<TenantRpc['shareBudget']> {
     await this.meteredUsage.countTold()
-    const now_ms = Date.now()
-    return this.budgets.share(asked, await this.shards.chargedElsewhere(now_ms), now_ms)
+    const asked_ms = Date.now()
+    await this.shards.hearCharges(() => this.budgets.awaited(asked_ms), asked_ms)
+    return this.budgets.share(asked, this.shards, this.shards.dayNotLeft(Date.now()))
   }
 
-  async chargedNow(): ReturnType<TenantRpc['chargedNow']> {
+  async chargedNow(awaited: Parameters<TenantRpc['chargedNow']>[0]): ReturnType<TenantRpc['chargedNow']> {
     await this.meteredUsage.countTold()
-    return this.budgets.charges(Date.now())
+    return this.budgets.charges(awaited, Date.now())
   }
 
   async spend(asked: Parameters<TenantRpc['spend']>[0]): ReturnType<TenantRpc['spend']> {

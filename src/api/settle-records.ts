@@ -9,7 +9,7 @@ import type { PricedRecord } from '../actors/contracts.ts'
 import { programActor, tenantActor } from '../actors/stubs.ts'
 import { pricesAt } from '../core/budget/price-history.ts'
 import type { ProvenRecord } from '../core/program/program-state.ts'
-import { FIRST_TENANT_SHARD, isAlone, runShard } from '../core/program/tenant-shards.ts'
+import { isAlone, runShard } from '../core/program/tenant-shards.ts'
 import type { Env } from '../env.ts'
 import { within } from '../platform/deadline.ts'
 import { logFailure } from '../platform/log.ts'
@@ -28,8 +28,6 @@ interface Group {
   tenant: string
   /** Null: calls that belong to none. */
   program: string | null
-  /** Where records are metered. */
-  shard: number
   records: ProvenRecord[]
 }
 
@@ -43,9 +41,8 @@ export async function settleRecords(
   for (const record of records) {
     const { tenant, program } = record
     const is_alone = isAlone(record)
-    const shard = is_alone ? runShard(record.run) : FIRST_TENANT_SHARD
-    const name = JSON.stringify(is_alone ? [tenant, shard] : [tenant, program])
-    const group = byActor.get(name) ?? { tenant, shard, program: is_alone ? null : program, records: [] }
+    const name = JSON.stringify(is_alone ? [tenant, runShard(record.run)] : [tenant, program])
+    const group = byActor.get(name) ?? { tenant, program: is_alone ? null : program, records: [] }
     byActor.set(name, group)
     group.records.push(record)
   }
@@ -88,24 +85,26 @@ async function settleGroup(
 /** Gives the leases whose records storage has confirmed. */
 async function settle(
   env: Env,
-  { tenant, shard, program, records }: Group,
+  { tenant, program, records }: Group,
   meter: BatchMeter,
   waitUntil: Background,
 ): Promise<string[]> {
   if (program === null) {
-    await meter.record({ tenant, shard }, records)
+    await meterAll(meter, tenant, records)
     return records.map(({ lease }) => lease)
   }
   const { confirmed, gathered } = await programActor(env, tenant, program).settle(await priced(env, records, waitUntil))
   const metered = new Set(confirmed)
   for (const lease of gathered) metered.delete(lease)
-  if (metered.size > 0) {
-    await meter.record(
-      { tenant, shard },
-      records.filter(({ lease }) => metered.has(lease)),
-    )
-  }
+  const its = records.filter(({ lease }) => metered.has(lease))
+  await meterAll(meter, tenant, its)
   return confirmed
+}
+
+/** Each record in the shard that its run names. */
+async function meterAll(meter: BatchMeter, tenant: string, records: readonly ProvenRecord[]): Promise<void> {
+  const shards = Map.groupBy(records, ({ run }) => runShard(run))
+  await Promise.all([...shards].map(([shard, its]) => meter.record({ tenant, shard }, its)))
 }
 
 /** A model that the catalogue does not have has no price. */

@@ -12,7 +12,7 @@ import { fieldWarnings } from '../core/call/field-warnings.ts'
 import type { ServiceReading } from '../core/call/service.ts'
 import type { Pin } from '../core/pool/pool-types.ts'
 import { budgetRefusal } from '../core/program/run-limits.ts'
-import { FIRST_TENANT_SHARD, inShard, tenantShard } from '../core/program/tenant-shards.ts'
+import { inShard, tenantShard } from '../core/program/tenant-shards.ts'
 import { hash32 } from '../core/wire/hash.ts'
 import { type ApiErrorFields, RETRY_AFTER_S } from '../platform/api-error.ts'
 import { within } from '../platform/deadline.ts'
@@ -176,7 +176,7 @@ function alone(call: IdentifiedCall, now_ms: number): Admitted {
   const reserved = reserving?.reservation ?? null
   const limits = budget === null ? null : { limits: budget, used: { ...NOTHING }, reserved: heldBy(reserved) }
   // What a budget waits for is metered where the budget is.
-  const shard = call.limits === null ? tenantShard(call.id, call.tenant_shards) : FIRST_TENANT_SHARD
+  const shard = tenantShard(call.id, call.tenant_shards)
   const run = inShard(call.id, shard)
   const admission = { ...unordered(call, now_ms), run, known_run: Promise.resolve(null) }
   return { status: 'admitted', admission: { ...admission, reserved, budget: limits } }

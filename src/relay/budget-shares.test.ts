@@ -156,7 +156,7 @@ describe('an isolate', () => {
     const shares = new BudgetShares()
     const limits = tokens(100_000)
     const first = taken(await shares.take(callOf('a', limits, 500), tenant.deps))
-    first.placed('l-a')
+    first.placed('l-a', 'run')
     const chunk = tenant.ledger.reserved(null).tokens - 500
     expect(chunk).toBeGreaterThan(0)
     tenant.charge('key-2', 'l-x', { tokens: 100_000 - 500 - chunk })
@@ -179,7 +179,7 @@ describe('an isolate', () => {
   it('keeps a share until the charge of its lease is here, which takes its place', async () => {
     const tenant = new Tenant()
     const share = taken(await new BudgetShares().take(callOf('a', tokens(1_000), 600), tenant.deps))
-    share.placed('l-a')
+    share.placed('l-a', 'run')
     share.ended()
     await tenant.quiet()
     expect(tenant.ledger.reserved(null).tokens).toBe(600)
@@ -197,7 +197,7 @@ describe('an isolate', () => {
       status: 'refused',
       refusal: { ...refusal, code: 'key_budget_reserved' },
     })
-    open.placed('l-a')
+    open.placed('l-a', 'run')
     open.ended()
     tenant.charge(KEY, 'l-a', { tokens: 900 })
     await tenant.quiet()
@@ -229,7 +229,7 @@ it('a clock that was ahead keeps nothing reserved for longer', async () => {
   const then_ms = tenant.now_ms
   const take = async (call: string) => {
     const share = taken(await new BudgetShares().take(callOf(call, tokens(1_000), 100), tenant.deps))
-    share.placed(`l-${call}`)
+    share.placed(`l-${call}`, 'run')
     return share
   }
   tenant.now_ms += 10 * 60_000
@@ -290,7 +290,7 @@ it.each([1, 2, 3, 4, 5, 6, 7, 8])(
         const lease = `l${at}`
         open.set(lease, { key, amounts: share.amounts })
         within()
-        share.placed(lease)
+        share.placed(lease, 'run')
         const cap = (kind: keyof Amounts) => share.amounts[kind] ?? 0
         const amounts = { calls: 1, tokens: below(cap('tokens') + 1), cost_nanos: below(cap('cost_nanos') + 1) }
         if (below(3) === 0) late.push({ key, lease, amounts })

@@ -24,6 +24,7 @@ import {
   type Some,
   type Standing,
 } from '../core/budget/budget-ledger.ts'
+import { runShard } from '../core/program/tenant-shards.ts'
 import { SharedWork } from '../platform/shared-work.ts'
 import { askActor } from './rpc.ts'
 
@@ -80,8 +81,8 @@ export interface TakenShare {
   amounts: Some
   /** As the actor last told. */
   standing: readonly Standing[]
-  /** The lease that may be charged. Null: none, its agent has refused the call. */
-  placed(lease: string | null): void
+  /** The lease that may be charged, in the run of the call. Null: none, its agent has refused the call. */
+  placed(lease: string | null, run: string): void
   ended(): void
 }
 
@@ -157,17 +158,19 @@ export class BudgetShares {
     add(held, amounts)
     holding.open.set(call, { amounts: held, at_ms: deps.now() })
     let lease: string | null = null
+    let shard: number | undefined
     const over = Promise.withResolvers<void>()
     // So that the call goes on to its end where its client leaves before it has an answer.
     deps.waitUntil(over.promise)
     const ended = (): void => {
       over.resolve()
       if (!holding.open.delete(call)) return
-      holding.ended.push({ call, lease, amounts: held })
+      holding.ended.push({ call, lease, shard, amounts: held })
       this.#tellSoon(holding, deps)
     }
-    const placed = (on: string | null): void => {
+    const placed = (on: string | null, run: string): void => {
       lease = on
+      shard = runShard(run)
     }
     return { status: 'taken', share: { amounts, standing: holding.standing, placed, ended } }
   }

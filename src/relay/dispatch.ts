@@ -83,6 +83,7 @@ export function dispatch(first: Leased, journey: Dispatch): Promise<Served> {
 /** `told`: what has come of the answer, for an engine that goes on with it. Null: it is computed from its beginning. */
 async function serveOn(first: Leased, told: Resume | null, journey: Journey): Promise<Served> {
   const tried = journey.leases
+  const { run } = journey.admission
   // The last lease that may be charged.
   let served = tried.at(-1)?.lease ?? null
   let leased = first
@@ -93,7 +94,7 @@ async function serveOn(first: Leased, told: Resume | null, journey: Journey): Pr
     tried.push(leased)
     journey.leasedTo(leased)
     journey.notes.leaseOpened(leased)
-    journey.call.share?.placed(leased.lease)
+    journey.call.share?.placed(leased.lease, run)
     const opened = await attempt(leased, so_far, journey)
     if (opened.status === 'data') {
       journey.accepted()
@@ -107,7 +108,7 @@ async function serveOn(first: Leased, told: Resume | null, journey: Journey): Pr
     }
     const failure = failureUnderShare(opened.failure, journey.call, journey.admission)
     if (!hasRefused(failure)) served = leased.lease
-    journey.call.share?.placed(served)
+    journey.call.share?.placed(served, run)
     loseLease(leased, failure.error.code, journey)
     if (failure.error.code === CANNOT_RESUME) journey.unable.add(epochOf(leased))
     if (leased.by_credit === true && STALE.includes(failure.error.code ?? '')) {

@@ -2,7 +2,8 @@
 import { expect, it } from 'vitest'
 import type { TenantRpc } from '../actors/contracts.ts'
 import { NOTHING } from '../core/budget/budget.ts'
-import { BudgetLedger, type LedgerLimits } from '../core/budget/budget-ledger.ts'
+import { BudgetLedger, type BudgetQuestion, type LedgerLimits } from '../core/budget/budget-ledger.ts'
+import { runShard } from '../core/program/tenant-shards.ts'
 import type { DialectName } from './dialects/index.ts'
 import { runCall } from './run-call.ts'
 import {
@@ -52,7 +53,7 @@ it('an engine is told the lowest of what is left to the tenant, the key and the 
   expect(ledger.isEmpty).toBe(true)
 })
 
-it('a call of no program is metered where the budget is that waits for it', async () => {
+it('the ledger is told in which shard each call is metered, which its run names', async () => {
   const { options } = under(day(100_000))
   const authenticate = async () => {
     const { identity } = await options.deps.authenticate()
@@ -60,8 +61,12 @@ it('a call of no program is metered where the budget is that waits for it', asyn
   }
   const { it: w, claims } = claimsWorld({ ...options, deps: { authenticate } })
   for (let i = 0; i < 12; i += 1) await (await runCall(chat({ max_tokens: 5 }), 'chat', w.deps)).text()
-  expect(claims.map(({ run, call }) => run === call)).toEqual(new Array(12).fill(true))
   await w.settled()
+  const told = (w.saidTo('shareBudget') as BudgetQuestion[]).flatMap(({ ended }) => ended)
+  const shardOf = new Map(told.map(({ lease, shard }) => [lease, shard]))
+  const shards = claims.map(({ run }) => runShard(run))
+  expect(claims.map(({ lease }) => shardOf.get(lease))).toEqual(shards)
+  expect(new Set(shards).size).toBeGreaterThan(1)
 })
 
 it('a tenant without a budget asks no one, and its program tells of the charge', async () => {

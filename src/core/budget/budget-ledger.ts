@@ -24,8 +24,8 @@ const CHUNK_CALLS = 256
 export const RESERVED_LIFE_MS = 60 * 60 * 1000
 /** Holders whose chunks are counted. Past it the one heard longest ago is given up. */
 export const HOLDERS_MAX = 10_000
-/** Ended calls whose charge has not come. Past it the oldest is given up. */
-export const PENDING_MAX = 20_000
+/** Ended calls whose charge has not come. Past it the oldest is given up. Sixteen shards tell of 4,096 a second each at most. */
+export const PENDING_MAX = 60_000
 
 export type Some = { [kind in AmountKind]?: number | undefined }
 /** Null: no limits. */
@@ -47,6 +47,8 @@ export interface EndedShare {
   call: string
   /** Null: it had none, or its agent never took the call, so nothing will be charged. */
   lease: string | null
+  /** The shard of the tenant in which its charge is counted (core/program/tenant-shards.ts). Left out: it is not known. */
+  shard?: number | undefined
   amounts: Amounts
 }
 
@@ -106,6 +108,15 @@ export interface PendingRow {
   key: string
   amounts: Amounts
   at_ms: number
+  /** Left out: it was stored by a version that counted all charges in one place. */
+  call?: string | undefined
+  /** As of an ended share. */
+  shard?: number | undefined
+}
+
+export interface Gone {
+  holders: string[]
+  leases: string[]
 }
 
 interface Limit {
@@ -119,12 +130,17 @@ interface Limit {
 export class BudgetLedger {
   readonly #holders = new Map<string, HolderRow>()
   readonly #pending = new Map<string, PendingRow>()
+  /** Of those, by key. Null: all keys. There are many leases, and each need asks. */
+  readonly #pending_sums = new Map<string | null, Amounts>()
+  #gone: Gone = { holders: [], leases: [] }
 
   holder(name: string, row: HolderRow): void {
     this.#holders.set(name, row)
   }
   pending(lease: string, row: PendingRow): void {
+    this.#drop(lease)
     this.#pending.set(lease, row)
+    this.#sum(row, 1)
   }
 
   get isEmpty(): boolean {
@@ -135,6 +151,13 @@ export class BudgetLedger {
   }
   get leases(): ReadonlyMap<string, PendingRow> {
     return this.#pending
+  }
+
+  /** Holders and leases that have gone since this was last asked. One may be back. */
+  takeGone(): Gone {
+    const gone = this.#gone
+    this.#gone = { holders: [], leases: [] }
+    return gone
   }
 
   /** `isCharged`: the lease's charge is in what `charged` says. Null: a later question of the holder was heard. */
@@ -150,7 +173,8 @@ export class BudgetLedger {
     const { key, seq } = asked
     for (const ended of asked.ended) {
       if (ended.lease === null || this.#pending.has(ended.lease) || isCharged(ended)) continue
-      this.#pending.set(ended.lease, { key, amounts: { ...ended.amounts }, at_ms: now_ms })
+      const { call, shard } = ended
+      this.pending(ended.lease, { key, amounts: { ...ended.amounts }, at_ms: now_ms, call, shard })
     }
     const holder = { key, seq, reserved: { ...asked.reserved }, free: { ...asked.free }, heard_ms: now_ms }
     this.#holders.delete(asked.holder)
@@ -165,16 +189,17 @@ export class BudgetLedger {
     const chunk = is_served ? this.#chunk(holder, asked.chunk_for, limits, charged) : { ...NOTHING }
     add(holder.free, chunk)
     const has_nothing = isNothing(holder.reserved) && isNothing(holder.free)
-    if (has_nothing) this.#holders.delete(asked.holder)
+    if (has_nothing) this.#dropHolder(asked.holder)
+    const held = this.#held(limits)
     const standing = limits.map(({ of, period, kind, limit, key: whose }) => {
-      return { of, period, kind, limit, used: charged(whose, period)[kind], reserved: this.reserved(whose)[kind] }
+      return { of, period, kind, limit, used: charged(whose, period)[kind], reserved: held(whose)[kind] }
     })
     return { shares, chunk, standing }
   }
 
   /** The lease's charge is here. */
-  charged(lease: string): boolean {
-    return this.#pending.delete(lease)
+  charged(lease: string): void {
+    this.#drop(lease)
   }
 
   /** Null: of all keys. */
@@ -185,7 +210,7 @@ export class BudgetLedger {
       add(sum, holder.reserved)
       add(sum, holder.free)
     }
-    for (const pending of this.#pending.values()) if (key === null || pending.key === key) add(sum, pending.amounts)
+    add(sum, this.#pending_sums.get(key) ?? NOTHING)
     return sum
   }
 
@@ -194,11 +219,32 @@ export class BudgetLedger {
     for (const [name, holder] of this.#holders) {
       // A clock that was set back would keep it for longer.
       holder.heard_ms = Math.min(holder.heard_ms, now_ms)
-      if (holder.heard_ms <= dead_ms || this.#holders.size > HOLDERS_MAX) this.#holders.delete(name)
+      if (holder.heard_ms <= dead_ms || this.#holders.size > HOLDERS_MAX) this.#dropHolder(name)
     }
     for (const [lease, pending] of this.#pending) {
       pending.at_ms = Math.min(pending.at_ms, now_ms)
-      if (pending.at_ms <= dead_ms || this.#pending.size > PENDING_MAX) this.#pending.delete(lease)
+      if (pending.at_ms <= dead_ms || this.#pending.size > PENDING_MAX) this.#drop(lease)
+    }
+  }
+
+  #dropHolder(name: string): void {
+    if (this.#holders.delete(name)) this.#gone.holders.push(name)
+  }
+
+  #drop(lease: string): void {
+    const row = this.#pending.get(lease)
+    if (row === undefined) return
+    this.#pending.delete(lease)
+    this.#sum(row, -1)
+    this.#gone.leases.push(lease)
+  }
+
+  #sum({ key, amounts }: PendingRow, sign: 1 | -1): void {
+    for (const of of [key, null]) {
+      const sum = this.#pending_sums.get(of) ?? { ...NOTHING }
+      add(sum, amounts, sign)
+      if (isNothing(sum)) this.#pending_sums.delete(of)
+      else this.#pending_sums.set(of, sum)
     }
   }
 
