@@ -39,6 +39,8 @@ export type AgentConnection =
       body: ReadableStream<Uint8Array>
       /** Closes the connection; `body` breaks with the reason. */
       cut: (reason: string) => void
+      /** To be called when `body` is over. The connection no longer hears whether the client leaves. */
+      over: () => void
     }
   | { status: 'failed'; failure: AgentFailure }
   | { status: 'cancelled' }
@@ -74,6 +76,9 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
   const leave = (): void => cut.abort(gone.reason)
   if (gone.aborted) return { status: 'cancelled' }
   gone.addEventListener('abort', leave, { once: true })
+  // What a listener knows, the call's prompt too, lives as long as the signal, which V8's frequent collections leave.
+  const over = (): void => gone.removeEventListener('abort', leave)
+  let connection: AgentConnection = { status: 'cancelled' }
   const heard = startPauseProofTimer(limits.headers_timeout_ms, () => cut.abort(new Error('no headers')))
   try {
     const response = await request.fetch(request.url, {
@@ -84,9 +89,14 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
       signal: cut.signal,
     })
     heard()
-    if (response.status !== 200 || response.body === null) return await refusalOf(response, limits, cut)
-    request.onHeaders?.(response.headers)
-    return await readToFirstData(response.body, request, (reason) => cut.abort(new Error(reason)))
+    if (response.status !== 200 || response.body === null) {
+      connection = await refusalOf(response, limits, cut)
+    } else {
+      request.onHeaders?.(response.headers)
+      const close = (reason: string): void => cut.abort(new Error(reason))
+      connection = await readToFirstData(response.body, request, close, over)
+    }
+    return connection
   } catch (error) {
     if (gone.aborted) return { status: 'cancelled' }
     // fetch and read reject the same way when nothing listens, the connection breaks or it was cut above. The failure is
@@ -94,6 +104,7 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
     return failed(unreachable(error))
   } finally {
     heard()
+    if (connection.status !== 'data') over()
   }
 }
 
@@ -101,6 +112,7 @@ async function readToFirstData(
   body: ReadableStream<Uint8Array>,
   { limits: { silence_ms_max }, onAccepted }: AgentRequest,
   cut: (reason: string) => void,
+  over: () => void,
 ): Promise<AgentConnection> {
   const splitter = new SseSplitter()
   const reader = body.getReader()
@@ -116,7 +128,7 @@ async function readToFirstData(
       return found
     }
     reader.releaseLock()
-    return { status: 'data', head: found.head, body, cut }
+    return { status: 'data', head: found.head, body, cut, over }
   }
 }
 

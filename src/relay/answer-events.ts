@@ -81,6 +81,7 @@ async function readEngine(served: Data, context: Context, take: Take): Promise<E
     return { status: 'failed', failure: failureOf(error) }
   } finally {
     silence.stop()
+    served.over()
   }
 }
 

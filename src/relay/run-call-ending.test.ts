@@ -1,11 +1,11 @@
 /** How a started stream ended, as metrics, traces, the program and a retry under its key are told. */
 import { env } from 'cloudflare:workers'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { idempotencyActor } from '../actors/stubs.ts'
 import { countedCalls } from './call-counters.ts'
 import { Tracing } from './call-trace.ts'
 import { runCall } from './run-call.ts'
-import { answering, chat, delta, type Engine, PROGRAM, Script, world } from './testing/world.ts'
+import { answering, chat, delta, type Engine, failing, PROGRAM, Script, world } from './testing/world.ts'
 
 const ERROR = { message: 'out of memory', type: 'server_error', param: null, code: 'engine_oom' }
 const STATED = `event: error\ndata: ${JSON.stringify({ error: ERROR, status: 503, retryable: true })}\n\n`
@@ -117,5 +117,37 @@ describe('a stream that ends with [DONE]', () => {
     expect(traced_error).toBeNull()
     expect(callEnded).toMatchObject([{ outcome: 'completed', error_code: null }])
     expect(retry.status).toBe(409)
+  })
+})
+
+describe('nothing of a call hangs on a signal once it is over', () => {
+  afterEach(() => vi.restoreAllMocks())
+  const cases: [string, boolean, Engine[]][] = [
+    ['a stream', true, [answering('hi')]],
+    ['an answer in one piece', false, [answering('hi')]],
+    ['a stream that breaks', true, [streaming(STATED)]],
+    ['a call whose first engine fails', true, [failing({ code: 'engine_oom' }), answering('hi')]],
+  ]
+
+  it.each(cases)('%s', async (_, stream, engines) => {
+    const listeners: unknown[] = []
+    const { addEventListener, removeEventListener } = AbortSignal.prototype
+    vi.spyOn(AbortSignal.prototype, 'addEventListener').mockImplementation(function (this: AbortSignal, ...added) {
+      listeners.push(added[1])
+      addEventListener.apply(this, added as never)
+    })
+    vi.spyOn(AbortSignal.prototype, 'removeEventListener').mockImplementation(function (this: AbortSignal, ...gone) {
+      if (listeners.includes(gone[1])) listeners.splice(listeners.indexOf(gone[1]), 1)
+      removeEventListener.apply(this, gone as never)
+    })
+    const left = [...engines]
+    const next: Engine = (request) => (left.shift() as Engine)(request)
+    const it = world({ engines: { e0: next, e1: next } })
+    const asked = chat({ stream }, { ...PROGRAM, ...UNRESUMED })
+    expect(await (await runCall(asked, 'chat', it.deps)).text()).not.toBe('')
+    await it.settled()
+    // The client's, and one for each connection to an agent.
+    expect(AbortSignal.prototype.addEventListener).toHaveBeenCalledTimes(1 + engines.length)
+    expect(listeners).toEqual([])
   })
 })

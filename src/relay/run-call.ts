@@ -221,7 +221,8 @@ async function serve(
 ): Promise<SettledAnswer> {
   const left = new AbortController()
   if (signal.aborted) left.abort(signal.reason)
-  signal.addEventListener('abort', () => left.abort(signal.reason), { once: true })
+  const leave = (): void => left.abort(signal.reason)
+  signal.addEventListener('abort', leave, { once: true })
   let leased = first
   const leasedTo = (next: Leased): void => {
     leased = next
@@ -267,6 +268,7 @@ async function serve(
     return notes.told
   })
   deps.waitUntil(settled)
+  void ended.then(() => signal.removeEventListener('abort', leave))
   return { response: answer.response, ended, settled }
 }
 

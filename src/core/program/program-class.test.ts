@@ -26,6 +26,17 @@ describe('the class of a program', () => {
     expect(classOf({ messages: [], tools: [tool('grep')] })).toMatch(/^fp:/)
   })
 
+  it('is found without reading the text of a user, which may be long', () => {
+    const user = {
+      role: 'user',
+      get content(): string {
+        throw new Error('it was read')
+      },
+    }
+    expect(classOf({ messages: [user] })).toBe('tenant')
+    expect(classOf({ messages: [{ role: 'system', content: '' }, user] })).toBe('tenant')
+  })
+
   it('is the tenant when there is neither', () => {
     expect(classOf({ messages: [{ role: 'user', content: 'hi' }] })).toBe('tenant')
     expect(classOf({ prompt: 'Once upon a time' })).toBe('tenant')

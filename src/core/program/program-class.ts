@@ -47,10 +47,11 @@ export function classSource(body: Readonly<Record<string, unknown>>, app: string
 
 function systemPrompt(messages: unknown): string | null {
   if (!Array.isArray(messages)) return null
-  for (const message of messages) {
-    const { role, content } = asRecord(message)
-    if (role !== 'system' && role !== 'developer') return null
-    const text = contentText(content)
+  for (const value of messages) {
+    const message = asRecord(value)
+    // Its content is not read before: it may be long, and is only parsed when it is (core/call/scanned-message.ts).
+    if (message.role !== 'system' && message.role !== 'developer') return null
+    const text = contentText(message.content)
     if (text !== '') return text
   }
   return null
