@@ -240,11 +240,11 @@ export class BudgetLedger {
   }
 
   #sum({ key, amounts }: PendingRow, sign: 1 | -1): void {
-    for (const of of [key, null]) {
-      const sum = this.#pending_sums.get(of) ?? { ...NOTHING }
+    for (const whose of [key, null]) {
+      const sum = this.#pending_sums.get(whose) ?? { ...NOTHING }
       add(sum, amounts, sign)
-      if (isNothing(sum)) this.#pending_sums.delete(of)
-      else this.#pending_sums.set(of, sum)
+      if (isNothing(sum)) this.#pending_sums.delete(whose)
+      else this.#pending_sums.set(whose, sum)
     }
   }
 
