@@ -107,7 +107,7 @@ export const limitBody =
     // A body of these means nothing (RFC 9110, 9.3.1), and a Request with it cannot be made again.
     const is_read = raw.method === 'GET' || raw.method === 'HEAD'
     if (raw.body !== null && !is_read) {
-      const read = await readBytes(raw, raw.body, bytes_max)
+      const read = await readBytes(raw, bytes_max)
       if (read.status === 'refused') return apiError(read.http_status, read.error)
       const headers = new Headers(raw.headers)
       headers.delete('content-encoding')

@@ -1,9 +1,10 @@
 /**
  * What an agent's data plane answers to POST /v1/chat/completions and /v1/completions (bearer: a ticket).
  *
- * A call that is accepted is answered 200 text/event-stream at once: the comment `: accepted` when the body was found
- * valid and queued, `: queued` every 2 s while it waits or is preempted, then OpenAI chunks as data events, then
- * `data: [DONE]`. What goes wrong after the headers is one `event: error` whose data is a StreamError, and the end.
+ * A call that is accepted, its body valid and queued, is answered 200 text/event-stream at once, with ACCEPTED_HEADER. Then
+ * `: queued` every 2 s while it waits or is preempted, then OpenAI chunks as data events, then `data: [DONE]`. Where the
+ * headers went before, the comment `: accepted` comes at once. Otherwise it may come later, for a Worker that does not know the
+ * header. What goes wrong after the headers is one `event: error` whose data is a StreamError, and the end.
  * Before the headers it is a plain HTTP status with the same JSON body.
  *
  * The `id` of a data event names the tokens behind it, or says how many they are (resume.ts).
@@ -27,6 +28,8 @@ export const LEASE_PATH = '/v1/leases/'
 /** How long an agent gives a reader for the rest of a response that has ended, and how long a Worker waits for those bytes. */
 export const LEASE_READ_OUT_MS = 120_000
 export const KEEPALIVE_INTERVAL_MS = 2000
+/** Its value is of no account. */
+export const ACCEPTED_HEADER = 'X-Switchyard-Accepted'
 export const COMMENT_ACCEPTED = 'accepted'
 export const COMMENT_QUEUED = 'queued'
 export const DONE = '[DONE]'

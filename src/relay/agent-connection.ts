@@ -10,7 +10,14 @@ import type { z } from 'zod'
 import { joined } from '../core/wire/joined.ts'
 import { FrameTooLarge, parseFrame, SseSplitter } from '../core/wire/sse.ts'
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
-import { COMMENT_ACCEPTED, type ErrorBody, EVENT_ERROR, KEEPALIVE_INTERVAL_MS, StreamError } from '../protocol/index.ts'
+import {
+  ACCEPTED_HEADER,
+  COMMENT_ACCEPTED,
+  type ErrorBody,
+  EVENT_ERROR,
+  KEEPALIVE_INTERVAL_MS,
+  StreamError,
+} from '../protocol/index.ts'
 
 /** From the request to the agent's headers: it holds them for at most 250 ms, so this is network and start-up. */
 const HEADERS_TIMEOUT_MS = 10_000
@@ -93,6 +100,7 @@ export async function openAgentConnection(request: AgentRequest): Promise<AgentC
       connection = await refusalOf(response, limits, cut)
     } else {
       request.onHeaders?.(response.headers)
+      if (response.headers.has(ACCEPTED_HEADER)) request.onAccepted?.()
       const close = (reason: string): void => cut.abort(new Error(reason))
       connection = await readToFirstData(response.body, request, close, over)
     }

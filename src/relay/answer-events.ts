@@ -36,8 +36,11 @@ const WATCHES = 4
 type Data = Served & { status: 'data' }
 type ChunkEvent = AnswerEvent & { kind: 'chunk' }
 type Context = Pick<AnswerContext, 'gone' | 'times' | 'answer' | 'startAnew'>
-/** Takes events in order. May throw what a ResponseBuilder throws, and answers false when the client has left. */
-type Take = (events: readonly AnswerEvent[]) => boolean | Promise<boolean>
+/**
+ * Takes events in order. May throw what a ResponseBuilder throws, and answers false when the client has left. `are_last`: [DONE]
+ * has come with them.
+ */
+type Take = (events: readonly AnswerEvent[], are_last: boolean) => boolean | Promise<boolean>
 
 export async function readAnswer(served: Data, context: Context, take: Take): Promise<AnswerEnd> {
   for (let serving = served; ; ) {
@@ -60,7 +63,7 @@ async function readEngine(served: Data, context: Context, take: Take): Promise<E
   try {
     for (let bytes = served.head; ; ) {
       const { events, end } = frames.read(bytes)
-      if (events.length > 0 && !(await take(events))) return { status: 'cancelled' }
+      if (events.length > 0 && !(await take(events, end?.status === 'done'))) return { status: 'cancelled' }
       if (end !== null) {
         if (end.status === 'broken') await cancelQuietly(reader, new Error('the engine failed'))
         return end
@@ -214,7 +217,7 @@ async function goOn(broken: Data, failure: AgentFailure, context: Context, take:
   let found = await within(finding, 0)
   while (found.status === 'late') {
     // A client that has left ends the search.
-    await take([{ kind: 'comment' }])
+    await take([{ kind: 'comment' }], false)
     found = await within(finding, context.times.waiting_interval_ms)
   }
   return found.value

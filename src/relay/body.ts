@@ -19,10 +19,7 @@ export type BodyRead =
   | { status: 'read'; body: Readonly<Record<string, unknown>>; bytes: number }
   | { status: 'refused'; http_status: number; error: ApiErrorFields }
 
-/**
- * Memory that is held for the next bytes: as much as has come, within these bounds. Who sends little holds little. A body that
- * states a shorter length gets no more than that.
- */
+/** Memory that is held for the next bytes: as much as has come, within these bounds. Who sends little holds little. */
 const PIECE_BYTES_MIN = 16 * 1024
 const PIECE_BYTES_MAX = 256 * 1024
 
@@ -48,13 +45,12 @@ export async function readBodyBytes(
   receive_ms: number = BODY_RECEIVE_MS,
 ): Promise<BytesRead> {
   if (request.body === null) return malformed('The request has no body; it must be a JSON object.')
-  return readBytes(request, request.body, bytes_max, receive_ms)
+  return readBytes(request, bytes_max, receive_ms)
 }
 
-/** `bytes_max` holds before and after inflation. */
+/** `bytes_max` holds before and after inflation. A request without a body has none. */
 export async function readBytes(
   request: Request,
-  body: ReadableStream<Uint8Array>,
   bytes_max: number,
   receive_ms: number = BODY_RECEIVE_MS,
 ): Promise<BytesRead> {
@@ -62,7 +58,9 @@ export async function readBytes(
   if (coding === null) return encoded()
   const stated_bytes = Number(request.headers.get('content-length') ?? -1)
   if (stated_bytes > bytes_max + DROPPED_BYTES_MAX) return tooLarge(bytes_max)
-  const parts = await readParts(body, stated_bytes, bytes_max, receive_ms)
+  const { body } = request
+  const is_stated = body === null || (stated_bytes >= 0 && stated_bytes <= bytes_max)
+  const parts = is_stated ? await readWhole(request, receive_ms) : await readParts(body, bytes_max, receive_ms)
   if (parts === 'too_large') return tooLarge(bytes_max)
   if (parts === 'broken') return malformed('The body ended before it was whole.')
   if (parts === 'slow') return tooSlow(receive_ms)
@@ -72,10 +70,27 @@ export async function readBytes(
   return { status: 'bytes', bytes: inflated.bytes }
 }
 
+/**
+ * A body that states a length within the bound. The platform reads it all in one turn of the isolate, and holds as much memory
+ * as has come.
+ */
+async function readWhole(request: Request, receive_ms: number): Promise<Uint8Array[] | 'broken' | 'slow'> {
+  const { promise: late, resolve } = Promise.withResolvers<'slow'>()
+  const disarm = startPauseProofTimer(receive_ms, () => resolve('slow'))
+  try {
+    const read = await Promise.race([request.arrayBuffer(), late])
+    return read === 'slow' ? read : [new Uint8Array(read)]
+  } catch {
+    // Only the client can make a request's body fail.
+    return 'broken'
+  } finally {
+    disarm()
+  }
+}
+
 /** `broken`: the client left or its connection failed; the answer has no reader. */
 async function readParts(
   stream: ReadableStream<Uint8Array>,
-  stated_bytes: number,
   bytes_max: number,
   receive_ms: number,
 ): Promise<Uint8Array[] | 'too_large' | 'broken' | 'slow'> {
@@ -86,7 +101,7 @@ async function readParts(
   const disarm = startPauseProofTimer(receive_ms, () => resolve('late'))
   try {
     for (;;) {
-      const read = await Promise.race([reader.read(pieceBytes(total, stated_bytes)), late])
+      const read = await Promise.race([reader.read(pieceBytes(total)), late])
       if (read === 'late') {
         await reader.cancel()
         return 'slow'
@@ -109,10 +124,8 @@ async function readParts(
   }
 }
 
-/** One more than is stated to come, so that the end of the body answers the read. A negative length is not known. */
-function pieceBytes(total: number, stated_bytes: number): number {
-  const held_bytes = Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, total))
-  return stated_bytes >= total ? Math.min(held_bytes, stated_bytes - total + 1) : held_bytes
+function pieceBytes(total: number): number {
+  return Math.min(PIECE_BYTES_MAX, Math.max(PIECE_BYTES_MIN, total))
 }
 
 /**

@@ -80,10 +80,17 @@ async function passOn(
     const data = context.sound(event.data)
     return data === event.data ? event.bytes : encoder.encode(`data: ${data}\n\n`)
   }
-  const end = await readAnswer(served, context, (events) =>
-    delivered(writer.write(joined(events.map(bytesOf))), context),
-  )
-  return finish(end, writer, () => Promise.resolve(LAST), format, context)
+  // What ends a whole answer goes out with the last of it, since each write costs a turn of the isolate.
+  let last = LAST
+  const end = await readAnswer(served, context, (events, are_last) => {
+    const bytes = events.map(bytesOf)
+    if (are_last) {
+      last = joined([...bytes, LAST])
+      return true
+    }
+    return delivered(writer.write(joined(bytes)), context)
+  })
+  return finish(end, writer, () => Promise.resolve(last), format, context)
 }
 
 async function translate(
@@ -95,12 +102,14 @@ async function translate(
 ): Promise<Ending> {
   const textOf = (event: AnswerEvent): string =>
     event.kind === 'chunk' ? translator.add(event.data) : format.waiting()
-  const end = await readAnswer(served, context, (events) => {
+  let held = ''
+  const end = await readAnswer(served, context, (events, are_last) => {
     const text = events.map(textOf).join('')
-    return text === '' || delivered(writer.write(encoder.encode(text)), context)
+    if (are_last) held = text
+    return text === '' || are_last || delivered(writer.write(encoder.encode(text)), context)
   })
   const last = async (): Promise<Uint8Array> => {
-    const text = translator.finish()
+    const text = held + translator.finish()
     await translator.keep?.(context.store)
     return encoder.encode(text)
   }

@@ -2,7 +2,8 @@
  * One call's response (src/protocol/stream.ts). The headers wait at most `hold_ms` for the front's verdict on the body,
  * so that most refusals are plain HTTP; after that, silence is filled with comments, since proxies cut silent responses
  * and workerd learns that a client left only by a failed write. Chunks that follow one another quickly become one event
- * (event-merger.ts), whose `id` names the tokens that it is of, or says how many they are (src/protocol/resume.ts).
+ * (event-merger.ts), whose `id` names the tokens that it is of, or says how many they are (src/protocol/resume.ts). What one
+ * turn of the event loop brings goes out in one write, since each costs the Worker a read.
  *
  * Memory is bounded against a reader that is slower than the engine: what the socket has not taken may reach
  * `unread_bytes_max`; the chunk that would pass it is not written and the response ends broken, never shortened.
@@ -10,6 +11,7 @@
 import type { ServerResponse } from 'node:http'
 import { NOT_APPLIED_HEADER } from '../../../src/core/call/field-warnings.ts'
 import {
+  ACCEPTED_HEADER,
   COMMENT_ACCEPTED,
   COMMENT_QUEUED,
   DONE,
@@ -64,6 +66,9 @@ export class CallStream {
   readonly #events: EventMerger
   /** Until the event that is held is due. */
   #due: NodeJS.Timeout | null = null
+  /** What the next write takes. */
+  #pending = { text: '', bytes: 0 }
+  #writing: NodeJS.Immediate | null = null
   #state: 'held' | 'streaming' | 'too_slow' | 'finished' | 'gone' = 'held'
 
   /** `onGone`: the reader closed the connection before the end. */
@@ -92,8 +97,12 @@ export class CallStream {
   }
 
   accepted(): void {
-    this.#begin()
-    if (this.#state === 'streaming') this.#write(`: ${COMMENT_ACCEPTED}\n\n`)
+    const comment = `: ${COMMENT_ACCEPTED}\n\n`
+    if (this.#state === 'held') {
+      this.#begin({ [ACCEPTED_HEADER]: '1' })
+      // Only for a Worker that does not know the header, so it waits for other text.
+      this.#keep(comment)
+    } else if (this.#state === 'streaming') this.#write(comment)
   }
 
   /** False: the reader is too slow; this chunk and all later ones are dropped and the response will end broken. */
@@ -152,7 +161,7 @@ export class CallStream {
     else this.#cut()
   }
 
-  #begin(): void {
+  #begin(headers: Readonly<Record<string, string>> = {}): void {
     if (this.#state !== 'held') return
     clearTimeout(this.#hold)
     this.#state = 'streaming'
@@ -161,6 +170,7 @@ export class CallStream {
       'cache-control': 'no-store, no-transform',
       'x-accel-buffering': 'no',
       ...(this.#hints_not_applied.length === 0 ? {} : { [NOT_APPLIED_HEADER]: this.#hints_not_applied.join(',') }),
+      ...headers,
     })
     this.#response.flushHeaders()
     this.#keepalive.refresh()
@@ -172,12 +182,31 @@ export class CallStream {
   }
 
   #write(text: string): void {
-    if (this.#response.writableLength + Buffer.byteLength(text) > this.#times.unread_bytes_max) {
+    const unread_bytes = this.#response.writableLength + this.#pending.bytes
+    if (unread_bytes + Buffer.byteLength(text) > this.#times.unread_bytes_max) {
       this.#state = 'too_slow'
       return
     }
-    this.#response.write(text)
+    this.#keep(text)
+    this.#writing ??= setImmediate(() => this.#writePending())
     this.#keepalive.refresh()
+  }
+
+  #keep(text: string): void {
+    const { text: before, bytes } = this.#pending
+    this.#pending = { text: before + text, bytes: bytes + Buffer.byteLength(text) }
+  }
+
+  #writePending(): void {
+    this.#writing = null
+    this.#response.write(this.#taken())
+  }
+
+  /** What is pending, and is no longer. */
+  #taken(): string {
+    const { text } = this.#pending
+    this.#pending = { text: '', bytes: 0 }
+    return text
   }
 
   #fail(error: StreamError): void {
@@ -198,7 +227,7 @@ export class CallStream {
     // Not the socket's own timeout: the connection goes on to serve other calls.
     const cut = setTimeout(() => this.#response.destroy(), this.#times.read_out_ms)
     this.#response.on('close', () => clearTimeout(cut))
-    this.#response.end(text)
+    this.#response.end(this.#taken() + text)
   }
 
   #cut(): void {
@@ -212,5 +241,6 @@ export class CallStream {
     clearTimeout(this.#hold)
     clearInterval(this.#keepalive)
     if (this.#due !== null) clearTimeout(this.#due)
+    if (this.#writing !== null) clearImmediate(this.#writing)
   }
 }
