@@ -118,7 +118,10 @@ export const limitBody =
 
 export const limitHeaders: MiddlewareHandler = async (c, next) => {
   let bytes = 0
-  for (const [name, value] of c.req.raw.headers) bytes += name.length + value.length
+  // Its iterator would cost as much again, since it enters the platform for each header.
+  c.req.raw.headers.forEach((value, name) => {
+    bytes += name.length + value.length
+  })
   if (bytes > HEADERS_BYTES_MAX) {
     const message = `Headers are over ${HEADERS_BYTES_MAX} bytes.`
     return apiError(431, { message, code: 'headers_too_large' }, {}, errorFormatOf(c.req.path, c.req.raw.headers))

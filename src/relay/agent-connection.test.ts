@@ -37,7 +37,8 @@ it('hands over the first data event and what came with it, and the rest as a str
   if (opened.status !== 'data') throw new Error(opened.status)
   expect(new TextDecoder().decode(opened.head)).toBe('data: 1\n\ndata: 2\n\nda')
   let rest = ''
-  for await (const bytes of opened.body) rest += new TextDecoder().decode(bytes)
+  for (let read = await opened.rest.read(); !read.done; read = await opened.rest.read())
+    rest += new TextDecoder().decode(read.value)
   expect(rest).toBe('ta: 3\n\n')
 })
 

@@ -39,14 +39,14 @@ export interface AgentFailure {
 }
 
 export type AgentConnection =
-  /** `head`: the first data event and the bytes that came with it. `body` continues after it. */
+  /** `head`: the first data event and the bytes that came with it. `rest` continues after it. */
   | {
       status: 'data'
       head: Uint8Array
-      body: ReadableStream<Uint8Array>
-      /** Closes the connection; `body` breaks with the reason. */
+      rest: ReadableStreamDefaultReader<Uint8Array>
+      /** Closes the connection; `rest` breaks with the reason. */
       cut: (reason: string) => void
-      /** To be called when `body` is over. The connection no longer hears whether the client leaves. */
+      /** To be called when `rest` is over. The connection no longer hears whether the client leaves. */
       over: () => void
     }
   | { status: 'failed'; failure: AgentFailure }
@@ -135,8 +135,7 @@ async function readToFirstData(
       cut('the engine failed')
       return found
     }
-    reader.releaseLock()
-    return { status: 'data', head: found.head, body, cut, over }
+    return { status: 'data', head: found.head, rest: reader, cut, over }
   }
 }
 

@@ -57,7 +57,7 @@ export async function readAnswer(served: Data, context: Context, take: Take): Pr
 type EngineEnd = AnswerEnd | { status: 'broken'; failure: AgentFailure }
 
 async function readEngine(served: Data, context: Context, take: Take): Promise<EngineEnd> {
-  const reader = served.body.getReader()
+  const { rest: reader } = served
   const frames = new EventFrames(context)
   const silence = new SilenceWatch(context.times.stream_silence_ms_max, served.cut)
   try {

@@ -38,6 +38,7 @@ import { lowerOutputLimit } from './output-limit.ts'
 import { HOME_FAULT, type ProgramHome, programHome } from './program-home.ts'
 import { promptBytes } from './prompt-bytes.ts'
 import { readCall } from './read-call.ts'
+import { type RequestHeaders, requestHeaders } from './request-headers.ts'
 import { allowedRegions, mayUse, modelNotFound, wantedRegions } from './restrictions.ts'
 import { STRICT_FAULT, strictOf, strictRefusal } from './strict.ts'
 
@@ -102,7 +103,7 @@ export interface IdentifiedCall extends Omit<ParsedCall, 'body' | 'native'> {
   /** In place of it, for an engine whose server speaks the client's API. Null: none may have it. */
   native: NativeBody | null
   /** The client's. */
-  headers: Headers
+  headers: RequestHeaders
   /** Regions that may serve the call, nearest first. */
   regions: readonly Region[]
   /** Regions in which an agent has ever served the model. */
@@ -133,17 +134,18 @@ export async function identify(
   const read = await readCall(request, dialect, deps.store(who.tenant))
   if (read.status === 'refused') return read
   const { scanned } = read
-  const head = headOf(request.headers)
+  const headers = requestHeaders(request.headers)
+  const head = headOf(headers)
   if (head === null) return refused(400, HEAD_FAULT)
-  const strict = strictOf(request.headers)
+  const strict = strictOf(headers)
   if (strict === null) return refused(400, STRICT_FAULT)
   const unused = strict || who.strict ? strictRefusal(read.call.warnings) : null
   if (unused !== null) return refused(400, unused)
-  const idempotency_key = idempotencyKey(request.headers)
+  const idempotency_key = idempotencyKey(headers)
   if (idempotency_key === false) return refused(400, KEY_FAULT)
-  const home = programHome(request.headers)
+  const home = programHome(headers)
   if (home === false) return refused(400, HOME_FAULT)
-  const header = (name: string) => request.headers.get(name)
+  const header = headers.get
   const identity = identifyProgram({
     ...{ header, metadata: read.call.metadata, body: read.body, stored: read.call.stored ?? null },
   })
@@ -160,7 +162,7 @@ export async function identify(
   const prompt = head === 'keep' ? sent : withoutVolatileHead(sent)
   const model = models.get(call.model)
   if (model === undefined || !mayUse(who.models, model.id)) return refused(404, modelNotFound(call.model))
-  const wanted = wantedRegions(request.headers, read.call.metadata)
+  const wanted = wantedRegions(headers, read.call.metadata)
   if (wanted.status === 'refused') return refused(400, wanted.error)
   const allowed = allowedRegions(regions, who.regions, wanted.regions)
   if (allowed.status === 'refused') return refused(allowed.http_status, allowed.error)
@@ -230,7 +232,7 @@ export async function identify(
       answer_headers,
       idempotency_key,
       forwarded,
-      headers: request.headers,
+      headers,
       regions: near,
       linked_regions: linked.get(model.id) ?? NOWHERE,
       wanted_regions: wanted.regions,
@@ -292,7 +294,7 @@ const KEY_FAULT: ApiErrorFields = {
   code: 'invalid_value',
 }
 
-function headOf(headers: Headers): 'strip' | 'keep' | null {
+function headOf(headers: RequestHeaders): 'strip' | 'keep' | null {
   const value = headers.get(HEAD_HEADER) ?? 'strip'
   return value === 'strip' || value === 'keep' ? value : null
 }

@@ -32,13 +32,13 @@ type Granted = Pick<
 
 export type Proof = { status: 'proven'; terms: LeaseTerms | null } | { status: 'unproven' }
 
+const encoder = new TextEncoder()
 /** The isolate's key, and the secret that it was made from. */
 let kept: { secret: string; key: CryptoKey } | null = null
 
-async function keyOf(secret: string): Promise<CryptoKey> {
-  if (kept?.secret === secret) return kept.key
+async function importKey(secret: string): Promise<CryptoKey> {
   const hmac = { name: 'HMAC', hash: 'SHA-256' }
-  const bytes = new TextEncoder().encode(`lease-proof:${secret}`)
+  const bytes = encoder.encode(`lease-proof:${secret}`)
   const key = await crypto.subtle.importKey('raw', bytes, hmac, false, ['sign', 'verify'])
   kept = { secret, key }
   return key
@@ -73,8 +73,9 @@ export async function checkProof(
 async function hmacOf(granted: Granted, terms: string | null, secret: string): Promise<Uint8Array> {
   const { lease, tenant, program, run, call, agent, engine, model, region } = granted
   const words = [lease, tenant, program, run, call, agent, engine, model, region, ...(terms === null ? [] : [terms])]
-  const message = new TextEncoder().encode(JSON.stringify(words)) as Uint8Array<ArrayBuffer>
-  return new Uint8Array(await crypto.subtle.sign('HMAC', await keyOf(secret), message)).slice(0, PROOF_BYTES)
+  const key = kept?.secret === secret ? kept.key : await importKey(secret)
+  const hmac = await crypto.subtle.sign('HMAC', key, encoder.encode(JSON.stringify(words)))
+  return new Uint8Array(hmac, 0, PROOF_BYTES)
 }
 
 function packTerms(terms: LeaseTerms): Uint8Array {

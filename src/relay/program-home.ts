@@ -4,6 +4,7 @@
  * where the object is created, best effort, and has no effect afterwards. It does not say which regions serve the program.
  */
 import type { ApiErrorFields } from '../platform/api-error.ts'
+import type { RequestHeaders } from './request-headers.ts'
 
 export const HOME_HEADER = 'X-Program-Home'
 
@@ -18,7 +19,7 @@ export const HOME_FAULT: ApiErrorFields = {
 }
 
 /** Null: the call names none. False: it is invalid. */
-export function programHome(headers: Headers): ProgramHome | null | false {
+export function programHome(headers: RequestHeaders): ProgramHome | null | false {
   const named = headers.get(HOME_HEADER)
   if (named === null) return null
   return HOMES.find((home) => home === named.toLowerCase()) ?? false

@@ -9,6 +9,7 @@
 import type { ApiErrorFields } from '../platform/api-error.ts'
 import { Id } from '../protocol/index.ts'
 import type { Region } from '../store/catalogue.ts'
+import type { RequestHeaders } from './request-headers.ts'
 
 /** Regions that a program or a call may name. */
 export const PROGRAM_REGIONS_MAX = 32
@@ -28,7 +29,10 @@ export type WantedRegions =
   | { status: 'read'; regions: readonly string[] | null }
   | { status: 'refused'; error: ApiErrorFields }
 
-export function wantedRegions(headers: Headers, metadata: Readonly<Record<string, string>> | null): WantedRegions {
+export function wantedRegions(
+  headers: RequestHeaders,
+  metadata: Readonly<Record<string, string>> | null,
+): WantedRegions {
   const fromHeader = headers.get(HEADER)?.trim() ?? ''
   const param = fromHeader === '' ? `metadata.${METADATA_KEY}` : HEADER
   const text = fromHeader === '' ? (metadata?.[METADATA_KEY] ?? '') : fromHeader

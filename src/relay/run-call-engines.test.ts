@@ -1,6 +1,7 @@
 /** A call whose engine fails, is slow, or whose client leaves, through a scripted world. */
 import { describe, expect, it } from 'vitest'
 import type { LeaseReply, LeaseRequest } from '../actors/contracts.ts'
+import { ACCEPTED_HEADER } from '../protocol/index.ts'
 import { ENGINES_TRIED_MAX } from './dispatch.ts'
 import { runCall } from './run-call.ts'
 import {
@@ -161,20 +162,25 @@ describe('an engine that fails after its first data event', () => {
 describe('a call that waits', () => {
   const times = { headers_hold_ms: 10, waiting_interval_ms: 10 }
 
-  it('a stream has its headers after the hold, then comments, then its data', async () => {
-    const script = new Script().write(': accepted\n\n')
-    const it = world({ engines: { e0: () => script.response }, times })
-    const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
-    expect(response.headers.get('x-engine-id')).toBe('e0')
-    expect(response.headers.get('server-timing')).not.toContain('first_data')
-    const reader = (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
-    expect((await reader.read()).value).toBe(': waiting\n\n')
-    expect((await reader.read()).value).toBe(': waiting\n\n')
-    script.chunk(delta('late')).write('data: [DONE]\n\n').end()
-    let rest = ''
-    for (let read = await reader.read(); !read.done; read = await reader.read()) rest += read.value
-    expect(rest.replaceAll(': waiting\n\n', '')).toBe(`data: ${JSON.stringify(delta('late'))}\n\ndata: [DONE]\n\n`)
-  })
+  it.each(['header', 'comment'])(
+    'a stream has its headers after the hold, then comments, then its data (%s)',
+    async (by) => {
+      const script = new Script()
+      if (by === 'header') script.response.headers.set(ACCEPTED_HEADER, '1')
+      else script.write(': accepted\n\n')
+      const it = world({ engines: { e0: () => script.response }, times })
+      const response = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+      expect(response.headers.get('x-engine-id')).toBe('e0')
+      expect(response.headers.get('server-timing')).not.toContain('first_data')
+      const reader = (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
+      expect((await reader.read()).value).toBe(': waiting\n\n')
+      expect((await reader.read()).value).toBe(': waiting\n\n')
+      script.chunk(delta('late')).write('data: [DONE]\n\n').end()
+      let rest = ''
+      for (let read = await reader.read(); !read.done; read = await reader.read()) rest += read.value
+      expect(rest.replaceAll(': waiting\n\n', '')).toBe(`data: ${JSON.stringify(delta('late'))}\n\ndata: [DONE]\n\n`)
+    },
+  )
 
   it('a stream that fails after the hold ends with the error in a chunk', async () => {
     const script = new Script().write(': accepted\n\n')

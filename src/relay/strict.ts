@@ -1,6 +1,7 @@
 /** A strict call is refused for a field that has no effect, or that has one on some engines only. */
 import type { FieldNotes } from '../core/call/field-warnings.ts'
 import type { ApiErrorFields } from '../platform/api-error.ts'
+import type { RequestHeaders } from './request-headers.ts'
 
 export const STRICT_HEADER = 'X-Switchyard-Strict'
 
@@ -11,7 +12,7 @@ export const STRICT_FAULT: ApiErrorFields = {
 }
 
 /** What the call asks for; null: the header is invalid. */
-export function strictOf(headers: Headers): boolean | null {
+export function strictOf(headers: RequestHeaders): boolean | null {
   const value = headers.get(STRICT_HEADER)?.toLowerCase() ?? 'false'
   return value === 'true' || value === 'false' ? value === 'true' : null
 }

@@ -52,6 +52,11 @@ async function tailOf(reader: Socket): Promise<string> {
   return tail
 }
 
+/** What was said so far has been written. */
+function written(): Promise<void> {
+  return new Promise((resolve) => process.nextTick(resolve))
+}
+
 const MIB = 1024 * 1024
 
 test('bytes that are not read may reach the bound, and one byte past it the stream is broken', async () => {
@@ -92,7 +97,31 @@ test('last chunks that do not fit any more leave the response broken and not com
   expect(await tailOf(reader)).not.toContain('[DONE]')
 })
 
-test('an event that goes early does not shorten the next one', () => {
+test('what comes at once goes out in one write', async () => {
+  const writes: string[] = []
+  const response = new ServerResponse(new IncomingMessage(new Socket()))
+  response.write = (text: string) => writes.push(text) > 0
+  response.end = ((text: string) => {
+    writes.push(text)
+    return response
+  }) as typeof response.end
+  const stream = new CallStream(response, STREAM_TIMES, () => {})
+  onTestFinished(() => void response.destroy())
+  const delta = (fields: object) => ({ choices: [{ index: 0, delta: fields }] })
+  const event = (data: object) => `data: ${JSON.stringify(data)}\n\n`
+  stream.accepted()
+  stream.chunk(delta({ role: 'assistant' }))
+  stream.chunk(delta({ content: 'a' }))
+  expect(writes).toEqual([])
+  await written()
+  expect(writes).toEqual([`: accepted\n\n${event(delta({ role: 'assistant' }))}${event(delta({ content: 'a' }))}`])
+  stream.chunk(delta({ content: 'b' }))
+  stream.finish({ ...COMPLETED, last_chunks: [{ usage: 1 }] }, ERRORS.cancelled)
+  await written()
+  expect(writes.slice(1)).toEqual([`${event(delta({ content: 'b' }))}${event({ usage: 1 })}data: [DONE]\n\n`])
+})
+
+test('an event that goes early does not shorten the next one', async () => {
   vi.useFakeTimers()
   onTestFinished(() => {
     vi.useRealTimers()
@@ -107,6 +136,7 @@ test('an event that goes early does not shorten the next one', () => {
   const { after_ms, interval_ms } = STREAM_TIMES.events
   for (let ms = 0; ms < 200; ms += 1) {
     stream.chunk({ choices: [{ index: 0, delta: { content: 'x' } }] })
+    await written()
     vi.advanceTimersByTime(1)
   }
   const whole = sizes.slice(1)
@@ -114,6 +144,7 @@ test('an event that goes early does not shorten the next one', () => {
   expect(new Set(whole)).toEqual(new Set([after_ms]))
   // The last one goes when it is due, and nothing has to follow it.
   vi.advanceTimersByTime(interval_ms)
+  await written()
   expect(sizes.reduce((sum, size) => sum + size)).toBe(200)
   response.destroy()
 })

@@ -2,8 +2,8 @@
  * One call's response (src/protocol/stream.ts). The headers wait at most `hold_ms` for the front's verdict on the body,
  * so that most refusals are plain HTTP; after that, silence is filled with comments, since proxies cut silent responses
  * and workerd learns that a client left only by a failed write. Chunks that follow one another quickly become one event
- * (event-merger.ts), whose `id` names the tokens that it is of, or says how many they are (src/protocol/resume.ts). What one
- * turn of the event loop brings goes out in one write, since each costs the Worker a read.
+ * (event-merger.ts), whose `id` names the tokens that it is of, or says how many they are (src/protocol/resume.ts). What comes
+ * at once goes out in one write, since each costs the Worker a read.
  *
  * Memory is bounded against a reader that is slower than the engine: what the socket has not taken may reach
  * `unread_bytes_max`; the chunk that would pass it is not written and the response ends broken, never shortened.
@@ -68,7 +68,7 @@ export class CallStream {
   #due: NodeJS.Timeout | null = null
   /** What the next write takes. */
   #pending = { text: '', bytes: 0 }
-  #writing: NodeJS.Immediate | null = null
+  #is_writing = false
   #state: 'held' | 'streaming' | 'too_slow' | 'finished' | 'gone' = 'held'
 
   /** `onGone`: the reader closed the connection before the end. */
@@ -188,7 +188,8 @@ export class CallStream {
       return
     }
     this.#keep(text)
-    this.#writing ??= setImmediate(() => this.#writePending())
+    if (!this.#is_writing) process.nextTick(() => this.#writePending())
+    this.#is_writing = true
     this.#keepalive.refresh()
   }
 
@@ -198,8 +199,8 @@ export class CallStream {
   }
 
   #writePending(): void {
-    this.#writing = null
-    this.#response.write(this.#taken())
+    this.#is_writing = false
+    if (this.#state === 'streaming' || this.#state === 'too_slow') this.#response.write(this.#taken())
   }
 
   /** What is pending, and is no longer. */
@@ -241,6 +242,5 @@ export class CallStream {
     clearTimeout(this.#hold)
     clearInterval(this.#keepalive)
     if (this.#due !== null) clearTimeout(this.#due)
-    if (this.#writing !== null) clearImmediate(this.#writing)
   }
 }

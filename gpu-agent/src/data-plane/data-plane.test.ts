@@ -3,6 +3,7 @@ import { createConnection } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { NOT_APPLIED_HEADER } from '../../../src/core/call/field-warnings.ts'
 import {
+  ACCEPTED_HEADER,
   DISPATCHED_BODY_BYTES_MAX,
   StreamError,
   TICKET_CLOCK_TOLERANCE_S,
@@ -26,11 +27,11 @@ test('a call is accepted, streamed chunk by chunk, and its record is sent', asyn
   expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
   expect(response.headers.get('cache-control')).toBe('no-store, no-transform')
   expect(response.headers.get('x-accel-buffering')).toBe('no')
+  expect(response.headers.has(ACCEPTED_HEADER)).toBe(true)
   expect(call.call).toMatchObject({ dialect: 'chat', body: { messages: [] } })
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
-  expect(await reader?.read()).toEqual({ done: false, value: ': accepted\n\n' })
   call.step().chunk({ n: 1 })
-  expect(await reader?.read()).toEqual({ done: false, value: 'data: {"n":1}\n\n' })
+  expect(await reader?.read()).toEqual({ done: false, value: ': accepted\n\ndata: {"n":1}\n\n' })
   call.step().chunk({ n: 2 })
   expect(await reader?.read()).toEqual({ done: false, value: 'data: {"n":2}\n\n' })
   call.end({ last_chunks: [{ usage: 1 }] })
@@ -214,6 +215,17 @@ test("a front's early refusal is a plain status with its error, and leaves a fai
     error_code: 'context_length_exceeded',
     service_wall_us: 0,
   })
+})
+
+test('a call that is accepted after the headers are out says so at once', async () => {
+  const { front, post } = await startAgent({ tuning: { data_plane: { times: { hold_ms: 5, keepalive_ms: 60_000 } } } })
+  const response = await post()
+  expect(response.headers.has(ACCEPTED_HEADER)).toBe(false)
+  const call = await front.next()
+  call.accept()
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  expect(await reader?.read()).toEqual({ done: false, value: ': accepted\n\n' })
+  call.end({ outcome: 'failed', error: ERRORS.engine_failed })
 })
 
 test('a refusal after the headers are out is an error event', async () => {

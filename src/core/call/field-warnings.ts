@@ -30,6 +30,7 @@ export interface FieldWarnings {
 
 /** `not_applied`: the agent's header. Null: there is nothing to warn of. */
 export function fieldWarnings({ ignored, hints }: FieldNotes, not_applied: string | null): FieldWarnings | null {
+  if (ignored.fields.length + hints.fields.length === 0) return null
   const named = new Set(not_applied?.split(',').map((field) => field.trim()) ?? [])
   const warnings = {
     ignored: ignored.fields.map(({ field }) => field),
