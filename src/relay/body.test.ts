@@ -80,6 +80,21 @@ describe('readBody', () => {
     expect(await readBody(post(silent), 1024, 20)).toMatchObject(refused)
   })
 
+  it('reads a body that states its length at once, under the same bounds', async () => {
+    const stating = (body: BodyInit, bytes: number) => post(body, { 'content-length': String(bytes) })
+    expect(await readBody(stating('{"a":1}', 7))).toEqual({ status: 'read', body: { a: 1 }, bytes: 7 })
+    expect(await readBody(stating(' '.repeat(1025), 1025), 1024)).toMatchObject({ http_status: 413 })
+    // No connection brings more than was stated, so this holds where that is not known.
+    expect(await readBody(stating(' '.repeat(1025), 7), 1024)).toMatchObject({ http_status: 413 })
+    const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error('lost')) })
+    expect(await readBody(stating(broken, 7))).toMatchObject({ http_status: 400 })
+    const silent = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => undefined) })
+    expect(await readBody(stating(silent, 7), 1024, 20)).toMatchObject({
+      http_status: 408,
+      error: { code: 'request_timeout' },
+    })
+  })
+
   it('inflates a body up to the bound, and refuses other codings', async () => {
     const packed = { 'content-encoding': 'gzip' }
     const zipped = (size: number) => new Uint8Array(gzipSync(`{"a":"${'x'.repeat(size - 8)}"}`))

@@ -60,7 +60,9 @@ export async function readBytes(
   if (stated_bytes > bytes_max + DROPPED_BYTES_MAX) return tooLarge(bytes_max)
   const { body } = request
   const is_stated = body === null || (stated_bytes >= 0 && stated_bytes <= bytes_max)
-  const parts = is_stated ? await readWhole(request, receive_ms) : await readParts(body, bytes_max, receive_ms)
+  const parts = is_stated
+    ? await readWhole(request, bytes_max, receive_ms)
+    : await readParts(body, bytes_max, receive_ms)
   if (parts === 'too_large') return tooLarge(bytes_max)
   if (parts === 'broken') return malformed('The body ended before it was whole.')
   if (parts === 'slow') return tooSlow(receive_ms)
@@ -74,12 +76,17 @@ export async function readBytes(
  * A body that states a length within the bound. The platform reads it all in one turn of the isolate, and holds as much memory
  * as has come.
  */
-async function readWhole(request: Request, receive_ms: number): Promise<Uint8Array[] | 'broken' | 'slow'> {
+async function readWhole(
+  request: Request,
+  bytes_max: number,
+  receive_ms: number,
+): Promise<Uint8Array[] | 'too_large' | 'broken' | 'slow'> {
   const { promise: late, resolve } = Promise.withResolvers<'slow'>()
   const disarm = startPauseProofTimer(receive_ms, () => resolve('slow'))
   try {
     const read = await Promise.race([request.arrayBuffer(), late])
-    return read === 'slow' ? read : [new Uint8Array(read)]
+    if (read === 'slow') return 'slow'
+    return read.byteLength > bytes_max ? 'too_large' : [new Uint8Array(read)]
   } catch {
     // Only the client can make a request's body fail.
     return 'broken'

@@ -19,6 +19,7 @@ import {
   leaseOf,
   MODEL,
   PROGRAM,
+  Script,
   snapshotOf,
   UNRESTRICTED,
   world,
@@ -50,6 +51,20 @@ describe('a call that goes well', () => {
       { run: 'run-1', engine: 'e0', region: 'near', reason: 'least_used' },
     ])
     expect(it.endings()).toMatchObject([{ run: 'run-1', outcome: 'completed', error_code: null }])
+  })
+
+  it('is written to its client as often as its engine writes, the end with the last of it', async () => {
+    const event = (content: string) => `data: ${JSON.stringify(delta(content))}\n\n`
+    const done = 'data: [DONE]\n\n'
+    const script = new Script()
+      .write(event('a'))
+      .write(`${event('b')}${event('c')}${done}`)
+      .end()
+    const it = world({ engines: { e0: () => script.response } })
+    const { body } = await runCall(chat({ stream: true }, PROGRAM), 'chat', it.deps)
+    const writes: string[] = []
+    for await (const bytes of body as ReadableStream<Uint8Array>) writes.push(new TextDecoder().decode(bytes))
+    expect(writes).toEqual([event('a'), `${event('b')}${event('c')}${done}`])
   })
 
   it('comes in one piece to a client that does not stream', async () => {
