@@ -14,6 +14,7 @@ const DONE = Buffer.from('[DONE]')
 const TAIL_BYTES = Math.max(DATA.length, DONE.length)
 /** Silence for this long is a failure of the system under test. */
 const SILENCE_MS_MAX = 30_000
+const IDLE_MS_MAX = 2000
 const BODY_SHOWN_CHARS_MAX = 300
 
 export interface Answered {
@@ -37,6 +38,7 @@ export class HttpConnection {
   readonly #socket: Socket
   #pending: { resolve: (answer: Answered) => void; reject: (error: Error) => void } | null = null
   #sent_ms = 0
+  #idle_from_ms = performance.now()
   #event_ms: number | null = null
   #head: Buffer | null = null
   #answer: Answered = emptyAnswer()
@@ -66,8 +68,9 @@ export class HttpConnection {
     return new HttpConnection(socket)
   }
 
-  get isOpen(): boolean {
-    return this.#closed === null
+  /** Servers close a connection that is idle, Node's after 5 s. A request that is on its way then is lost. */
+  get isFresh(): boolean {
+    return this.#closed === null && performance.now() - this.#idle_from_ms < IDLE_MS_MAX
   }
 
   send(request: Buffer): Promise<Answered> {
@@ -175,7 +178,8 @@ export class HttpConnection {
   #ended(): void {
     const pending = this.#pending
     this.#pending = null
-    this.#answer.total_ms = performance.now() - this.#sent_ms
+    this.#idle_from_ms = performance.now()
+    this.#answer.total_ms = this.#idle_from_ms - this.#sent_ms
     pending?.resolve(this.#answer)
   }
 

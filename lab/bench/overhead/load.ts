@@ -92,6 +92,13 @@ export async function openLoad(lane: Lane, due: readonly number[], counted_from_
   const started_ms = performance.now()
   const call = async (index: number, due_ms: number): Promise<void> => {
     let connection = idle.pop()
+    if (connection?.isFresh === false) {
+      // Those below it have been idle for longer.
+      for (const old of [connection, ...idle]) old.close()
+      open -= idle.length + 1
+      idle.length = 0
+      connection = undefined
+    }
     if (connection === undefined) {
       open += 1
       if (open > CONNECTIONS_MAX)
