@@ -118,7 +118,7 @@ export const limitBody =
 
 export const limitHeaders: MiddlewareHandler = async (c, next) => {
   let bytes = 0
-  // Its iterator would cost as much again, since it enters the platform for each header.
+  // Its iterator costs more, since it enters the platform for each header.
   c.req.raw.headers.forEach((value, name) => {
     bytes += name.length + value.length
   })

@@ -8,6 +8,7 @@ import { joined } from '../core/wire/joined.ts'
 import { END, JsonScanner } from '../core/wire/json-scanner.ts'
 import { NESTING_MAX, nestsDeeperThan } from '../core/wire/nesting.ts'
 import type { ApiErrorFields } from '../platform/api-error.ts'
+import { within } from '../platform/deadline.ts'
 import { startPauseProofTimer } from '../platform/pause-proof-timer.ts'
 import { BODY_BYTES_MAX } from '../protocol/index.ts'
 import { codingOf, inflate } from './inflate.ts'
@@ -81,17 +82,13 @@ async function readWhole(
   bytes_max: number,
   receive_ms: number,
 ): Promise<Uint8Array[] | 'too_large' | 'broken' | 'slow'> {
-  const { promise: late, resolve } = Promise.withResolvers<'slow'>()
-  const disarm = startPauseProofTimer(receive_ms, () => resolve('slow'))
   try {
-    const read = await Promise.race([request.arrayBuffer(), late])
-    if (read === 'slow') return 'slow'
-    return read.byteLength > bytes_max ? 'too_large' : [new Uint8Array(read)]
+    const read = await within(request.arrayBuffer(), receive_ms)
+    if (read.status === 'late') return 'slow'
+    return read.value.byteLength > bytes_max ? 'too_large' : [new Uint8Array(read.value)]
   } catch {
     // Only the client can make a request's body fail.
     return 'broken'
-  } finally {
-    disarm()
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The headers of a request, read once. A call asks for some thirty of them by name, and each question to the platform's
- * `Headers` costs as much as reading all of them.
+ * The headers of a request, read at once. A call asks for some thirty of them by name, and so many questions to the platform's
+ * `Headers` cost several times what reading all of them does.
  */
 export interface RequestHeaders {
   /** As `Headers` answer it. */
